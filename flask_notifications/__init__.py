@@ -1,0 +1,66 @@
+"""Serve and retire two obsolete notification operations, in Flask and on any WSGI stack.
+
+The public names, resolved on first use: importing this package imports neither Flask nor marshmallow.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .application import NotificationApp as NotificationApp
+    from .blueprint import create_blueprint as create_blueprint
+    from .config import load_policy as load_policy
+    from .deprecation import Brownout as Brownout
+    from .deprecation import DeprecationPolicy as DeprecationPolicy
+    from .middleware import DeprecationMiddleware as DeprecationMiddleware
+    from .middleware import Use as Use
+    from .operations import NOTIFICATION_OPERATIONS as NOTIFICATION_OPERATIONS
+    from .operations import Operation as Operation
+    from .operations import notification_operations as notification_operations
+    from .problems import Statuses as Statuses
+    from .sessions import SessionCredential as SessionCredential
+    from .sessions import SessionLogFilter as SessionLogFilter
+    from .sessions import SessionRefused as SessionRefused
+    from .sessions import session_of as session_of
+    from .storage import AccessDenied as AccessDenied
+    from .storage import AccountNotFound as AccountNotFound
+    from .storage import NotificationStorage as NotificationStorage
+    from .storage import StorageError as StorageError
+    from .storage import StorageUnavailable as StorageUnavailable
+
+_ROOMS = {
+    "AccessDenied": "storage",
+    "AccountNotFound": "storage",
+    "Brownout": "deprecation",
+    "DeprecationMiddleware": "middleware",
+    "DeprecationPolicy": "deprecation",
+    "NOTIFICATION_OPERATIONS": "operations",
+    "NotificationApp": "application",
+    "NotificationStorage": "storage",
+    "Operation": "operations",
+    "SessionCredential": "sessions",
+    "SessionLogFilter": "sessions",
+    "SessionRefused": "sessions",
+    "Statuses": "problems",
+    "StorageError": "storage",
+    "StorageUnavailable": "storage",
+    "Use": "middleware",
+    "create_blueprint": "blueprint",
+    "load_policy": "config",
+    "notification_operations": "operations",
+    "session_of": "sessions",
+}
+
+__all__ = sorted(_ROOMS)  # noqa: PLE0605 - a list, which ruff cannot see
+
+
+def __getattr__(name: str) -> object:
+    room = _ROOMS.get(name)
+    if room is None:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(f".{room}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ROOMS})

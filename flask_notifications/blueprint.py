@@ -1,0 +1,100 @@
+"""The two operations as a Flask blueprint: a thin door to the service, and the only room that imports Flask."""
+
+from collections.abc import Callable
+from urllib.parse import parse_qsl
+
+import flask
+import orjson
+from werkzeug.exceptions import NotFound
+
+from .operations import notification_operations
+from .problems import Statuses
+from .records import Encode, Schema
+from .replies import Reply, body_of
+from .service import NotificationService
+from .sessions import resolve, resolve_header
+from .storage import Caller, NotificationStorage
+
+View = Callable[..., flask.Response]
+
+
+def create_blueprint(
+    storage: NotificationStorage[Caller],
+    *,
+    name: str = "notifications",
+    url_prefix: str = "/API/Notification",
+    schema: Schema | None = None,
+    encode: Encode = orjson.dumps,
+    statuses: Statuses = Statuses(),  # noqa: B008 - frozen
+    spool_threshold: int = 8_388_608,
+    realm: str = "notifications",
+    successors: bool = False,
+) -> flask.Blueprint:
+    """Create a blueprint that serves the two operations from a storage.
+
+    ``encode`` takes a list of records and returns the bytes of a JSON array; ``schema``, a marshmallow schema, dumps the
+    records first. ``spool_threshold`` is the size in bytes up to which an answer is kept in memory; a larger one goes
+    through a temporary file in ``TMPDIR``, which must be on a disk. ``realm`` is the protection space that challenges name
+    (RFC 9110 section 11.5). With ``successors=True`` the operations that take their place are served too:
+    ``GET {url_prefix}/CurrentUser`` and ``GET {url_prefix}/Account?accountId=``, with the session in the header only.
+
+    Paths are exact, with or without one trailing slash, and never redirect; ``DeprecationMiddleware`` adds the other
+    spellings of legacy clients. It needs ``operations=notification_operations(url_prefix)`` when the prefix is another.
+
+    Raises ``ValueError`` naming the argument that does not fit.
+    """
+    if not isinstance(url_prefix, str) or not url_prefix.startswith("/") or not url_prefix.strip("/"):
+        message = f"url_prefix must be a path that begins with '/', such as '/API/Notification', not {url_prefix!r}"
+        raise ValueError(message)
+    prefix = url_prefix.rstrip("/")
+    service = NotificationService(
+        storage, schema=schema, encode=encode, statuses=statuses, spool_threshold=spool_threshold, realm=realm
+    )
+    blueprint = flask.Blueprint(name, __name__, url_prefix=prefix)
+    views = _views(service)
+    for operation in notification_operations(prefix):
+        _add(blueprint, operation.path.removeprefix(prefix), operation.method, operation.name, views[operation.name])
+    if successors:
+        _add(blueprint, "/CurrentUser", "GET", "current_user_successor", views["current_user_successor"])
+        _add(blueprint, "/Account", "GET", "account_successor", views["account_successor"])
+    return blueprint
+
+
+def _add(blueprint: flask.Blueprint, path: str, method: str, endpoint: str, view: View) -> None:
+    """Register both spellings: a rule that ignores the slash also serves ``//``, and Flask redirects what it merges."""
+    exact = path.rstrip("/").replace("{", "<").replace("}", ">")
+    for rule in (exact, f"{exact}/"):
+        blueprint.add_url_rule(rule, endpoint, view, methods=[method], merge_slashes=False)
+
+
+def _views(service: NotificationService[Caller]) -> dict[str, View]:
+    """Return the view functions by the names of their endpoints."""
+
+    def current_user() -> flask.Response:
+        return _response(service.current_user(resolve(flask.request.environ)))
+
+    def account(**_parameters: str) -> flask.Response:
+        # Flask has decoded the parameter leniently; the path as the server passes it on tells what came.
+        segment = flask.request.environ["PATH_INFO"].removesuffix("/").rpartition("/")[2]
+        if segment in {".", ".."}:
+            raise NotFound
+        return _response(service.account(resolve(flask.request.environ), segment.encode("latin-1")))
+
+    def current_user_successor() -> flask.Response:
+        return _response(service.current_user(resolve_header(flask.request.environ)))
+
+    def account_successor() -> flask.Response:
+        environ = flask.request.environ
+        pairs = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True, encoding="latin-1")
+        values = [value for key, value in pairs if key == "accountId"]
+        account_id = values[0].encode("latin-1") if len(values) == 1 else b""
+        return _response(service.account(resolve_header(environ), account_id))
+
+    views: list[View] = [current_user, account, current_user_successor, account_successor]
+    return {view.__name__: view for view in views}
+
+
+def _response(reply: Reply) -> flask.Response:
+    body = body_of(reply, flask.request.environ)
+    ready = isinstance(reply.body, bytes)
+    return flask.Response(body, reply.status, list(reply.fields), direct_passthrough=not ready)

@@ -1,0 +1,174 @@
+"""The checked, frozen policy of a retirement: its phases at a given time, and the header lines that announce it.
+
+Knows nothing of requests, of the environ, or of the answer that its lines decorate.
+"""
+
+import email.utils
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+from .fields import check_uri
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_END = datetime.max.replace(tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+
+# A fault in configuration: the attribute, and a sentence that names it, what was given and what was expected.
+Fault = tuple[str, str]
+
+
+class Phase(StrEnum):
+    """Name how far the retirement of an operation has come."""
+
+    ANNOUNCED = "announced"
+    DEPRECATED = "deprecated"
+    BROWNOUT = "brownout"
+    SUNSET = "sunset"
+
+
+@dataclass(frozen=True, slots=True)
+class Brownout:
+    """Plan a time in which the operation answers 410, so that callers notice.
+
+    The window is half-open: ``start`` belongs to it, ``end`` does not. Both are aware datetimes, ``end`` after
+    ``start``; anything else raises ``ValueError`` naming the attribute.
+    """
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        _raise_first(window_faults(self.start, self.end))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeprecationPolicy:
+    """Say since when an operation is deprecated, and what is to come.
+
+    ``deprecated_at`` and ``sunset_at`` are aware datetimes, not before 1970, announced in whole seconds (RFC 9745
+    section 2.1, RFC 8594 section 3); the sunset is not before the deprecation. ``documentation`` and
+    ``sunset_documentation`` are URI references of pages for people; one that begins with a single ``/`` stands below
+    the application. ``brownouts`` do not overlap and come in any order. With ``enforce_sunset=True`` the operation
+    answers 410 from ``sunset_at`` on; without it, it keeps working.
+
+    Raises ``ValueError`` naming the attribute and its value. Not checked: that any date is in the future.
+    """
+
+    deprecated_at: datetime
+    sunset_at: datetime | None = None
+    documentation: str | None = None
+    sunset_documentation: str | None = None
+    brownouts: Sequence[Brownout] = ()
+    enforce_sunset: bool = False
+
+    def __post_init__(self) -> None:
+        _raise_first(policy_faults({name: getattr(self, name) for name in self.__slots__}))
+        object.__setattr__(self, "brownouts", tuple(sorted(self.brownouts, key=_start)))
+
+    def phase(self, at: datetime) -> Phase:
+        """Return the phase at an aware datetime: an enforced sunset first, then a brownout, then the deprecation."""
+        if self.enforce_sunset and self.sunset_at is not None and at >= self.sunset_at:
+            return Phase.SUNSET
+        if self.brownout(at) is not None:
+            return Phase.BROWNOUT
+        return Phase.DEPRECATED if at >= self.deprecated_at else Phase.ANNOUNCED
+
+    def brownout(self, at: datetime) -> Brownout | None:
+        """Return the brownout that an aware datetime lies in, or ``None``."""
+        return next((window for window in self.brownouts if window.start <= at < window.end), None)
+
+    def fields(self) -> list[tuple[str, str]]:
+        """Return the ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594) lines; the same at all times."""
+        lines = [("Deprecation", f"@{_seconds(self.deprecated_at)}")]
+        if self.sunset_at is not None:
+            lines.append(("Sunset", email.utils.format_datetime(self.sunset_at.astimezone(UTC), usegmt=True)))
+        return lines
+
+    def links(self, successor: str | None) -> list[tuple[str, str]]:
+        """Return target and parameters of each ``Link`` (RFC 8288), in the order in which they are sent."""
+        candidates = [
+            (successor, 'rel="successor-version"'),
+            (self.documentation, 'rel="deprecation"; type="text/html"'),
+            (self.sunset_documentation, 'rel="sunset"; type="text/html"'),
+        ]
+        return [(target, parameters) for target, parameters in candidates if target is not None]
+
+
+def window_faults(start: Any, end: Any) -> Iterator[Fault]:
+    """Yield everything that is wrong with a brownout's values."""
+    faults = [*_date_faults("start", start), *_date_faults("end", end)]
+    yield from faults
+    if not faults and end <= start:
+        yield "end", f"end must be after start ({start}), not {end}"
+
+
+def policy_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield everything that is wrong with a policy's values; one that is missing is not looked at."""
+    yield from _schedule_faults({name: values[name] for name in ("deprecated_at", "sunset_at") if name in values})
+    for name in ("documentation", "sunset_documentation"):
+        if values.get(name) is not None:
+            yield from _uri_faults(name, values[name])
+    yield from _brownout_faults(values.get("brownouts", ()))
+    yield from _enforcement_faults(values)
+
+
+def _raise_first(faults: Iterator[Fault]) -> None:
+    for _name, sentence in faults:
+        raise ValueError(sentence)
+
+
+def _schedule_faults(dates: dict[str, Any]) -> Iterator[Fault]:
+    if "sunset_at" in dates and dates["sunset_at"] is None:
+        del dates["sunset_at"]
+    faults = [fault for name, value in dates.items() for fault in _date_faults(name, value)]
+    yield from faults
+    if not faults and len(dates) > 1 and _seconds(dates["sunset_at"]) < _seconds(dates["deprecated_at"]):
+        yield "sunset_at", "sunset_at ({sunset_at}) must not be before deprecated_at ({deprecated_at})".format(**dates)
+
+
+def _date_faults(name: str, value: Any) -> Iterator[Fault]:
+    if not isinstance(value, datetime):
+        yield name, f"{name} must be a datetime, not {value!r}"
+    elif value.utcoffset() is None:
+        yield name, f"{name} must be an aware datetime, with a UTC offset, not {value!r}"
+    elif value < _EPOCH:
+        yield name, f"{name} must not be before 1970, not {value}"
+    elif value > _END:
+        yield name, f"{name} must not be after the year 9999 in UTC, not {value}"
+
+
+def _uri_faults(name: str, value: Any) -> Iterator[Fault]:
+    try:
+        check_uri(name, value)
+    except ValueError as fault:
+        yield name, str(fault)
+
+
+def _brownout_faults(brownouts: Any) -> Iterator[Fault]:
+    if not isinstance(brownouts, list | tuple) or not all(isinstance(window, Brownout) for window in brownouts):
+        yield "brownouts", f"brownouts must be a list or tuple of Brownout, not {brownouts!r}"
+        return
+    for first, second in pairwise(sorted(brownouts, key=_start)):
+        if second.start < first.end:
+            yield "brownouts", f"brownouts must not overlap: {first} and {second}"
+
+
+def _enforcement_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    enforced = values.get("enforce_sunset", False)
+    if not isinstance(enforced, bool):
+        yield "enforce_sunset", f"enforce_sunset must be True or False, not {enforced!r}"
+    elif enforced and values.get("sunset_at", _END) is None:
+        yield "enforce_sunset", "enforce_sunset=True needs a sunset_at, not None"
+
+
+def _start(window: Brownout) -> datetime:
+    return window.start
+
+
+def _seconds(date: datetime) -> int:
+    # Whole numbers throughout: a float of seconds rounds up the last microseconds of far years.
+    return (date - _EPOCH) // _SECOND

@@ -1,0 +1,96 @@
+"""Header fields as WSGI passes them: lists of (name, value) pairs.
+
+Knows the syntax that several rooms need (RFC 9110 section 5, RFC 9111 section 5.2, RFC 3986) and nothing of
+what a field means to this library. Nothing here changes a list that it was given.
+"""
+
+import re
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+Fields = list[tuple[str, str]]
+
+# RFC 9110 section 5.6.2: token = 1*tchar
+TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+
+# RFC 9111 section 5.2: cache-directive = token [ "=" ( token / quoted-string ) ]
+_DIRECTIVE = re.compile(rf'({TOKEN})(?:=(?:"(?:[^"\\]|\\.)*+"?|[^\s,"]*))?')
+
+# What may not stand between the angle brackets of a Link (RFC 8288 section 3): controls, space, delimiters, non-ASCII.
+_NOT_IN_A_URI = re.compile(r'[^\x21-\x7e]|[<>"\\]')
+
+
+def check_uri(field: str, value: object) -> None:
+    """Raise ``ValueError``, naming ``field``, unless ``value`` can stand in a header as a URI reference.
+
+    Checked: text, not empty, printable ASCII without spaces and ``<>"\\``.
+    Not checked: that it resolves, or that anybody answers there.
+    """
+    if not isinstance(value, str) or not value:
+        message = f"{field} must be a URI as text, not {value!r}"
+        raise ValueError(message)
+    if _NOT_IN_A_URI.search(value):
+        message = f'{field} must be a URI of printable ASCII without spaces, <, >, " and \\, not {value!r}'
+        raise ValueError(message)
+
+
+def without(fields: Iterable[tuple[str, str]], names: AbstractSet[str]) -> Fields:
+    """Return a new list without the fields whose lower-case name is in ``names``."""
+    return [field for field in fields if field[0].lower() not in names]
+
+
+def contains(fields: Fields, name: str) -> bool:
+    """Tell whether a field of that lower-case ``name`` is in the list."""
+    return any(field[0].lower() == name for field in fields)
+
+
+def merge(fields: Fields, name: str, members: Iterable[str]) -> Fields:
+    """Return the list with ``members`` in the list-valued field ``name``, on one line (RFC 9110 section 5.3).
+
+    Members that are there already, in any letter case, are not repeated. A missing field is added at the end.
+    """
+    values = [value for key, value in fields if key.lower() == name.lower()]
+    present = [member.strip() for value in values for member in value.split(",") if member.strip()]
+    known = {member.lower() for member in present}
+    added = [member for member in members if member.lower() not in known]
+    return _put(fields, name, ", ".join([*present, *added]))
+
+
+def vary_on(fields: Fields, member: str) -> Fields:
+    """Return the list with ``member`` in ``Vary``; a ``*`` stays as it is (RFC 9110 section 12.5.5)."""
+    if any(key.lower() == "vary" and "*" in value for key, value in fields):
+        return fields
+    return merge(fields, "Vary", [member])
+
+
+def keep_private(fields: Fields) -> Fields:
+    """Return the list with a ``Cache-Control`` that no shared cache may store (RFC 9111 section 5.2.2).
+
+    ``public``, ``s-maxage`` and a ``private`` that names fields are dropped, ``private`` is added unless
+    ``no-store`` is there, every other directive is kept.
+    """
+    kept: list[str] = []
+    closed = False
+    for key, value in fields:
+        if key.lower() == "cache-control":
+            for directive in _DIRECTIVE.finditer(value):
+                name = directive[1].lower()
+                if name not in {"public", "s-maxage", "private"}:
+                    kept.append(directive[0])
+                closed = closed or name == "no-store"
+    return _put(fields, "Cache-Control", ", ".join(kept if closed else [*kept, "private"]))
+
+
+def _put(fields: Fields, name: str, value: str) -> Fields:
+    """Return the list with one line of that field: where the first one stood, otherwise at the end."""
+    result: Fields = []
+    done = False
+    for field in fields:
+        if field[0].lower() != name.lower():
+            result.append(field)
+        elif not done:
+            result.append((field[0], value))
+            done = True
+    if not done:
+        result.append((name, value))
+    return result

@@ -1,0 +1,323 @@
+"""Around any WSGI application: claim the obsolete operations, unify the session, announce the retirement.
+
+The environ goes in, ``start_response`` is wrapped, observers are told. Knows no framework, no storage and no byte of a
+body. Standard library only.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from .deprecation import DeprecationPolicy, Phase
+from .fields import TOKEN, Fields, check_uri, contains, keep_private, merge, vary_on, without
+from .operations import NOTIFICATION_OPERATIONS, Claim, Operation, OperationTable
+from .problems import Problems, Statuses, retry_after
+from .redirects import restore
+from .replies import Reply, send
+from .sessions import SESSION, SessionCredential, SessionRefused, Source, claim_session
+
+if TYPE_CHECKING:
+    from _typeshed import OptExcInfo
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+ORIGINAL_PATH = "flask_notifications.original_path"
+
+# Set while a claimed request is on its way: a second middleware, inside of this one, leaves it alone.
+_IN_FLIGHT = "flask_notifications.claim"
+
+# RFC 9110 section 10.1.5: product = token ["/" product-version]
+_PRODUCT = re.compile(rf"{TOKEN}(?:/{TOKEN})?")
+
+# What only this middleware says (RFC 9745, RFC 8594); two lines of either are no valid header.
+_ANNOUNCED = frozenset({"deprecation", "sunset"})
+# What a page of another origin may read when it may read the answer at all (Fetch, CORS-exposed header names).
+_EXPOSE = "Access-Control-Expose-Headers"
+_EXPOSED = ("Deprecation", "Sunset", "Link")
+
+_logger = logging.getLogger("flask_notifications")
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Tell an observer of one claimed request.
+
+    ``operation`` is the operation's name, ``method`` the request's own (``HEAD`` is not ``GET``), ``status`` the status code,
+    ``None`` when the application raised; ``phase`` that of the operation at that time; ``source`` where the session ID
+    stood, ``None`` without a session; ``client`` the first product of ``User-Agent`` (RFC 9110 section 10.1.5), or ``None``;
+    ``at`` the time of the request, in UTC. It never holds a session ID, a path or a query.
+    """
+
+    operation: str
+    method: str
+    status: int | None
+    phase: Phase
+    source: Source | None
+    client: str | None
+    at: datetime
+
+
+Observer = Callable[[Use], object]
+
+
+def utc_now() -> datetime:
+    """Return the time, aware, in UTC."""
+    return datetime.now(UTC)
+
+
+class DeprecationMiddleware:
+    """Announce the retirement of operations on whatever an application answers to them, and unify their session.
+
+    A request that belongs to one of ``operations`` is claimed, every other one passes untouched. On a claimed request
+    the environ is changed in place before the application runs: ``PATH_INFO`` gets the operation's own spelling, and
+    unless ``extract_session`` is false the session ID is taken from where the client put it to where the application
+    finds it, and out of what servers log. Every answer carries ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and
+    ``Link`` (RFC 8288) lines, the same bytes each time. During a brownout and after an enforced sunset the middleware
+    answers 410 itself.
+
+    ``require_session=True`` answers 401 to a request without a session; ``statuses`` and ``realm`` are those of such
+    answers. ``base_url`` makes link targets that begin with ``/`` absolute. ``clock`` returns the time as an aware
+    datetime. Each of ``observers`` is called with a ``Use`` once per claimed request; its failure is logged and touches
+    nothing else.
+
+    Applying it twice changes nothing: the outermost middleware that claims a request is the one that answers for it.
+    Install it outermost, so that nothing else sees the session ID in the URL.
+
+    Raises ``ValueError`` naming the argument that does not fit.
+    """
+
+    __slots__ = (
+        "_announcements",
+        "_app",
+        "_clock",
+        "_extract",
+        "_observers",
+        "_policy",
+        "_problems",
+        "_require",
+        "_table",
+    )
+
+    def __init__(
+        self,
+        app: "WSGIApplication",
+        policy: DeprecationPolicy,
+        *,
+        operations: Sequence[Operation] = NOTIFICATION_OPERATIONS,
+        extract_session: bool = True,
+        require_session: bool = False,
+        statuses: Statuses = Statuses(),  # noqa: B008 - frozen
+        realm: str = "notifications",
+        base_url: str | None = None,
+        clock: Clock = utc_now,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        _check("app must be a WSGI application", app, callable(app))
+        _check("policy must be a DeprecationPolicy", policy, isinstance(policy, DeprecationPolicy))
+        _check("require_session needs extract_session=True", require_session, extract_session or not require_session)
+        _check("base_url must be an absolute http(s) URL", base_url, base_url is None or _is_base_url(base_url))
+        _check("clock must be a function that returns an aware datetime", clock, callable(clock))
+        _check("observers must be functions of a Use", observers, all(map(callable, observers)))
+        self._app = app
+        self._policy = policy
+        self._table = OperationTable(operations)
+        self._announcements = {each: _Announcement(policy, each, base_url or "") for each in operations}
+        self._problems = Problems(statuses=statuses, realm=realm)
+        self._extract = extract_session
+        self._require = require_session
+        self._clock = clock
+        self._observers = tuple(observers)
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        """Pass a request on, or claim it (PEP 3333)."""
+        claim = self._table.match(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
+        if claim is None or _IN_FLIGHT in environ:
+            return self._app(environ, start_response)
+        return self._serve(claim, environ, start_response)
+
+    def _serve(self, claim: Claim, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        environ[_IN_FLIGHT] = claim.operation.name
+        environ[ORIGINAL_PATH] = path
+        environ["PATH_INFO"] = claim.path
+        session, pairs = claim_session(environ) if self._extract else (None, [])
+        now = self._clock().astimezone(UTC)
+        announcement = self._announcements[claim.operation]
+        mount = _mount(environ)
+        reply = self._refusal(now, session, announcement.successor(mount))
+        use = partial(
+            Use,
+            operation=claim.operation.name,
+            method=environ["REQUEST_METHOD"],
+            phase=self._policy.phase(now),
+            source=session.source if isinstance(session, SessionCredential) else None,
+            client=_client(environ),
+            at=now,
+        )
+        exchange = _Exchange(
+            start_response,
+            decorate=partial(self._decorate, environ, path, pairs, announcement.fields(mount)),
+            done=partial(self._done, environ, use),
+        )
+        return exchange.run(self._app if reply is None else partial(send, reply), environ)
+
+    def _refusal(
+        self, now: datetime, session: SessionCredential | SessionRefused | None, successor: str | None
+    ) -> Reply | None:
+        """Return the middleware's own answer, or ``None`` when the application is to answer."""
+        phase = self._policy.phase(now)
+        if phase is Phase.SUNSET:
+            return self._problems.reply("sunset", successor=successor)
+        brownout = self._policy.brownout(now)
+        if brownout is not None:
+            wait = retry_after((brownout.end - now).total_seconds())
+            return self._problems.reply("brownout", extra=[wait], successor=successor)
+        if isinstance(session, SessionRefused):
+            return self._problems.refusal(session)
+        if session is None and self._require:
+            return self._problems.reply("session_missing")
+        return None
+
+    def _decorate(
+        self,
+        environ: "WSGIEnvironment",
+        path: str,
+        pairs: list[str],
+        announced: Fields,
+        status: str,
+        came: Fields,
+    ) -> Fields:
+        """Return the fields of an answer to a claimed request; ``came`` are the application's."""
+        fields = without(came, _ANNOUNCED)
+        if self._extract:
+            fields = vary_on(fields, "Authorization")
+        if pairs:
+            fields = _unlinked(fields)
+        if len(pairs) == 1 and SESSION in environ:
+            fields = [
+                (name, restore(value, pairs[0], status=status, path=path, environ=environ, table=self._table))
+                if name.lower() == "location"
+                else (name, value)
+                for name, value in fields
+            ]
+        fields += announced
+        return merge(fields, _EXPOSE, _EXPOSED) if contains(fields, "access-control-allow-origin") else fields
+
+    def _done(self, environ: "WSGIEnvironment", use: Callable[..., Use], status: int | None) -> None:
+        environ.pop(_IN_FLIGHT, None)
+        for observer in self._observers:
+            try:
+                observer(use(status=status))
+            except Exception:
+                _logger.exception("observer %r failed", observer)
+
+
+class _Announcement:
+    """The lines that announce the retirement of one operation, made once for the usual mount point."""
+
+    __slots__ = ("_base_url", "_links", "_root", "_steady", "_successor")
+
+    def __init__(self, policy: DeprecationPolicy, operation: Operation, base_url: str) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._successor = operation.successor
+        self._steady = policy.fields()
+        self._links = policy.links(operation.successor)
+        self._root = self._at("")
+
+    def fields(self, mount: str) -> Fields:
+        """Return the lines for an application mounted at a percent-encoded path."""
+        return self._at(mount) if mount else self._root
+
+    def successor(self, mount: str) -> str | None:
+        """Return the successor as its ``Link`` names it, or ``None``."""
+        return None if self._successor is None else self._target(self._successor, mount)
+
+    def _at(self, mount: str) -> Fields:
+        links = [("Link", f"<{self._target(uri, mount)}>; {parameters}") for uri, parameters in self._links]
+        return [*self._steady, *links]
+
+    def _target(self, uri: str, mount: str) -> str:
+        """Place a target that begins with a single slash below the application; any other one is complete."""
+        below = uri.startswith("/") and not uri.startswith("//")
+        return f"{self._base_url}{mount}{uri}" if below else uri
+
+
+class _Exchange:
+    """One claimed request between the server and an application, as PEP 3333 lets them talk."""
+
+    __slots__ = ("_decorate", "_done", "_returned", "_start_response", "_status")
+
+    def __init__(
+        self,
+        start_response: "StartResponse",
+        *,
+        decorate: Callable[[str, Fields], Fields],
+        done: Callable[[int | None], None],
+    ) -> None:
+        self._start_response = start_response
+        self._decorate = decorate
+        self._done = done
+        self._returned = False
+        self._status: str | None = None
+
+    def run(self, app: "WSGIApplication", environ: "WSGIEnvironment") -> Iterable[bytes]:
+        """Call an application and hand back its own iterable; whoever wraps it loses sendfile and ``close()``."""
+        try:
+            body = app(environ, self._start)
+        except BaseException:
+            self._done(None)
+            raise
+        self._returned = True
+        self._settle()
+        return body
+
+    def _start(
+        self, status: str, headers: list[tuple[str, str]], exc_info: "OptExcInfo | None" = None
+    ) -> Callable[[bytes], object]:
+        fields = self._decorate(status, headers)
+        write = (
+            self._start_response(status, fields) if exc_info is None else self._start_response(status, fields, exc_info)
+        )
+        self._status = status
+        if self._returned:  # an application that starts its response while it is read
+            self._settle()
+        return write
+
+    def _settle(self) -> None:
+        if self._status is not None:
+            self._done(int(self._status[:3]))
+
+
+def _unlinked(fields: Fields) -> Fields:
+    """Keep an answer, whose URL holds a session ID, out of shared caches and Referer headers (RFC 6750 section 2.3)."""
+    fields = keep_private(fields)
+    return fields if contains(fields, "referrer-policy") else [*fields, ("Referrer-Policy", "no-referrer")]
+
+
+def _mount(environ: "WSGIEnvironment") -> str:
+    """Return ``SCRIPT_NAME`` percent-encoded, with one slash in front: two would name a host (RFC 3986 section 4.2)."""
+    name: str = environ.get("SCRIPT_NAME", "").strip("/")
+    return "/" + quote(name, encoding="latin-1", errors="replace") if name else ""
+
+
+def _client(environ: "WSGIEnvironment") -> str | None:
+    product = _PRODUCT.match(environ.get("HTTP_USER_AGENT", ""))
+    return product and product[0]
+
+
+def _is_base_url(url: object) -> bool:
+    check_uri("base_url", url)
+    parts = urlsplit(str(url))
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and not parts.query and not parts.fragment
+
+
+def _check(expected: str, given: object, holds: object) -> None:
+    if not holds:
+        message = f"{expected}, not {given!r}"
+        raise ValueError(message)

@@ -1,0 +1,203 @@
+"""The table of operations, and how legacy clients spell a path.
+
+An operation is a method and an OpenAPI path template. Knows nothing of dates, sessions or answers.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from urllib.parse import unquote_to_bytes
+
+from .fields import TOKEN, check_uri
+
+CURRENT_USER = "current_user"
+ACCOUNT = "account"
+
+_METHOD = re.compile(TOKEN)
+_PARAMETER = re.compile(r"\{([^{}/]+)\}")
+_NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f]")
+_NEVER_A_SEGMENT = frozenset({"", ".", ".."})
+_ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Name one operation of an HTTP API: a method and an OpenAPI path template.
+
+    ``name`` identifies it in what observers are told. ``method`` is kept in upper case. ``path`` begins with ``/``;
+    a segment in braces is a parameter, every other segment a literal, percent-encoded where it must be.
+    ``successor`` is the URI reference of what takes its place (RFC 5829 section 3.3), or ``None``.
+
+    Raises ``ValueError`` naming the attribute: an empty name or method, a path that does not begin with ``/``, has a
+    space or a control character, an unbalanced brace, a parameter that is not a whole segment, or a segment that no
+    request can match (empty, ``.``, ``..``); a successor that cannot stand in a header.
+    """
+
+    name: str
+    method: str
+    path: str
+    successor: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            message = f"name must be a text that is not empty, not {self.name!r}"
+            raise ValueError(message)
+        if not isinstance(self.method, str) or not _METHOD.fullmatch(self.method):
+            message = f"method must be an HTTP method, not {self.method!r}"
+            raise ValueError(message)
+        object.__setattr__(self, "method", self.method.upper())
+        _Template(self)
+        if self.successor is not None:
+            check_uri("successor", self.successor)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A request that belongs to an operation.
+
+    ``path`` is the request's path in the template's own spelling; ``parameters`` are the segments that stand for
+    the template's parameters, as they came. Both are WSGI text: percent-decoded bytes, read as latin-1.
+    """
+
+    operation: Operation
+    path: str
+    parameters: tuple[str, ...] = ()
+
+
+class _Template:
+    """A path template, taken apart: a literal segment is its WSGI text, a parameter is ``None``."""
+
+    __slots__ = ("operation", "segments", "trailing_slash")
+
+    def __init__(self, operation: Operation) -> None:
+        path = operation.path
+        if not isinstance(path, str) or not path.startswith("/"):
+            message = f"path must begin with '/', not {path!r}"
+            raise ValueError(message)
+        if _NOT_IN_A_PATH.search(path):
+            message = f"path must not hold spaces or control characters: {path!r}"
+            raise ValueError(message)
+        self.operation = operation
+        self.trailing_slash = path.endswith("/")
+        self.segments = [self._segment(path, text) for text in _segments(path)]
+
+    @staticmethod
+    def _segment(path: str, text: str) -> str | None:
+        if _PARAMETER.fullmatch(text):
+            return None
+        if "{" in text or "}" in text:
+            message = f"path must have balanced braces around whole segments, as in '/items/{{id}}': {path!r}"
+            raise ValueError(message)
+        literal = unquote_to_bytes(text).decode("latin-1")
+        if literal in _NEVER_A_SEGMENT or "/" in literal:
+            message = f"path must not hold empty segments, dot segments or an encoded slash: {path!r}"
+            raise ValueError(message)
+        return literal
+
+    def claim(self, segments: list[str]) -> Claim:
+        """Spell the request's segments in the template's way."""
+        spelled = [own or came for own, came in zip(self.segments, segments, strict=True)]
+        path = "/" + "/".join(spelled) + ("/" if self.trailing_slash and spelled else "")
+        parameters = [came for own, came in zip(self.segments, segments, strict=True) if own is None]
+        return Claim(self.operation, path, tuple(parameters))
+
+
+@dataclass(slots=True)
+class _Node:
+    """One step of the way through a path: where the next segment leads."""
+
+    literals: "dict[str, _Node]" = field(default_factory=dict)
+    parameter: "_Node | None" = None
+    template: _Template | None = None
+
+    def add(self, template: _Template) -> None:
+        node = self
+        for segment in template.segments:
+            if segment is not None:
+                node = node.literals.setdefault(_fold(segment), _Node())
+            else:
+                node.parameter = node.parameter or _Node()
+                node = node.parameter
+        if node.template is not None:
+            twin, operation = node.template.operation, template.operation
+            message = f"operations must differ in more than letter case and parameter names: {twin} and {operation}"
+            raise ValueError(message)
+        node.template = template
+
+    def find(self, folded: list[str], depth: int = 0) -> _Template | None:
+        """Return the template that the segments lead to; a literal wins over a parameter."""
+        if depth == len(folded):
+            return self.template
+        segment = folded[depth]
+        literal = self.literals.get(segment)
+        found = literal.find(folded, depth + 1) if literal is not None else None
+        if found is None and self.parameter is not None and segment not in _NEVER_A_SEGMENT:
+            return self.parameter.find(folded, depth + 1)
+        return found
+
+
+class OperationTable:
+    """Find the operation that a request belongs to.
+
+    Literal segments compare without regard to ASCII case, one trailing slash is optional, a parameter is one
+    segment that is not empty; ``//`` and dot segments never match. ``HEAD`` belongs to an operation of ``GET``.
+    The cost of a look-up does not depend on the number of operations.
+
+    Raises ``ValueError`` when two operations differ only in letter case or parameter names.
+    """
+
+    __slots__ = ("_methods",)
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._methods: dict[str, _Node] = {}
+        for operation in operations:
+            if not isinstance(operation, Operation):
+                message = f"operations must be a sequence of Operation, not {operation!r}"
+                raise ValueError(message)
+            self._methods.setdefault(operation.method, _Node()).add(_Template(operation))
+
+    def match(self, method: str, path: str) -> Claim | None:
+        """Return the claim on a request, or ``None``; ``path`` is WSGI text, as in ``PATH_INFO``."""
+        root = self._methods.get(method)
+        if root is not None:
+            segments = _segments(path)
+            template = root.find(_segments(_fold(path)))
+            if template is not None:
+                return template.claim(segments)
+        return self.match("GET", path) if method == "HEAD" else None
+
+    def methods(self, path: str) -> list[str]:
+        """Return the methods that a path answers to, for ``Allow`` (RFC 9110 section 10.2.1); none: no such path."""
+        return sorted(method for method in {*self._methods, "HEAD"} if self.match(method, path) is not None)
+
+
+def _fold(path: str) -> str:
+    return path.lower() if path.isascii() else path.translate(_ASCII_LOWER)
+
+
+def _segments(path: str) -> list[str]:
+    """Split a path, without the one trailing slash that does not count; what does not begin with ``/`` never matches."""
+    if path in {"", "/"}:
+        return []
+    if path[0] != "/":
+        return [""]
+    return path[1 : -1 if path[-1] == "/" else None].split("/")
+
+
+def notification_operations(
+    prefix: str = "/API/Notification", *, successor_prefix: str | None = None
+) -> tuple[Operation, Operation]:
+    """Return the two obsolete operations below another ``prefix``.
+
+    The successors stand below ``successor_prefix``, a path or an absolute URI, or below ``prefix`` without one.
+    Raises ``ValueError`` as ``Operation`` does.
+    """
+    below = prefix.rstrip("/")
+    successors = (below if successor_prefix is None else successor_prefix).rstrip("/")
+    return (
+        Operation(CURRENT_USER, "GET", f"{below}/", f"{successors}/CurrentUser"),
+        Operation(ACCOUNT, "POST", f"{below}/GetNotificationsForAccount/{{id}}/", f"{successors}/Account"),
+    )
+
+
+NOTIFICATION_OPERATIONS = notification_operations()

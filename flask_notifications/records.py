@@ -1,0 +1,191 @@
+"""From an iterator of records to one whole JSON array, in memory or in a temporary file.
+
+Knows neither where records come from nor who asked. Nothing leaves this room before the array is complete.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, BinaryIO, Protocol
+
+from .storage import Record
+
+Encode = Callable[[list[Any]], bytes]
+
+# Records encoded at a time: enough to make the call cheap, few enough to let other threads run in between.
+BATCH = 128
+
+_BRACES = {(ord("{"), ord("}"))}
+_outer_bytes = itemgetter(0, -1)
+
+
+class Schema(Protocol):
+    """What is asked of a marshmallow schema."""
+
+    def dump(self, obj: Any, *, many: bool | None = None) -> Any:
+        """Return objects as mappings of plain values."""
+
+
+class UnserialisableRecord(Exception):
+    """A record cannot be expressed as a JSON object. ``index`` is its place in the array, from 0."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"record {index} cannot be expressed as a JSON object")
+        self.index = index
+
+
+class SpoolUnavailable(Exception):
+    """The temporary file for a large array cannot be created or written."""
+
+
+class ArrayWriter:
+    """Write records as one JSON array.
+
+    ``encode`` takes a list of records and returns the bytes of a JSON array; ``schema``, where given, dumps records to
+    mappings first. Up to ``spool_threshold`` bytes the array is kept in memory, a larger one in a temporary file in
+    ``TMPDIR``. Raises ``ValueError`` naming the argument that does not fit.
+    """
+
+    __slots__ = ("_encode", "_schema", "_threshold")
+
+    def __init__(self, *, encode: Encode, schema: Schema | None, spool_threshold: int) -> None:
+        if not callable(encode):
+            message = f"encode must be a function from a list of records to the bytes of a JSON array, not {encode!r}"
+            raise ValueError(message)
+        if schema is not None and (isinstance(schema, type) or not callable(getattr(schema, "dump", None))):
+            message = f"schema must be an instance of a marshmallow schema, not {schema!r}"
+            raise ValueError(message)
+        if type(spool_threshold) is not int or spool_threshold < 0:
+            message = f"spool_threshold must be a number of bytes, 0 or more, not {spool_threshold!r}"
+            raise ValueError(message)
+        self._encode = encode
+        self._schema = schema
+        self._threshold = spool_threshold
+
+    def write(self, records: Iterable[Record]) -> tuple[bytes | BinaryIO, int]:
+        """Return the whole array and its length in bytes; a file stands at its start and is the caller's to close.
+
+        Raises ``UnserialisableRecord``, ``SpoolUnavailable``, or what the iteration raises; then nothing is left behind.
+        """
+        spool = _Spool(self._threshold)
+        try:
+            spool.write(b"[")
+            for index, batch in _batches(records):
+                spool.write(b"," + self._texts(index, batch) if index else self._texts(index, batch))
+            spool.write(b"]")
+            return spool.finish()
+        except BaseException:
+            spool.close()
+            raise
+
+    def _texts(self, index: int, batch: list[Record]) -> bytes:
+        """Return a batch as JSON objects with commas between them; ``index`` is that of its first record."""
+        try:
+            return self._join(batch)
+        except Exception as fault:
+            for offset, record in enumerate(batch):
+                try:
+                    self._join([record])
+                except Exception as cause:
+                    raise UnserialisableRecord(index + offset) from cause
+            raise UnserialisableRecord(index) from fault
+
+    def _join(self, batch: list[Record]) -> bytes:
+        kinds = set(map(type, batch))
+        if kinds == {bytes}:
+            return _joined(batch)
+        if bytes not in kinds:
+            return self._expressed(batch, kinds)
+        runs = groupby(batch, key=lambda record: type(record) is bytes)
+        return b",".join(_joined(list(run)) if ready else self._join(list(run)) for ready, run in runs)
+
+    def _expressed(self, batch: list[Record], kinds: set[type]) -> bytes:
+        if self._schema is not None:
+            batch = self._schema.dump(batch, many=True)
+            kinds = set(map(type, batch))
+        if all(map(_is_object, kinds)):
+            return _inside(self._encode(batch))
+        # Only the result tells whether such a record becomes an object, so each is looked at by itself.
+        plain = (dict(record) if isinstance(record, Mapping) else record for record in batch)
+        return b",".join(_inside(self._encode([record])) for record in plain)
+
+
+def _batches(records: Iterable[Record]) -> Iterator[tuple[int, list[Record]]]:
+    """Yield the records in lists, each with the index of its first one."""
+    iterator = iter(records)
+    index = 0
+    while batch := list(islice(iterator, BATCH)):
+        yield index, batch
+        index += len(batch)
+
+
+def _is_object(kind: type) -> bool:
+    return issubclass(kind, dict) or is_dataclass(kind)
+
+
+def _joined(texts: list[bytes]) -> bytes:
+    """Join the texts of JSON objects, of which only the outer braces are looked at."""
+    if set(map(_outer_bytes, texts)) != _BRACES and set(map(_outer_bytes, map(bytes.strip, texts))) != _BRACES:
+        message = "a record given as bytes must be the text of one JSON object"
+        raise ValueError(message)
+    return b",".join(texts)
+
+
+def _inside(array: bytes) -> bytes:
+    """Return what stands between the brackets of a JSON array of objects that is not empty."""
+    if array[:2] != b"[{" or array[-2:] != b"}]":
+        array = b"[" + array.strip()[1:-1].strip() + b"]" if array.strip()[:1] == b"[" else b""
+        if array[:2] != b"[{" or array[-2:] != b"}]":
+            message = "encode must return the bytes of a JSON array with an object for each record it was given"
+            raise TypeError(message)
+    return array[1:-1]
+
+
+class _Spool:
+    """Collect bytes in memory, and in a temporary file once there are more than ``threshold``."""
+
+    __slots__ = ("_chunks", "_file", "_length", "_threshold")
+
+    def __init__(self, threshold: int) -> None:
+        self._threshold = threshold
+        self._chunks: list[bytes] = []
+        self._file: BinaryIO | None = None
+        self._length = 0
+
+    def write(self, chunk: bytes) -> None:
+        self._length += len(chunk)
+        if self._file is not None:
+            with _spooling():
+                self._file.write(chunk)
+            return
+        self._chunks.append(chunk)
+        if self._length > self._threshold:
+            with _spooling():
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115 - outlives this call by design
+                self._file.writelines(self._chunks)
+            self._chunks.clear()
+
+    def finish(self) -> tuple[bytes | BinaryIO, int]:
+        if self._file is None:
+            return b"".join(self._chunks), self._length
+        with _spooling():
+            self._file.flush()
+            self._file.seek(0)
+        return self._file, self._length
+
+    def close(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # closing writes what is buffered, and fails where writing failed
+                self._file.close()
+
+
+@contextlib.contextmanager
+def _spooling() -> Iterator[None]:
+    try:
+        yield
+    except OSError as fault:
+        message = "the temporary file cannot be written"
+        raise SpoolUnavailable(message) from fault

@@ -1,0 +1,228 @@
+"""Where a session ID may stand in a request, what counts as absent, repeated or contradictory, and its redaction.
+
+A session ID comes in the query string under ``sessionId`` or as ``Authorization: Bearer`` (RFC 6750 section 2).
+Knows nothing of operations, of storage, or whether a session is valid.
+"""
+
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote_to_bytes
+
+from .fields import TOKEN
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
+SESSION = "flask_notifications.session"
+MASK = "REDACTED"
+
+# Characters; longer values are refused before anything looks at them.
+MAX_LENGTH = 4096
+
+# RFC 6750 section 2.1: b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="
+_B64TOKEN = re.compile(rb"[A-Za-z0-9\-._~+/]+=*")
+
+# RFC 9110 section 11.4: credentials = auth-scheme [ 1*SP ( token68 / #auth-param ) ]
+_BEARER = re.compile(rf"bearer(?!{TOKEN})", re.IGNORECASE | re.ASCII)
+# RFC 9110 section 5.6.4: a quoted-string. One that is never closed matches too, so that a scan stays linear.
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
+# RFC 9110 section 11.2: auth-param = token BWS "=" BWS ...; a comma before anything else begins another credential.
+_SECOND_CREDENTIAL = re.compile(rf",(?![ \t]*{TOKEN}[ \t]*=)")
+
+# The key in any letter case, each character plain or percent-encoded: all that form-decodes to "sessionId".
+_KEY = "".join(f"(?:{char}|%{ord(char):02x}|%{ord(char.upper()):02x})" for char in "sessionid")
+_PAIR = re.compile(rf"{_KEY}(?:=|\Z)", re.IGNORECASE | re.ASCII)
+# In a URI the value ends at "&" and "#", and at a ";" that begins another pair; in a log line at a space or quote too.
+_IN_URI = re.compile(rf"([?&;#]{_KEY}=)(?:[^&#;]|;(?![^&#;=]*=))*+", re.IGNORECASE | re.ASCII)
+_IN_LOG = re.compile(rf"""((?<![\w%-]){_KEY}=)(?:[^&#;\s"'<>\\]|;(?![^&#;=\s]*=))*+""", re.IGNORECASE | re.ASCII)
+_URIS = ("RAW_URI", "REQUEST_URI", "HTTP_REFERER")
+
+Source = Literal["header", "query"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SessionCredential:
+    """Hold the session ID of a request: ``value``, and ``source``, where it stood.
+
+    ``repr()``, ``str()`` and ``format()`` never show the value, so that it can be printed, logged and captured.
+    The value is an RFC 6750 b64token of at most 4096 characters. Not checked: that any storage knows it.
+    """
+
+    value: str
+    source: Source
+
+    def __repr__(self) -> str:
+        return f"SessionCredential(value={MASK}, source={self.source!r})"
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+
+class SessionRefused(Exception):
+    """Say that a request's session ID is ambiguous or malformed (RFC 6750 section 3.1).
+
+    ``status`` is 400 with ``code`` ``"invalid_request"``, or 401 with ``"invalid_token"``; ``detail`` is a sentence for
+    the client. It never carries the session ID.
+    """
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+
+
+def session_of(environ: "WSGIEnvironment") -> SessionCredential | None:
+    """Return the session of a request: what the middleware resolved, or resolved now by the same rules.
+
+    ``None`` when the request carries none. Raises ``SessionRefused`` when what it carries is ambiguous (400) or not
+    an RFC 6750 b64token of at most 4096 characters (401). Cookies, other headers, the path and the body are never
+    read; the environ is not changed.
+    """
+    session = resolve(environ)
+    if isinstance(session, SessionRefused):
+        raise session
+    return session
+
+
+def resolve(environ: "WSGIEnvironment") -> SessionCredential | SessionRefused | None:
+    """Return what ``session_of`` returns, and a refusal as a value."""
+    known = environ.get(SESSION)
+    if isinstance(known, SessionCredential):
+        return known
+    return _decide(_in_header(environ), _in_query(session_pairs(environ.get("QUERY_STRING", ""))))
+
+
+def resolve_header(environ: "WSGIEnvironment") -> SessionCredential | SessionRefused | None:
+    """Return the session of a request that may send it in the ``Authorization`` header only."""
+    return _decide(_in_header(environ), None)
+
+
+def claim_session(environ: "WSGIEnvironment") -> tuple[SessionCredential | SessionRefused | None, list[str]]:
+    """Resolve the session of a claimed request and leave it in one place of its environ, in place.
+
+    Returns the session and the query's session pairs, as they came. ``QUERY_STRING`` loses those pairs and keeps
+    every other byte, ``HTTP_AUTHORIZATION`` is set when none came, the raw target and the Referer are redacted.
+    """
+    query = environ.get("QUERY_STRING", "")
+    pairs = session_pairs(query)
+    session = _decide(_in_header(environ), _in_query(pairs))
+    if pairs:
+        environ["QUERY_STRING"] = "&".join(pair for pair in query.split("&") if not _PAIR.match(pair))
+    for key in _URIS:
+        if key in environ:
+            environ[key] = redact_uri(environ[key])
+    _publish(environ, session)
+    return session, pairs
+
+
+def session_pairs(query: str) -> list[str]:
+    """Return the pairs of a query string whose form-decoded key is ``sessionId`` in any letter case, as they came."""
+    return [pair for pair in query.split("&") if _PAIR.match(pair)]
+
+
+def redact_uri(uri: str) -> str:
+    """Return a URI with the value of every session pair masked, wherever some reader might see a pair."""
+    return _IN_URI.sub(rf"\1{MASK}", uri)
+
+
+def redact_text(text: str) -> str:
+    """Return a text, such as a log line, with the value of every session pair in it masked."""
+    return _IN_LOG.sub(rf"\1{MASK}", text)
+
+
+class SessionLogFilter(logging.Filter):
+    """Mask session IDs in what servers log from their own copy of a request.
+
+    Put it on each logger by name (``gunicorn.access``, ``gunicorn.error``, ``werkzeug``): a filter on a parent logger
+    does not see the records of its children. It masks the value of session pairs in the formatted message and in
+    the traceback, of unclaimed requests too, and drops no record. Not masked: an ``Authorization`` header that a log
+    format prints.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Mask the record in place; always ``True``."""
+        try:
+            message = record.getMessage()
+        except Exception:  # noqa: BLE001 - a message that does not format is reported by logging itself
+            return True
+        masked = redact_text(message)
+        if masked != message:
+            record.msg, record.args = masked, ()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = redact_text(_traceback(record.exc_info))
+        return True
+
+
+_traceback = logging.Formatter().formatException
+
+
+def _publish(environ: "WSGIEnvironment", session: SessionCredential | SessionRefused | None) -> None:
+    if not isinstance(session, SessionCredential):
+        environ.pop(SESSION, None)
+        return
+    environ[SESSION] = session
+    if not _authorization(environ):
+        environ["HTTP_AUTHORIZATION"] = f"Bearer {session.value}"
+
+
+def _authorization(environ: "WSGIEnvironment") -> str:
+    # RFC 9110 section 5.5: white space around a field value is not part of it; some servers leave it there.
+    header: str = environ.get("HTTP_AUTHORIZATION", "")
+    return header.strip(" \t")
+
+
+def _in_header(environ: "WSGIEnvironment") -> bytes | SessionRefused | None:
+    header = _authorization(environ)
+    if "," in header and _SECOND_CREDENTIAL.search(_QUOTED.sub(_blank_if_closed, header)):
+        return _ambiguous("The Authorization header holds more than one credential.")
+    scheme = _BEARER.match(header)
+    if scheme is None:
+        return None
+    rest = header[scheme.end() :]
+    if not rest:
+        return _ambiguous("The Authorization header names the Bearer scheme without a token.")
+    if rest[0] != " ":
+        return _ambiguous("Only spaces may separate the Bearer scheme from the token.")
+    return rest.lstrip(" ").encode("latin-1", "replace")
+
+
+def _blank_if_closed(quoted: re.Match[str]) -> str:
+    return '""' if quoted[1] else quoted[0]
+
+
+def _in_query(pairs: list[str]) -> bytes | SessionRefused | None:
+    if not pairs:
+        return None
+    if len(pairs) > 1:
+        return _ambiguous("The query string names the session more than once.")
+    value = pairs[0].partition("=")[2]
+    if not value:
+        return _ambiguous("The query string names an empty session.")
+    return unquote_to_bytes(value.replace("+", " ").encode("latin-1", "replace"))
+
+
+def _decide(
+    header: bytes | SessionRefused | None, query: bytes | SessionRefused | None
+) -> SessionCredential | SessionRefused | None:
+    if isinstance(header, SessionRefused):
+        return header
+    if isinstance(query, SessionRefused):
+        return query
+    if header is not None and query is not None and header != query:
+        return _ambiguous("The Authorization header and the query string name different sessions.")
+    value = query if header is None else header
+    if value is None:
+        return None
+    if len(value) > MAX_LENGTH or not _B64TOKEN.fullmatch(value):
+        return SessionRefused(401, "invalid_token", _MALFORMED)
+    return SessionCredential(value.decode("ascii"), "query" if header is None else "header")
+
+
+_MALFORMED = f"The session ID is not a token of at most {MAX_LENGTH} characters A-Z a-z 0-9 - . _ ~ + / (a plus is %2B in a query)."
+
+
+def _ambiguous(detail: str) -> SessionRefused:
+    return SessionRefused(400, "invalid_request", detail)

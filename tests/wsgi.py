@@ -1,0 +1,123 @@
+"""Call a WSGI application as a strict server would, and see all that it answers."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+from wsgiref.validate import validator
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+
+@dataclass
+class Answer:
+    """What came back: the fields as a list, since their order and number count."""
+
+    status: str
+    fields: list[tuple[str, str]]
+    body: bytes
+    environ: "WSGIEnvironment" = field(repr=False, default_factory=dict)
+
+    @property
+    def code(self) -> int:
+        return int(self.status[:3])
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def all(self, name: str) -> list[str]:
+        return [value for key, value in self.fields if key.lower() == name.lower()]
+
+    def one(self, name: str) -> str:
+        (value,) = self.all(name)
+        return value
+
+    @property
+    def wire(self) -> tuple[str, list[tuple[str, str]], bytes]:
+        """All that a client can see."""
+        return self.status, self.fields, self.body
+
+
+def environ_of(method: str = "GET", path: str = "/", query: str = "", **extra: Any) -> "WSGIEnvironment":
+    """Return the environ of a request; ``path`` and ``query`` are WSGI text."""
+    return {
+        "REQUEST_METHOD": method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": path,
+        "QUERY_STRING": query,
+        "SERVER_NAME": "api.example",
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "HTTP_HOST": "api.example",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": BytesIO(),
+        "wsgi.errors": _Errors(),
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+        **extra,
+    }
+
+
+class _Errors:
+    """``wsgi.errors``; the validator reports what was not closed here, so nothing may be written."""
+
+    def write(self, text: str) -> None:
+        raise AssertionError(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        raise AssertionError(list(lines))
+
+    def flush(self) -> None:
+        pass
+
+
+def call(app: "WSGIApplication", method: str = "GET", path: str = "/", query: str = "", **extra: Any) -> Answer:
+    """Call an application under ``wsgiref.validate``, read its body to the end and close it."""
+    return run(validator(app), environ_of(method, path, query, **extra))
+
+
+def run(app: "WSGIApplication", environ: "WSGIEnvironment") -> Answer:
+    """Call an application with an environ as it is, read its body to the end and close it."""
+    started: list[tuple[str, list[tuple[str, str]]]] = []
+    written: list[bytes] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], object]:
+        assert not started or exc_info is not None
+        started.append((status, headers))
+        return written.append
+
+    body = app(environ, start_response)
+    try:
+        written.extend(body)
+    finally:
+        if hasattr(body, "close"):
+            body.close()
+    status, headers = started[-1]
+    for name, value in headers:
+        assert f"{name}{value}".isprintable(), (name, value)
+        value.encode("latin-1")
+    return Answer(status, headers, b"".join(written), environ)
+
+
+def between_validators(
+    wrap: "Callable[[WSGIApplication], WSGIApplication]", app: "WSGIApplication"
+) -> "WSGIApplication":
+    """Put a middleware between two validators: one checks what it does to the server, one what it does to the application."""
+    return validator(wrap(validator(app)))
+
+
+def plain_app(
+    status: str = "200 OK", headers: Iterable[tuple[str, str]] = (), body: bytes = b"ok"
+) -> "WSGIApplication":
+    """Return an application that always answers the same."""
+
+    def app(_environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+        start_response(status, [("Content-Type", "text/plain"), *headers])
+        return [body]
+
+    return app
