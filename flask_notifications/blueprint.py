@@ -32,11 +32,11 @@ def create_blueprint(
 ) -> flask.Blueprint:
     """Create a blueprint that serves the two operations from a storage.
 
-    ``encode`` takes a list of records and returns the bytes of a JSON array; ``schema``, a marshmallow schema, dumps the
-    records first. ``spool_threshold`` is the size in bytes up to which an answer is kept in memory; a larger one goes
-    through a temporary file in ``TMPDIR``, which must be on a disk. ``realm`` is the protection space that challenges name
-    (RFC 9110 section 11.5). With ``successors=True`` the operations that take their place are served too:
-    ``GET {url_prefix}/CurrentUser`` and ``GET {url_prefix}/Account?accountId=``, with the session in the header only.
+    ``encode`` takes a list of records and returns the bytes of a JSON array; ``schema``, a marshmallow schema, dumps
+    the records first. ``spool_threshold`` is the size in bytes up to which an answer is kept in memory; a larger one
+    goes through a temporary file in ``TMPDIR``, which must be on a disk. ``realm`` is the protection space that
+    challenges name (RFC 9110 section 11.5). With ``successors=True`` the operations that take their place are served
+    too: ``GET {url_prefix}/CurrentUser`` and ``GET {url_prefix}/Account?accountId=``, the session in the header only.
 
     Paths are exact, with or without one trailing slash, and never redirect; ``DeprecationMiddleware`` adds the other
     spellings of legacy clients. It needs ``operations=notification_operations(url_prefix)`` when the prefix is another.

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 Fields = list[tuple[str, str]]
 
 # RFC 9110 section 5.6.2: token = 1*tchar
-TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105 - a grammar
 
 # RFC 9111 section 5.2: cache-directive = token [ "=" ( token / quoted-string ) ]
 _DIRECTIVE = re.compile(rf'({TOKEN})(?:=(?:"(?:[^"\\]|\\.)*+"?|[^\s,"]*))?')
@@ -21,9 +21,9 @@ _NOT_IN_A_URI = re.compile(r'[^\x21-\x7e]|[<>"\\]')
 
 
 def check_uri(field: str, value: object) -> None:
-    """Raise ``ValueError``, naming ``field``, unless ``value`` can stand in a header as a URI reference.
+    r"""Raise ``ValueError``, naming ``field``, unless ``value`` can stand in a header as a URI reference.
 
-    Checked: text, not empty, printable ASCII without spaces and ``<>"\\``.
+    Checked: text, not empty, printable ASCII without spaces and ``<>"\``.
     Not checked: that it resolves, or that anybody answers there.
     """
     if not isinstance(value, str) or not value:

@@ -48,10 +48,10 @@ Clock = Callable[[], datetime]
 class Use:
     """Tell an observer of one claimed request.
 
-    ``operation`` is the operation's name, ``method`` the request's own (``HEAD`` is not ``GET``), ``status`` the status code,
-    ``None`` when the application raised; ``phase`` that of the operation at that time; ``source`` where the session ID
-    stood, ``None`` without a session; ``client`` the first product of ``User-Agent`` (RFC 9110 section 10.1.5), or ``None``;
-    ``at`` the time of the request, in UTC. It never holds a session ID, a path or a query.
+    ``operation`` is the operation's name, ``method`` the request's own (``HEAD`` is not ``GET``), ``status`` the status
+    code, ``None`` when the application raised; ``phase`` that of the operation at that time; ``source`` where the session
+    ID stood, ``None`` without a session; ``client`` the first product of ``User-Agent`` (RFC 9110 section 10.1.5), or
+    ``None``; ``at`` the time of the request, in UTC. It never holds a session ID, a path or a query.
     """
 
     operation: str
@@ -162,7 +162,9 @@ class DeprecationMiddleware:
         )
         exchange = _Exchange(
             start_response,
-            decorate=partial(self._decorate, environ, path, pairs, announcement.fields(mount)),
+            decorate=_Decoration(
+                announcement.fields(mount), environ, path, pairs, self._table if self._extract else None
+            ),
             done=partial(self._done, environ, use),
         )
         return exchange.run(self._app if reply is None else partial(send, reply), environ)
@@ -183,31 +185,6 @@ class DeprecationMiddleware:
         if session is None and self._require:
             return self._problems.reply("session_missing")
         return None
-
-    def _decorate(
-        self,
-        environ: "WSGIEnvironment",
-        path: str,
-        pairs: list[str],
-        announced: Fields,
-        status: str,
-        came: Fields,
-    ) -> Fields:
-        """Return the fields of an answer to a claimed request; ``came`` are the application's."""
-        fields = without(came, _ANNOUNCED)
-        if self._extract:
-            fields = vary_on(fields, "Authorization")
-        if pairs:
-            fields = _unlinked(fields)
-        if len(pairs) == 1 and SESSION in environ:
-            fields = [
-                (name, restore(value, pairs[0], status=status, path=path, environ=environ, table=self._table))
-                if name.lower() == "location"
-                else (name, value)
-                for name, value in fields
-            ]
-        fields += announced
-        return merge(fields, _EXPOSE, _EXPOSED) if contains(fields, "access-control-allow-origin") else fields
 
     def _done(self, environ: "WSGIEnvironment", use: Callable[..., Use], status: int | None) -> None:
         environ.pop(_IN_FLIGHT, None)
@@ -248,10 +225,43 @@ class _Announcement:
         return f"{self._base_url}{mount}{uri}" if below else uri
 
 
+@dataclass(frozen=True, slots=True)
+class _Decoration:
+    """What is added to the fields of every answer to one claimed request.
+
+    ``path`` and ``pairs`` are the request's path and session pairs as they came; without a ``table`` the session is not
+    the middleware's business.
+    """
+
+    announced: Fields
+    environ: "WSGIEnvironment"
+    path: str
+    pairs: list[str]
+    table: OperationTable | None
+
+    def __call__(self, status: str, came: Fields) -> Fields:
+        """Return a new list of fields for an answer of the application."""
+        fields = without(came, _ANNOUNCED)
+        if self.table is not None:
+            fields = vary_on(fields, "Authorization")
+        if self.pairs:
+            fields = self._restored(status, _unlinked(fields))
+        fields = [*fields, *self.announced]
+        return merge(fields, _EXPOSE, _EXPOSED) if contains(fields, "access-control-allow-origin") else fields
+
+    def _restored(self, status: str, fields: Fields) -> Fields:
+        if self.table is None or SESSION not in self.environ or not contains(fields, "location"):
+            return fields
+        restored = partial(
+            restore, pair=self.pairs[0], status=status, path=self.path, environ=self.environ, table=self.table
+        )
+        return [(name, restored(value) if name.lower() == "location" else value) for name, value in fields]
+
+
 class _Exchange:
     """One claimed request between the server and an application, as PEP 3333 lets them talk."""
 
-    __slots__ = ("_decorate", "_done", "_returned", "_start_response", "_status")
+    __slots__ = ("_decorate", "_done", "_returned", "_settled", "_start_response", "_status")
 
     def __init__(
         self,
@@ -264,6 +274,7 @@ class _Exchange:
         self._decorate = decorate
         self._done = done
         self._returned = False
+        self._settled = False
         self._status: str | None = None
 
     def run(self, app: "WSGIApplication", environ: "WSGIEnvironment") -> Iterable[bytes]:
@@ -290,7 +301,9 @@ class _Exchange:
         return write
 
     def _settle(self) -> None:
-        if self._status is not None:
+        """Report the status once: when it is known and the iterable has been handed back."""
+        if self._status is not None and not self._settled:
+            self._settled = True
             self._done(int(self._status[:3]))
 
 

@@ -176,7 +176,7 @@ def _fold(path: str) -> str:
 
 
 def _segments(path: str) -> list[str]:
-    """Split a path, without the one trailing slash that does not count; what does not begin with ``/`` never matches."""
+    """Split a path, without the one trailing slash that does not count; one without a leading slash never matches."""
     if path in {"", "/"}:
         return []
     if path[0] != "/":

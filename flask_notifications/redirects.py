@@ -23,7 +23,7 @@ _DOUBTFUL = re.compile(r"[^\x21-\x7e]|\\")
 
 
 def restore(
-    location: str, pair: str, *, status: str, path: str, environ: "WSGIEnvironment", table: OperationTable
+    location: str, *, pair: str, status: str, path: str, environ: "WSGIEnvironment", table: OperationTable
 ) -> str:
     """Return a redirect's ``Location``, with the session pair where it leads back to a claimed operation.
 

@@ -221,7 +221,10 @@ def _decide(
     return SessionCredential(value.decode("ascii"), "query" if header is None else "header")
 
 
-_MALFORMED = f"The session ID is not a token of at most {MAX_LENGTH} characters A-Z a-z 0-9 - . _ ~ + / (a plus is %2B in a query)."
+_MALFORMED = (
+    f"The session ID is not a token of 1 to {MAX_LENGTH} characters out of A-Z a-z 0-9 - . _ ~ + / "
+    "with = at its end only (in a query, + is written %2B)."
+)
 
 
 def _ambiguous(detail: str) -> SessionRefused:

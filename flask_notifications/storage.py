@@ -21,15 +21,15 @@ class NotificationStorage(Protocol[Caller]):
     threads at once. Their iterables are read to the end before anything is sent; one that has a ``close()`` is closed
     exactly once, on success and on failure. A method may be a generator function.
 
-    Each method may raise ``AccessDenied``, ``AccountNotFound`` and ``StorageUnavailable``, when it is called or while it
-    is read. Any other exception is answered as a failure of the storage, and logged.
+    Each method may raise ``AccessDenied``, ``AccountNotFound`` and ``StorageUnavailable``, when it is called or while
+    it is read. Any other exception is answered as a failure of the storage, and logged.
     """
 
     def resolve_session(self, session_id: str) -> Caller | None:
         """Return the caller of a session, or ``None`` when the session is unknown or has ended.
 
-        ``session_id`` is an RFC 6750 b64token of at most 4096 characters. Only ``None`` means "unknown": a caller that is
-        false, ``0`` say, is a caller.
+        ``session_id`` is an RFC 6750 b64token of at most 4096 characters. Only ``None`` means "unknown": a caller that
+        is false, ``0`` say, is a caller.
         """
 
     def current_user_notifications(self, caller: Caller) -> Iterable[Record]:

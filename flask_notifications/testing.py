@@ -1,0 +1,193 @@
+"""For the host's own tests: a storage in memory, and the tests that any storage must pass.
+
+Plain asserts, no test framework: ``StorageContract`` runs under pytest and under anything else that calls its methods.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, TypeVar
+
+from .storage import AccessDenied, AccountNotFound, NotificationStorage, Record, StorageError, StorageUnavailable
+
+Fault = TypeVar("Fault", bound=StorageError)
+
+
+class MemoryStorage:
+    """Hold sessions and notifications in memory, for tests and first tries; nothing outlives the process.
+
+    ``sessions`` maps a session ID to the account ID of its user, ``notifications`` an account ID to its records (every
+    account has an entry, if an empty one), and ``administrators`` are the accounts that may see every other one.
+    """
+
+    def __init__(
+        self,
+        *,
+        sessions: Mapping[str, str],
+        notifications: Mapping[str, Iterable[Record]],
+        administrators: Collection[str] = (),
+    ) -> None:
+        self._sessions = dict(sessions)
+        self._notifications = {account: tuple(records) for account, records in notifications.items()}
+        self._administrators = frozenset(administrators)
+
+    def resolve_session(self, session_id: str) -> str | None:
+        """Return the account ID of a session's user, or ``None``."""
+        return self._sessions.get(session_id)
+
+    def current_user_notifications(self, caller: str) -> Iterable[Record]:
+        """Return the records of the caller."""
+        return self._notifications.get(caller, ())
+
+    def account_notifications(self, caller: str, account_id: str) -> Iterable[Record]:
+        """Return the records of an account, for its own user and for administrators."""
+        if account_id != caller and caller not in self._administrators:
+            raise AccessDenied
+        if account_id not in self._notifications:
+            raise AccountNotFound
+        return self._notifications[account_id]
+
+
+class StorageContract:
+    """Prove that a storage keeps what ``NotificationStorage`` promises.
+
+    Inherit it in a test class, give ``make_storage`` and the facts below about the data that it holds, and let the test
+    runner find the ``test_`` methods.
+
+    >>> class TestMemoryStorage(StorageContract):
+    ...     session_id, other_session_id, administrator_session_id = "a1", "b2", "c3"
+    ...     account_id, other_account_id = "alice", "bob"
+    ...
+    ...     def make_storage(self):
+    ...         return MemoryStorage(
+    ...             sessions={"a1": "alice", "b2": "bob", "c3": "carol"},
+    ...             notifications={"alice": [{"id": 1}], "bob": [{"id": 2}], "carol": []},
+    ...             administrators=["carol"],
+    ...         )
+    >>> TestMemoryStorage().test_a_plain_caller_is_denied_a_foreign_account()
+    """
+
+    session_id: ClassVar[str]
+    """A session whose user has at least one notification and may see no account but their own."""
+    account_id: ClassVar[str]
+    """The account of that user."""
+    other_session_id: ClassVar[str]
+    """A session of another user, with other notifications."""
+    other_account_id: ClassVar[str]
+    """The account of that other user."""
+    administrator_session_id: ClassVar[str | None] = None
+    """A session that may see every account; ``None`` where no caller may."""
+    unknown_session_id: ClassVar[str] = "00000000-0000-4000-8000-00000000dead"
+    unknown_account_id: ClassVar[str] = "00000000-0000-4000-8000-00000000beef"
+
+    def make_storage(self) -> NotificationStorage[Any]:
+        """Return the storage to prove, with the data that the facts describe."""
+        raise NotImplementedError
+
+    def make_unreachable_storage(self) -> NotificationStorage[Any] | None:
+        """Return a storage whose database does not answer, or ``None`` where there is no such thing."""
+        return None
+
+    def test_a_session_leads_to_a_caller(self) -> None:
+        """A known session resolves, again and again, to a caller with notifications."""
+        storage = self.make_storage()
+        assert storage.resolve_session(self.session_id) is not None
+        assert _current_user(storage, self.session_id) == _current_user(storage, self.session_id) != []
+
+    def test_an_unknown_session_is_none(self) -> None:
+        """``None`` and no exception, for an ID that nobody has, of any form."""
+        storage = self.make_storage()
+        for session_id in (self.unknown_session_id, "A", "~" * 4096, "..", "null"):
+            assert storage.resolve_session(session_id) is None, f"{session_id[:40]!r} must be unknown"
+
+    def test_callers_see_their_own_notifications(self) -> None:
+        """Two sessions never mix, whatever the order of calls."""
+        storage = self.make_storage()
+        callers = [storage.resolve_session(each) for each in (self.session_id, self.other_session_id)]
+        mine, theirs = [_read(storage.current_user_notifications(caller)) for caller in callers]
+        assert mine != theirs
+        assert _read(storage.current_user_notifications(callers[0])) == mine
+
+    def test_callers_see_their_own_account(self) -> None:
+        """The account operation shows the caller's own account."""
+        assert _account(self.make_storage(), self.session_id, self.account_id) != []
+
+    def test_a_plain_caller_is_denied_a_foreign_account(self) -> None:
+        """A foreign account is ``AccessDenied``, and not an empty answer."""
+        storage = self.make_storage()
+        _fails(AccessDenied, lambda: _account(storage, self.session_id, self.other_account_id))
+
+    def test_a_plain_caller_does_not_learn_which_accounts_exist(self) -> None:
+        """An unknown account is ``AccessDenied`` as well: a 404 would tell it from one that is there."""
+        storage = self.make_storage()
+        _fails(AccessDenied, lambda: _account(storage, self.session_id, self.unknown_account_id))
+
+    def test_an_administrator_sees_a_foreign_account(self) -> None:
+        """Who may see every account sees what its own user sees."""
+        if self.administrator_session_id is not None:
+            storage = self.make_storage()
+            theirs = _account(storage, self.other_session_id, self.other_account_id)
+            assert _account(storage, self.administrator_session_id, self.other_account_id) == theirs
+
+    def test_an_administrator_is_told_of_an_unknown_account(self) -> None:
+        """Who may see every account gets ``AccountNotFound`` for one that is not there."""
+        storage, session_id = self.make_storage(), self.administrator_session_id
+        if session_id is not None:
+            _fails(AccountNotFound, lambda: _account(storage, session_id, self.unknown_account_id))
+
+    def test_records_can_be_left_unread(self) -> None:
+        """Closing after the first record, or before it, harms no later call."""
+        storage = self.make_storage()
+        caller = storage.resolve_session(self.session_id)
+        whole = _read(storage.current_user_notifications(caller))
+        for count in (0, 1):
+            records = storage.current_user_notifications(caller)
+            for _record, _number in zip(records, range(count), strict=False):
+                pass
+            _close(records)
+        assert _read(storage.current_user_notifications(caller)) == whole
+
+    def test_threads_do_not_mix(self) -> None:
+        """Two threads with two sessions, at the same time, get the rows of their own session only."""
+        storage = self.make_storage()
+        sessions = [self.session_id, self.other_session_id]
+        alone = [_current_user(storage, session_id) for session_id in sessions]
+        with ThreadPoolExecutor(max_workers=2) as threads:
+            rounds = list(threads.map(lambda session_id: _current_user(storage, session_id), sessions * 50))
+        assert rounds == alone * 50
+
+    def test_a_storage_out_of_reach_says_so(self) -> None:
+        """Whatever call comes first raises ``StorageUnavailable``, and nothing of the driver's own."""
+        storage = self.make_unreachable_storage()
+        if storage is not None:
+            _fails(StorageUnavailable, lambda: storage.resolve_session(self.session_id))
+
+
+def _current_user(storage: NotificationStorage[Any], session_id: str) -> list[Record]:
+    return _read(storage.current_user_notifications(storage.resolve_session(session_id)))
+
+
+def _account(storage: NotificationStorage[Any], session_id: str, account_id: str) -> list[Record]:
+    return _read(storage.account_notifications(storage.resolve_session(session_id), account_id))
+
+
+def _read(records: Iterable[Record]) -> list[Record]:
+    """Read records to the end and close them, as the library does."""
+    try:
+        return list(records)
+    finally:
+        _close(records)
+
+
+def _close(records: object) -> None:
+    close = getattr(records, "close", None)
+    if callable(close):
+        close()
+
+
+def _fails(expected: type[Fault], call: Callable[[], object]) -> None:
+    try:
+        answer = call()
+    except expected:
+        return
+    message = f"{expected.__name__} expected, not {answer!r}"
+    raise AssertionError(message)
