@@ -1,0 +1,52 @@
+# The commands of this project; `make help` is the menu.
+
+PYTHON ?= python3
+HOST ?= 127.0.0.1
+PORT ?= 8000
+export HOST PORT
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-lowest check clean
+
+help: ## this menu
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+run: .venv/installed ## serve the example application on http://127.0.0.1:8000 (HOST, PORT, DATABASE_URL)
+	@exec .venv/bin/gunicorn -c example_app/gunicorn.conf.py example_app.wsgi:application
+
+test: .venv/tested ## run the tests; what needs a server that is missing is skipped by name
+	.venv/bin/coverage erase
+	.venv/bin/coverage run -m pytest
+	.venv/bin/coverage report
+
+test-lowest: .venv-lowest/installed ## run the tests with the oldest dependencies that pyproject.toml allows
+	.venv-lowest/bin/python -m pytest
+
+check: .venv/checked ## format, lint, types, import arrows, metadata, docs
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/pyright --ignoreexternal --verifytypes flask_notifications
+	.venv/bin/lint-imports
+
+clean: ## remove the virtual environments and all that was made in them
+	rm -rf .venv .venv-* build dist instance *.egg-info .coverage* .*_cache
+
+# Virtual environments, made again when the project's dependencies change.
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	.venv/bin/pip install --quiet --upgrade 'pip>=25.1'
+
+.venv/installed: .venv/bin/python pyproject.toml
+	.venv/bin/pip install --quiet --editable '.[example]'
+	@touch $@
+
+.venv/tested: .venv/installed
+	.venv/bin/pip install --quiet --group test
+	@touch $@
+
+.venv/checked: .venv/tested
+	.venv/bin/pip install --quiet --group check
+	@touch $@

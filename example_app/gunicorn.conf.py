@@ -1,0 +1,56 @@
+"""How gunicorn runs the example; each setting with its reason."""
+
+import logging
+import os
+from typing import Any
+
+from example_app import create_app
+from flask_notifications import SessionLogFilter
+
+bind = f"{os.environ.get('HOST', '127.0.0.1')}:{os.environ.get('PORT', '8000')}"
+
+# Threads: a request waits for the database most of its time. A sync worker would also be killed by ``timeout`` while a
+# slow client takes a large answer.
+worker_class = "gthread"
+# Two processes, so that one can be replaced while the other serves.
+workers = 2
+# As many requests at a time as the connection pool has connections to give: five, and ten more when it is busy.
+threads = 8
+# Seconds without a sign of life before a worker is replaced. Statements end after five on PostgreSQL.
+timeout = 30
+# Seconds for requests under way when the server stops.
+graceful_timeout = 30
+# Workers are renewed now and then, at different times, so that nothing can pile up in one.
+max_requests = 10_000
+max_requests_jitter = 1_000
+
+# Not preloaded: each worker creates the application after the fork, and with it a connection pool of its own.
+preload_app = False
+
+# No control socket in the home directory: nobody controls an example.
+control_socket_disable = True
+
+# The access log on standard output. Its request line comes from the environ, where the session ID is masked already;
+# the filter covers what gunicorn logs from its own copy of a request: unclaimed ones, and those that crash.
+accesslog = "-"
+for _logger in ("gunicorn.access", "gunicorn.error"):
+    logging.getLogger(_logger).addFilter(SessionLogFilter())
+
+
+def on_starting(_server: Any) -> None:
+    """Create the database once, before the workers could do it at the same time."""
+    create_app()
+
+
+def when_ready(_server: Any) -> None:
+    """Print what to try."""
+    alice, account = "a11ce000-0000-4000-8000-000000000001", "acc00000-0000-4000-8000-00000000000a"
+    print(  # noqa: T201
+        f"Try, in another terminal:\n\n"
+        f"curl -i 'http://{bind}/API/Notification/?sessionId={alice}'\n"
+        f"curl -i -H 'Authorization: Bearer {alice}' http://{bind}/api/notification\n"
+        f"curl -i -X POST 'http://{bind}/API/Notification/GetNotificationsForAccount/{account}/?sessionId={alice}'\n"
+        f"curl -i -H 'Authorization: Bearer {alice}' http://{bind}/API/Notification/CurrentUser\n"
+        f"curl -i http://{bind}/docs/retirement\n",
+        flush=True,
+    )
