@@ -3,7 +3,7 @@
 Knows no table: which rows there are, and what a record holds, is in the host's statements. Creates nothing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -80,12 +80,12 @@ class SQLAlchemyStorage:
         with self._connection() as connection:
             return connection.execute(self._session_query, {"session_id": session_id}).first()
 
-    def current_user_notifications(self, caller: Row[Any]) -> Iterator[Record]:
+    def current_user_notifications(self, caller: Row[Any]) -> Generator[Record, None, None]:
         """Yield the records of ``current_user_query``."""
         with self._connection() as connection:
             yield from _records(connection, self._current_user_query, caller._asdict())
 
-    def account_notifications(self, caller: Row[Any], account_id: str) -> Iterator[Record]:
+    def account_notifications(self, caller: Row[Any], account_id: str) -> Generator[Record, None, None]:
         """Yield the records of ``account_query``, when the caller may see the account and it is there."""
         if not self._may_see_account(caller, account_id):
             raise AccessDenied
@@ -129,11 +129,11 @@ def _out_of_reach(fault: DBAPIError) -> bool:
 
 
 def _records(connection: Connection, statement: Executable, values: dict[str, Any]) -> Iterator[Record]:
-    result = connection.execution_options(yield_per=_ROWS).execute(statement, values)
-    if len(result.keys()) == 1:
-        yield from map(_document, result.scalars())
-    else:
-        yield from map(dict, result.mappings())
+    with connection.execution_options(yield_per=_ROWS).execute(statement, values) as result:
+        if len(result.keys()) == 1:
+            yield from map(_document, result.scalars())
+        else:
+            yield from map(dict, result.mappings())
 
 
 def _document(value: Any) -> Record:

@@ -186,8 +186,10 @@ def _close(records: object) -> None:
 
 def _fails(expected: type[Fault], call: Callable[[], object]) -> None:
     try:
-        answer = call()
+        outcome = call()
     except expected:
         return
-    message = f"{expected.__name__} expected, not {answer!r}"
+    except StorageError as other:
+        outcome = other
+    message = f"{expected.__name__} expected, not {outcome!r}"
     raise AssertionError(message)
