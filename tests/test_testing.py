@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from flask_notifications import AccessDenied, AccountNotFound, NotificationStorage, StorageUnavailable
+from flask_notifications import AccessDenied, AccountNotFound, NotificationStorage, StorageError, StorageUnavailable
 from flask_notifications.testing import MemoryStorage, StorageContract
 
 
@@ -167,7 +167,7 @@ def test_a_wrong_storage_fails_for_the_right_reason(wrong: type[Wrong], caught_b
         def make_storage(self) -> NotificationStorage[Any]:
             return wrong()
 
-    with pytest.raises((AssertionError, KeyError, RuntimeError)):
+    with pytest.raises((AssertionError, StorageError, KeyError, RuntimeError)):
         getattr(Tried(), caught_by)()
 
 

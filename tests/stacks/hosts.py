@@ -1,0 +1,414 @@
+"""Six small hosts, one for each way of writing a WSGI application, with the same pages in each framework's own manner.
+
+``/{page}`` and ``/{area}/items/`` report what the host sees; every other page of an area is one kind of answer. The area
+``old`` is what ``OPERATIONS`` claim, ``new`` stays unclaimed.
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+from wsgiref.util import FileWrapper
+
+import flask
+import pytest
+from werkzeug.debug import DebuggedApplication
+
+from flask_notifications import DeprecationPolicy, Operation, session_of
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+POLICY = DeprecationPolicy(
+    deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2027, 1, 1, tzinfo=UTC), documentation="/docs"
+)
+OPERATIONS = (
+    *(Operation(f"page-{method}", method, "/{page}") for method in METHODS),
+    Operation("items", "GET", "/old/items/"),  # spelled as the hosts' routers spell it
+    *(Operation(f"old-{method}", method, "/old/{page}", "/new/items/") for method in METHODS),
+)
+
+# Text of the file page, and a part of it in the stream page.
+TEXT = Path(__file__).read_bytes()
+PARTS = (b"first", b"second")
+
+# Environ keys of the tests' own: the list that a stream notes its parts in, and where to the page ``moved`` has moved.
+PRODUCED = "tests.produced"
+TARGET = "tests.target"
+
+
+class Handled(Exception):
+    """A fault that the host has an error handler for."""
+
+
+def library(name: str) -> Any:
+    """Import a module of another framework; skip without it, or fail where everything must be there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what others warn of while they are imported is theirs to mend
+        try:
+            return import_module(name)
+        except ModuleNotFoundError as missing:
+            if os.environ.get("REQUIRE_SERVICES"):
+                pytest.fail(f"{missing.name} is not installed", pytrace=False)
+            pytest.skip(f"{missing.name} is not installed")
+
+
+def host(name: str, *, debug: bool = False) -> "WSGIApplication":
+    """Return the host of that name."""
+    return HOSTS[name](debug)
+
+
+def report(
+    environ: "WSGIEnvironment", authorization: str | None, parameters: Iterable[tuple[str, str]], body: bytes
+) -> dict[str, Any]:
+    """Tell what a host sees; all but the session and the raw query is as its framework reads it."""
+    session = session_of(environ)
+    return {
+        "session": session and [session.value, session.source],
+        "authorization": authorization or None,
+        "parameters": [list(pair) for pair in parameters],
+        "query": environ.get("QUERY_STRING"),
+        "body": body.decode("latin-1"),
+    }
+
+
+def crash() -> None:
+    message = "on purpose"
+    raise RuntimeError(message)
+
+
+def parts(environ: "WSGIEnvironment") -> Iterator[bytes]:
+    for part in PARTS:
+        environ[PRODUCED].append(part)
+        yield part
+
+
+def target(environ: "WSGIEnvironment") -> str:
+    """Return where ``moved`` has moved, with the query along, as routers rebuild it."""
+    query = environ.get("QUERY_STRING", "")
+    return f"{environ[TARGET]}?{query}" if query else str(environ[TARGET])
+
+
+@cache
+def bare_host(_debug: bool) -> "WSGIApplication":
+    def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        status, headers, body = _bare_page(environ)
+        start_response(status, headers)
+        return body
+
+    return app
+
+
+def _bare_page(environ: "WSGIEnvironment") -> tuple[str, list[tuple[str, str]], Iterable[bytes]]:
+    area, _, page = environ["PATH_INFO"][1:].partition("/")
+    if not page or page == "items/":
+        query = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        seen = report(environ, environ.get("HTTP_AUTHORIZATION"), query, body)
+        return "200 OK", [("Content-Type", "application/json")], [json.dumps(seen).encode()]
+    text = [("Content-Type", "text/plain")]
+    if page == "crash":
+        crash()
+    if page == "file":
+        return "200 OK", text, environ.get("wsgi.file_wrapper", FileWrapper)(Path(__file__).open("rb"), 8192)
+    if page == "items":
+        query_string = environ.get("QUERY_STRING", "")
+        return "308 Permanent Redirect", [*text, ("Location", f"/{area}/items/?{query_string}")], []
+    pages: dict[str, tuple[str, list[tuple[str, str]], Iterable[bytes]]] = {
+        "cookies": ("200 OK", [*text, ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")], [b"ok"]),
+        "form": ("405 Method Not Allowed", [*text, ("Allow", "POST")], [b"no"]),
+        "handled": ("500 Internal Server Error", text, [b"handled"]),
+        "moved": ("302 Found", [*text, ("Location", target(environ) if page == "moved" else "")], []),
+        "stream": ("200 OK", text, parts(environ)),
+        "unchanged": ("304 Not Modified", [("ETag", '"1"')], []),
+    }
+    return pages.get(page, ("404 Not Found", text, [b"none"]))
+
+
+@cache
+def flask_host(debug: bool) -> "WSGIApplication":
+    app = flask.Flask("stacks")
+
+    def show(**_parameters: str) -> dict[str, Any]:
+        request = flask.request
+        query = request.args.items(multi=True)
+        return report(request.environ, request.headers.get("Authorization"), query, request.get_data())
+
+    def cookies() -> flask.Response:
+        response = flask.Response("ok")
+        response.set_cookie("a", "1")
+        response.set_cookie("b", "2")
+        return response
+
+    def handled(_fault: Exception) -> tuple[str, int]:
+        return "handled", 500
+
+    app.register_error_handler(Handled, handled)
+    app.add_url_rule("/<page>", view_func=show, methods=[*METHODS, "OPTIONS"], provide_automatic_options=False)
+    pages: dict[str, Callable[[], Any]] = {
+        "items/": show,
+        "cookies": cookies,
+        "crash": crash,
+        "file": lambda: flask.send_file(__file__, etag=False),
+        "gone": lambda: flask.abort(404),
+        "handled": _raise_handled,
+        "moved": lambda: flask.redirect(target(flask.request.environ)),
+        "stream": lambda: flask.Response(parts(flask.request.environ)),
+        "unchanged": lambda: flask.Response(status=304, headers={"ETag": '"1"'}),
+    }
+    for area in ("old", "new"):
+        for page, view in pages.items():
+            app.add_url_rule(f"/{area}/{page}", f"{area}-{page}", view)
+        app.add_url_rule(f"/{area}/form", f"{area}-form", lambda: "ok", methods=["POST"])
+    app.debug = debug
+    return DebuggedApplication(app, evalex=False) if debug else app
+
+
+def _raise_handled(*_arguments: Any) -> Any:
+    raise Handled
+
+
+@cache
+def django_host(debug: bool) -> "WSGIApplication":
+    settings, urls, views = library("django.conf").settings, library("django.urls"), _django_views()
+    if not settings.configured:
+        settings.configure(
+            ALLOWED_HOSTS=["*"],
+            DATA_UPLOAD_MAX_NUMBER_FIELDS=None,  # one of the vectors has 2000 parameters
+            LOGGING_CONFIG=None,
+            MIDDLEWARE=["django.middleware.common.CommonMiddleware", f"{__name__}.django_handler"],
+            ROOT_URLCONF=type("Routes", (), {}),
+            SECRET_KEY="tests",
+        )
+        settings.ROOT_URLCONF.urlpatterns = [
+            urls.path("<page>", views["items/"]),
+            *(urls.path(f"{area}/{page}", view) for area in ("old", "new") for page, view in views.items()),
+        ]
+    application = library("django.core.wsgi").get_wsgi_application()
+    override_settings = library("django.test.utils").override_settings
+
+    def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        with override_settings(DEBUG=debug):
+            body: Iterable[bytes] = application(environ, start_response)
+        return body
+
+    return app
+
+
+def _django_views() -> dict[str, Callable[..., Any]]:
+    http, post_only = library("django.http"), library("django.views.decorators.http").require_POST
+
+    def show(request: Any, **_parameters: str) -> Any:
+        query = [(name, value) for name, values in request.GET.lists() for value in values]
+        return http.JsonResponse(report(request.environ, request.headers.get("Authorization"), query, request.body))
+
+    def cookies(_request: Any) -> Any:
+        response = http.HttpResponse("ok")
+        response.set_cookie("a", "1")
+        response.set_cookie("b", "2")
+        return response
+
+    def gone(_request: Any) -> Any:
+        raise http.Http404
+
+    return {
+        "items/": show,
+        "cookies": cookies,
+        "crash": lambda _request: crash(),
+        "file": lambda _request: http.FileResponse(Path(__file__).open("rb"), content_type="text/plain"),
+        "form": post_only(lambda _request: http.HttpResponse("ok")),
+        "gone": gone,
+        "handled": _raise_handled,
+        "moved": lambda request: http.HttpResponseRedirect(target(request.environ)),
+        "stream": lambda request: http.StreamingHttpResponse(parts(request.environ)),
+        "unchanged": lambda _request: http.HttpResponseNotModified(headers={"ETag": '"1"'}),
+    }
+
+
+def django_handler(get_response: Callable[[Any], Any]) -> Any:
+    """Django's way to an error handler of one's own: a middleware with ``process_exception``."""
+
+    class Handler:
+        def __call__(self, request: Any) -> Any:
+            return get_response(request)
+
+        def process_exception(self, _request: Any, fault: Exception) -> Any:
+            return library("django.http").HttpResponse("handled", status=500) if isinstance(fault, Handled) else None
+
+    return Handler()
+
+
+@cache
+def pyramid_host(_debug: bool) -> "WSGIApplication":
+    library("pyramid")
+    exceptions, responses = library("pyramid.httpexceptions"), library("pyramid.response")
+
+    def show(request: Any) -> Any:
+        seen = report(request.environ, request.headers.get("Authorization"), request.GET.items(), request.body)
+        return responses.Response(json=seen)
+
+    def cookies(_request: Any) -> Any:
+        response = responses.Response("ok")
+        response.set_cookie("a", "1")
+        response.set_cookie("b", "2")
+        return response
+
+    def gone(_request: Any) -> Any:
+        raise exceptions.HTTPNotFound
+
+    pages: dict[str, Callable[[Any], Any]] = {
+        "items/": show,
+        "cookies": cookies,
+        "crash": lambda _request: crash(),
+        "file": lambda request: responses.FileResponse(__file__, request),
+        "gone": gone,
+        "handled": _raise_handled,
+        "moved": lambda request: exceptions.HTTPFound(target(request.environ)),
+        "stream": lambda request: responses.Response(app_iter=parts(request.environ)),
+        "unchanged": lambda _request: exceptions.HTTPNotModified(headers={"ETag": '"1"'}),
+    }
+    with library("pyramid.config").Configurator() as config:
+        config.add_notfound_view(lambda _request: exceptions.HTTPNotFound(), append_slash=True)
+        config.add_exception_view(lambda _request: responses.Response("handled", status=500), context=Handled)
+        for area in ("old", "new"):
+            for page, view in pages.items():
+                config.add_route(f"{area}-{page}", f"/{area}/{page}")
+                config.add_view(view, route_name=f"{area}-{page}")
+            config.add_route(f"{area}-form", f"/{area}/form")
+            config.add_view(lambda _request: exceptions.HTTPMethodNotAllowed(), route_name=f"{area}-form")
+        config.add_route("page", "/{page}")
+        config.add_view(show, route_name="page")
+        app: WSGIApplication = config.make_wsgi_app()
+    return app
+
+
+@cache
+def falcon_host(_debug: bool) -> "WSGIApplication":
+    falcon = library("falcon")
+    responders = _falcon_responders(falcon)
+
+    def handled(_request: Any, response: Any, _fault: Exception, _parameters: Any) -> None:
+        response.status, response.text = 500, "handled"
+
+    def resource(responder: Any, methods: Iterable[str]) -> Any:
+        names = [f"on_{method.lower()}" for method in methods]
+        return type("Resource", (), dict.fromkeys(names, staticmethod(responder)))()
+
+    app = falcon.App()
+    app.add_error_handler(Handled, handled)
+    app.add_route("/{page}", resource(responders["items/"], [*METHODS, "OPTIONS"]))
+    for area in ("old", "new"):
+        for page, responder in responders.items():
+            app.add_route(f"/{area}/{page}", resource(responder, ["POST"] if page == "form" else ["GET", "HEAD"]))
+    wsgi: WSGIApplication = app
+    return wsgi
+
+
+def _falcon_responders(falcon: Any) -> dict[str, Any]:
+    def show(request: Any, response: Any, **_parameters: str) -> None:
+        query = falcon.uri.parse_query_string(request.query_string, keep_blank=True, csv=False)
+        pairs = [
+            (name, each) for name, value in query.items() for each in ([value] if isinstance(value, str) else value)
+        ]
+        response.media = report(request.env, request.auth, pairs, request.bounded_stream.read())
+
+    def cookies(_request: Any, response: Any) -> None:
+        response.set_cookie("a", "1")
+        response.set_cookie("b", "2")
+        response.text = "ok"
+
+    def file(_request: Any, response: Any) -> None:
+        response.content_type, response.stream = "text/plain", Path(__file__).open("rb")
+
+    def gone(_request: Any, _response: Any) -> None:
+        raise falcon.HTTPNotFound
+
+    def moved(request: Any, _response: Any) -> None:
+        raise falcon.HTTPFound(target(request.env))
+
+    def slash(request: Any, _response: Any) -> None:
+        raise falcon.HTTPPermanentRedirect(f"{request.path}/?{request.query_string}")
+
+    def stream(request: Any, response: Any) -> None:
+        response.stream = parts(request.env)
+
+    def unchanged(_request: Any, response: Any) -> None:
+        response.status, response.etag = 304, "1"
+
+    return {
+        "items/": show,
+        "items": slash,
+        "cookies": cookies,
+        "crash": lambda _request, _response: crash(),
+        "file": file,
+        "form": lambda _request, _response: None,
+        "gone": gone,
+        "handled": _raise_handled,
+        "moved": moved,
+        "stream": stream,
+        "unchanged": unchanged,
+    }
+
+
+@cache
+def bottle_host(debug: bool) -> "WSGIApplication":
+    bottle = library("bottle")
+    application, request = bottle.Bottle(), bottle.request
+
+    def show(**_parameters: str) -> Any:
+        # FormsDict reads texts as latin-1, and as UTF-8 on demand.
+        query = request.query.decode().allitems()
+        return report(request.environ, request.get_header("Authorization"), query, request.body.read())
+
+    def cookies() -> str:
+        bottle.response.set_cookie("a", "1")
+        bottle.response.set_cookie("b", "2")
+        return "ok"
+
+    def handled() -> Any:
+        raise bottle.HTTPError(500, "handled", exception=Handled())
+
+    pages: dict[str, Callable[..., Any]] = {
+        "items/": show,
+        "items": lambda: bottle.redirect(f"{request.path}/?{request.query_string}", 308),
+        "cookies": cookies,
+        "crash": crash,
+        "file": lambda: bottle.static_file(Path(__file__).name, root=str(Path(__file__).parent)),
+        "gone": lambda: bottle.abort(404),
+        "handled": handled,
+        "moved": lambda: bottle.redirect(target(request.environ), 302),
+        "stream": lambda: parts(request.environ),
+        "unchanged": lambda: bottle.HTTPResponse(status=304, ETag='"1"'),
+    }
+    for area in ("old", "new"):
+        for page, view in pages.items():
+            application.route(f"/{area}/{page}", "GET", view)
+        application.route(f"/{area}/form", "POST", lambda: "ok")
+    application.route("/<page>", [*METHODS, "OPTIONS"], show)
+
+    def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        bottle.debug(debug)
+        try:
+            body: Iterable[bytes] = application(environ, start_response)
+        finally:
+            bottle.debug(False)
+        return body
+
+    return app
+
+
+HOSTS: dict[str, Callable[[bool], "WSGIApplication"]] = {
+    "bare": bare_host,
+    "bottle": bottle_host,
+    "django": django_host,
+    "falcon": falcon_host,
+    "flask": flask_host,
+    "pyramid": pyramid_host,
+}
