@@ -37,9 +37,9 @@ clean: ## remove the virtual environments and all that was made in them
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
-	.venv/bin/pip install --quiet --upgrade 'pip>=25.1'
 
 .venv/installed: .venv/bin/python pyproject.toml
+	.venv/bin/pip install --quiet --upgrade 'pip>=25.1' # the first that knows dependency groups
 	.venv/bin/pip install --quiet --editable '.[example]'
 	@touch $@
 

@@ -48,6 +48,20 @@ class Handled(Exception):
     """A fault that the host has an error handler for."""
 
 
+class Witness:
+    """Stand between the middleware and a host, and keep what passes: each environ as it came, each iterable itself."""
+
+    def __init__(self, app: "WSGIApplication") -> None:
+        self._app = app
+        self.environs: list[WSGIEnvironment] = []
+        self.bodies: list[Iterable[bytes]] = []
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        self.environs.append(dict(environ))
+        self.bodies.append(self._app(environ, start_response))
+        return self.bodies[-1]
+
+
 def library(name: str) -> Any:
     """Import a module of another framework; skip without it, or fail where everything must be there."""
     with warnings.catch_warnings():
