@@ -26,8 +26,9 @@ check: .venv/checked ## format, lint, types, import arrows, metadata, docs
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
-	.venv/bin/pyright --ignoreexternal --verifytypes flask_notifications
+	PATH="$(CURDIR)/.venv/bin:$$PATH" PYTHONPATH=. pyright --ignoreexternal --verifytypes flask_notifications
 	.venv/bin/lint-imports
+	.venv/bin/sphinx-build -q -W --keep-going docs docs/_build
 
 clean: ## remove the virtual environments and all that was made in them
 	rm -rf .venv .venv-* build dist instance *.egg-info .coverage* .*_cache
@@ -45,6 +46,13 @@ clean: ## remove the virtual environments and all that was made in them
 
 .venv/tested: .venv/installed
 	.venv/bin/pip install --quiet --group test
+	@touch $@
+
+.venv-lowest/installed: .venv/bin/python pyproject.toml
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/pip install --quiet uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest --resolution lowest-direct --editable '.[example]'
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest --group test
 	@touch $@
 
 .venv/checked: .venv/tested

@@ -90,7 +90,9 @@ def _seed() -> dict[Table, list[dict[str, Any]]]:
     ]
     documents = {
         "alice": [
-            _notification("Weekly sales", "Scheduled", scheduleRule="FREQ=WEEKLY;BYDAY=MO", recipients=["alice@example.com"]),
+            _notification(
+                "Weekly sales", "Scheduled", scheduleRule="FREQ=WEEKLY;BYDAY=MO", recipients=["alice@example.com"]
+            ),
             _notification("Stock below minimum", "DataDriven", condition={"measure": "Stock", "below": 100}),
             _notification("Month end", "Note", recipients=["alice@example.com", "bob@example.com"]),
         ],
@@ -102,7 +104,9 @@ def _seed() -> dict[Table, list[dict[str, Any]]]:
             {"login": login, "account_id": account, "is_administrator": login == "admin"}
             for login, account, _session, _expiry in people
         ],
-        sessions: [{"id": session, "login": login, "expires_at": expiry} for login, _account, session, expiry in people],
+        sessions: [
+            {"id": session, "login": login, "expires_at": expiry} for login, _account, session, expiry in people
+        ],
         notifications: [
             {"account_id": account, "position": position, "document": json.dumps(document)}
             for login, account, _session, _expiry in people

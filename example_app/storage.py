@@ -19,15 +19,13 @@ _CALLER = (
     .where(sessions.c.id == _SESSION_ID, sessions.c.expires_at > bindparam("now", callable_=time.time))
 )
 _DOCUMENTS = (
-    select(notifications.c.document)
-    .where(notifications.c.account_id == _ACCOUNT_ID)
-    .order_by(notifications.c.position)
+    select(notifications.c.document).where(notifications.c.account_id == _ACCOUNT_ID).order_by(notifications.c.position)
 )
 _ACCOUNT = select(accounts.c.id).where(accounts.c.id == _ACCOUNT_ID)
 
 
 def create_storage(engine: Engine) -> SQLAlchemyStorage:
-    """Return the storage on the host's tables; a caller's own ``account_id`` is what the current user's list goes by."""
+    """Return the storage on the host's tables; the current user's list goes by the caller's own ``account_id``."""
     return SQLAlchemyStorage(
         engine,
         session_query=_CALLER,
@@ -39,4 +37,4 @@ def create_storage(engine: Engine) -> SQLAlchemyStorage:
 
 
 def _may_see_account(caller: Row[Any], account_id: str) -> bool:
-    return caller.is_administrator or caller.account_id == account_id.lower()
+    return bool(caller.is_administrator) or caller.account_id == account_id.lower()

@@ -16,8 +16,8 @@ def load_policy(mapping: Mapping[str, Any]) -> DeprecationPolicy:
     """Load a policy from the attributes of ``DeprecationPolicy``, written as JSON or TOML would have them.
 
     Dates are ISO 8601 texts with an offset, or aware datetimes (as TOML gives); ``brownouts`` are mappings with
-    ``start`` and ``end``. Takes ``app.config.get_namespace("NOTIFICATIONS_")`` as it is. Unknown keys are refused. Raises
-    marshmallow's ``ValidationError`` with every fault, those between fields too, keyed by field.
+    ``start`` and ``end``. Takes ``app.config.get_namespace("NOTIFICATIONS_")`` as it is. Unknown keys are refused.
+    Raises marshmallow's ``ValidationError`` with every fault, those between fields too, keyed by field.
     """
     policy: DeprecationPolicy = _PolicySchema().load(mapping)
     return policy

@@ -49,9 +49,9 @@ class Use:
     """Tell an observer of one claimed request.
 
     ``operation`` is the operation's name, ``method`` the request's own (``HEAD`` is not ``GET``), ``status`` the status
-    code, ``None`` when the application raised; ``phase`` that of the operation at that time; ``source`` where the session
-    ID stood, ``None`` without a session; ``client`` the first product of ``User-Agent`` (RFC 9110 section 10.1.5), or
-    ``None``; ``at`` the time of the request, in UTC. It never holds a session ID, a path or a query.
+    code, ``None`` when the application raised; ``phase`` that of the operation at that time; ``source`` where the
+    session ID stood, ``None`` without a session; ``client`` the first product of ``User-Agent`` (RFC 9110 section
+    10.1.5), or ``None``; ``at`` the time of the request, in UTC. It never holds a session ID, a path or a query.
     """
 
     operation: str

@@ -77,7 +77,7 @@ class Problems:
         self._statuses = {field.name: getattr(statuses, field.name) for field in fields(statuses)}
 
     def reply(self, code: str, *, extra: Iterable[tuple[str, str]] = (), successor: str | None = None) -> Reply:
-        """Return the answer to the fault named by ``code``, with ``extra`` fields and the successor, if there is one."""
+        """Return the answer to the fault named by ``code``, with ``extra`` fields, and a successor if there is one."""
         status, detail = _FAULTS[code]
         challenge = [self._challenge(_CHALLENGES[code])] if code in _CHALLENGES else []
         return _problem(self._statuses.get(code, status), code, detail, [*challenge, *extra], successor)

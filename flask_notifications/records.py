@@ -68,7 +68,7 @@ class ArrayWriter:
     def write(self, records: Iterable[Record]) -> tuple[bytes | BinaryIO, int]:
         """Return the whole array and its length in bytes; a file stands at its start and is the caller's to close.
 
-        Raises ``UnserialisableRecord``, ``SpoolUnavailable``, or what the iteration raises; then no file is left behind.
+        Raises ``UnserialisableRecord``, ``SpoolUnavailable``, or what the iteration raises; no file is left then.
         """
         spool = _Spool(self._threshold)
         try:

@@ -5,20 +5,22 @@ Knows no table: which rows there are, and what a record holds, is in the host's 
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
-
-try:
-    from sqlalchemy import ClauseElement, Connection, Engine, Executable, Row, text
-    from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
-    from sqlalchemy.exc import TimeoutError as PoolTimeout
-except ModuleNotFoundError as missing:  # pragma: no cover - run in an environment of its own
-    message = "flask_notifications.sql needs SQLAlchemy: pip install 'Flask-Notifications[sqlalchemy]'"
-    raise ModuleNotFoundError(message, name=missing.name) from missing
 
 from .storage import AccessDenied, AccountNotFound, Record, StorageUnavailable
 
+if find_spec("sqlalchemy") is None:
+    message = "flask_notifications.sql needs: pip install 'Flask-Notifications[sqlalchemy]'"
+    raise ModuleNotFoundError(message, name="sqlalchemy")
+
+from sqlalchemy import ClauseElement, Connection, Engine, Executable, Row, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
 # Rows fetched from the database at a time.
 _ROWS = 256
+
 
 MaySeeAccount = Callable[[Row[Any], str], bool]
 

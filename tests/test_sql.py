@@ -15,7 +15,6 @@ from sqlalchemy.exc import ProgrammingError
 from flask_notifications import AccessDenied, AccountNotFound, NotificationApp, NotificationStorage, StorageUnavailable
 from flask_notifications.sql import SQLAlchemyStorage
 from flask_notifications.testing import StorageContract
-
 from tests.services import postgresql_schema
 from tests.wsgi import call
 

@@ -107,7 +107,7 @@ def run(app: "WSGIApplication", environ: "WSGIEnvironment") -> Answer:
 def between_validators(
     wrap: "Callable[[WSGIApplication], WSGIApplication]", app: "WSGIApplication"
 ) -> "WSGIApplication":
-    """Put a middleware between two validators: one checks what it does to the server, one what it does to the application."""
+    """Put a middleware between two validators: for what it does to the server, and to the application."""
     return validator(wrap(validator(app)))
 
 
