@@ -1,0 +1,114 @@
+"""The application that the servers run: a Flask host with the blueprint, and more around it that a host may do."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import flask
+
+from flask_notifications import (
+    NOTIFICATION_OPERATIONS,
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    Operation,
+    StorageUnavailable,
+    create_blueprint,
+)
+from flask_notifications.testing import MemoryStorage
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+# Bytes; a few records are answered from memory, LARGE from a temporary file.
+SPOOL_THRESHOLD = 65_536
+# More than the buffers of a connection take, so that a client can leave while it is being sent.
+LARGE_RECORDS = [b'{"id":%d,"name":"%s"}' % (number, b"n" * 1_000) for number in range(12_000)]
+LARGE = b"[" + b",".join(LARGE_RECORDS) + b"]"
+
+SESSIONS = {"alice-0001": "alice", "bob-0002": "bob", "admin-0003": "admin", "large-0004": "large"}
+OUT_OF_REACH = "out-of-reach"
+
+
+class Storage(MemoryStorage):
+    """A storage in memory, where one account is out of reach."""
+
+    def account_notifications(self, caller: str, account_id: str) -> Iterable[object]:
+        if account_id == OUT_OF_REACH:
+            raise StorageUnavailable(retry_after=7)
+        return super().account_notifications(caller, account_id)
+
+
+storage = Storage(
+    sessions=SESSIONS,
+    notifications={
+        "alice": [{"id": 1, "name": "Wöchentlich"}, {"id": 2, "name": "Daily"}],
+        "bob": [{"id": 3, "name": "Bob's own"}],
+        "admin": [],
+        "large": LARGE_RECORDS,
+    },
+    administrators=["admin"],
+)
+
+host = flask.Flask(__name__)
+host.register_blueprint(create_blueprint(storage, spool_threshold=SPOOL_THRESHOLD))
+
+
+@host.get("/API/Notification/<int:number>")
+def live(number: int) -> str:
+    """Answer a live operation, which shares the prefix and is not claimed."""
+    return f"notification {number}"
+
+
+@host.get("/profile")
+def profile() -> flask.Response:
+    """Answer each caller with their own, and allow any cache to keep it."""
+    answer = flask.Response(f"this is for {flask.request.authorization}")
+    answer.headers["Cache-Control"] = "public, max-age=60"
+    return answer
+
+
+@host.get("/news")
+def news() -> flask.Response:
+    """Answer everybody alike, which any cache may keep."""
+    answer = flask.Response(f"written at {datetime.now(UTC)}")
+    answer.headers["Cache-Control"] = "public, max-age=60"
+    return answer
+
+
+@host.get("/broken")
+def broken() -> str:
+    """Fail where Flask notices, logs and answers 500."""
+    message = "the view failed"
+    raise RuntimeError(message)
+
+
+def application_that_crashes(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    """Fail where only the server notices, before the answer and within it; anything else is the host's."""
+    path = environ["PATH_INFO"]
+    if path in {"/crash", "/unclaimed/crash"}:
+        message = "the application failed"
+        raise RuntimeError(message)
+    if path == "/cut":
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1000")])
+        return _cut()
+    return host(environ, start_response)
+
+
+def _cut() -> Iterator[bytes]:
+    yield b"the beginning"
+    message = "the application failed while it was read"
+    raise RuntimeError(message)
+
+
+application: "WSGIApplication" = DeprecationMiddleware(
+    application_that_crashes,
+    DeprecationPolicy(
+        deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
+        sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
+        documentation="https://example.com/retire",
+    ),
+    operations=[
+        *NOTIFICATION_OPERATIONS,
+        *(Operation(name, "GET", f"/{name}") for name in ("profile", "broken", "crash", "cut")),
+    ],
+)
