@@ -81,21 +81,48 @@ class DeprecationPolicy:
         """Return the brownout that an aware datetime lies in, or ``None``."""
         return next((window for window in self.brownouts if window.start <= at < window.end), None)
 
-    def fields(self) -> list[tuple[str, str]]:
-        """Return the ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594) lines; the same at all times."""
-        lines = [("Deprecation", f"@{_seconds(self.deprecated_at)}")]
-        if self.sunset_at is not None:
-            lines.append(("Sunset", email.utils.format_datetime(self.sunset_at.astimezone(UTC), usegmt=True)))
-        return lines
 
-    def links(self, successor: str | None) -> list[tuple[str, str]]:
-        """Return target and parameters of each ``Link`` (RFC 8288), in the order in which they are sent."""
-        candidates = [
+class Announcement:
+    """The header lines that announce the retirement of one operation: the same bytes at all times.
+
+    ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594), then one ``Link`` (RFC 8288) line each for the successor
+    (RFC 5829), the documentation and the policy of the sunset, as far as there are any. A target that begins with a
+    single ``/`` stands below the place where the application is mounted, and ``base_url`` in front of that.
+    """
+
+    __slots__ = ("_base_url", "_links", "_steady", "_successor", "_unmounted")
+
+    def __init__(self, policy: DeprecationPolicy, successor: str | None, *, base_url: str = "") -> None:
+        self._base_url = base_url.rstrip("/")
+        self._successor = successor
+        self._steady = [("Deprecation", f"@{_seconds(policy.deprecated_at)}")]
+        if policy.sunset_at is not None:
+            # RFC 9110 section 5.6.7: an IMF-fixdate ends in GMT and is in English, whatever the locale.
+            date = email.utils.format_datetime(policy.sunset_at.astimezone(UTC), usegmt=True)
+            self._steady.append(("Sunset", date))
+        self._links = [
             (successor, 'rel="successor-version"'),
-            (self.documentation, 'rel="deprecation"; type="text/html"'),
-            (self.sunset_documentation, 'rel="sunset"; type="text/html"'),
+            (policy.documentation, 'rel="deprecation"; type="text/html"'),
+            (policy.sunset_documentation, 'rel="sunset"; type="text/html"'),
         ]
-        return [(target, parameters) for target, parameters in candidates if target is not None]
+        self._unmounted = self._lines("")
+
+    def lines(self, mount: str) -> list[tuple[str, str]]:
+        """Return the lines for an application at ``mount``, a percent-encoded path, empty at the root."""
+        return self._lines(mount) if mount else self._unmounted
+
+    def successor(self, mount: str) -> str | None:
+        """Return the successor as its ``Link`` names it, or ``None``."""
+        return None if self._successor is None else self._target(self._successor, mount)
+
+    def _lines(self, mount: str) -> list[tuple[str, str]]:
+        links = [(self._target(uri, mount), attributes) for uri, attributes in self._links if uri is not None]
+        # Clients look for exactly this spelling: the relation first, quoted, one to a line.
+        return [*self._steady, *(("Link", f"<{target}>; {attributes}") for target, attributes in links)]
+
+    def _target(self, uri: str, mount: str) -> str:
+        below = uri.startswith("/") and not uri.startswith("//")
+        return f"{self._base_url}{mount}{uri}" if below else uri
 
 
 def window_faults(start: Any, end: Any) -> Iterator[Fault]:

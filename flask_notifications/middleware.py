@@ -13,13 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from .deprecation import DeprecationPolicy, Phase
+from .deprecation import Announcement, DeprecationPolicy, Phase
 from .fields import TOKEN, Fields, check_uri, contains, keep_private, merge, vary_on, without
 from .operations import NOTIFICATION_OPERATIONS, Claim, Operation, OperationTable
 from .problems import Problems, Statuses, retry_after
-from .redirects import restore
+from .redirects import WayBack, way_back
 from .replies import Reply, send
-from .sessions import SESSION, SessionCredential, SessionRefused, Source, claim_session
+from .sessions import SessionCredential, SessionRefused, Source, claim_session
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
@@ -127,7 +127,9 @@ class DeprecationMiddleware:
         self._app = app
         self._policy = policy
         self._table = OperationTable(operations)
-        self._announcements = {each: _Announcement(policy, each, base_url or "") for each in operations}
+        self._announcements = {
+            each: Announcement(policy, each.successor, base_url=base_url or "") for each in operations
+        }
         self._problems = Problems(statuses=statuses, realm=realm)
         self._extract = extract_session
         self._require = require_session
@@ -148,9 +150,16 @@ class DeprecationMiddleware:
         environ["PATH_INFO"] = claim.path
         session, pairs = claim_session(environ) if self._extract else (None, [])
         now = self._clock().astimezone(UTC)
-        announcement = self._announcements[claim.operation]
-        mount = _mount(environ)
+        announcement, mount = self._announcements[claim.operation], _mount(environ)
         reply = self._refusal(now, session, announcement.successor(mount))
+        decoration = _Decoration(
+            announced=announcement.lines(mount),
+            unified=self._extract,
+            in_query=bool(pairs),
+            way_back=way_back(environ, path, pairs[0], self._table)
+            if pairs and isinstance(session, SessionCredential)
+            else None,
+        )
         use = partial(
             Use,
             operation=claim.operation.name,
@@ -160,13 +169,7 @@ class DeprecationMiddleware:
             client=_client(environ),
             at=now,
         )
-        exchange = _Exchange(
-            start_response,
-            decorate=_Decoration(
-                announcement.fields(mount), environ, path, pairs, self._table if self._extract else None
-            ),
-            done=partial(self._done, environ, use),
-        )
+        exchange = _Exchange(start_response, decorate=decoration.fields, done=partial(self._done, environ, use))
         return exchange.run(self._app if reply is None else partial(send, reply), environ)
 
     def _refusal(
@@ -195,67 +198,31 @@ class DeprecationMiddleware:
                 _logger.exception("observer %r failed", observer)
 
 
-class _Announcement:
-    """The lines that announce the retirement of one operation, made once for the usual mount point."""
-
-    __slots__ = ("_base_url", "_links", "_root", "_steady", "_successor")
-
-    def __init__(self, policy: DeprecationPolicy, operation: Operation, base_url: str) -> None:
-        self._base_url = base_url.rstrip("/")
-        self._successor = operation.successor
-        self._steady = policy.fields()
-        self._links = policy.links(operation.successor)
-        self._root = self._at("")
-
-    def fields(self, mount: str) -> Fields:
-        """Return the lines for an application mounted at a percent-encoded path."""
-        return self._at(mount) if mount else self._root
-
-    def successor(self, mount: str) -> str | None:
-        """Return the successor as its ``Link`` names it, or ``None``."""
-        return None if self._successor is None else self._target(self._successor, mount)
-
-    def _at(self, mount: str) -> Fields:
-        links = [("Link", f"<{self._target(uri, mount)}>; {parameters}") for uri, parameters in self._links]
-        return [*self._steady, *links]
-
-    def _target(self, uri: str, mount: str) -> str:
-        """Place a target that begins with a single slash below the application; any other one is complete."""
-        below = uri.startswith("/") and not uri.startswith("//")
-        return f"{self._base_url}{mount}{uri}" if below else uri
-
-
 @dataclass(frozen=True, slots=True)
 class _Decoration:
     """What is added to the fields of every answer to one claimed request.
 
-    ``path`` and ``pairs`` are the request's path and session pairs as they came; without a ``table`` the session is not
-    the middleware's business.
+    ``unified`` tells whether the session is the middleware's business, ``in_query`` whether the query carried one, and
+    ``way_back`` leads a redirect back to it when it was accepted.
     """
 
     announced: Fields
-    environ: "WSGIEnvironment"
-    path: str
-    pairs: list[str]
-    table: OperationTable | None
+    unified: bool
+    in_query: bool
+    way_back: WayBack | None
 
-    def __call__(self, status: str, came: Fields) -> Fields:
-        """Return a new list of fields for an answer of the application."""
+    def fields(self, status: str, came: Fields) -> Fields:
+        """Return the fields of an answer, a new list; ``came`` are the application's."""
         fields = without(came, _ANNOUNCED)
-        if self.table is not None:
+        if self.unified:
             fields = vary_on(fields, "Authorization")
-        if self.pairs:
-            fields = self._restored(status, _unlinked(fields))
+        if self.in_query:
+            fields = _unlinked(fields)
+        if self.way_back is not None and contains(fields, "location"):
+            restore = self.way_back.restore
+            fields = [(name, restore(value, status) if name.lower() == "location" else value) for name, value in fields]
         fields = [*fields, *self.announced]
         return merge(fields, _EXPOSE, _EXPOSED) if contains(fields, "access-control-allow-origin") else fields
-
-    def _restored(self, status: str, fields: Fields) -> Fields:
-        if self.table is None or SESSION not in self.environ or not contains(fields, "location"):
-            return fields
-        restored = partial(
-            restore, pair=self.pairs[0], status=status, path=self.path, environ=self.environ, table=self.table
-        )
-        return [(name, restored(value) if name.lower() == "location" else value) for name, value in fields]
 
 
 class _Exchange:

@@ -5,6 +5,7 @@ would arrive without a session. Every other target leaves as it came: it would c
 """
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, quote, unquote_to_bytes, urljoin, urlsplit
 
@@ -22,36 +23,59 @@ _PORTS = {"http": 80, "https": 443}
 _DOUBTFUL = re.compile(r"[^\x21-\x7e]|\\")
 
 
-def restore(
-    location: str, *, pair: str, status: str, path: str, environ: "WSGIEnvironment", table: OperationTable
-) -> str:
-    """Return a redirect's ``Location``, with the session pair where it leads back to a claimed operation.
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """Remember where a query-borne request came in, so that a redirect back to it keeps the session.
 
-    ``pair`` is the query's session pair as it came, ``path`` the request's ``PATH_INFO`` as it came, ``status`` the
-    status line. The pair is put in once, before a fragment.
+    ``pair`` is the query's session pair and ``path`` the request's ``PATH_INFO``, both as they came; ``host`` has the
+    port where it is not the scheme's own, ``mount`` is ``SCRIPT_NAME``. All as the middleware saw them: what an
+    application makes of its environ later does not count.
     """
-    if status[:3] not in _REDIRECTS or _DOUBTFUL.search(location):
-        return location
-    try:
-        here = _url(environ, path)
-        target = urlsplit(urljoin(here, location))
-        same_origin = _origin(target) == _origin(urlsplit(here)) and "@" not in target.netloc
-    except ValueError:  # what is not a URL leads nowhere
-        return location
-    method = environ["REQUEST_METHOD"]
-    if status[:3] not in _SAME_METHOD and method != "HEAD":
-        method = "GET"
-    below = _below(target.path, environ.get("SCRIPT_NAME", ""))
-    if not same_origin or below is None or table.match(method, below) is None or session_pairs(target.query):
-        return location
-    before, hash_sign, fragment = location.partition("#")
-    separator = "" if before.endswith(("?", "&")) else "&" if "?" in before else "?"
-    return f"{before}{separator}{pair}{hash_sign}{fragment}"
+
+    pair: str
+    method: str
+    scheme: str
+    host: str
+    mount: str
+    path: str
+    table: OperationTable
+
+    def restore(self, location: str, status: str) -> str:
+        """Return a ``Location``, with the pair in it once, before a fragment, where it leads to a claimed operation.
+
+        ``status`` is the status line. Claimed means: of the same scheme, host and port, with the method that a client
+        uses then.
+        """
+        if status[:3] not in _REDIRECTS or _DOUBTFUL.search(location) or not self._leads_back(location, status):
+            return location
+        before, hash_sign, fragment = location.partition("#")
+        separator = "" if before.endswith(("?", "&")) else "&" if "?" in before else "?"
+        return f"{before}{separator}{self.pair}{hash_sign}{fragment}"
+
+    def _leads_back(self, location: str, status: str) -> bool:
+        here = f"{self.scheme}://{self.host}{quote(self.mount + self.path, encoding='latin-1', errors='replace')}"
+        try:
+            target = urlsplit(urljoin(here, location))
+            same_origin = _origin(target) == _origin(urlsplit(here)) and "@" not in target.netloc
+        except ValueError:  # what is not a URL leads nowhere
+            return False
+        method = self.method if status[:3] in _SAME_METHOD or self.method == "HEAD" else "GET"
+        below = _below(target.path, self.mount)
+        claimed = below is not None and self.table.match(method, below) is not None
+        return same_origin and claimed and not session_pairs(target.query)
 
 
-def _url(environ: "WSGIEnvironment", path: str) -> str:
-    host = environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
-    return f"{environ['wsgi.url_scheme']}://{host}{quote(environ.get('SCRIPT_NAME', '') + path, encoding='latin-1')}"
+def way_back(environ: "WSGIEnvironment", path: str, pair: str, table: OperationTable) -> WayBack:
+    """Return the way back of a request whose environ has not been handed on yet."""
+    return WayBack(
+        pair=pair,
+        method=environ["REQUEST_METHOD"],
+        scheme=environ["wsgi.url_scheme"],
+        host=environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}",
+        mount=environ.get("SCRIPT_NAME", ""),
+        path=path,
+        table=table,
+    )
 
 
 def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:

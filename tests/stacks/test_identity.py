@@ -47,7 +47,11 @@ def outcome_of(answer: Answer) -> dict[str, Any]:
     """Return what came of a request, in the words of the vectors."""
     if answer.code != 200:
         challenge = answer.one("WWW-Authenticate")
-        return {"outcome": "error", "status": answer.code, "error": challenge.partition('error="')[2].rstrip('"') or None}
+        return {
+            "outcome": "error",
+            "status": answer.code,
+            "error": challenge.partition('error="')[2].rstrip('"') or None,
+        }
     if answer.json["session"] is None:
         return {"outcome": "none"}
     value, source = answer.json["session"]

@@ -6,10 +6,11 @@ the tool's name, prints all that was captured.
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flask_notifications import DeprecationMiddleware
-from tests.stacks.hosts import OPERATIONS, POLICY, django_host, flask_host, host, library
+from tests.stacks.hosts import OPERATIONS, POLICY, host, library
 from tests.wsgi import environ_of, run
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ SENTRY = ["sentry-wsgi", "sentry-flask", "sentry-django"]
 TELEMETRY = ["opentelemetry-wsgi", "opentelemetry-flask"]
 
 Captured = dict[str, dict[str, str]]
-Install = Callable[["WSGIApplication"], "WSGIApplication"]
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
@@ -79,12 +79,13 @@ def captured(tool: str) -> Captured:
     library("sentry_sdk" if kind == "sentry" else f"opentelemetry.instrumentation.{framework}")
     library("opentelemetry.sdk" if kind == "opentelemetry" else "django" if framework == "django" else "flask")
     child = subprocess.run(  # noqa: S603 - our own interpreter and module
-        [sys.executable, "-m", __spec__.name if __spec__ else __name__, tool],
+        [sys.executable, "-m", "tests.stacks.test_monitoring", tool],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
+        env={**os.environ, "OTEL_SEMCONV_STABILITY_OPT_IN": "http/dup"},  # the attributes of both conventions
     )
     assert child.returncode == 0, child.stderr
     result: Captured = json.loads(child.stdout)
@@ -119,12 +120,10 @@ def environs() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def with_sentry(framework: str) -> Captured:
     sentry = library("sentry_sdk")
-    wrap = library("sentry_sdk.integrations.wsgi").SentryWsgiMiddleware
     kept: list[str] = []
 
-    class Memory(library("sentry_sdk.transport").Transport):  # type: ignore[misc]  # the base class is any module's
-        def capture_envelope(self, envelope: Any) -> None:
-            kept.append(envelope.serialize().decode("utf-8", "replace"))
+    def keep(_transport: object, envelope: Any) -> None:
+        kept.append(envelope.serialize().decode("utf-8", "replace"))
 
     def drain() -> str:
         sentry.flush()
@@ -132,26 +131,65 @@ def with_sentry(framework: str) -> Captured:
         kept.clear()
         return text
 
-    def start(**options: Any) -> None:
-        sentry.init("http://key@127.0.0.1:9/1", transport=Memory, traces_sample_rate=1.0, **options)
-
-    def instrumented() -> "WSGIApplication":
-        # Sentry patches Flask and Django, also where they are created before; anything else is wrapped.
-        return {"wsgi": lambda: wrap(host("bare")), "flask": lambda: host("flask"), "django": lambda: host("django")}[
-            framework
-        ]()
-
-    def inside() -> "WSGIApplication":
-        if framework == "flask":
-            app: Any = flask_host(False)
-            app.wsgi_app = outermost(app.wsgi_app)
-            return app
-        return wrap(outermost(host("bare") if framework == "wsgi" else django_host(False)))
-
+    transport = type("Memory", (library("sentry_sdk.transport").Transport,), {"capture_envelope": keep})
+    # The address is never dialled.
+    start = partial(sentry.init, "http://key@127.0.0.1:9/1", transport=transport, traces_sample_rate=1.0)
     start()
-    result = {"outermost": watch(outermost(instrumented()), drain)}
+    result = {"outermost": watch(outermost(under_sentry(framework)), drain)}
     start(add_full_stack=True, max_stack_frames=None)
-    result["outermost, whole stacks"] = watch(outermost(instrumented()), drain)
+    result["outermost, whole stacks"] = watch(outermost(under_sentry(framework)), drain)
     start()
-    result["inside"] = watch(inside(), drain)
+    result["inside"] = watch(around_sentry(framework), drain)
     return result
+
+
+def under_sentry(framework: str) -> "WSGIApplication":
+    """Sentry patches Flask and Django themselves, whichever application they are asked for; others are wrapped."""
+    if framework == "wsgi":
+        return sentry_middleware(host("bare"))
+    return host(framework)
+
+
+def around_sentry(framework: str) -> "WSGIApplication":
+    if framework == "flask":
+        return inside_of_flask()
+    return sentry_middleware(outermost(host("bare" if framework == "wsgi" else framework)))
+
+
+def sentry_middleware(app: "WSGIApplication") -> "WSGIApplication":
+    wrapped: WSGIApplication = library("sentry_sdk.integrations.wsgi").SentryWsgiMiddleware(app)
+    return wrapped
+
+
+def inside_of_flask() -> "WSGIApplication":
+    app: Any = host("flask")
+    app.wsgi_app = outermost(app.wsgi_app)
+    wrapped: WSGIApplication = app
+    return wrapped
+
+
+def with_opentelemetry(framework: str) -> Captured:
+    exporter = library("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
+    spans = library("opentelemetry.sdk.trace").TracerProvider()
+    spans.add_span_processor(library("opentelemetry.sdk.trace.export").SimpleSpanProcessor(exporter))
+    reader = library("opentelemetry.sdk.metrics.export").InMemoryMetricReader()
+    meters = library("opentelemetry.sdk.metrics").MeterProvider([reader])
+    providers = {"tracer_provider": spans, "meter_provider": meters}
+
+    def drain() -> str:
+        metrics = reader.get_metrics_data()
+        text = "".join([span.to_json() for span in exporter.get_finished_spans()] + [metrics.to_json()])
+        exporter.clear()
+        return text
+
+    if framework == "wsgi":
+        wrap = partial(library("opentelemetry.instrumentation.wsgi").OpenTelemetryMiddleware, **providers)
+        orders = {"outermost": outermost(wrap(host("bare"))), "inside": wrap(outermost(host("bare")))}
+        return {order: watch(app, drain) for order, app in orders.items()}
+    library("opentelemetry.instrumentation.flask").FlaskInstrumentor().instrument_app(host("flask"), **providers)
+    return {"outermost": watch(outermost(host("flask")), drain), "inside": watch(inside_of_flask(), drain)}
+
+
+if __name__ == "__main__":
+    tool, asked = sys.argv[1].split("-")
+    print(json.dumps((with_sentry if tool == "sentry" else with_opentelemetry)(asked)))  # noqa: T201 - the parent reads it
