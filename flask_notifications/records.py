@@ -4,6 +4,7 @@ Knows neither where records come from nor who asked. Nothing leaves this room be
 """
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
@@ -18,6 +19,11 @@ Encode = Callable[[list[Any]], bytes]
 # Records encoded at a time: enough to make the call cheap, few enough to let other threads run in between.
 BATCH = 128
 
+# One or more JSON objects with commas between them.
+Text = bytes | memoryview
+
+# As an encoder may write it that puts white space between the brackets and the braces.
+_ARRAY_OF_OBJECTS = re.compile(rb"\s*\[\s*(\{.*\})\s*\]\s*", re.DOTALL)
 _BRACES = {(ord("{"), ord("}"))}
 _outer_bytes = itemgetter(0, -1)
 
@@ -72,45 +78,48 @@ class ArrayWriter:
         """
         spool = _Spool(self._threshold)
         try:
-            spool.write(b"[")
+            separator = b"["
             for index, batch in _batches(records):
-                spool.write(b"," + self._texts(index, batch) if index else self._texts(index, batch))
-            spool.write(b"]")
+                for text in self._texts(index, batch):
+                    spool.write(separator)
+                    spool.write(text)
+                    separator = b","
+            spool.write(b"[]" if separator == b"[" else b"]")
             return spool.finish()
         except BaseException:
             spool.close()
             raise
 
-    def _texts(self, index: int, batch: list[Record]) -> bytes:
-        """Return a batch as JSON objects with commas between them; ``index`` is that of its first record."""
+    def _texts(self, index: int, batch: list[Record]) -> list[Text]:
+        """Return a batch as JSON; ``index`` is that of its first record."""
         try:
-            return self._join(batch)
+            return self._expressed(batch)
         except Exception as fault:
             for offset, record in enumerate(batch):
                 try:
-                    self._join([record])
+                    self._expressed([record])
                 except Exception as cause:
                     raise UnserialisableRecord(index + offset) from cause
             raise UnserialisableRecord(index) from fault
 
-    def _join(self, batch: list[Record]) -> bytes:
+    def _expressed(self, batch: list[Record]) -> list[Text]:
         kinds = set(map(type, batch))
         if kinds == {bytes}:
-            return _joined(batch)
+            return [_joined(batch)]
         if bytes not in kinds:
-            return self._expressed(batch, kinds)
+            return self._encoded(batch, kinds)
         runs = groupby(batch, key=lambda record: type(record) is bytes)
-        return b",".join(_joined(list(run)) if ready else self._join(list(run)) for ready, run in runs)
+        return [text for _ready, run in runs for text in self._expressed(list(run))]
 
-    def _expressed(self, batch: list[Record], kinds: set[type]) -> bytes:
+    def _encoded(self, batch: list[Record], kinds: set[type]) -> list[Text]:
         if self._schema is not None:
             batch = self._schema.dump(batch, many=True)
             kinds = set(map(type, batch))
         if all(map(_is_object, kinds)):
-            return _inside(self._encode(batch))
+            return [_inside(self._encode(batch))]
         # Only the result tells whether such a record becomes an object, so each is looked at by itself.
         plain = (dict(record) if isinstance(record, Mapping) else record for record in batch)
-        return b",".join(_inside(self._encode([record])) for record in plain)
+        return [_inside(self._encode([record])) for record in plain]
 
 
 def _batches(records: Iterable[Record]) -> Iterator[tuple[int, list[Record]]]:
@@ -134,14 +143,16 @@ def _joined(texts: list[bytes]) -> bytes:
     return b",".join(texts)
 
 
-def _inside(array: bytes) -> bytes:
-    """Return what stands between the brackets of a JSON array of objects that is not empty."""
-    if array[:2] != b"[{" or array[-2:] != b"}]":
-        array = b"[" + array.strip()[1:-1].strip() + b"]" if array.strip()[:1] == b"[" else b""
-        if array[:2] != b"[{" or array[-2:] != b"}]":
-            message = "encode must return the bytes of a JSON array with an object for each record it was given"
-            raise TypeError(message)
-    return array[1:-1]
+def _inside(array: bytes) -> memoryview:
+    """Return what stands between the brackets of a JSON array of objects, without copying it."""
+    text = memoryview(array)
+    if array[:2] == b"[{" and array[-2:] == b"}]":
+        return text[1:-1]
+    spaced = _ARRAY_OF_OBJECTS.fullmatch(text)
+    if spaced is None:
+        message = "encode must return the bytes of a JSON array with an object for each record that it was given"
+        raise TypeError(message)
+    return text[slice(*spaced.span(1))]
 
 
 class _Spool:
@@ -151,11 +162,11 @@ class _Spool:
 
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
-        self._chunks: list[bytes] = []
+        self._chunks: list[Text] = []
         self._file: BinaryIO | None = None
         self._length = 0
 
-    def write(self, chunk: bytes) -> None:
+    def write(self, chunk: Text) -> None:
         self._length += len(chunk)
         if self._file is not None:
             with _spooling():

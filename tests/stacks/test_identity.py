@@ -33,7 +33,8 @@ def guarded(app: "WSGIApplication", **options: Any) -> "WSGIApplication":
 
 
 def environ_for(vector: dict[str, Any]) -> "WSGIEnvironment":
-    environ = environ_of() | vector["environ"] | {"wsgi.input": BytesIO(vector.get("body", "").encode("latin-1"))}
+    body = BytesIO(vector.get("body", "").encode("latin-1"))
+    environ = environ_of(**{**vector["environ"], "wsgi.input": body})
     if "QUERY_STRING" not in vector["environ"]:
         del environ["QUERY_STRING"]
     return environ

@@ -1,7 +1,7 @@
 """What monitoring tools keep of a request: with the middleware outermost, no session ID in any of it.
 
-These tools patch the process that they are installed in, so each of them gets one of its own: this very module, run with
-the tool's name, prints all that was captured.
+These tools patch the process that they are installed in, so each of them gets one of its own: this very module, run
+with the tool's name, prints all that was captured.
 """
 
 import json
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 # Far from any line that stands in a traceback: the tools keep the source around those.
-SECRET = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
+SESSION_ID = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
 REQUESTS = {
-    "served": ("/old/cookies", f"a=1&sessionId={SECRET}"),
-    "refused": ("/old/cookies", f"sessionId={SECRET}&sessionId={SECRET}"),
-    "crashed": ("/old/crash", f"a=1&SESSIONID={SECRET}"),
+    "served": ("/old/cookies", f"a=1&sessionId={SESSION_ID}"),
+    "refused": ("/old/cookies", f"sessionId={SESSION_ID}&sessionId={SESSION_ID}"),
+    "crashed": ("/old/crash", f"a=1&SESSIONID={SESSION_ID}"),
 }
 
 SENTRY = ["sentry-wsgi", "sentry-flask", "sentry-django"]
@@ -41,7 +41,7 @@ Captured = dict[str, dict[str, str]]
 @pytest.mark.parametrize("request_name", REQUESTS)
 @pytest.mark.parametrize("tool", [*SENTRY, *TELEMETRY])
 def test_outermost_the_middleware_leaves_no_session_to_capture(tool: str, request_name: str) -> None:
-    assert SECRET not in captured(tool)["outermost"][request_name]
+    assert SESSION_ID not in captured(tool)["outermost"][request_name]
 
 
 @pytest.mark.parametrize("tool", SENTRY)
@@ -49,18 +49,18 @@ def test_neither_do_the_variables_of_its_own_frames_show_one(tool: str) -> None:
     # Sentry can be told to keep every frame down to the server's, not only those below the handler.
     crashed = captured(tool)["outermost, whole stacks"]["crashed"]
     assert "flask_notifications/middleware.py" in crashed
-    assert SECRET not in crashed
+    assert SESSION_ID not in crashed
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
 @pytest.mark.parametrize("tool", [*SENTRY, "opentelemetry-wsgi"])
 def test_inside_of_the_tool_the_middleware_comes_too_late(tool: str, request_name: str) -> None:
-    assert SECRET in captured(tool)["inside"][request_name]
+    assert SESSION_ID in captured(tool)["inside"][request_name]
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
 def test_the_flask_instrumentation_reads_late_enough_for_either_order(request_name: str) -> None:
-    assert SECRET not in captured("opentelemetry-flask")["inside"][request_name]
+    assert SESSION_ID not in captured("opentelemetry-flask")["inside"][request_name]
 
 
 @pytest.mark.parametrize("tool", [*SENTRY, *TELEMETRY])
@@ -78,7 +78,7 @@ def captured(tool: str) -> Captured:
     kind, framework = tool.split("-")
     library("sentry_sdk" if kind == "sentry" else f"opentelemetry.instrumentation.{framework}")
     library("opentelemetry.sdk" if kind == "opentelemetry" else "django" if framework == "django" else "flask")
-    child = subprocess.run(  # noqa: S603 - our own interpreter and module
+    child = subprocess.run(
         [sys.executable, "-m", "tests.stacks.test_monitoring", tool],
         cwd=Path(__file__).parents[2],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A router redirects with the query that it sees, which has lost its session by then; legacy clients follow all the same."""
+"""Routers redirect with the query that they see, without a session; legacy clients follow and must arrive with one."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,9 +13,9 @@ from tests.wsgi import Answer, between_validators, call, environ_of, run
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-SECRET = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
-QUERY = f"a=1&SessionID=%34{SECRET[1:]}&b=%20"
-PAIR = f"SessionID=%34{SECRET[1:]}"
+SESSION_ID = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
+QUERY = f"a=1&SessionID=%34{SESSION_ID[1:]}&b=%20"
+PAIR = f"SessionID=%34{SESSION_ID[1:]}"
 
 # A path spelled as the routers do not spell it: they want a slash at the end of their "items".
 UNSPELLED = [Operation("page", "GET", "/old/{page}")]
@@ -48,7 +48,7 @@ def test_a_slash_redirect_keeps_the_session(name: str, status: int) -> None:
     assert urlsplit(answer.one("Location")).query == f"a=1&b=%20&{PAIR}"
     follow(app, answer)
     first, second = (environ["flask_notifications.session"] for environ in witness.environs)
-    assert first.value == second.value == SECRET
+    assert first.value == second.value == SESSION_ID
     assert second.source == "query"
 
 
@@ -57,7 +57,7 @@ def test_a_slash_redirect_keeps_the_session(name: str, status: int) -> None:
 def test_an_operation_spelled_as_the_router_spells_it_is_not_redirected(name: str, path: str) -> None:
     answer = call(guarded(host(name)), "GET", path, QUERY)
     assert answer.code == 200
-    assert answer.json["session"] == [SECRET, "query"]
+    assert answer.json["session"] == [SESSION_ID, "query"]
 
 
 @every_host
@@ -69,7 +69,7 @@ def test_a_followed_redirect_authenticates(name: str, origin: str) -> None:
     assert answer.one("Location").endswith(f"/old/items/?a=1&b=%20&{PAIR}")
     followed = follow(app, answer)
     assert followed.code == 200
-    assert followed.json["session"] == [SECRET, "query"]
+    assert followed.json["session"] == [SESSION_ID, "query"]
 
 
 @every_host
@@ -93,12 +93,12 @@ def test_a_redirect_to_strangers_leaks_nothing(name: str, target: str) -> None:
     assert answer.code in {302, 303}
     assert answer.one("Location") == plain.one("Location")
     assert answer.body == plain.body
-    assert SECRET[1:] not in repr(answer.wire)
+    assert SESSION_ID[1:] not in repr(answer.wire)
 
 
 @every_host
 def test_a_session_of_the_header_stays_out_of_the_target(name: str) -> None:
-    header = {"HTTP_AUTHORIZATION": f"Bearer {SECRET}", TARGET: "/old/items/"}
+    header = {"HTTP_AUTHORIZATION": f"Bearer {SESSION_ID}", TARGET: "/old/items/"}
     answer = call(guarded(host(name)), "GET", "/old/moved", "a=1", **header)
     assert answer.one("Location").endswith("/old/items/?a=1")
-    assert SECRET not in repr(answer.wire)
+    assert SESSION_ID not in repr(answer.wire)

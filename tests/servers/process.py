@@ -1,0 +1,235 @@
+"""Servers as real processes: started on a free port, asked over a real connection, stopped by their process id."""
+
+import os
+import re
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.services import service_or_skip
+from tests.wsgi import Answer
+
+ROOT = Path(__file__).parents[2]
+APPLICATION = "tests.servers.app:application"
+
+# Seconds: how long anything here may take before it counts as broken.
+PATIENCE = 20
+
+# How each server is configured so that no session ID reaches its logs, as documented. Gunicorn: in gunicorn.conf.py.
+GUNICORN_FILTER = """
+import logging
+from flask_notifications import SessionLogFilter
+
+for name in ("gunicorn.access", "gunicorn.error"):
+    logging.getLogger(name).addFilter(SessionLogFilter())
+"""
+# Werkzeug: one line before it runs.
+WERKZEUG = """
+import logging
+from flask_notifications import SessionLogFilter
+from tests.servers.app import application
+from werkzeug.serving import run_simple
+
+logging.getLogger("werkzeug").addFilter(SessionLogFilter())
+run_simple("127.0.0.1", 0, application, threaded=True)
+"""
+# uWSGI: it logs from memory of its own, so the format leaves out the target, and a client that leaves is not reported.
+UWSGI = (
+    '--log-format=%(addr) [%(ctime)] "%(method) %(var.PATH_INFO) %(proto)" %(status) %(rsize)',
+    "--ignore-sigpipe",
+    "--ignore-write-errors",
+)
+
+
+def _gunicorn(worker: str) -> Callable[[Path], list[str]]:
+    """Return the command for gunicorn: the combined log format, which it has by default, and all levels."""
+
+    def command(folder: Path) -> list[str]:
+        conf = folder / "gunicorn.conf.py"
+        if not conf.exists():
+            conf.write_text(GUNICORN_FILTER, encoding="utf-8")
+        # No control socket in the home directory; the file of the worker's heartbeat is not one of ours.
+        with conf.open("a", encoding="utf-8") as settings:
+            settings.write(f"\ncontrol_socket_disable = True\nworker_tmp_dir = {str(folder)!r}\n")
+        options = ["--bind=127.0.0.1:0", f"--worker-class={worker}", "--graceful-timeout=3", "--log-level=debug"]
+        logs = [f"--access-logfile={folder}/access.log", f"--error-logfile={folder}/error.log"]
+        return [sys.executable, "-m", "gunicorn", f"--config={conf}", *options, *logs, APPLICATION]
+
+    return command
+
+
+def _waitress(_folder: Path) -> list[str]:
+    return [sys.executable, "-m", "waitress", "--listen=127.0.0.1:0", APPLICATION]
+
+
+def _uwsgi(_folder: Path) -> list[str]:
+    options = ["--http-socket=127.0.0.1:0", "--module", APPLICATION, "--need-app", "--die-on-term", *UWSGI]
+    return [sys.executable, "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])", *options]
+
+
+def _werkzeug(_folder: Path) -> list[str]:
+    return [sys.executable, "-c", WERKZEUG]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A server program: the modules it needs, its command, and what its log shows of a request's target."""
+
+    modules: tuple[str, ...]
+    command: Callable[[Path], list[str]]
+    logs_targets: bool = True
+    sorts_fields: bool = False
+
+
+PROGRAMS = {
+    "gunicorn-sync": Program(("gunicorn",), _gunicorn("sync")),
+    "gunicorn-gthread": Program(("gunicorn",), _gunicorn("gthread")),
+    "gunicorn-gevent": Program(("gunicorn", "gevent"), _gunicorn("gevent")),
+    "waitress": Program(("waitress",), _waitress, logs_targets=False, sorts_fields=True),
+    "uwsgi": Program(("pyuwsgi",), _uwsgi, logs_targets=False),
+    "werkzeug": Program(("werkzeug",), _werkzeug),
+}
+GUNICORNS = [name for name in PROGRAMS if name.startswith("gunicorn")]
+
+
+class Server:
+    """A process that serves on a port of this machine; all that it writes is in one folder."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", folder: Path, port: int | None = None) -> None:
+        self._process = process
+        self._folder = folder
+        self._port = port
+
+    @property
+    def port(self) -> int:
+        """Return the port, which servers that were asked for any free one tell in their log."""
+        if self._port is None:
+            told = re.search(r"127\.0\.0\.1:([1-9]\d*)", self.written())
+            assert told is not None, "the server has not told its port yet"
+            self._port = int(told[1])
+        return self._port
+
+    def written(self) -> str:
+        """Return all that the server wrote: standard output, standard error and every log file."""
+        return "\n".join(path.read_text(encoding="latin-1") for path in sorted(self._folder.glob("*.log")))
+
+    def exchange(self, request: bytes) -> bytes:
+        """Send bytes on a connection of their own and return all that comes back before it is closed."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as connection:
+            connection.sendall(request)
+            return b"".join(iter(lambda: connection.recv(1 << 20), b""))
+
+    def ask(self, method: str, target: str, *fields: str, body: bytes = b"") -> Answer:
+        """Send a request with just these fields, and the two that every request needs here."""
+        return answer_of(self.exchange(request_of(method, target, *fields) + body))
+
+    def leave_within_answer(self, target: str) -> None:
+        """Ask for something large, read its beginning, and be gone without a farewell."""
+        with self.connect(target) as connection:
+            assert connection.recv(12).endswith(b"200")
+
+    @contextmanager
+    def connect(self, target: str) -> Iterator[socket.socket]:
+        """Lend a connection, with small buffers, on which something has been asked for; it ends with a reset."""
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.settimeout(PATIENCE)
+            connection.connect(("127.0.0.1", self.port))
+            connection.sendall(request_of("GET", target))
+            yield connection
+
+    def open_spools(self) -> list[str]:
+        """Return the temporary files that the server holds open."""
+        spools = str(self._folder / "tmp")
+        links = (link for process in self._processes() for link in process.glob("fd/*"))
+        return [target for target in map(_target, links) if target.startswith(spools)]
+
+    def bytes_written(self) -> int:
+        """Return how many bytes the server has written to files or through sendfile; to a socket alone does not count."""
+        counters = "".join((process / "io").read_text(encoding="ascii") for process in self._processes())
+        return sum(map(int, re.findall(r"^wchar: (\d+)$", counters, re.MULTILINE)))
+
+    def _processes(self) -> list[Path]:
+        """Return the directories in /proc of the process and its descendants."""
+        found = [Path(f"/proc/{self._process.pid}")]
+        for process in found:
+            for children in process.glob("task/*/children"):
+                found.extend(Path(f"/proc/{pid}") for pid in children.read_text(encoding="ascii").split())
+        return found
+
+    def answers(self) -> bool:
+        """Tell whether the server answers yet; raise what it wrote when it is no longer there."""
+        assert self._process.poll() is None, self.written()
+        try:
+            return bool(self.exchange(request_of("GET", "/ready")))
+        except (AssertionError, OSError):
+            return False
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except FileNotFoundError:  # closed since it was listed
+        return ""
+
+
+@contextmanager
+def serving(name: str, folder: Path) -> Iterator[Server]:
+    """Run a server program by its name, in a folder of its own, until it is no longer needed."""
+    program = PROGRAMS[name]
+    service_or_skip(name, all(map(find_spec, program.modules)))
+    with running(program.command(folder), folder) as server:
+        yield server
+
+
+@contextmanager
+def running(command: list[str], folder: Path, port: int | None = None) -> Iterator[Server]:
+    """Run a server until it is no longer needed; it has answered once before it is lent."""
+    (folder / "tmp").mkdir()
+    environ = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder / "tmp")}
+    with (folder / "stdout.log").open("wb") as stdout, (folder / "stderr.log").open("wb") as stderr:
+        process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=stdout, stderr=stderr)
+    server = Server(process, folder, port)
+    try:
+        eventually(server.answers)
+        yield server
+    finally:
+        process.terminate()
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            pytest.fail(f"the server did not stop\n{server.written()}")
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    """Poll a condition until it holds, and fail when it does not within our patience."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"{condition} did not come true"
+        time.sleep(0.02)
+
+
+def request_of(method: str, target: str, *fields: str) -> bytes:
+    """Return the head of a request; its connection is closed after the answer."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: api.example", "Connection: close", *fields]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+def answer_of(received: bytes) -> Answer:
+    """Take apart what was received on a connection that was closed after one answer."""
+    head, _, body = received.partition(b"\r\n\r\n")
+    status_line, *lines = head.decode("latin-1").split("\r\n")
+    fields = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+    return Answer(status_line.partition(" ")[2], fields, body)

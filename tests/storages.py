@@ -1,0 +1,96 @@
+"""Storages whose behaviour a test chooses, and the doors that lead to them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import flask
+
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, NotificationApp, create_blueprint
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+SESSION_ID = "5e551011-0000-4000-8000-0000000000aa"
+BEARER = {"HTTP_AUTHORIZATION": f"Bearer {SESSION_ID}"}
+
+CURRENT_USER = "/API/Notification/"
+ACCOUNT = "/API/Notification/GetNotificationsForAccount/{}/"
+
+POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2027, 1, 1, tzinfo=UTC))
+
+# A text that no answer and no log line may hold, for the exceptions of storages.
+SECRET = "hunter2 from the statement"  # noqa: S105 - that is the point
+
+
+class Source:
+    """Records that are to be closed, with a fault behind the last of them where there is one."""
+
+    def __init__(
+        self,
+        records: Iterable[Any] = (),
+        *,
+        fault: BaseException | None = None,
+        closing: BaseException | None = None,
+    ) -> None:
+        self._records, self._fault, self._closing = records, fault, closing
+        self.closed = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for record in self._records:
+            assert not self.closed
+            yield record
+        if self._fault is not None:
+            raise self._fault
+
+    def close(self) -> None:
+        self.closed += 1
+        if self._closing is not None:
+            raise self._closing
+
+
+class OneSession:
+    """Know one session, answer it with ``records()``, and keep the calls."""
+
+    def __init__(self, records: Callable[[], Any] = tuple, *, caller: object = "alice") -> None:
+        self._records, self._caller = records, caller
+        self.calls: list[tuple[object, ...]] = []
+
+    def resolve_session(self, session_id: str) -> Any:
+        self.calls.append(("resolve_session", session_id))
+        return self._caller if session_id == SESSION_ID else None
+
+    def current_user_notifications(self, caller: Any) -> Any:
+        self.calls.append(("current_user_notifications", caller))
+        return self._records()
+
+    def account_notifications(self, caller: Any, account_id: str) -> Any:
+        self.calls.append(("account_notifications", caller, account_id))
+        return self._records()
+
+
+def raising(fault: BaseException) -> Callable[[], Any]:
+    """Return a function that raises: a storage that fails when it is called."""
+
+    def call() -> Any:
+        raise fault
+
+    return call
+
+
+def flask_app(storage: Any, **options: Any) -> flask.Flask:
+    app = flask.Flask("host")
+    app.register_blueprint(create_blueprint(storage, **options))
+    return app
+
+
+def deprecated(app: "WSGIApplication") -> "WSGIApplication":
+    return DeprecationMiddleware(app, POLICY, clock=lambda: datetime(2026, 6, 1, tzinfo=UTC))
+
+
+DOORS: "dict[str, Callable[..., WSGIApplication]]" = {
+    "blueprint": flask_app,
+    "application": NotificationApp,
+    "blueprint, middleware": lambda storage, **options: deprecated(flask_app(storage, **options)),
+    "application, middleware": lambda storage, **options: deprecated(NotificationApp(storage, **options)),
+}
