@@ -23,6 +23,7 @@ def create_app(database_url: str | None = None) -> flask.Flask:
     app.config.from_prefixed_env("EXAMPLE")
     engine = open_engine(database_url or os.environ.get("DATABASE_URL") or default_database(app))
     prepare(engine)
+    app.extensions["engine"] = engine
     app.register_blueprint(create_blueprint(create_storage(engine), successors=True))
     app.add_url_rule("/", "home", lambda: flask.redirect(flask.url_for("retirement"), code=302))
     app.add_url_rule("/docs/retirement", "retirement", lambda: flask.render_template("retirement.html"))

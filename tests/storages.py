@@ -1,10 +1,12 @@
 """Storages whose behaviour a test chooses, and the doors that lead to them."""
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import flask
+import pytest
 
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, NotificationApp, create_blueprint
 
@@ -76,6 +78,19 @@ def raising(fault: BaseException) -> Callable[[], Any]:
         raise fault
 
     return call
+
+
+def keep_temporary_files(monkeypatch: pytest.MonkeyPatch) -> list[BinaryIO]:
+    """Return the list to which every temporary file is added from now on, open and closed."""
+    files: list[BinaryIO] = []
+    make = tempfile.TemporaryFile
+
+    def keep(*arguments: Any, **options: Any) -> Any:
+        files.append(make(*arguments, **options))
+        return files[-1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", keep)
+    return files
 
 
 def flask_app(storage: Any, **options: Any) -> flask.Flask:

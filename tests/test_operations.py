@@ -25,7 +25,7 @@ POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 def claimed(method: str, path: str, table: OperationTable = TABLE) -> tuple[str, ...] | None:
     """Return the operation's name, the path in its own spelling and the parameters, or ``None``."""
     claim = table.match(method, path)
-    return claim and (claim.operation.name, claim.path, *claim.parameters)
+    return None if claim is None else (claim.operation.name, claim.path, *claim.parameters)
 
 
 @pytest.mark.parametrize(

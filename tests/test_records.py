@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from marshmallow import Schema, fields, post_dump
 
 from flask_notifications.records import BATCH, ArrayWriter, SpoolUnavailable, UnserialisableRecord
-from tests.storages import Source
+from tests.storages import Source, keep_temporary_files
 
 MEMORY = 1_000_000
 
@@ -61,16 +61,7 @@ class BareName(AlertSchema):
 
 @pytest.fixture
 def spooled(monkeypatch: pytest.MonkeyPatch) -> list[BinaryIO]:
-    """Return the temporary files that are made, open and closed."""
-    files: list[BinaryIO] = []
-    make = tempfile.TemporaryFile
-
-    def keep(*arguments: Any, **options: Any) -> Any:
-        files.append(make(*arguments, **options))
-        return files[-1]
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", keep)
-    return files
+    return keep_temporary_files(monkeypatch)
 
 
 def writer(
@@ -264,7 +255,11 @@ def test_a_wrong_record_is_named_by_its_index(
     assert all(file.closed for file in spooled)
 
 
-@pytest.mark.parametrize("record", [[1], "text", None, 1, object(), Alert("x")], ids=repr)
+@pytest.mark.parametrize(
+    "record",
+    [[1], "text", None, 1, object(), Alert("x")],
+    ids=["list", "text", "None", "number", "object", "dataclass"],
+)
 def test_a_record_that_encode_makes_something_else_is_refused_wherever_it_stands(record: object) -> None:
     """``default=str`` makes a text of all that JSON does not know, a dataclass among them."""
     with pytest.raises(UnserialisableRecord) as caught:
@@ -372,7 +367,7 @@ def test_a_disk_that_is_full_is_reported_and_nothing_stays_open(count: int) -> N
         import errno, resource, tempfile, warnings
         import orjson
         from flask_notifications.records import ArrayWriter, SpoolUnavailable
-        from tests.storages import Source
+        from tests.storages import Source, keep_temporary_files
 
         warnings.simplefilter("error")
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))

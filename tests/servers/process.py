@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -50,19 +51,16 @@ UWSGI = (
 )
 
 
-def _gunicorn(worker: str) -> Callable[[Path], list[str]]:
-    """Return the command for gunicorn: the combined log format, which it has by default, and all levels."""
+def _gunicorn(worker: str, conf: str) -> Callable[[Path], list[str]]:
+    """Return the command for gunicorn: the combined log format, which it has by default, and messages of all levels."""
 
     def command(folder: Path) -> list[str]:
-        conf = folder / "gunicorn.conf.py"
-        if not conf.exists():
-            conf.write_text(GUNICORN_FILTER, encoding="utf-8")
-        # No control socket in the home directory; the file of the worker's heartbeat is not one of ours.
-        with conf.open("a", encoding="utf-8") as settings:
-            settings.write(f"\ncontrol_socket_disable = True\nworker_tmp_dir = {str(folder)!r}\n")
+        # No control socket in the home directory, and the file of the worker's heartbeat not among ours.
+        settings = f"control_socket_disable = True\nworker_tmp_dir = {str(folder)!r}\n{conf}"
+        (folder / "gunicorn.conf.py").write_text(settings, encoding="utf-8")
         options = ["--bind=127.0.0.1:0", f"--worker-class={worker}", "--graceful-timeout=3", "--log-level=debug"]
         logs = [f"--access-logfile={folder}/access.log", f"--error-logfile={folder}/error.log"]
-        return [sys.executable, "-m", "gunicorn", f"--config={conf}", *options, *logs, APPLICATION]
+        return [sys.executable, "-m", "gunicorn", f"--config={folder}/gunicorn.conf.py", *options, *logs, APPLICATION]
 
     return command
 
@@ -80,25 +78,31 @@ def _werkzeug(_folder: Path) -> list[str]:
     return [sys.executable, "-c", WERKZEUG]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Program:
-    """A server program: the modules it needs, its command, and what its log shows of a request's target."""
+    """A server program: the modules it needs, and its command, given a folder for all that it writes."""
 
+    name: str
     modules: tuple[str, ...]
     command: Callable[[Path], list[str]]
     logs_targets: bool = True
     sorts_fields: bool = False
 
 
-PROGRAMS = {
-    "gunicorn-sync": Program(("gunicorn",), _gunicorn("sync")),
-    "gunicorn-gthread": Program(("gunicorn",), _gunicorn("gthread")),
-    "gunicorn-gevent": Program(("gunicorn", "gevent"), _gunicorn("gevent")),
-    "waitress": Program(("waitress",), _waitress, logs_targets=False, sorts_fields=True),
-    "uwsgi": Program(("pyuwsgi",), _uwsgi, logs_targets=False),
-    "werkzeug": Program(("werkzeug",), _werkzeug),
-}
-GUNICORNS = [name for name in PROGRAMS if name.startswith("gunicorn")]
+def gunicorn(worker: str, conf: str = GUNICORN_FILTER) -> Program:
+    """Return gunicorn with a class of workers and the text of its configuration file."""
+    modules = ("gunicorn", "gevent") if worker == "gevent" else ("gunicorn",)
+    return Program(name=f"gunicorn-{worker}", modules=modules, command=_gunicorn(worker, conf))
+
+
+GUNICORNS = [gunicorn("sync"), gunicorn("gthread"), gunicorn("gevent")]
+PROGRAMS = [
+    *GUNICORNS,
+    Program(name="waitress", modules=("waitress",), command=_waitress, logs_targets=False, sorts_fields=True),
+    Program(name="uwsgi", modules=("pyuwsgi",), command=_uwsgi, logs_targets=False),
+    Program(name="werkzeug", modules=("werkzeug",), command=_werkzeug),
+]
+program_name = attrgetter("name")
 
 
 class Server:
@@ -132,13 +136,8 @@ class Server:
         """Send a request with just these fields, and the two that every request needs here."""
         return answer_of(self.exchange(request_of(method, target, *fields) + body))
 
-    def leave_within_answer(self, target: str) -> None:
-        """Ask for something large, read its beginning, and be gone without a farewell."""
-        with self.connect(target) as connection:
-            assert connection.recv(12).endswith(b"200")
-
     @contextmanager
-    def connect(self, target: str) -> Iterator[socket.socket]:
+    def slow_reader(self, target: str) -> Iterator[socket.socket]:
         """Lend a connection, with small buffers, on which something has been asked for; it ends with a reset."""
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -184,10 +183,10 @@ def _target(link: Path) -> str:
 
 
 @contextmanager
-def serving(name: str, folder: Path) -> Iterator[Server]:
-    """Run a server program by its name, in a folder of its own, until it is no longer needed."""
-    program = PROGRAMS[name]
-    service_or_skip(name, all(map(find_spec, program.modules)))
+def serving(program: Program, folder: Path) -> Iterator[Server]:
+    """Run a server program, in a folder of its own, until it is no longer needed."""
+    service_or_skip("/proc", Path("/proc/self/io").exists())
+    service_or_skip(program.name, all(map(find_spec, program.modules)))
     with running(program.command(folder), folder) as server:
         yield server
 
