@@ -1,10 +1,12 @@
 """Session, operation and storage in, a reply out: what storages may do, and what becomes of it."""
 
+import contextlib
 import logging
 import math
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import partial
 from types import FrameType
 from typing import Any, BinaryIO
 
@@ -214,7 +216,7 @@ def test_a_fault_raised_while_a_generator_is_read(
 def test_a_fault_raised_by_the_session(ask: Ask, fault: Exception, expected: tuple[str, str]) -> None:
     class Failing(OneSession):
         def resolve_session(self, session_id: str) -> Any:
-            raise fault
+            raise fault from KeyError(session_id)
 
     assert seen(ask(service(Failing()))) == expected
 
@@ -352,15 +354,18 @@ def test_a_wrong_record_is_logged_with_its_index(count: int, caplog: pytest.LogC
 
 
 def leaking(session_id: str) -> Exception:
-    """Return what a careless driver raises: every text of the request, in the exception, its cause and its context."""
-    try:
-        try:
-            message = f"SELECT {SECRET} {session_id} /API/Notification/?sessionId={session_id}"
-            raise KeyError(message)
-        except KeyError as cause:
-            raise ValueError(session_id, SECRET) from cause
-    except ValueError as fault:
-        return fault
+    """Return what a careless driver raises: the texts of the request in the exception, and in its cause."""
+    cause = raised(KeyError(f"SELECT {SECRET} {session_id} /API/Notification/?sessionId={session_id}"))
+    fault = raised(ValueError(session_id, SECRET))
+    fault.__cause__ = cause
+    return fault
+
+
+def raised(fault: Exception) -> Exception:
+    """Return an exception with a traceback."""
+    with contextlib.suppress(type(fault)):
+        raise fault
+    return fault
 
 
 @pytest.mark.parametrize("place", ["call", "iteration", "record", "close", "unavailable"])
@@ -484,6 +489,10 @@ def test_any_iterable_is_an_answer() -> None:
                 raise IndexError
             return {"n": index}
 
-    answers: list[Iterable[Any]] = [({"n": 0}, {"n": 1}), iter([{"n": 0}, {"n": 1}]), rows(count=2)()]
-    for answer in (*answers, Sequence()):
-        assert ask_current_user(service(OneSession(lambda answer=answer: answer))).body == b'[{"n":0},{"n":1}]'
+    for answer in ([{"n": 0}, {"n": 1}], ({"n": 0}, {"n": 1}), rows(count=2)(), Sequence()):
+        storage = OneSession(partial(identity, answer))
+        assert ask_current_user(service(storage)).body == b'[{"n":0},{"n":1}]'
+
+
+def identity(answer: Any) -> Any:
+    return answer

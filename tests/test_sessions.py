@@ -518,12 +518,14 @@ class Holder:
     session: SessionCredential
 
 
+def _fail(session: SessionCredential) -> None:
+    raise LookupError(session)
+
+
 def _in_a_traceback(session: SessionCredential) -> str:
-    try:
-        {}[session]
-    except KeyError as fault:
-        return "".join(traceback.TracebackException.from_exception(fault, capture_locals=True).format())
-    raise AssertionError
+    with pytest.raises(LookupError) as caught:
+        _fail(session)
+    return "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
 
 
 def _in_a_log(session: SessionCredential) -> str:

@@ -1,0 +1,180 @@
+"""On real servers: the same answer everywhere, whole, and nothing left behind, however a client behaves."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import pytest
+
+from tests.servers.app import LARGE, application
+from tests.servers.process import GUNICORNS, PROGRAMS, Program, Server, eventually, program_name, request_of, serving
+from tests.wsgi import Answer, call
+
+LIST = "/API/Notification/"
+ACCOUNT = "/API/Notification/GetNotificationsForAccount"
+ALICE = "Authorization: Bearer alice-0001"
+ADMIN = "Authorization: Bearer admin-0003"
+LARGE_BY_QUERY = f"{LIST}?sessionId=large-0004"
+
+# What servers add of their own.
+OF_THE_SERVER = {"date", "server", "connection"}
+
+
+class Case(NamedTuple):
+    method: str
+    target: str
+    fields: tuple[str, ...] = ()
+    body: bytes = b""
+
+
+CASES = {
+    "session-in-the-query": Case("GET", f"{LIST}?sessionId=alice-0001"),
+    "session-in-the-header": Case("GET", LIST, (ALICE,)),
+    "session-in-both": Case("GET", f"{LIST}?sessionId=alice-0001", (ALICE,)),
+    "basic-header-and-a-query": Case("GET", f"{LIST}?sessionId=alice-0001", ("Authorization: Basic eDp5",)),
+    "odd-spelling": Case("GET", "/api/NOTIFICATION?SESSIONid=alice%2D0001&x=1"),
+    "accept-nothing-of-ours": Case("GET", LIST, (ALICE, "Accept: text/xml")),
+    "no-notifications": Case("GET", LIST, (ADMIN,)),
+    "head": Case("HEAD", LIST, (ALICE,)),
+    "head-with-a-query": Case("HEAD", f"{LIST}?sessionId=alice-0001"),
+    "head-of-a-refusal": Case("HEAD", LIST),
+    "post": Case("POST", f"{ACCOUNT}/alice/", (ALICE, "Content-Length: 0")),
+    "post-without-a-length": Case("POST", f"{ACCOUNT}/alice/?sessionId=alice-0001"),
+    "post-chunked": Case("POST", f"{ACCOUNT}/alice/", (ALICE, "Transfer-Encoding: chunked"), b"2\r\n{}\r\n0\r\n\r\n"),
+    "post-of-json": Case(
+        "POST", f"{ACCOUNT}/alice/", (ALICE, "Content-Type: application/json", "Content-Length: 2"), b"{}"
+    ),
+    "post-of-a-form": Case(
+        "POST",
+        f"{ACCOUNT}/alice/?sessionId=alice-0001",
+        ("Content-Type: application/x-www-form-urlencoded", "Content-Length: 18"),
+        b"sessionId=bob-0002",
+    ),
+    "post-in-odd-spelling": Case("POST", "/api/notification/getnotificationsforaccount/alice", (ALICE,)),
+    "session-missing": Case("GET", LIST),
+    "session-repeated": Case("GET", f"{LIST}?sessionId=alice-0001&sessionid=alice-0001"),
+    "session-empty": Case("GET", f"{LIST}?sessionId="),
+    "two-headers": Case("GET", LIST, (ALICE, ALICE)),
+    "session-malformed": Case("GET", f"{LIST}?sessionId=%FF%00"),
+    "session-unknown": Case("GET", LIST, ("Authorization: Bearer nobody",)),
+    "account-malformed": Case("POST", f"{ACCOUNT}/%07/", (ALICE,)),
+    "account-not-utf-8": Case("POST", f"{ACCOUNT}/%FF/", (ALICE,)),
+    "account-denied": Case("POST", f"{ACCOUNT}/bob/", (ALICE,)),
+    "account-unknown": Case("POST", f"{ACCOUNT}/nobody/", (ADMIN,)),
+    "account-out-of-reach": Case("POST", f"{ACCOUNT}/out-of-reach/", (ADMIN,)),
+    "answer-of-the-application": Case("GET", "/profile?sessionId=alice-0001"),
+    "failure-of-the-application": Case("GET", "/broken?sessionId=alice-0001"),
+    "unclaimed": Case("GET", f"{LIST}7?sessionId=alice-0001"),
+}
+
+
+@pytest.fixture(scope="module", params=PROGRAMS, ids=program_name)
+def program(request: pytest.FixtureRequest) -> Program:
+    chosen: Program = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def server(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(program, tmp_path_factory.mktemp(program.name)) as lent:
+        yield lent
+
+
+def expected_of(case: Case) -> Answer:
+    """Return what the application answers without a server; equal fields arrive as one, and a body tells it nothing."""
+    path, _, query = case.target.partition("?")
+    came: dict[str, str] = {}
+    for name, _, value in (field.partition(": ") for field in case.fields):
+        key = f"HTTP_{name.upper()}"
+        came[key] = f"{came[key]},{value}" if key in came else value
+    headers = {key: value for key, value in came.items() if key in {"HTTP_AUTHORIZATION", "HTTP_ACCEPT"}}
+    return call(application, case.method, unquote(path, "latin-1"), query, **headers)
+
+
+def fields_of(answer: Answer) -> list[tuple[str, str]]:
+    lower = [(name.lower(), value) for name, value in answer.fields]
+    return [(name, value) for name, value in lower if name not in OF_THE_SERVER]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_an_answer_is_the_same_on_every_server(program: Program, server: Server, case: Case) -> None:
+    expected = expected_of(case)
+    answer = server.ask(case.method, case.target, *case.fields, body=case.body)
+    assert (answer.status, answer.body) == (expected.status, expected.body)
+    # The links are in their order wherever the server leaves an order at all.
+    in_order = sorted if program.sorts_fields else list
+    assert in_order(fields_of(answer)) == in_order(fields_of(expected))
+
+
+@pytest.mark.parametrize("target", [f"{LIST}?sessionId=alice-0001", LARGE_BY_QUERY], ids=["small", "large"])
+def test_head_tells_the_length_of_what_get_would_send(server: Server, target: str) -> None:
+    head, get = server.ask("HEAD", target), server.ask("GET", target)
+    assert head.body == b""
+    assert head.one("Content-Length") == get.one("Content-Length") == str(len(get.body))
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "fields"),
+    [
+        pytest.param("GET", LARGE_BY_QUERY, (), id="session-in-the-query"),
+        pytest.param("GET", LIST, ("Authorization: Bearer large-0004",), id="session-in-the-header"),
+        pytest.param("POST", f"{ACCOUNT}/large/?sessionId=admin-0003", (), id="account"),
+    ],
+)
+def test_a_large_answer_arrives_whole(server: Server, method: str, target: str, fields: tuple[str, ...]) -> None:
+    answer = server.ask(method, target, *fields)
+    assert (answer.status, answer.one("Content-Length")) == ("200 OK", str(len(LARGE)))
+    assert answer.body == LARGE
+    eventually(lambda: not server.open_spools())
+
+
+def test_a_client_of_http_1_0_gets_a_large_answer_whole(server: Server) -> None:
+    received = server.exchange(f"GET {LARGE_BY_QUERY} HTTP/1.0\r\n\r\n".encode())
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert f"content-length: {len(LARGE)}".encode() in head.lower()
+    assert body == LARGE
+
+
+def test_the_temporary_file_is_open_while_it_is_sent_and_gone_with_the_client(server: Server) -> None:
+    with server.slow_reader(LARGE_BY_QUERY) as connection:
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        eventually(server.open_spools)
+    eventually(lambda: not server.open_spools())
+    assert server.ask("GET", LIST, ALICE).code == 200
+
+
+def test_the_temporary_file_is_gone_when_the_client_leaves_before_the_answer(server: Server) -> None:
+    for _ in range(5):
+        with server.slow_reader(LARGE_BY_QUERY):
+            pass
+    # The server comes to this request after those, or beside them.
+    assert server.ask("GET", LARGE_BY_QUERY).body == LARGE
+    eventually(lambda: not server.open_spools())
+
+
+def test_head_leaves_no_temporary_file(server: Server) -> None:
+    assert server.ask("HEAD", LARGE_BY_QUERY).code == 200
+    eventually(lambda: not server.open_spools())
+
+
+def test_a_request_with_a_body_does_not_disturb_the_next_one_on_its_connection(server: Server) -> None:
+    first = request_of("POST", f"{ACCOUNT}/alice/", ALICE, "Content-Length: 2").replace(b"Connection: close\r\n", b"")
+    received = server.exchange(first + b"{}" + request_of("GET", LIST, ALICE))
+    # A server may close the connection after the first answer; it never takes the body for a request.
+    statuses = [line for line in received.split(b"\r\n") if b"HTTP/1." in line]
+    assert statuses
+    assert all(line.endswith(b"HTTP/1.1 200 OK") for line in statuses)
+
+
+@pytest.mark.parametrize("program", GUNICORNS, ids=program_name, indirect=True)
+def test_gunicorn_sends_a_large_answer_through_sendfile(server: Server) -> None:
+    """The kernel counts the bytes that are written to files and those that sendfile moves, but not those of ``send()``."""
+
+    def written_for(method: str) -> int:
+        before = server.bytes_written()
+        assert server.ask(method, LARGE_BY_QUERY).code == 200
+        eventually(lambda: not server.open_spools())
+        return server.bytes_written() - before
+
+    # Both write the temporary file; only GET sends it. What else is written is a few log lines.
+    assert written_for("GET") - written_for("HEAD") == pytest.approx(len(LARGE), rel=0.01)

@@ -1,0 +1,153 @@
+"""The example application as `make run` serves it: gunicorn as a real process, asked by a real client."""
+
+import hashlib
+import json
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from tests.servers.process import ROOT, Server, answer_of, running
+from tests.services import postgresql_schema, service_or_skip
+
+ALICE, BOB = "a11ce000-0000-4000-8000-000000000001", "b0b00000-0000-4000-8000-000000000002"
+ALICES = "acc00000-0000-4000-8000-00000000000a"
+
+COMMAND = [
+    sys.executable,
+    "-m",
+    "gunicorn",
+    "-c",
+    f"{ROOT}/example_app/gunicorn.conf.py",
+    "example_app.wsgi:application",
+]
+
+MIB = 1024 * 1024
+
+
+def free_port() -> int:
+    with socket.socket() as any_free:
+        any_free.bind(("127.0.0.1", 0))
+        port: int = any_free.getsockname()[1]
+        return port
+
+
+@contextmanager
+def example(database_url: str, folder: Path, *options: str) -> Iterator[Server]:
+    """Run the example on a database of its own."""
+    with pytest.MonkeyPatch.context() as environment:
+        port = free_port()
+        environment.setenv("PORT", str(port))
+        environment.setenv("DATABASE_URL", database_url)
+        with running([*COMMAND, *options], folder, port) as server:
+            yield server
+
+
+def peak_memory(server: Server) -> int:
+    """Return the most memory, in bytes, that any process of the server has ever had."""
+    statuses = ((process / "status").read_text(encoding="ascii") for process in server._processes())
+    return max(int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024 for status in statuses)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("example")
+    if request.param == "sqlite":
+        with example(f"sqlite:///{folder}/example.sqlite3", folder) as server:
+            yield server
+    else:
+        with postgresql_schema() as url, example(url, folder) as server:
+            yield server
+
+
+def test_an_old_client_gets_its_notifications_and_the_announcement(server: Server) -> None:
+    answer = server.ask("GET", f"/API/Notification/?sessionId={ALICE}")
+    assert (answer.code, len(answer.json)) == (200, 3)
+    assert answer.one("Deprecation") == "@1767225600"
+    assert answer.one("Sunset") == "Thu, 01 Jul 2027 00:00:00 GMT"
+    for link in answer.all("Link"):
+        target = link.partition(">")[0].removeprefix("<")
+        assert server.ask("GET", target, f"Authorization: Bearer {ALICE}").code == 200
+
+
+def test_another_spelling_gets_the_same_without_a_redirect(server: Server) -> None:
+    first, second = (
+        server.ask("GET", f"/{path}?sessionId={ALICE}") for path in ("API/Notification/", "api/notification")
+    )
+    assert (second.status, second.body) == (first.status, first.body)
+
+
+def test_a_post_needs_no_content_length(server: Server) -> None:
+    answer = server.ask("POST", f"/API/Notification/GetNotificationsForAccount/{ALICES}/?sessionId={ALICE}")
+    assert (answer.code, len(answer.json)) == (200, 3)
+
+
+def test_a_foreign_account_is_refused_with_a_problem(server: Server) -> None:
+    answer = server.ask("POST", f"/API/Notification/GetNotificationsForAccount/{ALICES}/?sessionId={BOB}")
+    assert (answer.code, answer.one("Content-Type"), answer.json["code"]) == (
+        403,
+        "application/problem+json",
+        "access_denied",
+    )
+
+
+def test_the_printed_commands_work_as_they_stand(server: Server) -> None:
+    service_or_skip("curl", shutil.which("curl") is not None)
+    printed = [line for line in server.written().splitlines() if line.startswith("curl ")]
+    assert len(printed) == 5
+    for line in printed:
+        got = subprocess.run([*shlex.split(line), "--silent"], check=True, capture_output=True).stdout
+        assert answer_of(got).code == 200, line
+
+
+def test_the_access_log_is_on_standard_output_without_session_ids(server: Server) -> None:
+    server.ask("GET", f"/API/Notification/?sessionId={BOB}")
+    server.ask("GET", f"/nothing/here?sessionId={BOB}")
+    log = [line for line in server.written().splitlines() if "HTTP/1.1" in line]
+    assert any('"GET /API/Notification/?sessionId=REDACTED HTTP/1.1" 200' in line for line in log)
+    assert any('"GET /nothing/here?sessionId=REDACTED HTTP/1.1" 404' in line for line in log)
+    assert not any(BOB in line for line in log)
+
+
+def test_ctrl_c_stops_it_cleanly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORT", "0")
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/example.sqlite3")
+    with subprocess.Popen(COMMAND, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        while "Booting worker" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+        assert process.wait(20) == 0
+    assert "Traceback" not in rest
+
+
+def test_a_million_records_leave_whole_while_memory_stays_flat(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/example.sqlite3"
+    document = json.dumps({"name": "n" * 64})
+    with example(url, tmp_path, "--workers=1") as server:
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            million = (
+                "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000000) SELECT n FROM s"
+            )
+            insert = f"INSERT INTO notifications SELECT :account, n, :document FROM ({million})"  # noqa: S608 - a text of ours
+            connection.execute(text(insert), {"account": ALICES[:-1] + "b", "document": document})
+        engine.dispose()
+        assert server.ask("GET", f"/API/Notification/?sessionId={ALICE}").code == 200
+        before = peak_memory(server)
+        answer = server.ask("GET", f"/API/Notification/?sessionId={BOB}")
+        grown = peak_memory(server) - before
+    expected = f"[{','.join([document] * 1_000_000)}]".encode()
+    assert int(answer.one("Content-Length")) == len(expected)
+    assert hashlib.sha256(answer.body).digest() == hashlib.sha256(expected).digest()
+    assert grown < 32 * MIB

@@ -1,0 +1,44 @@
+"""What the README says can be typed, typed."""
+
+import re
+import sys
+from pathlib import Path
+
+from tests.servers.process import ROOT, running
+from tests.servers.test_example import free_port
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_first_example_runs_before_line_thirty() -> None:
+    first = README.index("```python")
+    assert README[: README.index("```", first + 3)].count("\n") < 30
+
+
+def test_the_first_example_answers_as_it_is_printed(tmp_path: Path) -> None:
+    (_, code), (_, session), *_ = FENCED.findall(README)
+    (tmp_path / "shop.py").write_text(code, encoding="utf-8")
+    port = free_port()
+    gunicorn = [
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "--no-control-socket",
+        f"--chdir={tmp_path}",
+        f"--bind=127.0.0.1:{port}",
+    ]
+    command, _, printed = session.partition("\n")
+    target = command.partition("127.0.0.1:8000")[2].rstrip("'")
+    with running([*gunicorn, "shop:application"], tmp_path, port) as server:
+        answer = server.ask("GET", target)
+    status, *fields, _, body, _ = printed.split("\n")
+    assert status == f"HTTP/1.1 {answer.status}"
+    assert set(fields) <= {f"{name}: {value}" for name, value in answer.fields}
+    assert answer.body.decode() == body
+
+
+def test_the_commands_of_the_readme_are_in_the_menu() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^make (\S+)", README, re.MULTILINE):
+        assert re.search(rf"^{target}:.*##", makefile, re.MULTILINE), target

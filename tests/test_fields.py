@@ -1,0 +1,144 @@
+"""Header fields as lists: what is merged, what is dropped, and that no list is changed in place."""
+
+from collections.abc import Callable
+
+import pytest
+
+from flask_notifications.fields import Fields, check_uri, contains, keep_private, merge, vary_on, without
+
+TYPE = ("Content-Type", "text/plain")
+
+
+@pytest.mark.parametrize(
+    ("came", "left"),
+    [
+        pytest.param([TYPE], [TYPE, ("Vary", "Authorization")], id="no Vary"),
+        pytest.param([("Vary", "")], [("Vary", "Authorization")], id="an empty one"),
+        pytest.param([("Vary", "Accept")], [("Vary", "Accept, Authorization")], id="another member"),
+        pytest.param([("Vary", "Accept,Origin ,")], [("Vary", "Accept, Origin, Authorization")], id="a loose list"),
+        pytest.param([("Vary", "authorization")], [("Vary", "authorization")], id="there already, in lower case"),
+        pytest.param([("vary", "Accept")], [("vary", "Accept, Authorization")], id="a name in lower case stays"),
+        pytest.param([("Vary", "X-Authorization")], [("Vary", "X-Authorization, Authorization")], id="a longer member"),
+        pytest.param([("Vary", "*")], [("Vary", "*")], id="anything"),
+        pytest.param([("Vary", "Accept, *")], [("Vary", "Accept, *")], id="anything, in a list"),
+        pytest.param([("Vary", "A"), ("VARY", "*")], [("Vary", "A"), ("VARY", "*")], id="anything, on a second line"),
+        pytest.param(
+            [("Vary", "A"), TYPE, ("Vary", "B")], [("Vary", "A, B, Authorization"), TYPE], id="two lines become one"
+        ),
+    ],
+)
+def test_authorization_is_merged_into_vary(came: Fields, left: Fields) -> None:
+    assert vary_on(came, "Authorization") == left
+
+
+@pytest.mark.parametrize(
+    ("came", "left"),
+    [
+        pytest.param([], ["private"], id="none"),
+        pytest.param(["no-store"], ["no-store"], id="no-store is enough"),
+        pytest.param(["No-Store, max-age=0"], ["No-Store, max-age=0"], id="in any case"),
+        pytest.param(["private"], ["private"], id="private"),
+        pytest.param(["public"], ["private"], id="public"),
+        pytest.param(["PUBLIC , S-MaxAge=60"], ["private"], id="public in any case"),
+        pytest.param(["public, no-store"], ["no-store"], id="public beside no-store"),
+        pytest.param(["public, s-maxage=600, max-age=60"], ["max-age=60, private"], id="for shared caches"),
+        pytest.param(['s-maxage="600", max-age=60'], ["max-age=60, private"], id="a quoted number"),
+        pytest.param(["max-age=60, must-revalidate"], ["max-age=60, must-revalidate, private"], id="others are kept"),
+        pytest.param(['private="Set-Cookie", max-age=1'], ["max-age=1, private"], id="private for one field only"),
+        pytest.param(
+            ['no-cache="a, public, b"'], ['no-cache="a, public, b", private'], id="a quoted list is one value"
+        ),
+        pytest.param([r'x="\", public", public'], [r'x="\", public", private'], id="a quoted quote"),
+        pytest.param(["max-age=60", "public"], ["max-age=60, private"], id="two lines become one"),
+        pytest.param(["public", "no-store"], ["no-store"], id="no-store on the second line"),
+        pytest.param(["public-ish"], ["public-ish, private"], id="a longer name"),
+        pytest.param([",, public;,"], ["private"], id="garbage"),
+        pytest.param(['x="public, no-store'], None, id="a quoted string that is never closed"),
+    ],
+)
+def test_no_shared_cache_may_store(came: list[str], left: list[str] | None) -> None:
+    fields = keep_private([TYPE, *(("Cache-Control", value) for value in came)])
+    assert fields[0] == TYPE
+    values = [value for _name, value in fields[1:]]
+    if left is None:  # whatever it meant, the answer is closed to shared caches
+        assert {"private", "no-store"} & {part.strip() for part in values[0].split(",")}
+        assert "public" not in values[0]
+    else:
+        assert values == left
+
+
+def test_members_are_merged_once_whatever_their_case() -> None:
+    names = ("Deprecation", "Sunset", "Link")
+    assert merge([], "Expose", names) == [("Expose", "Deprecation, Sunset, Link")]
+    assert merge([("expose", "link, ETag")], "Expose", names) == [("expose", "link, ETag, Deprecation, Sunset")]
+    assert merge([("Expose", "*")], "Expose", names) == [("Expose", "*, Deprecation, Sunset, Link")]
+    once = merge([("Expose", "ETag")], "Expose", names)
+    assert merge(once, "Expose", names) == once
+
+
+def test_fields_are_found_and_removed_whatever_the_case_of_their_name() -> None:
+    fields = [("SUNSET", "x"), TYPE, ("sunset", "y"), ("X-Sunset", "z")]
+    assert without(fields, {"sunset"}) == [TYPE, ("X-Sunset", "z")]
+    assert contains(fields, "sunset")
+    assert not contains([TYPE], "sunset")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda fields: vary_on(fields, "Authorization"), id="vary_on"),
+        pytest.param(keep_private, id="keep_private"),
+        pytest.param(lambda fields: merge(fields, "Vary", ["B"]), id="merge"),
+        pytest.param(lambda fields: without(fields, {"vary"}), id="without"),
+    ],
+)
+def test_no_list_is_changed_in_place(change: Callable[[Fields], Fields]) -> None:
+    fields = [("Vary", "A"), TYPE, ("Cache-Control", "public")]
+    before = list(fields)
+    assert change(fields) != before
+    assert fields == before
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "/a",
+        "//host/a",
+        "a",
+        "?a=b",
+        "#a",
+        "https://example.com/a?b=c&d=%20#e",
+        "urn:x:y",
+        "/{id}",
+        "/~a!$'()*+,;=:@[]|^`",
+    ],
+)
+def test_a_uri_can_stand_in_a_header(uri: str) -> None:
+    check_uri("documentation", uri)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("", id="empty"),
+        pytest.param(" ", id="space"),
+        pytest.param("/a b", id="space inside"),
+        pytest.param("/a ", id="space at the end"),
+        pytest.param("/a\n", id="newline"),
+        pytest.param("/a\r\nSet-Cookie: x=y", id="another header"),
+        pytest.param("/a\x00", id="NUL"),
+        pytest.param("/a\x7f", id="DEL"),
+        pytest.param("/a>; rel=x, </b", id="another link"),
+        pytest.param("/<a", id="<"),
+        pytest.param('/"a"', id="quotes"),
+        pytest.param("/a\\b", id="backslash"),
+        pytest.param("/caf\xe9", id="latin-1"),
+        pytest.param("/\u20ac", id="beyond latin-1"),
+        pytest.param(b"/a", id="bytes"),
+        pytest.param(None, id="None"),
+        pytest.param(1, id="a number"),
+    ],
+)
+def test_what_cannot_stand_in_a_header_is_refused_by_name(value: object) -> None:
+    with pytest.raises(ValueError, match=r"^documentation\b"):
+        check_uri("documentation", value)

@@ -1,0 +1,263 @@
+"""The session pair goes back on a redirect to ourselves, and to nobody else."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
+from tests.wsgi import call, plain_app
+
+POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
+PAIR = "sessionId=S3CRET"
+ACCOUNT = "/API/Notification/GetNotificationsForAccount/acc/"
+
+
+def redirected(
+    location: str,
+    *,
+    status: str = "302 Found",
+    method: str = "GET",
+    path: str = "/API/Notification",
+    query: str = PAIR,
+    options: dict[str, Any] | None = None,
+    **extra: Any,
+) -> str:
+    """Return the ``Location`` that leaves the middleware when the application redirects there."""
+    app = DeprecationMiddleware(plain_app(status, [("Location", location)]), POLICY, **(options or {}))
+    return call(app, method, path, query, **extra).one("Location")
+
+
+@pytest.mark.parametrize(
+    ("location", "left"),
+    [
+        pytest.param("/API/Notification/", f"/API/Notification/?{PAIR}", id="absolute path"),
+        pytest.param("/api/notification", f"/api/notification?{PAIR}", id="in a legacy spelling"),
+        pytest.param("/API/Notific%61tion/", f"/API/Notific%61tion/?{PAIR}", id="percent-encoded"),
+        pytest.param("http://api.example/API/Notification/", f"http://api.example/API/Notification/?{PAIR}", id="URL"),
+        pytest.param("HTTP://API.Example/API/Notification/", f"HTTP://API.Example/API/Notification/?{PAIR}", id="case"),
+        pytest.param(
+            "http://api.example:80/API/Notification", f"http://api.example:80/API/Notification?{PAIR}", id="port"
+        ),
+        pytest.param(
+            "http://api.example:/API/Notification", f"http://api.example:/API/Notification?{PAIR}", id="no port"
+        ),
+        pytest.param("//api.example/API/Notification/", f"//api.example/API/Notification/?{PAIR}", id="without scheme"),
+        pytest.param("Notification/", f"Notification/?{PAIR}", id="relative"),
+        pytest.param("../API/./Notification/", f"../API/./Notification/?{PAIR}", id="relative with dots"),
+        pytest.param("?page=2", f"?page=2&{PAIR}", id="query alone"),
+        pytest.param("/API/Notification/?", f"/API/Notification/?{PAIR}", id="empty query"),
+        pytest.param("/API/Notification/?a=1", f"/API/Notification/?a=1&{PAIR}", id="other pairs"),
+        pytest.param("/API/Notification/?a=1&", f"/API/Notification/?a=1&{PAIR}", id="other pairs, loose"),
+        pytest.param("/API/Notification/#top", f"/API/Notification/?{PAIR}#top", id="before a fragment"),
+        pytest.param("/API/Notification/?a#b?c#d", f"/API/Notification/?a&{PAIR}#b?c#d", id="before the first #"),
+        pytest.param(
+            "/API/Notification/#sessionId=x", f"/API/Notification/?{PAIR}#sessionId=x", id="a fragment is no query"
+        ),
+        pytest.param(
+            "/API/Notification/?mysessionId=x", f"/API/Notification/?mysessionId=x&{PAIR}", id="a similar key"
+        ),
+    ],
+)
+def test_the_pair_is_put_back_on_the_way_to_ourselves(location: str, left: str) -> None:
+    assert redirected(location) == left
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        pytest.param("http://evil.example/API/Notification/", id="another host"),
+        pytest.param("//evil.example/API/Notification/", id="another host, same scheme"),
+        pytest.param("http://api.example.evil.example/API/Notification/", id="a longer host"),
+        pytest.param("http://www.api.example/API/Notification/", id="a subdomain"),
+        pytest.param("http://api.example./API/Notification/", id="a host with a dot at the end"),
+        pytest.param("https://api.example/API/Notification/", id="another scheme"),
+        pytest.param("http://api.example:8080/API/Notification/", id="another port"),
+        pytest.param("http://api.example:443/API/Notification/", id="the port of another scheme"),
+        pytest.param("http://api.example:0/API/Notification/", id="port 0 is no default port"),
+        pytest.param("http://api.example:99999/API/Notification/", id="no such port"),
+        pytest.param("http://api.example:x/API/Notification/", id="no port number"),
+        pytest.param("http://user@api.example/API/Notification/", id="user information"),
+        pytest.param("http://@api.example/API/Notification/", id="empty user information"),
+        pytest.param("http://api.example@evil.example/API/Notification/", id="a host that looks like ours"),
+        pytest.param("http://api.example:80@evil.example/API/Notification/", id="a port that is a password"),
+        pytest.param("http://api.example%2eevil.example/API/Notification/", id="an encoded dot"),
+        # Clients take what follows any number of slashes for a host, and a scheme without slashes for this and that.
+        pytest.param("///API/Notification/", id="three slashes"),
+        pytest.param("////api.example/API/Notification/", id="four slashes"),
+        pytest.param("http:///API/Notification/", id="scheme and three slashes"),
+        pytest.param("http:/API/Notification/", id="scheme and one slash"),
+        pytest.param("http:Notification/", id="scheme and no slash"),
+        pytest.param("\\\\evil.example/API/Notification/", id="backslashes"),
+        pytest.param("/\\evil.example/API/Notification/", id="slash and backslash"),
+        pytest.param("http://api.example\\@evil.example/API/Notification/", id="backslash in the host"),
+        pytest.param("mailto:api@example", id="mail"),
+        pytest.param("javascript:'/API/Notification/'", id="script"),
+        pytest.param("http://[::1/API/Notification/", id="a bracket that is not closed"),
+        pytest.param("http://", id="nothing but a scheme"),
+        pytest.param("/API/Notification /", id="a space"),
+        pytest.param("/API/Notification/?q=\xe9", id="not ASCII"),
+        pytest.param("/", id="an unclaimed path"),
+        pytest.param("/login?next=/API/Notification/", id="ourselves in a query"),
+        pytest.param("/API/Notification/CurrentUser", id="the successor"),
+        pytest.param("/API/Notification/x", id="a live neighbour"),
+        pytest.param("/API/NotificationX/", id="a longer path"),
+        pytest.param("/API//Notification/", id="// in the path"),
+        pytest.param("http://api.example//API/Notification/", id="// after the host"),
+        pytest.param("/API/Notification;x/", id="; in the path"),
+        pytest.param("/API/%2e%2e/API/Notification/", id="encoded dot segments"),
+        pytest.param("http://api.example/API/../Notification/", id="dot segments that lead away"),
+        pytest.param(ACCOUNT, id="claimed with another method"),
+        pytest.param("/API/Notification/?sessionId=S3CRET", id="the pair is there"),
+        pytest.param("/API/Notification/?a=1&sessionId=S3CRET#top", id="the pair is there, before a fragment"),
+        pytest.param("/API/Notification/?SESSIONID=S3CRET", id="the pair is there, in another case"),
+        pytest.param("/API/Notification/?session%49d=S3CRET", id="the pair is there, encoded"),
+        pytest.param("/API/Notification/?sessionId=0THER", id="another session"),
+        pytest.param("/API/Notification/?sessionId", id="a key without a value"),
+    ],
+)
+def test_every_other_location_leaves_as_it_came(location: str) -> None:
+    assert redirected(location) == location
+
+
+@pytest.mark.parametrize("status", ["301 Moved Permanently", "302 Found", "303 See Other", "307 T", "308 P"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_every_redirect_that_clients_follow_counts(status: str, method: str) -> None:
+    assert redirected("/API/Notification/", status=status, method=method) == f"/API/Notification/?{PAIR}"
+
+
+@pytest.mark.parametrize("status", ["200 OK", "201 Created", "202 Accepted", "401 Unauthorized", "503 Unavailable"])
+def test_a_location_that_nobody_follows_leaves_as_it_came(status: str) -> None:
+    assert redirected("/API/Notification/", status=status) == "/API/Notification/"
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "restored"),
+    [
+        pytest.param("303 See Other", "/API/Notification/", True, id="303 becomes GET: claimed"),
+        pytest.param("303 See Other", ACCOUNT, False, id="303 becomes GET: not claimed"),
+        pytest.param("302 Found", "/API/Notification/", True, id="302 becomes GET in practice"),
+        pytest.param("307 Temporary Redirect", ACCOUNT, True, id="307 stays POST: claimed"),
+        pytest.param("308 Permanent Redirect", ACCOUNT.lower(), True, id="308 stays POST: claimed"),
+        pytest.param("307 Temporary Redirect", "/API/Notification/", False, id="307 stays POST: not claimed"),
+        pytest.param(
+            "307 Temporary Redirect", ACCOUNT.replace("acc/", "a&"), True, id="an & in a path begins no query"
+        ),
+    ],
+)
+def test_the_method_after_the_redirect_counts(status: str, location: str, restored: bool) -> None:
+    left = redirected(location, status=status, method="POST", path=ACCOUNT)
+    assert left == (f"{location}?{PAIR}" if restored else location)
+
+
+@pytest.mark.parametrize(
+    ("mount", "location", "restored"),
+    [
+        pytest.param("/shop", "/shop/API/Notification/", True, id="below the mount point"),
+        pytest.param("/shop", "http://api.example/shop/api/notification", True, id="below the mount point, absolute"),
+        pytest.param("/shop", "Notification/", True, id="relative"),
+        pytest.param("/shop", "/API/Notification/", False, id="beside the mount point"),
+        pytest.param("/shop", "/shopping/API/Notification/", False, id="a longer mount point"),
+        pytest.param("/shop", "/shop", False, id="the mount point itself"),
+        pytest.param("/caf\xc3\xa9", "/caf%C3%A9/API/Notification/", True, id="not ASCII"),
+        pytest.param("/a b", "/a%20b/API/Notification/", True, id="with a space"),
+    ],
+)
+def test_the_mount_point_counts(mount: str, location: str, restored: bool) -> None:
+    left = redirected(location, SCRIPT_NAME=mount)
+    assert left == (f"{location}?{PAIR}" if restored else location)
+
+
+@pytest.mark.parametrize(
+    ("extra", "location", "restored"),
+    [
+        pytest.param({"HTTP_HOST": "api.example:80"}, "http://api.example/API/Notification/", True, id="Host names 80"),
+        pytest.param({"HTTP_HOST": "api.example:8000"}, "http://api.example:8000/API/Notification/", True, id="port"),
+        pytest.param({"HTTP_HOST": "api.example:8000"}, "http://api.example/API/Notification/", False, id="port lost"),
+        pytest.param({"HTTP_HOST": "[::1]:8000"}, "http://[::1]:8000/API/Notification/", True, id="IPv6"),
+        pytest.param({"HTTP_HOST": "api.example:x"}, "http://api.example/API/Notification/", False, id="broken Host"),
+        pytest.param({"HTTP_HOST": ""}, "http://api.example:80/API/Notification/", True, id="empty Host: SERVER_NAME"),
+        pytest.param({"HTTP_HOST": "www.example"}, "http://api.example/API/Notification/", False, id="Host goes first"),
+        pytest.param({"wsgi.url_scheme": "https"}, "https://api.example:443/API/Notification/", True, id="https"),
+        pytest.param({"wsgi.url_scheme": "https"}, "https://api.example:80/API/Notification/", False, id="https on 80"),
+        pytest.param({"wsgi.url_scheme": "https"}, "http://api.example/API/Notification/", False, id="down to http"),
+    ],
+)
+def test_the_origin_is_that_of_the_request(extra: dict[str, Any], location: str, restored: bool) -> None:
+    assert redirected(location, **extra) == (f"{location}?{PAIR}" if restored else location)
+
+
+def test_the_pair_goes_back_as_it_came() -> None:
+    pair = "SESSION%49d=S%33CRET%3d"
+    assert redirected("/API/Notification/?b=%7e", query=f"a=1&{pair}&c") == f"/API/Notification/?b=%7e&{pair}"
+
+
+def test_a_query_that_goes_with_an_equal_header_is_put_back_too() -> None:
+    left = redirected("/API/Notification/", HTTP_AUTHORIZATION="Bearer S3CRET")
+    assert left == f"/API/Notification/?{PAIR}"
+
+
+def test_a_session_in_the_header_never_comes_into_a_url() -> None:
+    assert redirected("/API/Notification/", query="a=1", HTTP_AUTHORIZATION="Bearer S3CRET") == "/API/Notification/"
+
+
+def test_without_extraction_nothing_is_put_back() -> None:
+    assert redirected("/API/Notification/", options={"extract_session": False}) == "/API/Notification/"
+
+
+def test_every_location_is_looked_at_by_itself() -> None:
+    fields = [("LOCATION", "/API/Notification/"), ("Content-Location", "/API/Notification/"), ("Link", "<x>; rel=y")]
+    answer = call(DeprecationMiddleware(plain_app("302 Found", fields), POLICY), "GET", "/API/Notification", PAIR)
+    assert answer.one("Location") == f"/API/Notification/?{PAIR}"
+    assert answer.one("Content-Location") == "/API/Notification/"
+    assert answer.all("Link")[0] == "<x>; rel=y"
+
+
+# Operations with nothing but parameters claim paths of all kinds: the origin alone decides.
+EVERYTHING = {"operations": [Operation(f"op{depth}", "GET", "/{a}" * depth) for depth in range(1, 6)]}
+LOCATIONS = st.lists(
+    st.sampled_from(
+        [
+            "http:",
+            "https:",
+            "//",
+            "/",
+            "api.example",
+            "evil.example",
+            ":80",
+            ":8080",
+            "@",
+            "?",
+            "#",
+            "&",
+            ";",
+            "..",
+            "%2e",
+            "a",
+        ]
+    )
+    | st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=3),
+    max_size=8,
+).map("".join)
+
+
+# Where the least strict of clients see a host; after a scheme there must be one.
+HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?/{2,}([^/?#]*)|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+
+
+@settings(deadline=None, max_examples=500)
+@given(LOCATIONS)
+@example("/a&")
+@example("///evil.example/a")
+def test_any_location_leaves_as_it_came_or_with_the_pair_to_our_own_host(location: str) -> None:
+    left = redirected(location, options=EVERYTHING)
+    if left != location:
+        before, hash_sign, fragment = left.partition("#")
+        assert PAIR in before.partition("?")[2].split("&")
+        stripped = before.removesuffix(PAIR)
+        assert location in {f"{stripped}{hash_sign}{fragment}", f"{stripped[:-1]}{hash_sign}{fragment}"}
+        host = HOST.match(left)
+        assert host is None or host[1] in {"api.example", "api.example:", "api.example:80"}
