@@ -19,7 +19,7 @@ from .operations import NOTIFICATION_OPERATIONS, Claim, Operation, OperationTabl
 from .problems import Problems, Statuses, retry_after
 from .redirects import WayBack, way_back
 from .replies import Reply, send
-from .sessions import SessionCredential, SessionRefused, Source, claim_session
+from .sessions import SessionClaim, SessionCredential, SessionRefused, Source, claim_session
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
@@ -148,24 +148,22 @@ class DeprecationMiddleware:
         environ[_IN_FLIGHT] = claim.operation.name
         environ[ORIGINAL_PATH] = path
         environ["PATH_INFO"] = claim.path
-        session, pairs = claim_session(environ) if self._extract else (None, [])
+        carried = claim_session(environ) if self._extract else SessionClaim()
         now = self._clock().astimezone(UTC)
         announcement, mount = self._announcements[claim.operation], _mount(environ)
-        reply = self._refusal(now, session, announcement.successor(mount))
+        reply = self._refusal(now, carried.session, announcement.successor(mount))
         decoration = _Decoration(
             announced=announcement.lines(mount),
             unified=self._extract,
-            in_query=bool(pairs),
-            way_back=way_back(environ, path, pairs[0], self._table)
-            if pairs and isinstance(session, SessionCredential)
-            else None,
+            in_query=carried.in_query,
+            way_back=way_back(environ, path, carried, self._table),
         )
         use = partial(
             Use,
             operation=claim.operation.name,
             method=environ["REQUEST_METHOD"],
             phase=self._policy.phase(now),
-            source=session.source if isinstance(session, SessionCredential) else None,
+            source=carried.session.source if isinstance(carried.session, SessionCredential) else None,
             client=_client(environ),
             at=now,
         )

@@ -5,12 +5,12 @@ would arrive without a session. Every other target leaves as it came: it would c
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, quote, unquote_to_bytes, urljoin, urlsplit
 
 from .operations import OperationTable
-from .sessions import session_pairs
+from .sessions import SessionClaim, session_pairs
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -32,7 +32,7 @@ class WayBack:
     application makes of its environ later does not count.
     """
 
-    pair: str
+    pair: str = field(repr=False)
     method: str
     scheme: str
     host: str
@@ -65,10 +65,12 @@ class WayBack:
         return same_origin and claimed and not session_pairs(target.query)
 
 
-def way_back(environ: "WSGIEnvironment", path: str, pair: str, table: OperationTable) -> WayBack:
-    """Return the way back of a request whose environ has not been handed on yet."""
+def way_back(environ: "WSGIEnvironment", path: str, claim: SessionClaim, table: OperationTable) -> WayBack | None:
+    """Return the way back of a request whose environ has not been handed on yet; ``None`` when no session needs it."""
+    if claim.pair is None:
+        return None
     return WayBack(
-        pair=pair,
+        pair=claim.pair,
         method=environ["REQUEST_METHOD"],
         scheme=environ["wsgi.url_scheme"],
         host=environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}",

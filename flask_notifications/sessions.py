@@ -6,7 +6,7 @@ Knows nothing of operations, of storage, or whether a session is valid.
 
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote_to_bytes
 
@@ -74,6 +74,19 @@ class SessionRefused(Exception):
         self.detail = detail
 
 
+@dataclass(frozen=True, slots=True)
+class SessionClaim:
+    """What a claimed request carried.
+
+    ``in_query`` tells whether the query named a session, accepted or not; ``pair`` is its pair as it came, when it was
+    accepted. It is no text of its own while an application runs, since tools print the variables of every frame.
+    """
+
+    session: SessionCredential | SessionRefused | None = None
+    in_query: bool = False
+    pair: str | None = field(default=None, repr=False)
+
+
 def session_of(environ: "WSGIEnvironment") -> SessionCredential | None:
     """Return the session of a request: what the middleware resolved, or resolved now by the same rules.
 
@@ -100,11 +113,11 @@ def resolve_header(environ: "WSGIEnvironment") -> SessionCredential | SessionRef
     return _decide(_in_header(environ), None)
 
 
-def claim_session(environ: "WSGIEnvironment") -> tuple[SessionCredential | SessionRefused | None, list[str]]:
+def claim_session(environ: "WSGIEnvironment") -> SessionClaim:
     """Resolve the session of a claimed request and leave it in one place of its environ, in place.
 
-    Returns the session and the query's session pairs, as they came. ``QUERY_STRING`` loses those pairs and keeps
-    every other byte, ``HTTP_AUTHORIZATION`` is set when none came, the raw target and the Referer are redacted.
+    ``QUERY_STRING`` loses its session pairs and keeps every other byte, ``HTTP_AUTHORIZATION`` is set when none came,
+    the raw target and the Referer are redacted.
     """
     query = environ.get("QUERY_STRING", "")
     pairs = session_pairs(query)
@@ -115,7 +128,8 @@ def claim_session(environ: "WSGIEnvironment") -> tuple[SessionCredential | Sessi
         if key in environ:
             environ[key] = redact_uri(environ[key])
     _publish(environ, session)
-    return session, pairs
+    accepted = bool(pairs) and isinstance(session, SessionCredential)
+    return SessionClaim(session, in_query=bool(pairs), pair=pairs[0] if accepted else None)
 
 
 def session_pairs(query: str) -> list[str]:

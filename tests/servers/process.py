@@ -43,11 +43,16 @@ from werkzeug.serving import run_simple
 logging.getLogger("werkzeug").addFilter(SessionLogFilter())
 run_simple("127.0.0.1", 0, application, threaded=True)
 """
-# uWSGI: it logs from memory of its own, so the format leaves out the target, and a client that leaves is not reported.
-UWSGI = (
-    '--log-format=%(addr) [%(ctime)] "%(method) %(var.PATH_INFO) %(proto)" %(status) %(rsize)',
+# uWSGI logs from memory of its own. Either the format leaves out the target, and no client that leaves is reported ...
+UWSGI_FORMAT = (
+    '--log-format=%(addr) - [%(ctime)] "%(method) %(proto)" %(status) %(rsize)',
     "--ignore-sigpipe",
     "--ignore-write-errors",
+)
+# ... or the process that collects the log drops each line with a session pair.
+UWSGI_DRAIN = (
+    "--master",
+    f"--log-drain=(?i)[?&;#]{''.join(f'({c}|%{ord(c.upper()):x}|%{ord(c):x})' for c in 'sessionid')}=",
 )
 
 
@@ -69,9 +74,10 @@ def _waitress(_folder: Path) -> list[str]:
     return [sys.executable, "-m", "waitress", "--listen=127.0.0.1:0", APPLICATION]
 
 
-def _uwsgi(_folder: Path) -> list[str]:
-    options = ["--http-socket=127.0.0.1:0", "--module", APPLICATION, "--need-app", "--die-on-term", *UWSGI]
-    return [sys.executable, "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])", *options]
+def _uwsgi(log_options: tuple[str, ...]) -> Callable[[Path], list[str]]:
+    start = "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])"
+    options = ["--http-socket=127.0.0.1:0", f"--module={APPLICATION}", "--need-app", "--die-on-term", *log_options]
+    return lambda _folder: [sys.executable, "-c", start, *options]
 
 
 def _werkzeug(_folder: Path) -> list[str]:
@@ -95,11 +101,17 @@ def gunicorn(worker: str, conf: str = GUNICORN_FILTER) -> Program:
     return Program(name=f"gunicorn-{worker}", modules=modules, command=_gunicorn(worker, conf))
 
 
-GUNICORNS = [gunicorn("sync"), gunicorn("gthread"), gunicorn("gevent")]
+def uwsgi(log_options: tuple[str, ...] = UWSGI_FORMAT) -> Program:
+    """Return uWSGI with its options about the log."""
+    return Program(name="uwsgi", modules=("pyuwsgi",), command=_uwsgi(log_options), logs_targets=False)
+
+
 PROGRAMS = [
-    *GUNICORNS,
+    gunicorn("sync"),
+    gunicorn("gthread"),
+    gunicorn("gevent"),
     Program(name="waitress", modules=("waitress",), command=_waitress, logs_targets=False, sorts_fields=True),
-    Program(name="uwsgi", modules=("pyuwsgi",), command=_uwsgi, logs_targets=False),
+    uwsgi(),
     Program(name="werkzeug", modules=("werkzeug",), command=_werkzeug),
 ]
 program_name = attrgetter("name")
@@ -154,7 +166,7 @@ class Server:
         return [target for target in map(_target, links) if target.startswith(spools)]
 
     def bytes_written(self) -> int:
-        """Return how many bytes the server has written to files or through sendfile; to a socket alone does not count."""
+        """Return how many bytes the server has written to files and through sendfile; ``send()`` does not count."""
         counters = "".join((process / "io").read_text(encoding="ascii") for process in self._processes())
         return sum(map(int, re.findall(r"^wchar: (\d+)$", counters, re.MULTILINE)))
 

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.servers.app import LARGE, application
-from tests.servers.process import GUNICORNS, PROGRAMS, Program, Server, eventually, program_name, request_of, serving
+from tests.servers.process import PROGRAMS, Program, Server, eventually, program_name, request_of, serving
 from tests.wsgi import Answer, call
 
 LIST = "/API/Notification/"
@@ -18,6 +18,10 @@ LARGE_BY_QUERY = f"{LIST}?sessionId=large-0004"
 
 # What servers add of their own.
 OF_THE_SERVER = {"date", "server", "connection"}
+# A socket of gevent has a sendfile() of its own, which reads and sends.
+WITH_SENDFILE = [each for each in PROGRAMS if each.name in {"gunicorn-sync", "gunicorn-gthread", "uwsgi"}]
+# Werkzeug's development server decodes the path, and has replaced what is not UTF-8 before anybody sees it.
+WITH_ALL_BYTES = [each for each in PROGRAMS if each.name != "werkzeug"]
 
 
 class Case(NamedTuple):
@@ -58,7 +62,6 @@ CASES = {
     "session-malformed": Case("GET", f"{LIST}?sessionId=%FF%00"),
     "session-unknown": Case("GET", LIST, ("Authorization: Bearer nobody",)),
     "account-malformed": Case("POST", f"{ACCOUNT}/%07/", (ALICE,)),
-    "account-not-utf-8": Case("POST", f"{ACCOUNT}/%FF/", (ALICE,)),
     "account-denied": Case("POST", f"{ACCOUNT}/bob/", (ALICE,)),
     "account-unknown": Case("POST", f"{ACCOUNT}/nobody/", (ADMIN,)),
     "account-out-of-reach": Case("POST", f"{ACCOUNT}/out-of-reach/", (ADMIN,)),
@@ -104,6 +107,12 @@ def test_an_answer_is_the_same_on_every_server(program: Program, server: Server,
     # The links are in their order wherever the server leaves an order at all.
     in_order = sorted if program.sorts_fields else list
     assert in_order(fields_of(answer)) == in_order(fields_of(expected))
+
+
+@pytest.mark.parametrize("program", WITH_ALL_BYTES, ids=program_name, indirect=True)
+def test_an_account_that_is_not_utf_8_is_refused(server: Server) -> None:
+    answer = server.ask("POST", f"{ACCOUNT}/%FF/", ALICE)
+    assert (answer.code, answer.json["code"]) == (400, "invalid_account_id")
 
 
 @pytest.mark.parametrize("target", [f"{LIST}?sessionId=alice-0001", LARGE_BY_QUERY], ids=["small", "large"])
@@ -166,9 +175,9 @@ def test_a_request_with_a_body_does_not_disturb_the_next_one_on_its_connection(s
     assert all(line.endswith(b"HTTP/1.1 200 OK") for line in statuses)
 
 
-@pytest.mark.parametrize("program", GUNICORNS, ids=program_name, indirect=True)
-def test_gunicorn_sends_a_large_answer_through_sendfile(server: Server) -> None:
-    """The kernel counts the bytes that are written to files and those that sendfile moves, but not those of ``send()``."""
+@pytest.mark.parametrize("program", WITH_SENDFILE, ids=program_name, indirect=True)
+def test_a_large_answer_goes_through_sendfile(server: Server) -> None:
+    """The kernel counts the bytes written to files and those moved by sendfile, but not those sent to a socket."""
 
     def written_for(method: str) -> int:
         before = server.bytes_written()
@@ -176,5 +185,5 @@ def test_gunicorn_sends_a_large_answer_through_sendfile(server: Server) -> None:
         eventually(lambda: not server.open_spools())
         return server.bytes_written() - before
 
-    # Both write the temporary file; only GET sends it. What else is written is a few log lines.
+    # Both write the temporary file, only GET sends it; what else is written is a few log lines.
     assert written_for("GET") - written_for("HEAD") == pytest.approx(len(LARGE), rel=0.01)

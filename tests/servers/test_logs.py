@@ -5,7 +5,17 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.servers.process import GUNICORN_FILTER, PROGRAMS, Program, gunicorn, program_name, request_of, serving
+from tests.servers.process import (
+    GUNICORN_FILTER,
+    PROGRAMS,
+    UWSGI_DRAIN,
+    Program,
+    gunicorn,
+    program_name,
+    request_of,
+    serving,
+    uwsgi,
+)
 
 HOST = "https://api.example"
 
@@ -151,3 +161,9 @@ def test_no_log_of_gunicorn_shows_a_session_wherever_the_filter_is_installed(con
     text = log_of(gunicorn("gthread", conf), tmp_path).text
     assert [line for line in text.splitlines() for secret in SECRETS.values() if secret in line] == []
     assert [marker for marker in MARKERS if marker not in text] == []
+
+
+def test_no_log_of_uwsgi_shows_a_session_where_such_lines_are_dropped(tmp_path: Path) -> None:
+    text = log_of(uwsgi(UWSGI_DRAIN), tmp_path).text
+    assert [line for line in text.splitlines() for secret in SECRETS.values() if secret in line] == []
+    assert " GET /API/Notification/?case=header " in text

@@ -1,0 +1,415 @@
+"""The policy of a retirement: what it refuses, what it announces, and which phase it is in."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from itertools import permutations
+from typing import Any
+
+import http_sf
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from werkzeug.http import http_date
+
+from flask_notifications import Brownout, DeprecationMiddleware, DeprecationPolicy, Operation
+from flask_notifications.deprecation import Announcement
+from flask_notifications.fields import Fields
+from tests.wsgi import Answer, call, plain_app
+
+SECOND = timedelta(seconds=1)
+HOUR = timedelta(hours=1)
+TICK = timedelta(microseconds=1)
+JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
+JULY = datetime(2027, 7, 1, tzinfo=UTC)
+KATHMANDU = timezone(timedelta(hours=5, minutes=45))
+NEW_YORK = timezone(timedelta(hours=-5))
+
+# RFC 9110 section 5.6.7: IMF-fixdate, and none of the obsolete forms.
+IMF_FIXDATE = re.compile(
+    r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [0-9]{4} "
+    r"[0-9]{2}:[0-9]{2}:[0-9]{2} GMT"
+)
+
+
+def announced(deprecated_at: datetime, sunset_at: datetime | None = None) -> dict[str, str]:
+    return dict(lines(DeprecationPolicy(deprecated_at=deprecated_at, sunset_at=sunset_at)))
+
+
+def lines(policy: DeprecationPolicy, successor: str | None = None, mount: str = "", base_url: str = "") -> Fields:
+    return Announcement(policy, successor, base_url=base_url).lines(mount)
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        pytest.param(datetime(2023, 6, 30, 23, 59, 59, tzinfo=UTC), "@1688169599", id="the example of RFC 9745"),
+        pytest.param(datetime(2026, 7, 1, 0, 0, 0, 900_000, tzinfo=UTC), "@1782864000", id="cut to whole seconds"),
+        pytest.param(datetime(2023, 10, 12, 10, 0, tzinfo=UTC), "@1697104800", id="a time of day"),
+        pytest.param(datetime(2025, 3, 31, tzinfo=UTC), "@1743379200", id="2025"),
+        pytest.param(datetime(2022, 1, 1, tzinfo=UTC), "@1640995200", id="2022"),
+        pytest.param(datetime(2020, 1, 1, tzinfo=UTC), "@1577836800", id="2020"),
+        pytest.param(JANUARY, "@1767225600", id="the example of the documentation"),
+        pytest.param(datetime(1970, 1, 1, tzinfo=UTC), "@0", id="the first second"),
+        pytest.param(datetime(1970, 1, 1, 5, 45, 0, 1, tzinfo=KATHMANDU), "@0", id="the first second, elsewhere"),
+        pytest.param(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), "@253402300799", id="the last second"),
+        pytest.param(datetime(2026, 1, 1, 5, 45, tzinfo=KATHMANDU), "@1767225600", id="in Kathmandu"),
+        pytest.param(datetime(2025, 12, 31, 19, 0, tzinfo=NEW_YORK), "@1767225600", id="in New York"),
+    ],
+)
+def test_the_deprecation_line_is_a_date_of_structured_fields(at: datetime, expected: str) -> None:
+    line = announced(at)["Deprecation"]
+    assert line == expected
+    assert http_sf.parse(line.encode("ascii"), tltype="item") == (at.astimezone(UTC).replace(microsecond=0), {})
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        pytest.param(datetime(2024, 6, 30, 23, 59, 59, tzinfo=UTC), "Sun, 30 Jun 2024 23:59:59 GMT", id="RFC 9745"),
+        pytest.param(datetime(2026, 11, 11, 11, 11, 11, tzinfo=UTC), "Wed, 11 Nov 2026 11:11:11 GMT", id="RFC 8594"),
+        pytest.param(datetime(2027, 1, 1, 0, 0, 0, 900_000, tzinfo=UTC), "Fri, 01 Jan 2027 00:00:00 GMT", id="cut"),
+        pytest.param(datetime(2025, 12, 24, 10, 20, tzinfo=UTC), "Wed, 24 Dec 2025 10:20:00 GMT", id="a time of day"),
+        pytest.param(datetime(2023, 10, 12, 10, 0, tzinfo=UTC), "Thu, 12 Oct 2023 10:00:00 GMT", id="2023"),
+        pytest.param(datetime(2020, 6, 1, tzinfo=UTC), "Mon, 01 Jun 2020 00:00:00 GMT", id="two digits of a day"),
+        pytest.param(
+            datetime(9999, 12, 31, 23, 59, 59, 1, tzinfo=UTC), "Fri, 31 Dec 9999 23:59:59 GMT", id="year 9999"
+        ),
+        pytest.param(datetime(2026, 1, 1, 2, 0, tzinfo=KATHMANDU), "Wed, 31 Dec 2025 20:15:00 GMT", id="in Kathmandu"),
+        pytest.param(datetime(2025, 12, 31, 20, 0, tzinfo=NEW_YORK), "Thu, 01 Jan 2026 01:00:00 GMT", id="in New York"),
+    ],
+)
+def test_the_sunset_line_is_an_imf_fixdate(at: datetime, expected: str) -> None:
+    line = announced(datetime(1970, 1, 1, tzinfo=UTC), at)["Sunset"]
+    assert line == expected == http_date(at)
+
+
+OFFSETS = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+DATES = st.datetimes(datetime(1970, 1, 2), datetime(9999, 12, 30), timezones=OFFSETS)  # noqa: DTZ001 - bounds
+
+
+@settings(deadline=None, max_examples=300)
+@given(DATES, DATES)
+def test_any_two_dates_are_announced_as_other_libraries_read_them(first: datetime, second: datetime) -> None:
+    deprecated_at, sunset_at = sorted([first, second])
+    fields = announced(deprecated_at, sunset_at)
+    assert list(fields) == ["Deprecation", "Sunset"]
+    item = http_sf.parse(fields["Deprecation"].encode("ascii"), tltype="item")
+    assert item == (deprecated_at.astimezone(UTC).replace(microsecond=0), {})
+    assert IMF_FIXDATE.fullmatch(fields["Sunset"])
+    assert fields["Sunset"] == http_date(sunset_at)
+
+
+def test_without_a_sunset_only_the_deprecation_is_announced() -> None:
+    assert lines(DeprecationPolicy(deprecated_at=JANUARY)) == [("Deprecation", "@1767225600")]
+
+
+def test_the_links_are_in_order_and_only_those_that_there_are() -> None:
+    policy = DeprecationPolicy(
+        deprecated_at=JANUARY, documentation="/retire", sunset_documentation="https://x.example/"
+    )
+    successor = ("Link", '</v2>; rel="successor-version"')
+    documentation = ("Link", '</retire>; rel="deprecation"; type="text/html"')
+    sunset = ("Link", '<https://x.example/>; rel="sunset"; type="text/html"')
+    assert lines(policy, "/v2")[1:] == [successor, documentation, sunset]
+    assert lines(policy)[1:] == [documentation, sunset]
+    assert lines(DeprecationPolicy(deprecated_at=JANUARY), "/v2")[1:] == [successor]
+
+
+@pytest.mark.parametrize(
+    ("target", "mount", "base_url", "placed"),
+    [
+        pytest.param("/v2", "", "", "/v2", id="at the root"),
+        pytest.param("/v2", "/caf%C3%A9", "", "/caf%C3%A9/v2", id="mounted"),
+        pytest.param("/v2", "/x", "https://api.example", "https://api.example/x/v2", id="mounted, with a base URL"),
+        pytest.param("/v2", "", "https://api.example/", "https://api.example/v2", id="a base URL with a slash"),
+        pytest.param("/v2", "/x", "https://api.example/p", "https://api.example/p/x/v2", id="a base URL with a path"),
+        pytest.param("/", "/x", "", "/x/", id="the root of the application"),
+        pytest.param("//host/v2", "/x", "https://api.example", "//host/v2", id="two slashes name a host"),
+        pytest.param("https://v2.example/", "/x", "https://api.example", "https://v2.example/", id="a URL is complete"),
+        pytest.param("v2", "/x", "https://api.example", "v2", id="a relative reference stays"),
+    ],
+)
+def test_where_a_target_stands(target: str, mount: str, base_url: str, placed: str) -> None:
+    policy = DeprecationPolicy(deprecated_at=JANUARY, documentation=target)
+    links = [value for _name, value in lines(policy, target, mount, base_url)[1:]]
+    assert [link.partition(";")[0] for link in links] == [f"<{placed}>", f"<{placed}>"]
+    assert Announcement(policy, target, base_url=base_url).successor(mount) == placed
+    assert Announcement(policy, None, base_url=base_url).successor(mount) is None
+
+
+def test_the_same_lines_are_announced_each_time() -> None:
+    policy = DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JULY)
+    announcement = Announcement(policy, "/v2")
+    for mount in ("", "/x", "", "/y", "/x"):
+        assert announcement.lines(mount) == lines(policy, "/v2", mount)
+
+
+# ---- what is refused
+
+
+class Zone(tzinfo):
+    """A time zone that does not know its offset, which makes a datetime naive."""
+
+    def utcoffset(self, _at: datetime | None) -> timedelta | None:
+        return None
+
+    def dst(self, _at: datetime | None) -> timedelta | None:
+        return None
+
+    def tzname(self, _at: datetime | None) -> str:
+        return "zone"
+
+
+NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - the mistake that is tested
+NO_DATES = [
+    pytest.param(NAIVE, id="naive"),
+    pytest.param(datetime(2026, 1, 1, tzinfo=Zone()), id="naive for want of an offset"),
+    pytest.param("2026-01-01T00:00:00Z", id="text"),
+    pytest.param(date(2026, 1, 1), id="date"),
+    pytest.param(1767225600, id="number"),
+    pytest.param(float("nan"), id="NaN"),
+    pytest.param(True, id="bool"),
+    pytest.param(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), id="before 1970"),
+    pytest.param(datetime(1970, 1, 1, tzinfo=KATHMANDU), id="before 1970 in UTC"),
+    pytest.param(datetime(9999, 12, 31, 20, 0, tzinfo=NEW_YORK), id="after 9999 in UTC"),
+]
+
+
+@pytest.mark.parametrize("name", ["deprecated_at", "sunset_at"])
+@pytest.mark.parametrize("value", NO_DATES)
+def test_what_is_no_date_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^{name}\b"):
+        DeprecationPolicy(**{"deprecated_at": JANUARY, name: value})
+
+
+@pytest.mark.parametrize("name", ["start", "end"])
+@pytest.mark.parametrize("value", NO_DATES)
+def test_a_brownout_of_what_is_no_date_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^{name}\b"):
+        Brownout(**{"start": JANUARY, "end": JULY, name: value})
+
+
+def test_a_policy_needs_a_deprecation() -> None:
+    with pytest.raises(ValueError, match="deprecated_at"):
+        DeprecationPolicy(deprecated_at=None)  # type: ignore[arg-type] # the mistake that is tested
+
+
+@pytest.mark.parametrize(
+    ("deprecated_at", "sunset_at"),
+    [
+        pytest.param(JULY, JULY - SECOND, id="a second"),
+        pytest.param(datetime(2030, 1, 1, tzinfo=UTC), datetime(2029, 1, 1, tzinfo=UTC), id="a year"),
+        pytest.param(JULY, JULY - TICK, id="a microsecond, across seconds"),
+        pytest.param(JULY.replace(tzinfo=NEW_YORK), JULY.replace(tzinfo=KATHMANDU), id="by their time zones"),
+    ],
+)
+def test_a_sunset_before_the_deprecation_is_refused(deprecated_at: datetime, sunset_at: datetime) -> None:
+    with pytest.raises(ValueError, match=r"^sunset_at\b"):
+        DeprecationPolicy(deprecated_at=deprecated_at, sunset_at=sunset_at)
+
+
+@pytest.mark.parametrize(
+    ("deprecated_at", "sunset_at"),
+    [
+        pytest.param(JULY, JULY, id="equal"),
+        pytest.param(JULY + 9 * TICK, JULY, id="within one second: what is announced is equal"),
+        pytest.param(JULY.replace(tzinfo=KATHMANDU), JULY.replace(tzinfo=NEW_YORK), id="by their time zones"),
+    ],
+)
+def test_a_sunset_that_is_not_before_the_deprecation_is_fine(deprecated_at: datetime, sunset_at: datetime) -> None:
+    assert len(announced(deprecated_at, sunset_at)) == 2
+
+
+@pytest.mark.parametrize("name", ["documentation", "sunset_documentation"])
+@pytest.mark.parametrize(
+    "value", ["", " ", "/a b", "/a\n", "/a\r\nX: y", "/a\x00", "/<a", "/a>", '/"', "/\\", "/\xe9", "/\u20ac", 1, b"/a"]
+)
+def test_a_uri_that_cannot_stand_in_a_header_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^{name}\b"):
+        DeprecationPolicy(**{"deprecated_at": JANUARY, name: value})
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        pytest.param(JULY, JANUARY, id="reversed"),
+        pytest.param(JULY, JULY, id="empty"),
+        pytest.param(JULY.replace(tzinfo=NEW_YORK), JULY.replace(tzinfo=KATHMANDU), id="reversed by time zones"),
+    ],
+)
+def test_a_brownout_that_does_not_end_after_its_start_is_refused(start: datetime, end: datetime) -> None:
+    with pytest.raises(ValueError, match=r"^end\b"):
+        Brownout(start, end)
+
+
+WINDOWS = [Brownout(JANUARY + hours * HOUR, JANUARY + (hours + 2) * HOUR) for hours in (0, 2, 10)]
+
+
+@pytest.mark.parametrize(
+    "intruder",
+    [
+        pytest.param(Brownout(JANUARY + HOUR, JANUARY + 2 * HOUR), id="inside"),
+        pytest.param(Brownout(JANUARY - HOUR, JANUARY + 20 * HOUR), id="around"),
+        pytest.param(Brownout(JANUARY - HOUR, JANUARY + TICK), id="by a microsecond"),
+        pytest.param(WINDOWS[2], id="the same twice"),
+    ],
+)
+def test_overlapping_brownouts_are_refused_in_any_order(intruder: Brownout) -> None:
+    for order in permutations([*WINDOWS, intruder]):
+        with pytest.raises(ValueError, match=r"^brownouts\b"):
+            DeprecationPolicy(deprecated_at=JANUARY, brownouts=order)
+
+
+def test_brownouts_come_in_any_order_and_may_touch() -> None:
+    policies = {DeprecationPolicy(deprecated_at=JANUARY, brownouts=order) for order in permutations(WINDOWS)}
+    assert [policy.brownouts for policy in policies] == [tuple(WINDOWS)]
+
+
+@pytest.mark.parametrize("value", [None, WINDOWS[0], "soon", [(JANUARY, JULY)], [None], 5, iter(WINDOWS)])
+def test_what_is_no_list_of_brownouts_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"^brownouts\b"):
+        DeprecationPolicy(deprecated_at=JANUARY, brownouts=value)
+
+
+class Repeating(Zone):
+    """A time zone in the night when clocks go back: each time of day comes twice, the second time with ``fold=1``."""
+
+    def utcoffset(self, at: datetime | None) -> timedelta:
+        return HOUR if at is not None and at.fold else 2 * HOUR
+
+
+def test_brownouts_in_the_hour_that_comes_twice_are_compared_in_utc() -> None:
+    night = Repeating()
+    first, last = (datetime(2026, 10, 25, 2, minute, tzinfo=night, fold=minute < 30) for minute in (45, 15))
+    assert last.astimezone(UTC) - first.astimezone(UTC) == HOUR / 2  # though the clock says 02:45, then 02:15
+    policy = DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(first, last)])
+    assert policy.phase(first.astimezone(UTC)) == "brownout"
+    with pytest.raises(ValueError, match=r"^end\b"):
+        Brownout(last, first)
+    earlier, later = Brownout(first - HOUR, first), Brownout(last, last + HOUR)
+    assert DeprecationPolicy(deprecated_at=JANUARY, brownouts=[later, earlier]).brownouts == (earlier, later)
+    with pytest.raises(ValueError, match=r"^brownouts\b"):
+        DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(first - HOUR, last), Brownout(first, last + HOUR)])
+
+
+def test_a_sunset_needs_a_date_to_be_enforced() -> None:
+    with pytest.raises(ValueError, match=r"^enforce_sunset\b"):
+        DeprecationPolicy(deprecated_at=JANUARY, enforce_sunset=True)
+
+
+@pytest.mark.parametrize("value", [None, 1, "yes", JULY])
+def test_a_switch_that_is_neither_on_nor_off_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"^enforce_sunset\b"):
+        DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JULY, enforce_sunset=value)
+
+
+def test_a_policy_cannot_be_changed() -> None:
+    windows = list(WINDOWS)
+    policy = DeprecationPolicy(deprecated_at=JANUARY, brownouts=windows)
+    windows.clear()
+    assert policy.brownouts == tuple(WINDOWS)
+    for value, name in ((policy, "deprecated_at"), (WINDOWS[0], "start")):
+        with pytest.raises(AttributeError):
+            setattr(value, name, JULY)
+
+
+# ---- phases
+
+WINDOW = Brownout(JULY - 10 * HOUR, JULY - 8 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("at", "phase"),
+    [
+        pytest.param(JANUARY - TICK, "announced", id="just before the deprecation"),
+        pytest.param(datetime(1, 1, 1, tzinfo=UTC), "announced", id="long before"),
+        pytest.param(JANUARY, "deprecated", id="at the deprecation"),
+        pytest.param(WINDOW.start - TICK, "deprecated", id="just before a brownout"),
+        pytest.param(WINDOW.start, "brownout", id="its start belongs to a brownout"),
+        pytest.param(WINDOW.end - TICK, "brownout", id="just before its end"),
+        pytest.param(WINDOW.end, "deprecated", id="its end does not"),
+        pytest.param(WINDOW.start.astimezone(KATHMANDU), "brownout", id="a clock in another time zone"),
+        pytest.param(JULY - TICK, "deprecated", id="just before the sunset"),
+        pytest.param(JULY, "sunset", id="at the sunset"),
+        pytest.param(datetime.max.replace(tzinfo=UTC), "sunset", id="long after"),
+    ],
+)
+def test_each_time_has_its_phase(at: datetime, phase: str) -> None:
+    dates: dict[str, Any] = {"deprecated_at": JANUARY, "sunset_at": JULY, "brownouts": [WINDOW]}
+    assert DeprecationPolicy(**dates, enforce_sunset=True).phase(at) == phase
+    # A sunset that is not enforced changes nothing: the operation keeps working.
+    assert DeprecationPolicy(**dates).phase(at) == ("deprecated" if phase == "sunset" else phase)
+
+
+def test_a_brownout_comes_before_the_deprecation_and_the_sunset_before_a_brownout() -> None:
+    early, late = Brownout(JANUARY - HOUR, JANUARY + HOUR), Brownout(JULY - HOUR, JULY + HOUR)
+    dates: dict[str, Any] = {"deprecated_at": JANUARY, "sunset_at": JULY, "brownouts": [early, late]}
+    enforced, kept = DeprecationPolicy(**dates, enforce_sunset=True), DeprecationPolicy(**dates)
+    assert enforced.phase(JANUARY - TICK) == kept.phase(JANUARY - TICK) == "brownout"
+    assert (enforced.phase(JULY), kept.phase(JULY)) == ("sunset", "brownout")
+
+
+@pytest.mark.parametrize("order", list(permutations(WINDOWS)))
+def test_the_brownout_of_a_time_is_found_in_any_order(order: tuple[Brownout, ...]) -> None:
+    policy = DeprecationPolicy(deprecated_at=JANUARY, brownouts=order)
+    for window in WINDOWS:
+        assert policy.brownout(window.start) == policy.brownout(window.end - TICK) == window
+    assert policy.brownout(JANUARY - TICK) is policy.brownout(JANUARY + 5 * HOUR) is None
+
+
+# ---- the policy on an answer
+
+
+def answers(app: Any = None, *, path: str = "/API/Notification/", mount: str = "", **policy: Any) -> Iterator[Answer]:
+    """Yield the answers just before and at the sunset."""
+    made = DeprecationPolicy(**{"deprecated_at": JANUARY, "sunset_at": JULY, **policy})
+    times = [JULY - SECOND, JULY]
+    middleware = DeprecationMiddleware(app or plain_app(), made, clock=lambda: times.pop(0))
+    while times:
+        yield call(middleware, path=path, SCRIPT_NAME=mount)
+
+
+@pytest.mark.parametrize(("enforce", "codes"), [(True, [200, 410]), (False, [200, 200])], ids=["enforced", "kept"])
+def test_the_sunset_ends_the_operation_only_where_it_is_enforced(enforce: bool, codes: list[int]) -> None:
+    before, after = answers(enforce_sunset=enforce)
+    assert [before.code, after.code] == codes
+    assert before.all("Sunset") == after.all("Sunset") == ["Thu, 01 Jul 2027 00:00:00 GMT"]
+
+
+def test_an_applications_own_dates_are_replaced() -> None:
+    own = [("deprecation", "@1000000000"), ("Sunset", "Sat, 01 Jan 2028 00:00:00 GMT"), ("DEPRECATION", "true")]
+    for answer in answers(plain_app(headers=own)):
+        assert answer.all("Deprecation") == ["@1767225600"]
+        assert answer.all("Sunset") == ["Thu, 01 Jul 2027 00:00:00 GMT"]
+    for answer in answers(plain_app(headers=own), sunset_at=None):
+        assert answer.all("Sunset") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "ours"),
+    [
+        pytest.param("/API/Notification/", True, id="the operation"),
+        pytest.param("/api/notification/", True, id="in lower case"),
+        pytest.param("/API/NotificationX/", False, id="a longer path"),
+        pytest.param("/API/Notification2/", False, id="a longer path with a digit"),
+    ],
+)
+def test_only_the_operation_is_announced(path: str, ours: bool) -> None:
+    for answer in answers(path=path):
+        assert [name in dict(answer.fields) for name in ("Deprecation", "Sunset", "Link")] == [ours] * 3
+
+
+def test_links_lead_below_the_mount_point() -> None:
+    for answer in answers(mount="/x", documentation="/retire"):
+        assert answer.all("Link") == [
+            '</x/API/Notification/CurrentUser>; rel="successor-version"',
+            '</x/retire>; rel="deprecation"; type="text/html"',
+        ]
+
+
+def test_an_operation_without_a_successor_has_no_link_to_one() -> None:
+    app = DeprecationMiddleware(
+        plain_app(), DeprecationPolicy(deprecated_at=JANUARY), operations=[Operation("report", "GET", "/report")]
+    )
+    assert call(app, path="/report").all("Link") == []
