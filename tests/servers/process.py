@@ -49,10 +49,11 @@ UWSGI_FORMAT = (
     "--ignore-sigpipe",
     "--ignore-write-errors",
 )
-# ... or the process that collects the log drops each line with a session pair.
+# ... or the process that collects the log drops each line with a session pair, its key plain or percent-encoded. (The
+# dots stand for percent signs, which uWSGI would expand in a configuration file.)
 UWSGI_DRAIN = (
     "--master",
-    f"--log-drain=(?i)[?&;#]{''.join(f'({c}|%{ord(c.upper()):x}|%{ord(c):x})' for c in 'sessionid')}=",
+    "--log-drain=(?i)[?&;#](s|.[57]3)(e|.[46]5)(s|.[57]3)(s|.[57]3)(i|.[46]9)(o|.[46]f)(n|.[46]e)(i|.[46]9)(d|.[46]4)=",
 )
 
 
