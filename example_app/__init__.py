@@ -4,7 +4,8 @@ import os
 
 import flask
 
-from flask_notifications import create_blueprint
+from flask_notifications import create_blueprint, load_policy
+from flask_notifications.openapi import openapi_document
 
 from .database import open_engine, prepare
 from .storage import create_storage
@@ -27,6 +28,8 @@ def create_app(database_url: str | None = None) -> flask.Flask:
     app.register_blueprint(create_blueprint(create_storage(engine), successors=True))
     app.add_url_rule("/", "home", lambda: flask.redirect(flask.url_for("retirement"), code=302))
     app.add_url_rule("/docs/retirement", "retirement", lambda: flask.render_template("retirement.html"))
+    document = openapi_document(load_policy(app.config.get_namespace("NOTIFICATIONS_")))
+    app.add_url_rule("/openapi.json", "openapi", lambda: document)
     return app
 
 

@@ -6,7 +6,7 @@ Knows no framework, no traceback, no request: what an answer says depends on the
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import ceil
 
 from .replies import Reply, compose, phrase
@@ -58,6 +58,11 @@ class Statuses:
                 raise ValueError(message)
 
 
+def status_codes(statuses: Statuses) -> dict[str, int]:
+    """Return the status code of every fault, by the fault's own code."""
+    return {code: getattr(statuses, code, status) for code, (status, _detail) in _FAULTS.items()}
+
+
 class Problems:
     """Answer each fault with one JSON object, ``application/problem+json``.
 
@@ -74,13 +79,13 @@ class Problems:
             message = f'realm must be printable ASCII without " and \\, not {realm!r}'
             raise ValueError(message)
         self._bearer = f'Bearer realm="{realm}"'
-        self._statuses = {field.name: getattr(statuses, field.name) for field in fields(statuses)}
+        self._statuses = status_codes(statuses)
 
     def reply(self, code: str, *, extra: Iterable[tuple[str, str]] = (), successor: str | None = None) -> Reply:
         """Return the answer to the fault named by ``code``, with ``extra`` fields, and a successor if there is one."""
-        status, detail = _FAULTS[code]
+        detail = _FAULTS[code][1]
         challenge = [self._challenge(_CHALLENGES[code])] if code in _CHALLENGES else []
-        return _problem(self._statuses.get(code, status), code, detail, [*challenge, *extra], successor)
+        return _problem(self._statuses[code], code, detail, [*challenge, *extra], successor)
 
     def refusal(self, refused: SessionRefused) -> Reply:
         """Return the answer to a session that was refused."""

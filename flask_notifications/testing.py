@@ -1,12 +1,16 @@
-"""For the host's own tests: a storage in memory, and the tests that any storage must pass.
+"""For the host's own tests: a storage in memory, the tests that any storage must pass, and the announcement's check.
 
 Plain asserts, no test framework: ``StorageContract`` runs under pytest and under anything else that calls its methods.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, TypeVar
 
+from .deprecation import Announcement, DeprecationPolicy
+from .operations import Operation
 from .storage import AccessDenied, AccountNotFound, NotificationStorage, Record, StorageError, StorageUnavailable
 
 Fault = TypeVar("Fault", bound=StorageError)
@@ -45,6 +49,81 @@ class MemoryStorage:
         if account_id not in self._notifications:
             raise AccountNotFound
         return self._notifications[account_id]
+
+
+def parse_deprecation(value: str) -> datetime:
+    """Return the date of a ``Deprecation`` field, strictly: a structured-field date (RFC 9745 section 2.1, RFC 9651).
+
+    Raises ``AssertionError`` for anything else, such as ``true``, an HTTP-date, or two lines in one. Parameters, which
+    RFC 9745 defines none of, are not accepted.
+    """
+    match = _STRUCTURED_DATE.fullmatch(value.strip(" "))
+    assert match, f"Deprecation must be '@' and whole seconds since 1970, not {value!r}"
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=int(match[1]))
+    except OverflowError as fault:
+        message = f"Deprecation must be a date before the year 10000, not {value!r}"
+        raise AssertionError(message) from fault
+
+
+def parse_sunset(value: str) -> datetime:
+    """Return the date of a ``Sunset`` field, strictly: an IMF-fixdate with the right weekday (RFC 9110 section 5.6.7).
+
+    Raises ``AssertionError`` for the obsolete forms of an HTTP-date too, which no sender may use.
+    """
+    match = _IMF_FIXDATE.fullmatch(value)
+    assert match, f"Sunset must be like 'Fri, 01 Jan 2027 00:00:00 GMT', not {value!r}"
+    weekday, day, month, year, hour, minute, second = match.groups()
+    try:
+        numbers = (int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second))
+        date = datetime(*numbers, tzinfo=UTC)
+    except ValueError as fault:
+        message = f"Sunset must be a date of the calendar, not {value!r}"
+        raise AssertionError(message) from fault
+    assert _WEEKDAYS[date.weekday()] == weekday, f"Sunset must name a {_WEEKDAYS[date.weekday()]}, not {value!r}"
+    return date
+
+
+def assert_deprecated(
+    response: Any, policy: DeprecationPolicy, operation: Operation, *, base_url: str = "", mount: str = ""
+) -> None:
+    """Assert that a response announces the retirement of an operation, whole and once.
+
+    Takes the responses of Werkzeug (and so Flask), requests, httpx and Django. ``base_url`` is that of the middleware,
+    ``mount`` the path, percent-encoded, at which the application is mounted. Raises ``AssertionError`` that says what
+    differs. Not checked: status, body, and ``Link`` lines of the application's own.
+    """
+    announced = Announcement(policy, operation.successor, base_url=base_url).lines(mount)
+    expected = {name: [value for key, value in announced if key == name] for name in ("Deprecation", "Sunset", "Link")}
+    for name, parse in (("Deprecation", parse_deprecation), ("Sunset", parse_sunset)):
+        found = _field_lines(response, name)
+        assert len(found) == len(expected[name]), f"{name}: {expected[name]} expected, not {found}"
+        for value, due in zip(found, expected[name], strict=True):
+            assert parse(value) == parse(due), f"{name}: {due!r} expected, not {value!r}"
+    # Some clients give several lines as one, with commas between them (RFC 9110 section 5.3).
+    links, due = ", ".join(_field_lines(response, "Link")), ", ".join(expected["Link"])
+    assert links.endswith(due), f"Link: {due!r} expected at the end, not {links!r}"
+    assert not due or links.count(due) == 1, f"Link: {due!r} expected once, not {links!r}"
+
+
+def _field_lines(response: Any, name: str) -> list[str]:
+    """Return the lines of a field as the response of some framework or client holds them."""
+    headers = response.headers
+    for method in ("getlist", "get_list"):  # Werkzeug, httpx
+        if hasattr(headers, method):
+            return list(getattr(headers, method)(name))
+    value = headers.get(name)  # requests, Django
+    return [] if value is None else [value]
+
+
+# RFC 9651 section 3.3.7: sf-date = "@" sf-integer, of at most 15 digits.
+_STRUCTURED_DATE = re.compile(r"@(-?\d{1,15})", re.ASCII)
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# RFC 9110 section 5.6.7: IMF-fixdate = day-name "," SP date1 SP time-of-day SP GMT
+_IMF_FIXDATE = re.compile(
+    rf"({'|'.join(_WEEKDAYS)}), (\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII
+)
 
 
 class StorageContract:

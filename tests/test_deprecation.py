@@ -1,7 +1,6 @@
 """The policy of a retirement: what it refuses, what it announces, and which phase it is in."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from itertools import permutations
 from typing import Any
@@ -287,10 +286,10 @@ def test_brownouts_in_the_hour_that_comes_twice_are_compared_in_utc() -> None:
     assert policy.phase(first.astimezone(UTC)) == "brownout"
     with pytest.raises(ValueError, match=r"^end\b"):
         Brownout(last, first)
-    earlier, later = Brownout(first - HOUR, first), Brownout(last, last + HOUR)
+    earlier, later = Brownout(first, first + HOUR / 12), Brownout(last, last.astimezone(UTC) + HOUR)
     assert DeprecationPolicy(deprecated_at=JANUARY, brownouts=[later, earlier]).brownouts == (earlier, later)
     with pytest.raises(ValueError, match=r"^brownouts\b"):
-        DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(first - HOUR, last), Brownout(first, last + HOUR)])
+        DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(first - HOUR, last), earlier])
 
 
 def test_a_sunset_needs_a_date_to_be_enforced() -> None:
@@ -361,13 +360,15 @@ def test_the_brownout_of_a_time_is_found_in_any_order(order: tuple[Brownout, ...
 # ---- the policy on an answer
 
 
-def answers(app: Any = None, *, path: str = "/API/Notification/", mount: str = "", **policy: Any) -> Iterator[Answer]:
-    """Yield the answers just before and at the sunset."""
+def answers(app: Any = None, *, path: str = "/API/Notification/", mount: str = "", **policy: Any) -> list[Answer]:
+    """Return the answers just before and at the sunset."""
     made = DeprecationPolicy(**{"deprecated_at": JANUARY, "sunset_at": JULY, **policy})
-    times = [JULY - SECOND, JULY]
-    middleware = DeprecationMiddleware(app or plain_app(), made, clock=lambda: times.pop(0))
-    while times:
-        yield call(middleware, path=path, SCRIPT_NAME=mount)
+
+    def answer(at: datetime) -> Answer:
+        middleware = DeprecationMiddleware(app or plain_app(), made, clock=lambda: at)
+        return call(middleware, path=path, SCRIPT_NAME=mount)
+
+    return [answer(JULY - SECOND), answer(JULY)]
 
 
 @pytest.mark.parametrize(("enforce", "codes"), [(True, [200, 410]), (False, [200, 200])], ids=["enforced", "kept"])

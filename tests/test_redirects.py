@@ -49,6 +49,7 @@ def redirected(
         pytest.param("Notification/", f"Notification/?{PAIR}", id="relative"),
         pytest.param("../API/./Notification/", f"../API/./Notification/?{PAIR}", id="relative with dots"),
         pytest.param("?page=2", f"?page=2&{PAIR}", id="query alone"),
+        pytest.param("/API/Notification/??", f"/API/Notification/??&{PAIR}", id="a query that is a question mark"),
         pytest.param("/API/Notification/?", f"/API/Notification/?{PAIR}", id="empty query"),
         pytest.param("/API/Notification/?a=1", f"/API/Notification/?a=1&{PAIR}", id="other pairs"),
         pytest.param("/API/Notification/?a=1&", f"/API/Notification/?a=1&{PAIR}", id="other pairs, loose"),

@@ -1,5 +1,6 @@
 """On real servers: whatever a request carries and whatever becomes of it, no log shows a session ID."""
 
+import socket
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,6 +125,9 @@ def log_of(program: Program, folder: Path) -> Log:
         server.exchange(WITHOUT_VERSION)
         with server.slow_reader(LEFT) as connection:
             assert connection.recv(12).endswith(b"200")
+        # Without a reset, which servers report in another way.
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.sendall(request_of("GET", LEFT))
         server.ask("GET", "/news")
     return Log(program, server.written())
 
@@ -173,7 +177,9 @@ def test_without_the_filter_gunicorn_shows_what_is_not_claimed_and_what_it_logs_
     tmp_path: Path,
 ) -> None:
     text = log_of(gunicorn("gthread", conf=""), tmp_path).text
-    assert [name for name, secret in SECRETS.items() if secret in text] == [
+    shown = {name for name, secret in SECRETS.items() if secret in text}
+    # What is no request of HTTP is reported by some versions of gunicorn and not by others.
+    assert shown - {"not-http", "without-a-version"} == {
         "unclaimed",
         "unclaimed-with-an-encoded-key",
         "unclaimed-with-quotes",
@@ -182,6 +188,4 @@ def test_without_the_filter_gunicorn_shows_what_is_not_claimed_and_what_it_logs_
         "application-fails-on-an-encoded-key",
         "application-fails-unclaimed",
         "referer-of-an-unclaimed-request",
-        "not-http",
-        "without-a-version",
-    ]
+    }

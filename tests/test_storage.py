@@ -1,0 +1,34 @@
+"""What a storage may raise."""
+
+import math
+
+import pytest
+
+from flask_notifications import AccessDenied, AccountNotFound, NotificationStorage, StorageError, StorageUnavailable
+from flask_notifications.testing import MemoryStorage
+
+
+@pytest.mark.parametrize("error", [AccessDenied, AccountNotFound, StorageUnavailable])
+def test_every_error_of_a_storage_is_a_storage_error(error: type[StorageError]) -> None:
+    assert issubclass(error, StorageError)
+    assert not issubclass(StorageError, (LookupError, OSError))
+    assert str(error("why")) == "why"
+    assert error().args == ()
+
+
+@pytest.mark.parametrize("seconds", [None, 0, 0.2, 30, 86400.5])
+def test_a_storage_out_of_reach_may_say_for_how_long(seconds: float | None) -> None:
+    assert StorageUnavailable("why", retry_after=seconds).retry_after == seconds
+    assert StorageUnavailable("why").retry_after is None
+
+
+@pytest.mark.parametrize("seconds", [-1, -0.001, math.inf, -math.inf, math.nan])
+def test_a_time_that_no_client_can_wait_is_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match=r"^retry_after\b"):
+        StorageUnavailable(retry_after=seconds)
+
+
+def test_a_storage_needs_to_inherit_nothing() -> None:
+    storage: NotificationStorage[str] = MemoryStorage(sessions={"s": "alice"}, notifications={"alice": [{"id": 1}]})
+    assert NotificationStorage not in type(storage).__mro__
+    assert storage.resolve_session("s") == "alice"
