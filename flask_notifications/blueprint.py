@@ -1,6 +1,7 @@
 """The two operations as a Flask blueprint: a thin door to the service, and the only room that imports Flask."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 import flask
@@ -14,6 +15,9 @@ from .replies import Reply, body_of
 from .service import NotificationService
 from .sessions import resolve, resolve_header
 from .storage import Caller, NotificationStorage
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
 
 View = Callable[..., flask.Response]
 
@@ -71,27 +75,36 @@ def _views(service: NotificationService[Caller]) -> dict[str, View]:
     """Return the view functions by the names of their endpoints."""
 
     def current_user() -> flask.Response:
-        return _response(service.current_user(resolve(flask.request.environ)))
+        return _response(service.current_user(resolve(_environ())))
 
     def account(**_parameters: str) -> flask.Response:
+        environ = _environ()
         # Flask has decoded the parameter leniently; the path as the server passes it on tells what came.
-        segment = flask.request.environ["PATH_INFO"].removesuffix("/").rpartition("/")[2]
+        segment = environ["PATH_INFO"].removesuffix("/").rpartition("/")[2]
         if segment in {".", ".."}:
             raise NotFound
-        return _response(service.account(resolve(flask.request.environ), segment.encode("latin-1")))
+        return _response(service.account(resolve(environ), segment.encode("latin-1")))
 
     def current_user_successor() -> flask.Response:
-        return _response(service.current_user(resolve_header(flask.request.environ)))
+        return _response(service.current_user(resolve_header(_environ())))
 
     def account_successor() -> flask.Response:
-        environ = flask.request.environ
+        environ = _environ()
         pairs = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True, encoding="latin-1")
         values = [value for key, value in pairs if key == "accountId"]
-        account_id = values[0].encode("latin-1") if len(values) == 1 else b""
+        account_id = values[0].encode("latin-1", "replace") if len(values) == 1 else b""
         return _response(service.account(resolve_header(environ), account_id))
 
     views: list[View] = [current_user, account, current_user_successor, account_successor]
     return {view.__name__: view for view in views}
+
+
+def _environ() -> "WSGIEnvironment":
+    """Return the request's environ; a path with two slashes in front, which Werkzeug takes for one, is not served."""
+    environ = flask.request.environ
+    if environ["PATH_INFO"].startswith("//"):
+        raise NotFound
+    return environ
 
 
 def _response(reply: Reply) -> flask.Response:

@@ -34,9 +34,13 @@ _SECOND_CREDENTIAL = re.compile(rf",(?![ \t]*{TOKEN}[ \t]*=)")
 # The key in any letter case, each character plain or percent-encoded: all that form-decodes to "sessionId".
 _KEY = "".join(f"(?:{char}|%{ord(char):02x}|%{ord(char.upper()):02x})" for char in "sessionid")
 _PAIR = re.compile(rf"{_KEY}(?:=|\Z)", re.IGNORECASE | re.ASCII)
-# In a URI the value ends at "&" and "#", and at a ";" that begins another pair; in a log line at a space or quote too.
+# In a URI the value ends at "&" and "#", and at a ";" that begins another pair.
 _IN_URI = re.compile(rf"([?&;#]{_KEY}=)(?:[^&#;]|;(?![^&#;=]*=))*+", re.IGNORECASE | re.ASCII)
-_IN_LOG = re.compile(rf"""((?<![\w%-]){_KEY}=)(?:[^&#;\s"'<>\\]|;(?![^&#;=\s]*=))*+""", re.IGNORECASE | re.ASCII)
+# In a log line it ends at white space too, and at a quote or bracket that is the end of what the line quotes.
+_IN_LOG = re.compile(
+    rf"""((?<![\w%-]){_KEY}=)(?:[^&#;\s"'<>\\]|["'<>\\](?![\s.,:;)\]}}>]|\Z)|;(?![^&#;=\s]*=))*+""",
+    re.IGNORECASE | re.ASCII,
+)
 _URIS = ("RAW_URI", "REQUEST_URI", "HTTP_REFERER")
 
 Source = Literal["header", "query"]
