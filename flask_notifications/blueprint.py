@@ -51,12 +51,17 @@ def create_blueprint(
         message = f"url_prefix must be a path that begins with '/', such as '/API/Notification', not {url_prefix!r}"
         raise ValueError(message)
     prefix = url_prefix.rstrip("/")
+    try:
+        operations = notification_operations(prefix)
+    except ValueError as fault:
+        message = f"url_prefix {url_prefix!r} fits no operation: {fault}"
+        raise ValueError(message) from fault
     service = NotificationService(
         storage, schema=schema, encode=encode, statuses=statuses, spool_threshold=spool_threshold, realm=realm
     )
     blueprint = flask.Blueprint(name, __name__, url_prefix=prefix)
     views = _views(service)
-    for operation in notification_operations(prefix):
+    for operation in operations:
         _add(blueprint, operation.path.removeprefix(prefix), operation.method, operation.name, views[operation.name])
     if successors:
         _add(blueprint, "/CurrentUser", "GET", "current_user_successor", views["current_user_successor"])

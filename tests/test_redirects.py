@@ -224,6 +224,7 @@ LOCATIONS = st.lists(
         [
             "http:",
             "https:",
+            "\\",
             "//",
             "/",
             "api.example",
@@ -246,13 +247,15 @@ LOCATIONS = st.lists(
 
 
 # Where the least strict of clients see a host; after a scheme there must be one.
-HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?/{2,}([^/?#]*)|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?[/\\]{2,}([^/\\?#]*)|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
 @settings(deadline=None, max_examples=500)
 @given(LOCATIONS)
 @example("/a&")
 @example("///evil.example/a")
+@example("/\\evil.example/a")
+@example("http://api.example\\@evil.example/a")
 def test_any_location_leaves_as_it_came_or_with_the_pair_to_our_own_host(location: str) -> None:
     left = redirected(location, options=EVERYTHING)
     if left != location:

@@ -1,0 +1,109 @@
+"""Caches in clients keep no answer of the operations, whatever a front server has made of it."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from cachecontrol import CacheControlAdapter
+from cachecontrol.cache import DictCache
+
+from tests.clients.host import SESSION
+from tests.clients.serving import ACCOUNT, LIST, Site
+
+HERE = Path(__file__).parent
+
+# Seconds: how long a call may take before it counts as broken.
+PATIENCE = 20
+
+ANSWERS = [
+    pytest.param("GET", LIST, SESSION, 200, id="list"),
+    pytest.param("HEAD", LIST, SESSION, 200, id="head"),
+    pytest.param("POST", ACCOUNT, SESSION, 200, id="account"),
+    pytest.param("GET", LIST, "nobody", 401, id="session-unknown"),
+    pytest.param("POST", ACCOUNT.replace("alice", "bob"), SESSION, 404, id="account-unknown"),
+    pytest.param("GET", f"/brownout{LIST}", SESSION, 410, id="brownout"),
+    pytest.param("POST", f"/brownout{ACCOUNT}", SESSION, 410, id="brownout-of-the-account"),
+    pytest.param("GET", f"/sunset{LIST}", SESSION, 410, id="sunset"),
+    pytest.param("POST", f"/sunset{ACCOUNT}", SESSION, 410, id="sunset-of-the-account"),
+]
+
+
+class EagerAdapter(CacheControlAdapter):
+    """A cache that keeps all that it is not forbidden to keep, of any method and status."""
+
+    def __init__(self, cache: DictCache) -> None:
+        super().__init__(cache, cacheable_methods=("GET", "HEAD", "POST"))
+        self.controller.cacheable_status_codes = (200, 401, 404, 410)
+
+
+@pytest.fixture
+def cache() -> DictCache:
+    return DictCache()
+
+
+@pytest.fixture
+def session(cache: DictCache) -> Iterator[requests.Session]:
+    """Lend a session of requests that caches."""
+    with requests.Session() as session:
+        session.trust_env = False
+        session.mount("http://", EagerAdapter(cache))
+        yield session
+
+
+@pytest.mark.parametrize("transport", ["header", "query"])
+@pytest.mark.parametrize(("method", "target", "value", "status"), ANSWERS)
+def test_cachecontrol_stores_no_answer(
+    site: Site,
+    session: requests.Session,
+    cache: DictCache,
+    method: str,
+    target: str,
+    value: str,
+    status: int,
+    transport: str,
+) -> None:
+    headers = {"Authorization": f"Bearer {value}"} if transport == "header" else {}
+    query = {"sessionId": value} if transport == "query" else {}
+    answer = session.request(method, site.url(target), params=query, headers=headers)
+    assert answer.status_code == status
+    assert cache.data == {}
+
+
+@pytest.mark.parametrize("target", ["/news", "/brownout/news", "/sunset/nothing-here"])
+def test_cachecontrol_stores_what_the_host_answers_elsewhere(
+    site: Site, session: requests.Session, cache: DictCache, target: str
+) -> None:
+    session.get(site.url(target))
+    assert list(cache.data) == [site.url(target)]
+
+
+def storable(node: str, *arguments: str) -> dict[str, int | bool]:
+    """Return what http-cache-semantics has to say about an answer."""
+    command = [node, HERE / "storable.mjs", *arguments]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE)
+    verdict: dict[str, int | bool] = json.loads(done.stdout)
+    return verdict
+
+
+@pytest.mark.parametrize(("method", "target", "value", "status"), ANSWERS)
+def test_http_cache_semantics_forbids_to_store(
+    node: str, site: Site, method: str, target: str, value: str, status: int
+) -> None:
+    verdict = storable(node, method, site.url(target), value)
+    assert verdict == {"status": status, "shared": False, "private": False, "unguarded": True}
+
+
+@pytest.mark.parametrize("place", ["/brownout", "/sunset"])
+def test_http_cache_semantics_forbids_to_store_what_a_session_in_the_query_brought(
+    node: str, site: Site, place: str
+) -> None:
+    verdict = storable(node, "GET", site.url(f"{place}{LIST}?sessionId={SESSION}"))
+    assert verdict == {"status": 410, "shared": False, "private": False, "unguarded": True}
+
+
+def test_http_cache_semantics_allows_to_store_what_the_host_answers_elsewhere(node: str, site: Site) -> None:
+    verdict = storable(node, "GET", site.url("/news"))
+    assert verdict == {"status": 200, "shared": True, "private": True, "unguarded": True}
