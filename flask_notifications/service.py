@@ -7,7 +7,7 @@ here, and every failure of it becomes an answer here.
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
-from inspect import iscoroutinefunction
+from inspect import isasyncgenfunction, iscoroutinefunction
 from traceback import extract_tb
 from typing import Generic
 
@@ -80,11 +80,17 @@ class NotificationService(Generic[Caller]):
 
     def _array(self, records: Iterable[Record]) -> Reply:
         """Answer with the whole array; the records are closed before anybody can send it."""
+        reply = None
         try:
-            body, length = self._writer.write(records)
-        finally:
-            _close(records)
-        return compose(200, "application/json", body, length)
+            try:
+                reply = compose(200, "application/json", *self._writer.write(records))
+            finally:
+                _close(records)
+        except BaseException:
+            if reply is not None:
+                reply.close()
+            raise
+        return reply
 
     def _failure(self, fault: Exception) -> Reply:
         if isinstance(fault, AccessDenied):
@@ -112,8 +118,8 @@ def _check_storage(storage: object) -> None:
         raise ValueError(message)
     for name in _METHODS:
         method = getattr(storage, name, None)
-        if not callable(method) or iscoroutinefunction(method):
-            message = f"storage must have a method {name}, not a coroutine: {type(storage).__qualname__}"
+        if not callable(method) or iscoroutinefunction(method) or isasyncgenfunction(method):
+            message = f"storage must have a method {name} that is not asynchronous: {type(storage).__qualname__}"
             raise ValueError(message)
 
 
@@ -143,7 +149,9 @@ def _log(code: str, fault: Exception) -> None:
 
 
 def _chain(fault: BaseException | None) -> Iterator[BaseException]:
-    while fault is not None:
+    seen: set[int] = set()
+    while fault is not None and id(fault) not in seen:  # a fault may be among its own causes
+        seen.add(id(fault))
         yield fault
         fault = fault.__cause__ or (None if fault.__suppress_context__ else fault.__context__)
 

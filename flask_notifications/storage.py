@@ -62,6 +62,8 @@ class StorageUnavailable(StorageError):
     storage cannot tell.
     """
 
+    retry_after: float | None = None
+
     def __init__(self, *args: object, retry_after: float | None = None) -> None:
         super().__init__(*args)
         if retry_after is not None and not 0 <= retry_after < math.inf:

@@ -76,6 +76,7 @@ def test_the_pair_is_put_back_on_the_way_to_ourselves(location: str, left: str) 
         pytest.param("http://www.api.example/API/Notification/", id="a subdomain"),
         pytest.param("http://api.example./API/Notification/", id="a host with a dot at the end"),
         pytest.param("https://api.example/API/Notification/", id="another scheme"),
+        pytest.param("https://api.example:80/API/Notification/", id="another scheme on the same port"),
         pytest.param("http://api.example:8080/API/Notification/", id="another port"),
         pytest.param("http://api.example:443/API/Notification/", id="the port of another scheme"),
         pytest.param("http://api.example:0/API/Notification/", id="port 0 is no default port"),

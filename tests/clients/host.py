@@ -84,20 +84,29 @@ def announced(
     return DeprecationMiddleware(host(fields), POLICY, base_url=base_url, clock=lambda: at)
 
 
-def expiring(app: "WSGIApplication") -> "WSGIApplication":
-    """Let caches keep every answer for an hour, as front servers are often told to do with whatever they pass on."""
+def adding(app: "WSGIApplication", fields: Callable[[], dict[str, str]]) -> "WSGIApplication":
+    """Return an application with a layer around it, which adds fields to whatever comes through."""
 
-    def outer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    def layer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         def start(status: str, headers: list[tuple[str, str]], exc_info: object = None) -> Callable[[bytes], object]:
             assert exc_info is None
-            return start_response(status, [*headers, ("Expires", http_date(time() + 3600))])
+            return start_response(status, [*headers, *fields().items()])
 
         return app(environ, start)
 
-    return outer
+    return layer
 
 
-application = expiring(
+def opened() -> dict[str, str]:
+    return CORS | {"Access-Control-Expose-Headers": "Deprecation, Sunset, Link, Retry-After"}
+
+
+def kept_for_an_hour() -> dict[str, str]:
+    """Return what front servers are often told to add to all that they pass on."""
+    return {"Expires": http_date(time() + 3600)}
+
+
+application = adding(
     DispatcherMiddleware(
         announced(),
         {
@@ -106,6 +115,8 @@ application = expiring(
             "/relative": announced(base_url=None),
             "/closed": announced(fields={}),
             "/wildcard": announced(fields=WILDCARD),
+            "/outermost": adding(announced(at=BROWNOUT, fields={}), opened),
         },
-    )
+    ),
+    kept_for_an_hour,
 )

@@ -17,9 +17,11 @@ DEPRECATION = "@1767225600"
 SUNSET = "Thu, 01 Jul 2027 00:00:00 GMT"
 DOCUMENTATION = "https://api.example.com/docs/retirement"
 POLICY = "https://example.com/policy"
+# By the method, which is enough to tell the two operations apart.
 SUCCESSORS = {
-    LIST: "https://api.example.com/API/Notification/CurrentUser",
-    ACCOUNT: "https://api.example.com/API/Notification/Account",
+    "GET": "https://api.example.com/API/Notification/CurrentUser",
+    "HEAD": "https://api.example.com/API/Notification/CurrentUser",
+    "POST": "https://api.example.com/API/Notification/Account",
 }
 
 

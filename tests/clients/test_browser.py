@@ -28,26 +28,30 @@ PATIENCE = 60
 HEADER = {"headers": {"Authorization": f"Bearer {SESSION}"}}
 QUERY = f"?sessionId={SESSION}"
 
-# name: target, what Fetch is told, status, the operation whose successor is announced
-READABLE: dict[str, tuple[str, dict[str, Any], int, str]] = {
-    "session-in-the-query": (f"{LIST}{QUERY}", {}, 200, LIST),
-    "session-in-the-header": (LIST, HEADER, 200, LIST),
-    "post": (f"{ACCOUNT}{QUERY}", {"method": "POST"}, 200, ACCOUNT),
-    "head": (f"{LIST}{QUERY}", {"method": "HEAD"}, 200, LIST),
-    "as-old-clients-spell-it": (f"/api/notification{QUERY}", {}, 200, LIST),
-    "error": (LIST, {}, 401, LIST),
-    "credentials-and-a-wildcard": (f"/wildcard{LIST}{QUERY}", {"credentials": "include"}, 200, LIST),
+# Target, what Fetch is told, status.
+READABLE: dict[str, tuple[str, dict[str, Any], int]] = {
+    "session-in-the-query": (f"{LIST}{QUERY}", {}, 200),
+    "session-in-the-header": (LIST, HEADER, 200),
+    "post": (f"{ACCOUNT}{QUERY}", {"method": "POST"}, 200),
+    "head": (f"{LIST}{QUERY}", {"method": "HEAD"}, 200),
+    "as-old-clients-spell-it": (f"/api/notification{QUERY}", {}, 200),
+    "error": (LIST, {}, 401),
+    # Where the host's own wildcard means nothing.
+    "credentials-and-a-wildcard": (f"/wildcard{LIST}{QUERY}", {"credentials": "include"}, 200),
 }
-# What answers without the field that allows a page to read it: in "brownout" and "sunset", the middleware does, outside
-# of the host that would add it.
+# Answers without the field that allows a page to read them. The middleware's own never reach the host that adds it.
 UNREADABLE: dict[str, tuple[str, dict[str, Any]]] = {
     "without-cors": (f"/closed{LIST}{QUERY}", {}),
     "brownout": (f"/brownout{LIST}{QUERY}", {}),
     "sunset": (f"/sunset{LIST}{QUERY}", {}),
+    "session-refused": (f"{LIST}{QUERY}&sessionId=", {}),
 }
-UNCLAIMED = "/news"
+# Calls that need no table.
+OTHERS = {"outermost": f"/outermost{LIST}{QUERY}", "unclaimed": "/news"}
 
-PAGE = b'<!doctype html><title>Page</title><link rel="icon" href="data:,"><script type="module" src="/page.mjs"></script>'
+PAGE = (
+    b'<!doctype html><title>Page</title><link rel="icon" href="data:,"><script type="module" src="/page.mjs"></script>'
+)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -122,7 +126,8 @@ def browser(url: str, folder: Path) -> Iterator[Path]:
         *(["--no-sandbox"] if os.geteuid() == 0 else []),
     ]
     log = folder / "chromium.log"
-    environ = os.environ | {"HOME": str(folder)}
+    # All that it writes is in the folder.
+    environ = os.environ | {"HOME": str(folder), "TMPDIR": str(folder)}
     with log.open("wb") as output:
         process = subprocess.Popen(
             [str(program), *options, url], env=environ, stdout=output, stderr=output, start_new_session=True
@@ -154,31 +159,41 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def calls(site: Site) -> dict[str, Any]:
     """Return what the page is to call."""
     named = [
-        *((name, target, init) for name, (target, init, _status, _operation) in READABLE.items()),
+        *((name, target, init) for name, (target, init, _status) in READABLE.items()),
         *((name, target, init) for name, (target, init) in UNREADABLE.items()),
-        ("unclaimed", UNCLAIMED, {}),
+        *((name, target, {}) for name, target in OTHERS.items()),
     ]
     return {name: {"url": site.url(target), "init": init} for name, target, init in named}
 
 
+def announcement(answer: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+    """Return what the page could read of it."""
+    deprecation, sunset, link = (answer["fields"].get(name) for name in ("deprecation", "sunset", "link"))
+    return deprecation, sunset, link
+
+
+def links(mount: str, method: str) -> str:
+    """Return the links of an announcement as a page gets them, joined."""
+    successor, documentation = (uri.replace(".com", f".com{mount}") for uri in (SUCCESSORS[method], DOCUMENTATION))
+    return ", ".join(
+        [
+            f'<{successor}>; rel="successor-version"',
+            f'<{documentation}>; rel="deprecation"; type="text/html"',
+            f'<{POLICY}>; rel="sunset"; type="text/html"',
+        ]
+    )
+
+
 @pytest.mark.parametrize("name", READABLE)
 def test_a_page_of_another_origin_reads_the_announcement(seen: dict[str, Any], name: str) -> None:
-    target, _init, status, operation = READABLE[name]
+    target, init, status = READABLE[name]
     mount = "/wildcard" if target.startswith("/wildcard") else ""
-    answer = seen[name]
-    assert answer["status"] == status
-    assert {key: answer["fields"].get(key) for key in ("deprecation", "sunset", "link")} == {
-        "deprecation": DEPRECATION,
-        "sunset": SUNSET,
-        "link": ", ".join(
-            [
-                '</help>; rel="help"',
-                f'<{SUCCESSORS[operation].replace(".com", f".com{mount}")}>; rel="successor-version"',
-                f'<{DOCUMENTATION.replace(".com", f".com{mount}")}>; rel="deprecation"; type="text/html"',
-                f'<{POLICY}>; rel="sunset"; type="text/html"',
-            ]
-        ),
-    }
+    assert seen[name]["status"] == status
+    assert announcement(seen[name]) == (
+        DEPRECATION,
+        SUNSET,
+        f'</help>; rel="help", {links(mount, init.get("method", "GET"))}',
+    )
 
 
 def test_it_still_reads_what_the_host_exposes(seen: dict[str, Any]) -> None:
@@ -193,3 +208,10 @@ def test_a_page_cannot_read_what_the_host_has_not_opened(seen: dict[str, Any], n
 def test_a_page_cannot_read_fields_that_nobody_has_exposed(seen: dict[str, Any]) -> None:
     fields = seen["unclaimed"]["fields"]
     assert ("x-own" in fields, "link" in fields) == (True, False)
+
+
+def test_a_page_reads_a_brownout_where_the_host_opens_answers_outside_of_the_middleware(seen: dict[str, Any]) -> None:
+    # Nobody but the host can expose the fields then.
+    answer = seen["outermost"]
+    assert (answer["status"], answer["fields"]["retry-after"]) == (410, "3600")
+    assert announcement(answer) == (DEPRECATION, SUNSET, links("/outermost", "GET"))

@@ -32,7 +32,7 @@ def call(node: str, site: Site) -> Call:
     """Return what makes a call with one of the clients, with the session in the header."""
 
     def call(script: str, method: str, target: str) -> Outcome:
-        command = [node, HERE / script, method, site.url(target), SESSION]
+        command = [node, str(HERE / script), method, site.url(target), SESSION]
         done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=PATIENCE)
         return Outcome(json.loads(done.stdout), done.stderr.splitlines())
 
