@@ -1,6 +1,6 @@
 """The two operations as a plain WSGI application: a thin door to the service, without Flask."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import orjson
@@ -38,14 +38,14 @@ class NotificationApp:
         statuses: Statuses = Statuses(),  # noqa: B008 - frozen
         spool_threshold: int = 8_388_608,
         realm: str = "notifications",
-        operations: Sequence[Operation] = NOTIFICATION_OPERATIONS,
+        operations: Iterable[Operation] = NOTIFICATION_OPERATIONS,
     ) -> None:
         self._service = NotificationService(
             storage, schema=schema, encode=encode, statuses=statuses, spool_threshold=spool_threshold, realm=realm
         )
         self._problems = Problems(statuses=statuses, realm=realm)
         self._table = OperationTable(operations)
-        for operation in operations:
+        for operation in self._table.operations:
             _check_operation(operation)
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:

@@ -6,7 +6,7 @@ body. Standard library only.
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -109,32 +109,32 @@ class DeprecationMiddleware:
         app: "WSGIApplication",
         policy: DeprecationPolicy,
         *,
-        operations: Sequence[Operation] = NOTIFICATION_OPERATIONS,
+        operations: Iterable[Operation] = NOTIFICATION_OPERATIONS,
         extract_session: bool = True,
         require_session: bool = False,
         statuses: Statuses = Statuses(),  # noqa: B008 - frozen
         realm: str = "notifications",
         base_url: str | None = None,
         clock: Clock = utc_now,
-        observers: Sequence[Observer] = (),
+        observers: Iterable[Observer] = (),
     ) -> None:
         _check("app must be a WSGI application", app, callable(app))
         _check("policy must be a DeprecationPolicy", policy, isinstance(policy, DeprecationPolicy))
         _check("require_session needs extract_session=True", require_session, extract_session or not require_session)
         _check("base_url must be an absolute http(s) URL", base_url, base_url is None or _is_base_url(base_url))
         _check("clock must be a function that returns an aware datetime", clock, callable(clock))
-        _check("observers must be functions of a Use", observers, all(map(callable, observers)))
         self._app = app
         self._policy = policy
         self._table = OperationTable(operations)
         self._announcements = {
-            each: Announcement(policy, each.successor, base_url=base_url or "") for each in operations
+            each: Announcement(policy, each.successor, base_url=base_url or "") for each in self._table.operations
         }
         self._problems = Problems(statuses=statuses, realm=realm)
         self._extract = extract_session
         self._require = require_session
         self._clock = clock
-        self._observers = tuple(observers)
+        self._observers = tuple(observers) if isinstance(observers, Iterable) else (None,)
+        _check("observers must be a sequence of functions of a Use", observers, all(map(callable, self._observers)))
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Pass a request on, or claim it (PEP 3333)."""
@@ -291,7 +291,10 @@ def _client(environ: "WSGIEnvironment") -> str | None:
 
 def _is_base_url(url: object) -> bool:
     check_uri("base_url", url)
-    parts = urlsplit(str(url))
+    try:
+        parts = urlsplit(str(url))
+    except ValueError:
+        return False
     return parts.scheme in {"http", "https"} and bool(parts.hostname) and not parts.query and not parts.fragment
 
 

@@ -146,14 +146,15 @@ class OperationTable:
     Raises ``ValueError`` when two operations differ only in letter case or parameter names.
     """
 
-    __slots__ = ("_methods",)
+    __slots__ = ("_methods", "operations")
 
     def __init__(self, operations: Iterable[Operation]) -> None:
+        self.operations = tuple(operations) if isinstance(operations, Iterable) else ()
+        if not isinstance(operations, Iterable) or not all(isinstance(each, Operation) for each in self.operations):
+            message = f"operations must be a sequence of Operation, not {operations!r}"
+            raise ValueError(message)
         self._methods: dict[str, _Node] = {}
-        for operation in operations:
-            if not isinstance(operation, Operation):
-                message = f"operations must be a sequence of Operation, not {operation!r}"
-                raise ValueError(message)
+        for operation in self.operations:
             self._methods.setdefault(operation.method, _Node()).add(_Template(operation))
 
     def match(self, method: str, path: str) -> Claim | None:

@@ -7,7 +7,6 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import is_dataclass
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, BinaryIO, Protocol
@@ -115,9 +114,9 @@ class ArrayWriter:
         if self._schema is not None:
             batch = self._schema.dump(batch, many=True)
             kinds = set(map(type, batch))
-        if all(map(_is_object, kinds)):
+        if all(issubclass(kind, dict) for kind in kinds):
             return [_inside(self._encode(batch))]
-        # Only the result tells whether such a record becomes an object, so each is looked at by itself.
+        # Only the result tells whether another kind of record becomes an object, so each is looked at by itself.
         plain = (dict(record) if isinstance(record, Mapping) else record for record in batch)
         return [_inside(self._encode([record])) for record in plain]
 
@@ -129,10 +128,6 @@ def _batches(records: Iterable[Record]) -> Iterator[tuple[int, list[Record]]]:
     while batch := list(islice(iterator, BATCH)):
         yield index, batch
         index += len(batch)
-
-
-def _is_object(kind: type) -> bool:
-    return issubclass(kind, dict) or is_dataclass(kind)
 
 
 def _joined(texts: list[bytes]) -> bytes:

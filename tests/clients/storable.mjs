@@ -2,7 +2,7 @@
 import CachePolicy from "http-cache-semantics";
 
 const [method, url, session] = process.argv.slice(2);
-const headers = session === undefined ? {} : { authorization: `Bearer ${session}` };
+const headers = session === "" ? {} : { authorization: `Bearer ${session}` };
 const answer = await fetch(url, { method, headers });
 const { "cache-control": _, ...unguarded } = Object.fromEntries(answer.headers);
 

@@ -1,9 +1,6 @@
 """Caches in clients keep no answer of the operations, whatever a front server has made of it."""
 
-import json
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -12,12 +9,8 @@ from cachecontrol import CacheControlAdapter
 from cachecontrol.cache import DictCache
 
 from tests.clients.host import SESSION
+from tests.clients.node import Node
 from tests.clients.serving import ACCOUNT, LIST, Site
-
-HERE = Path(__file__).parent
-
-# Seconds: how long a call may take before it counts as broken.
-PATIENCE = 20
 
 
 class Case(NamedTuple):
@@ -84,30 +77,22 @@ def test_cachecontrol_stores_what_the_host_answers_elsewhere(
     assert list(cache.data) == [site.url(target)]
 
 
-def storable(node: str, *arguments: str) -> dict[str, int | bool]:
-    """Return what http-cache-semantics has to say about an answer."""
-    command = [node, str(HERE / "storable.mjs"), *arguments]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE)
-    verdict: dict[str, int | bool] = json.loads(done.stdout)
-    return verdict
-
-
 @every_case
-def test_http_cache_semantics_forbids_to_store(node: str, site: Site, case: Case) -> None:
-    verdict = storable(node, case.method, site.url(case.target), case.session)
+def test_http_cache_semantics_forbids_to_store(node: Node, site: Site, case: Case) -> None:
+    verdict = node.call("storable.mjs", case.method, site.url(case.target), case.session)
     # It stores no 401 at all; everything else would be stored without our Cache-Control.
     unguarded = case.status != 401
-    assert verdict == {"status": case.status, "shared": False, "private": False, "unguarded": unguarded}
+    assert verdict.result == {"status": case.status, "shared": False, "private": False, "unguarded": unguarded}
 
 
 @pytest.mark.parametrize("place", ["/brownout", "/sunset"])
 def test_http_cache_semantics_forbids_to_store_what_a_session_in_the_query_brought(
-    node: str, site: Site, place: str
+    node: Node, site: Site, place: str
 ) -> None:
-    verdict = storable(node, "GET", site.url(f"{place}{LIST}?sessionId={SESSION}"))
-    assert verdict == {"status": 410, "shared": False, "private": False, "unguarded": True}
+    verdict = node.call("storable.mjs", "GET", site.url(f"{place}{LIST}?sessionId={SESSION}"), "")
+    assert verdict.result == {"status": 410, "shared": False, "private": False, "unguarded": True}
 
 
-def test_http_cache_semantics_allows_to_store_what_the_host_answers_elsewhere(node: str, site: Site) -> None:
-    verdict = storable(node, "GET", site.url("/news"))
-    assert verdict == {"status": 200, "shared": True, "private": True, "unguarded": True}
+def test_http_cache_semantics_allows_to_store_what_the_host_answers_elsewhere(node: Node, site: Site) -> None:
+    verdict = node.call("storable.mjs", "GET", site.url("/news"), "")
+    assert verdict.result == {"status": 200, "shared": True, "private": True, "unguarded": True}

@@ -1,42 +1,10 @@
 """Clients in JavaScript warn their users, by themselves, as soon as the announcement is there."""
 
-import json
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
-
 import pytest
 
 from tests.clients.host import RECORDS, SESSION
+from tests.clients.node import Node
 from tests.clients.serving import ACCOUNT, DOCUMENTATION, LIST, SUNSET, Site
-
-HERE = Path(__file__).parent
-
-# Seconds: how long a call may take before it counts as broken.
-PATIENCE = 20
-
-
-class Outcome(NamedTuple):
-    """What a client made of an answer, and the lines it wrote on standard error."""
-
-    result: Any
-    warnings: list[str]
-
-
-Call = Callable[[str, str, str], Outcome]
-
-
-@pytest.fixture
-def call(node: str, site: Site) -> Call:
-    """Return what makes a call with one of the clients, with the session in the header."""
-
-    def call(script: str, method: str, target: str) -> Outcome:
-        command = [node, str(HERE / script), method, site.url(target), SESSION]
-        done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=PATIENCE)
-        return Outcome(json.loads(done.stdout), done.stderr.splitlines())
-
-    return call
 
 
 @pytest.mark.parametrize(
@@ -49,8 +17,10 @@ def call(node: str, site: Site) -> Call:
         pytest.param("POST", ACCOUNT.replace("alice", "nobody"), 404, id="error"),
     ],
 )
-def test_octokit_prints_the_date_and_the_documentation(call: Call, method: str, target: str, status: int) -> None:
-    result, (warning,) = call("octokit.mjs", method, target)
+def test_octokit_prints_the_date_and_the_documentation(
+    node: Node, site: Site, method: str, target: str, status: int
+) -> None:
+    result, (warning,) = node.call("octokit.mjs", method, site.url(target))
     assert result["status"] == status
     assert f" {SUNSET}." in warning
     assert warning.endswith(f" {DOCUMENTATION}")
@@ -60,9 +30,9 @@ def test_octokit_prints_the_date_and_the_documentation(call: Call, method: str, 
 @pytest.mark.parametrize("phase", ["brownout", "sunset"])
 @pytest.mark.parametrize(("method", "target"), [("GET", LIST), ("POST", ACCOUNT), ("HEAD", LIST)])
 def test_octokit_prints_them_when_the_operation_is_switched_off(
-    call: Call, phase: str, method: str, target: str
+    node: Node, site: Site, phase: str, method: str, target: str
 ) -> None:
-    result, (warning,) = call("octokit.mjs", method, f"/{phase}{target}")
+    result, (warning,) = node.call("octokit.mjs", method, site.url(f"/{phase}{target}"))
     assert result["status"] == 410
     assert f" {SUNSET}." in warning
     assert warning.endswith(f" {DOCUMENTATION.replace('.com', f'.com/{phase}')}")
@@ -70,8 +40,8 @@ def test_octokit_prints_them_when_the_operation_is_switched_off(
 
 
 @pytest.mark.parametrize("target", ["/news", "/API/Notification/7"])
-def test_octokit_is_silent_about_what_is_not_obsolete(call: Call, target: str) -> None:
-    assert call("octokit.mjs", "GET", target).warnings == []
+def test_octokit_is_silent_about_what_is_not_obsolete(node: Node, site: Site, target: str) -> None:
+    assert node.call("octokit.mjs", "GET", site.url(target)).warnings == []
 
 
 @pytest.mark.parametrize(
@@ -83,9 +53,9 @@ def test_octokit_is_silent_about_what_is_not_obsolete(call: Call, target: str) -
     ],
 )
 def test_ketting_prints_the_date_and_the_documentation(
-    call: Call, site: Site, method: str, target: str, documentation: str
+    node: Node, site: Site, method: str, target: str, documentation: str
 ) -> None:
-    result, (warning,) = call("ketting.mjs", method, target)
+    result, (warning,) = node.call("ketting.mjs", method, site.url(target))
     assert result == {"status": 200, "data": RECORDS}
     assert SUNSET in warning
     assert documentation.format(site=site.url("")) in warning.split()
@@ -93,8 +63,8 @@ def test_ketting_prints_the_date_and_the_documentation(
 
 
 @pytest.mark.parametrize("target", [LIST, f"/brownout{LIST}", f"/sunset{LIST}"])
-def test_javascript_reads_the_dates(call: Call, target: str) -> None:
-    assert call("fields.mjs", "GET", target).result == {
+def test_javascript_reads_the_dates(node: Node, site: Site, target: str) -> None:
+    assert node.call("fields.mjs", "GET", site.url(target)).result == {
         "deprecation": "2026-01-01T00:00:00.000Z",
         "parameters": 0,
         "sunset": "2027-07-01T00:00:00.000Z",
