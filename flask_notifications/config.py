@@ -60,7 +60,8 @@ class _PolicySchema(Schema):
 
     @validates_schema(skip_on_field_errors=False)
     def _check(self, data: dict[str, Any], **_context: Any) -> None:
-        _raise_all(policy_faults(data))
+        loaded = [window for window in data.get("brownouts", ()) if isinstance(window, Brownout)]
+        _raise_all(policy_faults(data | {"brownouts": loaded}))
 
     @post_load
     def _make(self, data: dict[str, Any], **_context: Any) -> DeprecationPolicy:

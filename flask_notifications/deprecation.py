@@ -34,8 +34,8 @@ class Phase(StrEnum):
 class Brownout:
     """Plan a time in which the operation answers 410, so that callers notice.
 
-    The window is half-open: ``start`` belongs to it, ``end`` does not. Both are aware datetimes, ``end`` after
-    ``start``; anything else raises ``ValueError`` naming the attribute.
+    The window is half-open: ``start`` belongs to it, ``end`` does not. Both are aware datetimes, kept in UTC, ``end``
+    after ``start``; anything else raises ``ValueError`` naming the attribute.
     """
 
     start: datetime
@@ -43,14 +43,16 @@ class Brownout:
 
     def __post_init__(self) -> None:
         _raise_first(window_faults(self.start, self.end))
+        object.__setattr__(self, "start", self.start.astimezone(UTC))
+        object.__setattr__(self, "end", self.end.astimezone(UTC))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeprecationPolicy:
     """Say since when an operation is deprecated, and what is to come.
 
-    ``deprecated_at`` and ``sunset_at`` are aware datetimes, not before 1970, announced in whole seconds (RFC 9745
-    section 2.1, RFC 8594 section 3); the sunset is not before the deprecation. ``documentation`` and
+    ``deprecated_at`` and ``sunset_at`` are aware datetimes, not before 1970, kept in UTC and announced in whole seconds
+    (RFC 9745 section 2.1, RFC 8594 section 3); the sunset is not before the deprecation. ``documentation`` and
     ``sunset_documentation`` are URI references of pages for people; one that begins with a single ``/`` stands below
     the application. ``brownouts`` do not overlap and come in any order. With ``enforce_sunset=True`` the operation
     answers 410 from ``sunset_at`` on; without it, it keeps working.
@@ -68,6 +70,9 @@ class DeprecationPolicy:
     def __post_init__(self) -> None:
         _raise_first(policy_faults({name: getattr(self, name) for name in self.__slots__}))
         object.__setattr__(self, "brownouts", tuple(sorted(self.brownouts, key=_start)))
+        object.__setattr__(self, "deprecated_at", self.deprecated_at.astimezone(UTC))
+        if self.sunset_at is not None:
+            object.__setattr__(self, "sunset_at", self.sunset_at.astimezone(UTC))
 
     def phase(self, at: datetime) -> Phase:
         """Return the phase at an aware datetime: an enforced sunset first, then a brownout, then the deprecation."""
@@ -98,7 +103,7 @@ class Announcement:
         self._steady = [("Deprecation", f"@{_seconds(policy.deprecated_at)}")]
         if policy.sunset_at is not None:
             # RFC 9110 section 5.6.7: an IMF-fixdate ends in GMT and is in English, whatever the locale.
-            date = email.utils.format_datetime(policy.sunset_at.astimezone(UTC), usegmt=True)
+            date = email.utils.format_datetime(policy.sunset_at, usegmt=True)
             self._steady.append(("Sunset", date))
         self._links = [
             (successor, 'rel="successor-version"'),
@@ -129,7 +134,8 @@ def window_faults(start: Any, end: Any) -> Iterator[Fault]:
     """Yield everything that is wrong with a brownout's values."""
     faults = [*_date_faults("start", start), *_date_faults("end", end)]
     yield from faults
-    if not faults and end <= start:
+    # Two times of one zone compare by its clock, which shows some hours twice.
+    if not faults and end.astimezone(UTC) <= start.astimezone(UTC):
         yield "end", f"end must be after start ({start}), not {end}"
 
 

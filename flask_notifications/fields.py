@@ -14,7 +14,7 @@ Fields = list[tuple[str, str]]
 TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105 - a grammar
 
 # RFC 9111 section 5.2: cache-directive = token [ "=" ( token / quoted-string ) ]
-_DIRECTIVE = re.compile(rf'({TOKEN})(?:=(?:"(?:[^"\\]|\\.)*+"?|[^\s,"]*))?')
+_DIRECTIVE = re.compile(rf'({TOKEN})(?:=(?:"(?:[^"\\]|\\.)*+"|[^\s,"]*))?')
 
 # What may not stand between the angle brackets of a Link (RFC 8288 section 3): controls, space, delimiters, non-ASCII.
 _NOT_IN_A_URI = re.compile(r'[^\x21-\x7e]|[<>"\\]')

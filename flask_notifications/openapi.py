@@ -173,7 +173,7 @@ def _described(operation: Operation, policy: DeprecationPolicy, statuses: Status
     if operation.successor is not None:
         described["description"] = f"Use {operation.successor} instead."
     if policy.sunset_at is not None:
-        described["x-sunset"] = policy.sunset_at.astimezone(UTC).date().isoformat()
+        described["x-sunset"] = policy.sunset_at.date().isoformat()
     if policy.documentation is not None:
         described["externalDocs"] = {"url": policy.documentation}
     if operation.name == ACCOUNT:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 _REDIRECTS = frozenset({"301", "302", "303", "307", "308"})
 _SAME_METHOD = frozenset({"307", "308"})
 _PORTS = {"http": 80, "https": 443}
-# What no URI holds (RFC 3986 section 2), and what clients are known to read in different ways.
-_DOUBTFUL = re.compile(r"[^\x21-\x7e]|\\")
+# RFC 3986 section 4.2, less what clients are known to read in different ways: backslashes, an authority that is empty or
+# behind another number of slashes, a scheme without one.
+_PLAIN = re.compile(r"(?!.*\\)(?:(?:https?:)?//[^/?#]+(?=[/?#]|$)|(?!//|[^/?#]*:))[\x21-\x7e]*+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,11 @@ class WayBack:
         ``status`` is the status line. Claimed means: of the same scheme, host and port, with the method that a client
         uses then.
         """
-        if status[:3] not in _REDIRECTS or _DOUBTFUL.search(location) or not self._leads_back(location, status):
+        if status[:3] not in _REDIRECTS or not _PLAIN.fullmatch(location) or not self._leads_back(location, status):
             return location
         before, hash_sign, fragment = location.partition("#")
-        separator = "" if before.endswith(("?", "&")) else "&" if "?" in before else "?"
+        _path, question_mark, query = before.partition("?")
+        separator = "?" if not question_mark else "&" if query and not query.endswith("&") else ""
         return f"{before}{separator}{self.pair}{hash_sign}{fragment}"
 
     def _leads_back(self, location: str, status: str) -> bool:
@@ -81,7 +83,7 @@ def way_back(environ: "WSGIEnvironment", path: str, claim: SessionClaim, table: 
 
 
 def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
-    return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme)
+    return url.scheme, url.hostname, _PORTS.get(url.scheme) if url.port is None else url.port
 
 
 def _below(path: str, mount: str) -> str | None:

@@ -2,7 +2,7 @@
 import { request } from "@octokit/request";
 
 const [method, url, session] = process.argv.slice(2);
-const { status, data } = await request(`${method} ${url}`, {
+const { status } = await request(`${method} ${url}`, {
   headers: { authorization: `Bearer ${session}` },
 }).catch((fault) => ({ status: fault.status }));
-console.log(JSON.stringify({ status, data }));
+console.log(JSON.stringify({ status }));

@@ -38,43 +38,43 @@ every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 class EagerAdapter(CacheControlAdapter):
     """A cache that keeps all that it is not forbidden to keep, of either method and any status."""
 
-    def __init__(self, cache: DictCache) -> None:
-        super().__init__(cache, cacheable_methods=("GET", "POST"))
+    def __init__(self, store: DictCache) -> None:
+        super().__init__(store, cacheable_methods=("GET", "POST"))
         self.controller.cacheable_status_codes = (200, 401, 404, 410)
 
 
 @pytest.fixture
-def cache() -> DictCache:
+def store() -> DictCache:
     return DictCache()
 
 
 @pytest.fixture
-def session(cache: DictCache) -> Iterator[requests.Session]:
+def session(store: DictCache) -> Iterator[requests.Session]:
     """Lend a session of requests that caches."""
     with requests.Session() as session:
         session.trust_env = False
-        session.mount("http://", EagerAdapter(cache))
+        session.mount("http://", EagerAdapter(store))
         yield session
 
 
 @pytest.mark.parametrize("transport", ["header", "query"])
 @every_case
 def test_cachecontrol_stores_no_answer(
-    site: Site, session: requests.Session, cache: DictCache, case: Case, transport: str
+    site: Site, session: requests.Session, store: DictCache, case: Case, transport: str
 ) -> None:
     headers = {"Authorization": f"Bearer {case.session}"} if transport == "header" else {}
     query = {"sessionId": case.session} if transport == "query" else {}
     answer = session.request(case.method, site.url(case.target), params=query, headers=headers)
     assert answer.status_code == case.status
-    assert cache.data == {}
+    assert store.data == {}
 
 
 @pytest.mark.parametrize("target", ["/news", "/brownout/news", "/sunset/nothing-here"])
 def test_cachecontrol_stores_what_the_host_answers_elsewhere(
-    site: Site, session: requests.Session, cache: DictCache, target: str
+    site: Site, session: requests.Session, store: DictCache, target: str
 ) -> None:
     session.get(site.url(target))
-    assert list(cache.data) == [site.url(target)]
+    assert list(store.data) == [site.url(target)]
 
 
 @every_case
