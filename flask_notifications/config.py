@@ -38,9 +38,9 @@ class _BrownoutSchema(Schema):
     start = _Date(required=True)
     end = _Date(required=True)
 
-    @validates_schema
+    @validates_schema(skip_on_field_errors=False)
     def _check(self, data: dict[str, Any], **_context: Any) -> None:
-        _raise_all(window_faults(data["start"], data["end"]))
+        _raise_all(window_faults(data))
 
     @post_load
     def _make(self, data: dict[str, Any], **_context: Any) -> Brownout:

@@ -42,7 +42,7 @@ class Brownout:
     end: datetime
 
     def __post_init__(self) -> None:
-        _raise_first(window_faults(self.start, self.end))
+        _raise_first(window_faults({"start": self.start, "end": self.end}))
         object.__setattr__(self, "start", self.start.astimezone(UTC))
         object.__setattr__(self, "end", self.end.astimezone(UTC))
 
@@ -130,13 +130,14 @@ class Announcement:
         return f"{self._base_url}{mount}{uri}" if below else uri
 
 
-def window_faults(start: Any, end: Any) -> Iterator[Fault]:
-    """Yield everything that is wrong with a brownout's values."""
-    faults = [*_date_faults("start", start), *_date_faults("end", end)]
+def window_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield everything that is wrong with a brownout's values; one that is missing is not looked at."""
+    dates = {name: values[name] for name in ("start", "end") if name in values}
+    faults = [fault for name, value in dates.items() for fault in _date_faults(name, value)]
     yield from faults
     # Two times of one zone compare by its clock, which shows some hours twice.
-    if not faults and end.astimezone(UTC) <= start.astimezone(UTC):
-        yield "end", f"end must be after start ({start}), not {end}"
+    if not faults and len(dates) > 1 and dates["end"].astimezone(UTC) <= dates["start"].astimezone(UTC):
+        yield "end", "end ({end}) must be after start ({start})".format(**dates)
 
 
 def policy_faults(values: Mapping[str, Any]) -> Iterator[Fault]:

@@ -6,7 +6,7 @@ A document is a mapping, as JSON and YAML parsers give it. Serves no route and v
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit

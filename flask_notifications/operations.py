@@ -193,6 +193,10 @@ def notification_operations(
     The successors stand below ``successor_prefix``, a path or an absolute URI, or below ``prefix`` without one.
     Raises ``ValueError`` as ``Operation`` does.
     """
+    for name, value in (("prefix", prefix), ("successor_prefix", successor_prefix or "")):
+        if not isinstance(value, str):
+            message = f"{name} must be a path as text, not {value!r}"
+            raise ValueError(message)
     below = prefix.rstrip("/")
     successors = (below if successor_prefix is None else successor_prefix).rstrip("/")
     return (

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _REDIRECTS = frozenset({"301", "302", "303", "307", "308"})
 _SAME_METHOD = frozenset({"307", "308"})
 _PORTS = {"http": 80, "https": 443}
-# RFC 3986 section 4.2, less what clients are known to read in different ways: backslashes, an authority that is empty or
-# behind another number of slashes, a scheme without one.
+# RFC 3986 section 4.2, less what clients are known to read in different ways: backslashes, an authority that is empty
+# or behind another number of slashes, a scheme without one.
 _PLAIN = re.compile(r"(?!.*\\)(?:(?:https?:)?//[^/?#]+(?=[/?#]|$)|(?!//|[^/?#]*:))[\x21-\x7e]*+", re.IGNORECASE)
 
 
@@ -50,6 +50,8 @@ class WayBack:
         if status[:3] not in _REDIRECTS or not _PLAIN.fullmatch(location) or not self._leads_back(location, status):
             return location
         before, hash_sign, fragment = location.partition("#")
+        if not before:  # the same page, with the query that the client has
+            return location
         _path, question_mark, query = before.partition("?")
         separator = "?" if not question_mark else "&" if query and not query.endswith("&") else ""
         return f"{before}{separator}{self.pair}{hash_sign}{fragment}"
