@@ -77,9 +77,9 @@ def _add(blueprint: flask.Blueprint, path: str, method: str, endpoint: str, view
 
 
 def _views(service: NotificationService[Caller]) -> dict[str, View]:
-    """Return the view functions by the names of their endpoints."""
+    """Return the view functions by the names of their endpoints; a host's prefix may have parameters of its own."""
 
-    def current_user() -> flask.Response:
+    def current_user(**_parameters: str) -> flask.Response:
         return _response(service.current_user(resolve(_environ())))
 
     def account(**_parameters: str) -> flask.Response:
@@ -90,10 +90,10 @@ def _views(service: NotificationService[Caller]) -> dict[str, View]:
             raise NotFound
         return _response(service.account(resolve(environ), segment.encode("latin-1")))
 
-    def current_user_successor() -> flask.Response:
+    def current_user_successor(**_parameters: str) -> flask.Response:
         return _response(service.current_user(resolve_header(_environ())))
 
-    def account_successor() -> flask.Response:
+    def account_successor(**_parameters: str) -> flask.Response:
         environ = _environ()
         pairs = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True, encoding="latin-1")
         values = [value for key, value in pairs if key == "accountId"]

@@ -474,3 +474,12 @@ def test_records_come_from_a_generator_method() -> None:
         yield {"n": 1}
 
     assert get(flask_app(OneSession(records))).json == [{"n": 1}]
+
+
+@pytest.mark.parametrize("path", ["", "GetNotificationsForAccount/alice/", "CurrentUser", "Account?accountId=alice"])
+def test_a_prefix_at_registration_may_have_parameters_of_the_hosts_own(path: str) -> None:
+    app = flask.Flask("host")
+    app.register_blueprint(create_blueprint(OneSession(), successors=True), url_prefix="/<tenant>/N")
+    below, _, query = path.partition("?")
+    method = "POST" if path.startswith("Get") else "GET"
+    assert call(app, method, f"/acme/N/{below}", query, **BEARER).json == []

@@ -414,3 +414,9 @@ def test_an_operation_without_a_successor_has_no_link_to_one() -> None:
         plain_app(), DeprecationPolicy(deprecated_at=JANUARY), operations=[Operation("report", "GET", "/report")]
     )
     assert call(app, path="/report").all("Link") == []
+
+
+@pytest.mark.parametrize("brownouts", [None, 3, [(JANUARY, JULY)], {"start": JANUARY}])
+def test_brownouts_that_are_none_are_refused(brownouts: Any) -> None:
+    with pytest.raises(ValueError, match=r"^brownouts\b"):
+        DeprecationPolicy(deprecated_at=JANUARY, brownouts=brownouts)

@@ -1,5 +1,6 @@
 """What importing the library brings in, and what it offers."""
 
+import importlib
 import subprocess
 import sys
 
@@ -104,3 +105,15 @@ def test_an_unknown_name_is_an_attribute_error(name: str) -> None:
 def test_an_unknown_name_cannot_be_imported() -> None:
     with pytest.raises(ImportError, match="Nothing"):
         from flask_notifications import Nothing  # noqa: F401, PLC0415 - the mistake that is tested
+
+
+@pytest.mark.parametrize(
+    ("room", "library", "extra"), [("sql", "sqlalchemy", "sqlalchemy"), ("openapi", "apispec", "openapi")]
+)
+def test_a_missing_extra_names_the_command_that_installs_it(
+    room: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module(f"flask_notifications.{room}")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == library else name)
+    with pytest.raises(ModuleNotFoundError, match=rf"pip install 'Flask-Notifications\[{extra}\]'"):
+        importlib.reload(module)

@@ -8,7 +8,7 @@ import pytest
 from marshmallow import Schema, fields
 from openapi_spec_validator import validate
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Statuses, notification_operations
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation, Statuses, notification_operations
 from flask_notifications.openapi import openapi_document, operations_from_openapi
 from tests.wsgi import call, plain_app
 
@@ -170,6 +170,11 @@ def test_replaced_statuses_are_in_it() -> None:
     responses = made["paths"]["/API/Notification/GetNotificationsForAccount/{id}/"]["post"]["responses"]
     assert "404" not in responses
     assert responses["440"]["description"] == "Login Time-out"
+
+
+def test_an_operation_without_a_successor_names_none() -> None:
+    operations = [Operation("current_user", "GET", "/n/")]
+    assert "description" not in openapi_document(POLICY, operations=operations)["paths"]["/n/"]["get"]
 
 
 def test_a_schema_describes_the_record() -> None:

@@ -342,3 +342,14 @@ def test_the_case_of_literals_never_changes_the_outcome(account_id: str, swaps: 
     prefix = "/API/Notification/GetNotificationsForAccount/"
     path = cased(prefix, swaps) + account_id + "/" * slash
     assert claimed("POST", path) == claimed("POST", prefix + account_id)
+
+
+@pytest.mark.parametrize(("arguments", "named"), [((None,), "prefix"), ((b"/x",), "prefix")])
+def test_a_prefix_that_is_no_text_is_named(arguments: tuple[Any, ...], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        notification_operations(*arguments)
+
+
+def test_a_successor_prefix_that_is_no_text_is_named() -> None:
+    with pytest.raises(ValueError, match="successor_prefix"):
+        notification_operations(successor_prefix=3)  # type: ignore[arg-type]

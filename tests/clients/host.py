@@ -51,11 +51,11 @@ WILDCARD = CORS | {"Access-Control-Allow-Credentials": "true", "Access-Control-E
 
 
 class Storage(MemoryStorage):
-    """A storage in memory, where one account is out of reach, but worth another try at once."""
+    """A storage in memory, where one account is out of reach."""
 
     def account_notifications(self, caller: str, account_id: str) -> Iterable[object]:
         if account_id == OUT_OF_REACH:
-            raise StorageUnavailable(retry_after=0)
+            raise StorageUnavailable(retry_after=7)
         return super().account_notifications(caller, account_id)
 
 
