@@ -185,10 +185,10 @@ def _uri_faults(name: str, value: Any) -> Iterator[Fault]:
 def _brownout_faults(brownouts: Any) -> Iterator[Fault]:
     if not isinstance(brownouts, list | tuple) or not all(isinstance(window, Brownout) for window in brownouts):
         yield "brownouts", f"brownouts must be a list or tuple of Brownout, not {brownouts!r}"
-        return
-    for first, second in pairwise(sorted(brownouts, key=_start)):
-        if second.start < first.end:
-            yield "brownouts", f"brownouts must not overlap: {first} and {second}"
+    else:
+        for first, second in pairwise(sorted(brownouts, key=_start)):
+            if second.start < first.end:
+                yield "brownouts", f"brownouts must not overlap: {first} and {second}"
 
 
 def _enforcement_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
