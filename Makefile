@@ -6,7 +6,7 @@ PORT ?= 8000
 export HOST PORT
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest check clean
+.PHONY: help run test test-lowest mutants check clean
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -21,6 +21,9 @@ test: .venv/tested ## run the tests; what needs a server that is missing is skip
 
 test-lowest: .venv-lowest/installed ## run the tests with the oldest dependencies that pyproject.toml allows
 	.venv-lowest/bin/python -m pytest
+
+mutants: .venv/tested ## break the library on purpose, and see the tests go red
+	.venv/bin/python tests/mutants.py
 
 check: .venv/checked ## format, lint, types, import arrows, metadata, docs
 	.venv/bin/ruff format --check .

@@ -46,8 +46,11 @@ UNREADABLE: dict[str, tuple[str, dict[str, Any]]] = {
     "sunset": (f"/sunset{LIST}{QUERY}", {}),
     "session-refused": (f"{LIST}{QUERY}&sessionId=", {}),
 }
-# Calls that need no table.
-OTHERS = {"outermost": f"/outermost{LIST}{QUERY}", "unclaimed": "/news"}
+# Calls that need no table; what the browser asks before the first one is not switched off with the operation.
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "outermost": (f"/outermost{LIST}", HEADER),
+    "unclaimed": ("/news", {}),
+}
 
 PAGE = (
     b'<!doctype html><title>Page</title><link rel="icon" href="data:,"><script type="module" src="/page.mjs"></script>'
@@ -160,8 +163,7 @@ def calls(site: Site) -> dict[str, Any]:
     """Return what the page is to call."""
     named = [
         *((name, target, init) for name, (target, init, _status) in READABLE.items()),
-        *((name, target, init) for name, (target, init) in UNREADABLE.items()),
-        *((name, target, {}) for name, target in OTHERS.items()),
+        *((name, target, init) for name, (target, init) in (UNREADABLE | OTHERS).items()),
     ]
     return {name: {"url": site.url(target), "init": init} for name, target, init in named}
 
