@@ -110,7 +110,9 @@ def _survives(mutant: Mutant, copy: Path) -> bool:
     if whole.count(mutant.old) != 1:
         message = f"{mutant.name}: {mutant.old!r} stands {whole.count(mutant.old)} times in {mutant.room}"
         raise SystemExit(message)
-    room.write_text(whole.replace(mutant.old, mutant.new), encoding="utf-8")
+    broken = whole.replace(mutant.old, mutant.new)
+    compile(broken, room.name, "exec")  # or any test would catch it
+    room.write_text(broken, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests]
     try:
         survives = subprocess.run(command, cwd=copy, capture_output=True, timeout=PATIENCE, check=False).returncode == 0
