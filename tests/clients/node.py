@@ -43,7 +43,9 @@ def install(folder: Path) -> bool:
     lock, installed = folder / "package-lock.json", folder / "installed"
     if installed.exists() and installed.read_bytes() == lock.read_bytes():
         return True
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    # Where there is no network, we do not want to wait a minute for it.
+    retries = ["--prefer-offline", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
+    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", *retries]
     if subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode != 0:
         return False
     shutil.copy(lock, installed)

@@ -19,12 +19,13 @@ def test_the_first_example_runs_before_line_thirty() -> None:
 def test_the_first_example_answers_as_it_is_printed(tmp_path: Path) -> None:
     (_, code), (_, session), *_ = FENCED.findall(README)
     (tmp_path / "shop.py").write_text(code, encoding="utf-8")
+    (tmp_path / "gunicorn.conf.py").write_text("control_socket_disable = True", encoding="utf-8")
     port = free_port()
     gunicorn = [
         sys.executable,
         "-m",
         "gunicorn",
-        "--no-control-socket",
+        f"--config={tmp_path}/gunicorn.conf.py",
         f"--chdir={tmp_path}",
         f"--bind=127.0.0.1:{port}",
     ]

@@ -1,7 +1,7 @@
 """Six small hosts, one for each way of writing a WSGI application, with the same pages in each framework's own manner.
 
 ``/{page}`` and ``/{area}/items/`` report what the host sees; every other page of an area is one kind of answer. The
-area ``old`` is what ``OPERATIONS`` claim, ``new`` stays unclaimed.
+area ``old`` is what ``OPERATIONS`` claim, ``new`` stays unclaimed, and ``reports`` are for operations of another kind.
 """
 
 import json
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+AREAS = ("old", "new", "reports")
 POLICY = DeprecationPolicy(
     deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2027, 1, 1, tzinfo=UTC), documentation="/docs"
 )
@@ -175,7 +176,7 @@ def flask_host(debug: bool) -> "WSGIApplication":
         "stream": lambda: flask.Response(parts(flask.request.environ)),
         "unchanged": lambda: flask.Response(status=304, headers={"ETag": '"1"'}),
     }
-    for area in ("old", "new"):
+    for area in AREAS:
         for page, view in pages.items():
             app.add_url_rule(f"/{area}/{page}", f"{area}-{page}", view)
         app.add_url_rule(f"/{area}/form", f"{area}-form", lambda: "ok", methods=["POST"])
@@ -201,7 +202,7 @@ def django_host(debug: bool) -> "WSGIApplication":
         )
         settings.ROOT_URLCONF.urlpatterns = [
             urls.path("<page>", views["items/"]),
-            *(urls.path(f"{area}/{page}", view) for area in ("old", "new") for page, view in views.items()),
+            *(urls.path(f"{area}/{page}", view) for area in AREAS for page, view in views.items()),
         ]
     application = library("django.core.wsgi").get_wsgi_application()
     override_settings = library("django.test.utils").override_settings
@@ -289,7 +290,7 @@ def pyramid_host(_debug: bool) -> "WSGIApplication":
     with library("pyramid.config").Configurator() as config:
         config.add_notfound_view(lambda _request: exceptions.HTTPNotFound(), append_slash=True)
         config.add_exception_view(lambda _request: responses.Response("handled", status=500), context=Handled)
-        for area in ("old", "new"):
+        for area in AREAS:
             for page, view in pages.items():
                 config.add_route(f"{area}-{page}", f"/{area}/{page}")
                 config.add_view(view, route_name=f"{area}-{page}")
@@ -316,7 +317,7 @@ def falcon_host(_debug: bool) -> "WSGIApplication":
     app = falcon.App()
     app.add_error_handler(Handled, handled)
     app.add_route("/{page}", resource(responders["items/"], [*METHODS, "OPTIONS"]))
-    for area in ("old", "new"):
+    for area in AREAS:
         for page, responder in responders.items():
             app.add_route(f"/{area}/{page}", resource(responder, ["POST"] if page == "form" else ["GET", "HEAD"]))
     wsgi: WSGIApplication = app
@@ -336,8 +337,10 @@ def _falcon_responders(falcon: Any) -> dict[str, Any]:
         response.set_cookie("b", "2")
         response.text = "ok"
 
-    def file(_request: Any, response: Any) -> None:
-        response.content_type, response.stream = "text/plain", Path(__file__).open("rb")  # noqa: SIM115 - Falcon closes
+    def file(request: Any, response: Any) -> None:
+        response.content_type = "text/plain"
+        if request.method != "HEAD":  # whose stream Falcon would not close
+            response.stream = Path(__file__).open("rb")  # noqa: SIM115 - Falcon closes
 
     def gone(_request: Any, _response: Any) -> None:
         raise falcon.HTTPNotFound
@@ -400,7 +403,7 @@ def bottle_host(debug: bool) -> "WSGIApplication":
         "stream": lambda: parts(request.environ),
         "unchanged": lambda: bottle.HTTPResponse(status=304, ETag='"1"'),
     }
-    for area in ("old", "new"):
+    for area in AREAS:
         for page, view in pages.items():
             application.route(f"/{area}/{page}", "GET", view)
         application.route(f"/{area}/form", "POST", lambda: "ok")
