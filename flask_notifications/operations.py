@@ -149,7 +149,7 @@ class OperationTable:
     __slots__ = ("_methods", "operations")
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self.operations = tuple(operations) if isinstance(operations, Iterable) else ()
+        self.operations: tuple[Operation, ...] = tuple(operations) if isinstance(operations, Iterable) else ()
         if not isinstance(operations, Iterable) or not all(isinstance(each, Operation) for each in self.operations):
             message = f"operations must be a sequence of Operation, not {operations!r}"
             raise ValueError(message)
