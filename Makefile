@@ -31,6 +31,7 @@ check: .venv/checked ## format, lint, types, import arrows, metadata, docs
 	.venv/bin/mypy
 	PATH="$(CURDIR)/.venv/bin:$$PATH" PYTHONPATH=. pyright --ignoreexternal --verifytypes flask_notifications
 	.venv/bin/lint-imports
+	.venv/bin/python -m pytest -q tests/test_package.py -k 'metadata or dependencies or dependency or changelog'
 	.venv/bin/sphinx-build -q -W --keep-going docs docs/_build
 
 clean: ## remove the virtual environments and all that was made in them
