@@ -7,14 +7,15 @@ from typing import Any
 from example_app import create_app
 from flask_notifications import SessionLogFilter
 
-bind = f"{os.environ.get('HOST', '127.0.0.1')}:{os.environ.get('PORT', '8000')}"
+_host = os.environ.get("HOST", "127.0.0.1")
+bind = f"{f'[{_host}]' if ':' in _host else _host}:{os.environ.get('PORT', '8000')}"  # brackets around IPv6
 
 # Threads: a request waits for the database most of its time. A sync worker would also be killed by ``timeout`` while a
 # slow client takes a large answer.
 worker_class = "gthread"
 # Two processes, so that one can be replaced while the other serves.
 workers = 2
-# As many requests at a time as the connection pool has connections to give: five, and ten more when it is busy.
+# No more requests at a time than the connection pool has connections to give: five, and ten more when it is busy.
 threads = 8
 # Seconds without a sign of life before a worker is replaced. Statements end after five on PostgreSQL.
 timeout = 30

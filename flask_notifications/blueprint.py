@@ -47,26 +47,32 @@ def create_blueprint(
 
     Raises ``ValueError`` naming the argument that does not fit.
     """
-    if not isinstance(url_prefix, str) or not url_prefix.startswith("/") or not url_prefix.strip("/"):
-        message = f"url_prefix must be a path that begins with '/', such as '/API/Notification', not {url_prefix!r}"
-        raise ValueError(message)
-    prefix = url_prefix.rstrip("/")
-    try:
-        operations = notification_operations(prefix)
-    except ValueError as fault:
-        message = f"url_prefix {url_prefix!r} fits no operation: {fault}"
-        raise ValueError(message) from fault
+    prefix = _checked(url_prefix)
     service = NotificationService(
         storage, schema=schema, encode=encode, statuses=statuses, spool_threshold=spool_threshold, realm=realm
     )
     blueprint = flask.Blueprint(name, __name__, url_prefix=prefix)
     views = _views(service)
-    for operation in operations:
+    for operation in notification_operations(prefix):
         _add(blueprint, operation.path.removeprefix(prefix), operation.method, operation.name, views[operation.name])
     if successors:
         _add(blueprint, "/CurrentUser", "GET", "current_user_successor", views["current_user_successor"])
         _add(blueprint, "/Account", "GET", "account_successor", views["account_successor"])
     return blueprint
+
+
+def _checked(url_prefix: str) -> str:
+    """Return a prefix without slashes at its end, which Flask's rules and operations take for the same path."""
+    if not isinstance(url_prefix, str) or not url_prefix.strip("/") or set("{}%") & set(url_prefix):
+        message = f"url_prefix must be a plain path that begins with '/', as '/API/Notification', not {url_prefix!r}"
+        raise ValueError(message)
+    prefix = url_prefix.rstrip("/")
+    try:
+        notification_operations(prefix)
+    except ValueError as fault:
+        message = f"url_prefix {url_prefix!r} fits no operation: {fault}"
+        raise ValueError(message) from fault
+    return prefix
 
 
 def _add(blueprint: flask.Blueprint, path: str, method: str, endpoint: str, view: View) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from traceback import format_exception
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -83,8 +84,8 @@ class DeprecationMiddleware:
 
     ``require_session=True`` answers 401 to a request without a session; ``statuses`` and ``realm`` are those of such
     answers. ``base_url`` makes link targets that begin with ``/`` absolute. ``clock`` returns the time as an aware
-    datetime. Each of ``observers`` is called with a ``Use`` once per claimed request; its failure is logged and touches
-    nothing else.
+    datetime; a naive one counts as local time. Each of ``observers`` is called with a ``Use`` once per claimed request,
+    before the first byte of the answer; its failure is logged and touches nothing else.
 
     Applying it twice changes nothing: the outermost middleware that claims a request is the one that answers for it.
     Install it outermost, so that nothing else sees the session ID in the URL.
@@ -151,7 +152,8 @@ class DeprecationMiddleware:
         carried = claim_session(environ) if self._extract else SessionClaim()
         now = self._clock().astimezone(UTC)
         announcement, mount = self._announcements[claim.operation], _mount(environ)
-        reply = self._refusal(now, carried.session, announcement.successor(mount))
+        phase = self._policy.phase(now)
+        reply = self._refusal(phase, now, carried.session, announcement.successor(mount))
         decoration = _Decoration(
             announced=announcement.lines(mount),
             unified=self._extract,
@@ -162,7 +164,7 @@ class DeprecationMiddleware:
             Use,
             operation=claim.operation.name,
             method=environ["REQUEST_METHOD"],
-            phase=self._policy.phase(now),
+            phase=phase,
             source=carried.session.source if isinstance(carried.session, SessionCredential) else None,
             client=_client(environ),
             at=now,
@@ -171,10 +173,9 @@ class DeprecationMiddleware:
         return exchange.run(self._app if reply is None else partial(send, reply), environ)
 
     def _refusal(
-        self, now: datetime, session: SessionCredential | SessionRefused | None, successor: str | None
+        self, phase: Phase, now: datetime, session: SessionCredential | SessionRefused | None, successor: str | None
     ) -> Reply | None:
         """Return the middleware's own answer, or ``None`` when the application is to answer."""
-        phase = self._policy.phase(now)
         if phase is Phase.SUNSET:
             return self._problems.reply("sunset", successor=successor)
         brownout = self._policy.brownout(now)
@@ -192,8 +193,10 @@ class DeprecationMiddleware:
         for observer in self._observers:
             try:
                 observer(use(status=status))
-            except Exception:
-                _logger.exception("observer %r failed", observer)
+            except Exception as fault:  # noqa: BLE001 - an observer's failure is its own
+                # Without the context: that is the application's exception, whose text may hold anything.
+                told = "".join(format_exception(fault, chain=False))
+                _logger.error("observer %r failed: %s", observer, told)  # noqa: TRY400 - see above
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +272,8 @@ class _Exchange:
         """Report the status once: when it is known and the iterable has been handed back."""
         if self._status is not None and not self._settled:
             self._settled = True
-            self._done(int(self._status[:3]))
+            code = self._status[:3]
+            self._done(int(code) if code.isdecimal() else None)
 
 
 def _unlinked(fields: Fields) -> Fields:
@@ -293,9 +297,10 @@ def _is_base_url(url: object) -> bool:
     check_uri("base_url", url)
     try:
         parts = urlsplit(str(url))
-    except ValueError:
+        names_a_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a broken address, or no port number
         return False
-    return parts.scheme in {"http", "https"} and bool(parts.hostname) and not parts.query and not parts.fragment
+    return parts.scheme in {"http", "https"} and names_a_host and not set(str(url)) & {"?", "#"}
 
 
 def _check(expected: str, given: object, holds: object) -> None:

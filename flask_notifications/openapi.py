@@ -92,9 +92,16 @@ def _server_path(place: str, server: Any) -> str:
     """Return the path of a server's URL, its variables at their defaults (OpenAPI 3.1 section 4.8.6)."""
     _expect(isinstance(server, Mapping) and isinstance(server.get("url"), str), f"{place}: servers", "URLs", server)
     url: str = server["url"]
-    for name, variable in server.get("variables", {}).items():
-        url = url.replace(f"{{{name}}}", str(variable.get("default", "")))
-    return urlsplit(url).path.rstrip("/")
+    variables = server.get("variables", {})
+    _expect(isinstance(variables, Mapping), f"{place}: servers", "variables in a mapping", server)
+    for name, variable in variables.items():
+        _expect(isinstance(variable, Mapping) and "default" in variable, f"{place}: servers", "defaults", server)
+        url = url.replace(f"{{{name}}}", str(variable["default"]))
+    try:
+        return urlsplit(url).path.rstrip("/")
+    except ValueError as fault:
+        message = f"{place}: servers must be URLs, not {server!r}"
+        raise ValueError(message) from fault
 
 
 def _sunset(place: str, value: Any) -> datetime | None:
@@ -115,7 +122,7 @@ def _sunset(place: str, value: Any) -> datetime | None:
 
 
 def _resolved(document: Mapping[str, Any], item: Any) -> Any:
-    """Follow a reference within the document (RFC 6901); anything else is what it is."""
+    """Follow a reference within the document (RFC 6901), once; anything else is what it is."""
     reference = item.get("$ref") if isinstance(item, Mapping) else None
     if reference is None:
         return item
@@ -125,6 +132,7 @@ def _resolved(document: Mapping[str, Any], item: Any) -> Any:
         key = step.replace("~1", "/").replace("~0", "~")
         _expect(isinstance(target, Mapping) and key in target, "$ref", "a place in the document", reference)
         target = target[key]
+    _expect(isinstance(target, Mapping) and "$ref" not in target, "$ref", "a reference to a path item", reference)
     return target
 
 

@@ -15,7 +15,7 @@ ACCOUNT = "account"
 
 _METHOD = re.compile(TOKEN)
 _PARAMETER = re.compile(r"\{([^{}/]+)\}")
-_NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f]")
+_NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#]")
 _NEVER_A_SEGMENT = frozenset({"", ".", ".."})
 _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
@@ -29,8 +29,8 @@ class Operation:
     ``successor`` is the URI reference of what takes its place (RFC 5829 section 3.3), or ``None``.
 
     Raises ``ValueError`` naming the attribute: an empty name or method, a path that does not begin with ``/``, has a
-    space or a control character, an unbalanced brace, a parameter that is not a whole segment, or a segment that no
-    request can match (empty, ``.``, ``..``); a successor that cannot stand in a header.
+    space, a control character, ``?`` or ``#``, an unbalanced brace, a parameter that is not a whole segment, or a
+    segment that no request can match (empty, ``.``, ``..``); a successor that cannot stand in a header.
     """
 
     name: str
@@ -75,7 +75,7 @@ class _Template:
             message = f"path must begin with '/', not {path!r}"
             raise ValueError(message)
         if _NOT_IN_A_PATH.search(path):
-            message = f"path must not hold spaces or control characters: {path!r}"
+            message = f"path must not hold spaces, control characters, ? or #: {path!r}"
             raise ValueError(message)
         self.operation = operation
         self.trailing_slash = path.endswith("/")

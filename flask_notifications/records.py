@@ -8,10 +8,10 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby, islice
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from typing import Any, BinaryIO, Protocol
 
-from .storage import Record
+from .storage import Record, StorageError
 
 Encode = Callable[[list[Any]], bytes]
 
@@ -25,6 +25,8 @@ Text = bytes | memoryview
 _ARRAY_OF_OBJECTS = re.compile(rb"\s*\[\s*(\{.*\})\s*\]\s*", re.DOTALL)
 _BRACES = {(ord("{"), ord("}"))}
 _outer_bytes = itemgetter(0, -1)
+# RFC 8259 section 2: what may stand around a JSON text.
+_stripped = methodcaller("strip", b" \t\n\r")
 
 
 class Schema(Protocol):
@@ -51,7 +53,8 @@ class ArrayWriter:
 
     ``encode`` takes a list of records and returns the bytes of a JSON array; ``schema``, where given, dumps records to
     mappings first. Up to ``spool_threshold`` bytes the array is kept in memory, a larger one in a temporary file in
-    ``TMPDIR``. Raises ``ValueError`` naming the argument that does not fit.
+    ``TMPDIR``. Raises ``ValueError`` naming the argument that does not fit. Not checked: that ``encode`` writes each of
+    several mappings as an object; only the braces at both ends of a batch are looked at.
     """
 
     __slots__ = ("_encode", "_schema", "_threshold")
@@ -93,6 +96,8 @@ class ArrayWriter:
         """Return a batch as JSON; ``index`` is that of its first record."""
         try:
             return self._expressed(batch)
+        except StorageError:  # a record that reads from its storage when it is looked at
+            raise
         except Exception as fault:
             for offset, record in enumerate(batch):
                 try:
@@ -112,7 +117,7 @@ class ArrayWriter:
 
     def _encoded(self, batch: list[Record], kinds: set[type]) -> list[Text]:
         if self._schema is not None:
-            batch = self._schema.dump(batch, many=True)
+            batch = _dumped(self._schema, batch)
             kinds = set(map(type, batch))
         if all(issubclass(kind, dict) for kind in kinds):
             return [_inside(self._encode(batch))]
@@ -130,9 +135,17 @@ def _batches(records: Iterable[Record]) -> Iterator[tuple[int, list[Record]]]:
         index += len(batch)
 
 
+def _dumped(schema: Schema, batch: list[Record]) -> list[Any]:
+    dumped: list[Any] = schema.dump(batch, many=True)
+    if len(dumped) != len(batch):
+        message = f"schema must dump every record, not {len(dumped)} of {len(batch)}"
+        raise ValueError(message)
+    return dumped
+
+
 def _joined(texts: list[bytes]) -> bytes:
     """Join the texts of JSON objects, of which only the outer braces are looked at."""
-    if set(map(_outer_bytes, texts)) != _BRACES and set(map(_outer_bytes, map(bytes.strip, texts))) != _BRACES:
+    if set(map(_outer_bytes, texts)) != _BRACES and set(map(_outer_bytes, map(_stripped, texts))) != _BRACES:
         message = "a record given as bytes must be the text of one JSON object"
         raise ValueError(message)
     return b",".join(texts)
@@ -145,7 +158,7 @@ def _inside(array: bytes) -> memoryview:
         return text[1:-1]
     spaced = _ARRAY_OF_OBJECTS.fullmatch(text)
     if spaced is None:
-        message = "encode must return the bytes of a JSON array with an object for each record that it was given"
+        message = "encode must return the bytes of a JSON array of objects"
         raise TypeError(message)
     return text[slice(*spaced.span(1))]
 

@@ -20,8 +20,13 @@ _REDIRECTS = frozenset({"301", "302", "303", "307", "308"})
 _SAME_METHOD = frozenset({"307", "308"})
 _PORTS = {"http": 80, "https": 443}
 # RFC 3986 section 4.2, less what clients are known to read in different ways: backslashes, an authority that is empty
-# or behind another number of slashes, a scheme without one.
-_PLAIN = re.compile(r"(?!.*\\)(?:(?:https?:)?//[^/?#]+(?=[/?#]|$)|(?!//|[^/?#]*:))[\x21-\x7e]*+", re.IGNORECASE)
+# or behind another number of slashes, a scheme without one, empty segments.
+_PLAIN = re.compile(
+    r"(?=[\x21-\x5b\x5d-\x7e]*\Z)"  # nothing but what a URI may hold: clients drop some of the rest
+    r"(?:(?:https?:)?//[^/?#]+(?=[/?#]|\Z)|(?!//|[^/?#]*:))"
+    r"(?:(?!//)[^?#])*+(?:[?#].*)?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,8 @@ class WayBack:
     def _leads_back(self, location: str, status: str) -> bool:
         here = f"{self.scheme}://{self.host}{quote(self.mount + self.path, encoding='latin-1', errors='replace')}"
         try:
-            target = urlsplit(urljoin(here, location))
+            # urljoin knows parameters of a segment, which no client does, and drops empty ones.
+            target = urlsplit(urljoin(here, location.replace(";", "%3B")))
             same_origin = _origin(target) == _origin(urlsplit(here)) and "@" not in target.netloc
         except ValueError:  # what is not a URL leads nowhere
             return False
@@ -78,7 +84,7 @@ def way_back(environ: "WSGIEnvironment", path: str, claim: SessionClaim, table: 
         method=environ["REQUEST_METHOD"],
         scheme=environ["wsgi.url_scheme"],
         host=environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}",
-        mount=environ.get("SCRIPT_NAME", ""),
+        mount=environ.get("SCRIPT_NAME", "").rstrip("/"),
         path=path,
         table=table,
     )

@@ -7,7 +7,7 @@ here, and every failure of it becomes an answer here.
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
-from inspect import isasyncgenfunction, iscoroutinefunction
+from inspect import isasyncgenfunction, isawaitable, iscoroutinefunction
 from traceback import extract_tb
 from typing import Generic
 
@@ -15,7 +15,7 @@ from .problems import Problems, Statuses, retry_after
 from .records import ArrayWriter, Encode, Schema, SpoolUnavailable, UnserialisableRecord
 from .replies import Reply, compose
 from .sessions import SessionCredential, SessionRefused
-from .storage import AccessDenied, AccountNotFound, Caller, NotificationStorage, Record, StorageUnavailable
+from .storage import AccessDenied, AccountNotFound, Caller, NotificationStorage, Record, StorageUnavailable, is_wait
 
 _logger = logging.getLogger("flask_notifications")
 
@@ -58,23 +58,28 @@ class NotificationService(Generic[Caller]):
 
     def current_user(self, session: Session) -> Reply:
         """Answer with the notifications of the session's user."""
+        if not isinstance(session, SessionCredential):
+            return self._refusal(session)
         return self._answer(session, self._storage.current_user_notifications)
 
     def account(self, session: Session, account_id: bytes) -> Reply:
         """Answer with the notifications of an account; ``account_id`` is what the client sent, percent-decoded."""
-        known = _account_id(account_id)
-        if known is None and isinstance(session, SessionCredential):
+        if not isinstance(session, SessionCredential):
+            return self._refusal(session)
+        text = _account_id(account_id)
+        if text is None:
             return self._problems.reply("invalid_account_id")
-        return self._answer(session, lambda caller: self._storage.account_notifications(caller, known or ""))
+        return self._answer(session, lambda caller: self._storage.account_notifications(caller, text))
 
-    def _answer(self, session: Session, read: Callable[[Caller], Iterable[Record]]) -> Reply:
-        if session is None:
-            return self._problems.reply("session_missing")
-        if isinstance(session, SessionRefused):
-            return self._problems.refusal(session)
+    def _refusal(self, session: SessionRefused | None) -> Reply:
+        return self._problems.reply("session_missing") if session is None else self._problems.refusal(session)
+
+    def _answer(self, session: SessionCredential, read: Callable[[Caller], Iterable[Record]]) -> Reply:
         try:
             caller = self._storage.resolve_session(session.value)
-            return self._problems.reply("session_invalid") if caller is None else self._array(read(caller))
+            if caller is None:
+                return self._problems.reply("session_invalid")
+            return self._array(read(_awaited_by_nobody(caller)))
         except Exception as fault:  # noqa: BLE001 - whatever a storage raises is an answer, never a crash
             return self._failure(fault)
 
@@ -99,8 +104,7 @@ class NotificationService(Generic[Caller]):
             return self._problems.reply("account_not_found")
         if isinstance(fault, StorageUnavailable):
             _log("storage_unavailable", fault)
-            seconds = _RETRY_AFTER if fault.retry_after is None else fault.retry_after
-            return self._problems.reply("storage_unavailable", extra=[retry_after(seconds)])
+            return self._problems.reply("storage_unavailable", extra=[retry_after(_wait(fault))])
         code = _CODES.get(type(fault), "storage_error")
         _log(code, fault)
         return self._problems.reply(code)
@@ -121,6 +125,19 @@ def _check_storage(storage: object) -> None:
         if not callable(method) or iscoroutinefunction(method) or isasyncgenfunction(method):
             message = f"storage must have a method {name} that is not asynchronous: {type(storage).__qualname__}"
             raise ValueError(message)
+
+
+def _wait(fault: StorageUnavailable) -> float:
+    """Return the seconds that a storage names, unless they are no time: a kind of its own may have set anything."""
+    return fault.retry_after if is_wait(fault.retry_after) else _RETRY_AFTER
+
+
+def _awaited_by_nobody(caller: Caller) -> Caller:
+    """Return a caller, unless it is a promise of one: any session would be taken for valid."""
+    if isawaitable(caller):
+        message = "resolve_session must return a caller, not something to await"
+        raise TypeError(message)
+    return caller
 
 
 def _account_id(sent: bytes) -> str | None:

@@ -46,19 +46,40 @@ _URIS = ("RAW_URI", "REQUEST_URI", "HTTP_REFERER")
 Source = Literal["header", "query"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class SessionCredential:
     """Hold the session ID of a request: ``value``, and ``source``, where it stood.
 
-    ``repr()``, ``str()`` and ``format()`` never show the value, so that it can be printed, logged and captured.
-    The value is an RFC 6750 b64token of at most 4096 characters. Not checked: that any storage knows it.
+    ``repr()``, ``str()`` and ``format()`` never show the value, so that it can be printed, logged and captured; it is
+    no dataclass, which JSON encoders would write out. The value is an RFC 6750 b64token of at most 4096 characters.
+    Not checked: that any storage knows it.
     """
 
-    value: str
-    source: Source
+    __slots__ = ("_source", "_value")
+
+    def __init__(self, value: str, source: Source) -> None:
+        self._value = value
+        self._source = source
+
+    @property
+    def value(self) -> str:
+        """The session ID."""
+        return self._value
+
+    @property
+    def source(self) -> Source:
+        """``"header"`` or ``"query"``."""
+        return self._source
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SessionCredential):
+            return NotImplemented
+        return (self._value, self._source) == (other._value, other._source)
+
+    def __hash__(self) -> int:
+        return hash((self._value, self._source))
 
     def __repr__(self) -> str:
-        return f"SessionCredential(value={MASK}, source={self.source!r})"
+        return f"SessionCredential(value={MASK}, source={self._source!r})"
 
     def __format__(self, spec: str) -> str:
         return format(repr(self), spec)
@@ -83,7 +104,7 @@ class SessionClaim:
     """What a claimed request carried.
 
     ``in_query`` tells whether the query named a session, accepted or not; ``pair`` is its pair as it came, when it was
-    accepted. It is no text of its own while an application runs, since tools print the variables of every frame.
+    accepted. It is kept out of the ``repr``, since tools print the variables of every frame on the stack.
     """
 
     session: SessionCredential | SessionRefused | None = None

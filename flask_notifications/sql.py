@@ -132,7 +132,11 @@ def _out_of_reach(fault: DBAPIError) -> bool:
 
 def _records(connection: Connection, statement: Executable, values: dict[str, Any]) -> Iterator[Record]:
     with connection.execution_options(yield_per=_ROWS).execute(statement, values) as result:
-        if len(result.keys()) == 1:
+        columns = list(result.keys())
+        if len(set(columns)) < len(columns):
+            message = f"the columns of a record must have different names, not {columns}"
+            raise ValueError(message)
+        if len(columns) == 1:
             yield from map(_document, result.scalars())
         else:
             yield from map(dict, result.mappings())

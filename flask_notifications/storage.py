@@ -3,14 +3,16 @@
 Knows no status code, no field of a record and no database.
 """
 
-import math
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 # What ``encode`` can express as a JSON object (a mapping, a dataclass, ...), or the text of one JSON object as bytes.
 Record = Any
 
 Caller = TypeVar("Caller")
+
+# Seconds: a year.
+LONGEST_WAIT = 31_536_000
 
 
 class NotificationStorage(Protocol[Caller]):
@@ -58,15 +60,23 @@ class AccountNotFound(StorageError):
 class StorageUnavailable(StorageError):
     """The storage is out of reach for now.
 
-    ``retry_after`` is the time after which a client may try again, in seconds, not negative; ``None`` when the
-    storage cannot tell.
+    ``retry_after`` is the time after which a client may try again, in seconds, at most a year; ``None`` when the
+    storage cannot tell. Anything else raises ``ValueError``.
     """
 
     retry_after: float | None = None
 
     def __init__(self, *args: object, retry_after: float | None = None) -> None:
         super().__init__(*args)
-        if retry_after is not None and not 0 <= retry_after < math.inf:
-            message = f"retry_after must be a number of seconds, not negative, not {retry_after!r}"
+        if retry_after is not None and not is_wait(retry_after):
+            message = f"retry_after must be a number of seconds from 0 to {LONGEST_WAIT}, not {retry_after!r}"
             raise ValueError(message)
         self.retry_after = retry_after
+
+
+def is_wait(seconds: Any) -> TypeGuard[float]:
+    """Tell whether a client can be told to wait for so many seconds; ``None``, NaN and texts are no number of them."""
+    try:
+        return bool(0 <= seconds <= LONGEST_WAIT)
+    except (TypeError, ArithmeticError):
+        return False

@@ -13,7 +13,7 @@ from .deprecation import Announcement, DeprecationPolicy
 from .operations import Operation
 from .storage import AccessDenied, AccountNotFound, NotificationStorage, Record, StorageError, StorageUnavailable
 
-Fault = TypeVar("Fault", bound=StorageError)
+Raised = TypeVar("Raised", bound=StorageError)
 
 
 class MemoryStorage:
@@ -263,7 +263,7 @@ def _close(records: object) -> None:
         close()
 
 
-def _fails(expected: type[Fault], call: Callable[[], object]) -> None:
+def _fails(expected: type[Raised], call: Callable[[], object]) -> None:
     try:
         outcome = call()
     except expected:

@@ -458,7 +458,9 @@ def test_an_argument_that_does_not_fit_is_named_at_once(argument: str, value: An
         create_blueprint(arguments.pop("storage"), **arguments)
 
 
-@pytest.mark.parametrize("prefix", ["/a b", "/a//b", "/../a", "/a\n", "/{a", "//a", "/Ünï"])
+@pytest.mark.parametrize(
+    "prefix", ["/a b", "/a//b", "/../a", "/a\n", "/{a", "/{a}", "/a%20b", "/a?b", "/a#b", "//a", "/Ünï"]
+)
 def test_a_prefix_that_no_request_matches_is_refused(prefix: str) -> None:
     with pytest.raises(ValueError, match="url_prefix"):
         create_blueprint(OneSession(), url_prefix=prefix)

@@ -865,6 +865,10 @@ def check_field(value: str, wanted: dict[str, Any]) -> None:
         pytest.param("base_url", "https://[::1", id="broken address in the base URL"),
         pytest.param("base_url", "https://\xe4.example", id="base URL that is not ASCII"),
         pytest.param("base_url", 3, id="base URL that is no text"),
+        pytest.param("base_url", "https://api.example/?", id="base URL with an empty query"),
+        pytest.param("base_url", "https://api.example/#", id="base URL with an empty fragment"),
+        pytest.param("base_url", "https://api.example:99999", id="base URL with no such port"),
+        pytest.param("base_url", "https://api.example:port", id="base URL with no port number"),
         pytest.param("clock", NOW, id="a time for a clock"),
         pytest.param("clock", None, id="no clock"),
         pytest.param("observers", [None], id="an observer that is none"),
@@ -891,3 +895,36 @@ def test_operations_and_observers_come_from_any_iterable() -> None:
 def test_only_application_and_policy_are_positional() -> None:
     with pytest.raises(TypeError):
         DeprecationMiddleware(plain_app(), POLICY, PAGES)  # type: ignore[call-arg]
+
+
+def test_what_the_application_raised_is_in_no_log_of_a_failing_observer(caplog: pytest.LogCaptureFixture) -> None:
+    def app(_environ: Any, _start_response: Any) -> Any:
+        raise RuntimeError(SESSION_TEXT)
+
+    def observer(_use: Use) -> None:
+        message = "the observer's own"
+        raise KeyError(message)
+
+    with pytest.raises(RuntimeError):
+        call(
+            DeprecationMiddleware(app, POLICY, observers=[observer]),
+            "GET",
+            "/API/Notification/",
+            f"sessionId={SESSION_TEXT}",
+        )
+    assert "the observer's own" in caplog.text
+    assert SESSION_TEXT not in caplog.text
+
+
+SESSION_TEXT = "5e551011-0000-4000-8000-0000000000aa"
+
+
+def test_a_status_that_is_none_is_the_applications_own_mistake() -> None:
+    uses: list[Use] = []
+
+    def app(_environ: Any, start_response: Any) -> Any:
+        start_response("fine", [])
+        return []
+
+    run(DeprecationMiddleware(app, POLICY, observers=[uses.append]), environ_of("GET", "/API/Notification/"))
+    assert [use.status for use in uses] == [None]

@@ -24,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marshmallow import Schema, fields, post_dump
 
+from flask_notifications import StorageUnavailable
 from flask_notifications.records import BATCH, ArrayWriter, SpoolUnavailable, UnserialisableRecord
 from tests.storages import Source, keep_temporary_files
 
@@ -426,3 +427,30 @@ def test_whatever_comes_is_an_array_of_objects_or_refused(records: list[Any]) ->
     with pytest.raises(UnserialisableRecord) as caught:
         written(records)
     assert caught.value.index == wrong[0]
+
+
+def test_a_schema_that_drops_a_record_is_refused() -> None:
+    class Filtering(Schema):
+        n = fields.Integer()
+
+        @post_dump(pass_collection=True)
+        def only_even(self, data: Any, **_context: Any) -> Any:
+            return [each for each in data if each["n"] % 2 == 0] if isinstance(data, list) else data
+
+    with pytest.raises(UnserialisableRecord) as caught:
+        written(numbered(4), ArrayWriter(encode=orjson.dumps, schema=Filtering(), spool_threshold=10))
+    assert caught.value.index == 1
+
+
+def test_only_white_space_of_json_may_stand_around_a_text() -> None:
+    assert written([b" \t\r\n{} "], writer()) == b"[ \t\r\n{} ]"
+    with pytest.raises(UnserialisableRecord):
+        written([b"\x0b{}"], writer())
+
+
+def test_a_record_that_finds_its_storage_out_of_reach_says_so() -> None:
+    def encode(_batch: list[Any]) -> bytes:
+        raise StorageUnavailable(retry_after=5)
+
+    with pytest.raises(StorageUnavailable):
+        written([{}], writer(encode))

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
-from tests.wsgi import call, plain_app
+from flask_notifications import NOTIFICATION_OPERATIONS, DeprecationMiddleware, DeprecationPolicy, Operation
+from flask_notifications.operations import OperationTable
+from flask_notifications.redirects import WayBack, way_back
+from flask_notifications.sessions import SessionClaim
+from tests.wsgi import call, environ_of, plain_app
 
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 PAIR = "sessionId=S3CRET"
@@ -96,6 +99,11 @@ def test_the_pair_is_put_back_on_the_way_to_ourselves(location: str, left: str) 
         pytest.param("\\\\evil.example/API/Notification/", id="backslashes"),
         pytest.param("/\\evil.example/API/Notification/", id="slash and backslash"),
         pytest.param("http://api.example\\@evil.example/API/Notification/", id="backslash in the host"),
+        # What urljoin drops and no client does.
+        pytest.param("/API/Notification/;", id="an empty parameter of a segment"),
+        pytest.param("/API/Notification;", id="an empty parameter of the last segment"),
+        pytest.param(".//", id="an empty segment"),
+        pytest.param("x//..", id="an empty segment that is climbed out of"),
         pytest.param("mailto:api@example", id="mail"),
         pytest.param("javascript:'/API/Notification/'", id="script"),
         pytest.param("http://[::1/API/Notification/", id="a bracket that is not closed"),
@@ -166,6 +174,7 @@ def test_the_method_after_the_redirect_counts(status: str, location: str, restor
         pytest.param("/shop", "/shop", False, id="the mount point itself"),
         pytest.param("/caf\xc3\xa9", "/caf%C3%A9/API/Notification/", True, id="not ASCII"),
         pytest.param("/a b", "/a%20b/API/Notification/", True, id="with a space"),
+        pytest.param("/shop/", "/shop/API/Notification/", True, id="with a slash at its end"),
     ],
 )
 def test_the_mount_point_counts(mount: str, location: str, restored: bool) -> None:
@@ -266,3 +275,24 @@ def test_any_location_leaves_as_it_came_or_with_the_pair_to_our_own_host(locatio
         assert location in {f"{stripped}{hash_sign}{fragment}", f"{stripped[:-1]}{hash_sign}{fragment}"}
         host = HOST.match(left)
         assert host is None or host[1] in {"api.example", "api.example:", "api.example:80"}
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["//\t/API/Notification/", "http://\t/API/Notification/", "/API/Notifi\tcation/", "/API/Notification/\n"],
+)
+def test_a_control_character_makes_a_location_doubtful(location: str) -> None:
+    """Clients drop a tab, and then read a host where there was none; validators would not let it come this far."""
+    assert way(SCRIPT_NAME="").restore(location, "302 Found") == location
+
+
+def test_a_mount_point_that_is_a_slash_is_none() -> None:
+    """PEP 3333 knows no such ``SCRIPT_NAME``, and some servers send it."""
+    assert way(SCRIPT_NAME="/").restore("/API/Notification/", "302 Found") == f"/API/Notification/?{PAIR}"
+
+
+def way(**extra: Any) -> WayBack:
+    environ = environ_of("GET", "/API/Notification/", **extra)
+    found = way_back(environ, "/API/Notification/", SessionClaim(pair=PAIR), OperationTable(NOTIFICATION_OPERATIONS))
+    assert found is not None
+    return found

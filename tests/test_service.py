@@ -5,6 +5,7 @@ import logging
 import math
 import signal
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from types import FrameType
@@ -499,3 +500,30 @@ def test_any_iterable_is_an_answer() -> None:
 
 def identity(answer: Any) -> Any:
     return answer
+
+
+@pytest.mark.parametrize("wait", ["60", -1, math.nan, math.inf, 1e300, timedelta(seconds=5), None], ids=repr)
+def test_a_wait_that_is_no_time_is_replaced(wait: Any) -> None:
+    class Down(StorageUnavailable):
+        retry_after = wait
+
+        def __init__(self) -> None:
+            Exception.__init__(self)
+
+    reply = ask_current_user(service(OneSession(raising(Down()))))
+    assert ("Retry-After", "30") in reply.fields
+
+
+@pytest.mark.parametrize("wait", ["60", -1, math.nan, math.inf, 1e300, timedelta(seconds=5)], ids=repr)
+def test_a_wait_that_is_no_time_is_refused_where_it_is_named(wait: Any) -> None:
+    with pytest.raises(ValueError, match="retry_after"):
+        StorageUnavailable(retry_after=wait)
+
+
+def test_a_promise_of_a_caller_is_no_caller() -> None:
+    class Promise:
+        def __await__(self) -> Iterator[None]:
+            yield
+
+    reply = ask_current_user(service(OneSession(lambda: [{"n": 1}], caller=Promise())))
+    assert seen(reply) == ("500 Internal Server Error", "storage_error")

@@ -14,6 +14,7 @@ from pprint import pformat
 from typing import Any
 from urllib.parse import parse_qsl
 
+import orjson
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -846,3 +847,17 @@ def test_a_claimed_session_is_left_in_the_authorization_header_only(
     for key, text in environ.items():
         assert secret not in repr(text), key
         assert value not in repr(text), key
+
+
+def test_a_json_encoder_does_not_write_a_credential_out() -> None:
+    with pytest.raises(TypeError):
+        orjson.dumps({"session": SessionCredential("s3cret", "query")})
+
+
+def test_credentials_are_values() -> None:
+    credential = SessionCredential("s3cret", "query")
+    assert {credential, SessionCredential("s3cret", "query")} == {credential}
+    assert credential != SessionCredential("s3cret", "header")
+    assert credential != "s3cret"
+    with pytest.raises(AttributeError):
+        credential.value = "another"  # type: ignore[misc]

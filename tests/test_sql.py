@@ -245,6 +245,16 @@ def test_arguments_that_do_not_fit_are_named(arguments: dict[str, Any], named: s
         storage_on(engine, **arguments)
 
 
+def test_columns_of_one_name_are_refused_and_not_lost(engine: Engine) -> None:
+    storage = storage_on(
+        engine, current_user_query="SELECT id, account AS id FROM notifications WHERE account = :user_id"
+    )
+    caller = storage.resolve_session("a1")
+    assert caller is not None
+    with pytest.raises(ValueError, match="columns"):
+        list(storage.current_user_notifications(caller))
+
+
 def test_an_engine_is_wanted_and_not_its_url() -> None:
     with pytest.raises(ValueError, match="engine"):
         storage_on("sqlite://")  # type: ignore[arg-type]
