@@ -161,10 +161,9 @@ class OperationTable:
         """Return the claim on a request, or ``None``; ``path`` is WSGI text, as in ``PATH_INFO``."""
         root = self._methods.get(method)
         if root is not None:
-            segments = _segments(path)
             template = root.find(_segments(_fold(path)))
             if template is not None:
-                return template.claim(segments)
+                return template.claim(_segments(path))
         return self.match("GET", path) if method == "HEAD" else None
 
     def methods(self, path: str) -> list[str]:

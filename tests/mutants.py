@@ -78,7 +78,7 @@ MUTANTS = [
     Mutant("dot segments match", "operations", 'frozenset({"", ".", ".."})', 'frozenset({""})', OPERATIONS),
     Mutant("claim OPTIONS", "operations", 'if method == "HEAD" else None', 'if method in {"HEAD", "OPTIONS"} else None', OPERATIONS),
     Mutant("fold beyond ASCII", "operations", "path.lower() if path.isascii() else path.translate(_ASCII_LOWER)", "path.lower()", OPERATIONS),
-    Mutant("change a parameter's case", "operations", "return template.claim(segments)", "return template.claim(_segments(_fold(path)))", OPERATIONS),
+    Mutant("change a parameter's case", "operations", "return template.claim(_segments(path))", "return template.claim(_segments(_fold(path)))", OPERATIONS),
     Mutant("closed windows", "deprecation", "window.start <= at < window.end", "window.start <= at <= window.end", DEPRECATION),
     Mutant("enforce what was only announced", "deprecation", "if self.enforce_sunset and self.sunset_at", "if self.sunset_at", DEPRECATION),
     Mutant("sunset one moment late", "deprecation", "at >= self.sunset_at:", "at > self.sunset_at:", DEPRECATION),
