@@ -1,0 +1,55 @@
+"""Where a redirect leads is decided as browsers decide it: no session goes where a client would take it elsewhere."""
+
+import json
+import subprocess
+from random import Random
+from urllib.parse import unquote_to_bytes
+
+import pytest
+
+from flask_notifications import NOTIFICATION_OPERATIONS, Operation
+from flask_notifications.operations import OperationTable
+from flask_notifications.redirects import way_back
+from flask_notifications.sessions import SessionClaim
+from tests.clients.node import PATIENCE, Node
+from tests.wsgi import environ_of
+
+PIECES = ["/", "//", "\\", "\t", "\n", " ", ".", "..", "%2e", "%2F", ";", ":", "@", "?", "#", "&", "http:", "https:"]
+PIECES += [
+    "api.example",
+    "evil.example",
+    "API",
+    "Notification",
+    "api/notification/",
+    "a",
+    ":80",
+    "[::1]",
+    "sessionId=x",
+]
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [NOTIFICATION_OPERATIONS, [Operation("notes", "GET", "/{tenant}/{notes}")]],
+    ids=["the two operations", "an operation of parameters"],
+)
+def test_the_session_goes_only_where_a_browser_finds_a_claimed_operation(
+    node: Node, operations: list[Operation]
+) -> None:
+    table = OperationTable(operations)
+    way = way_back(
+        environ_of("GET", "/API/Notification/"), "/API/Notification/", SessionClaim(pair="sessionId=s"), table
+    )
+    assert way is not None
+    random = Random(7)  # noqa: S311 - the same locations each time
+    locations = ["".join(random.choices(PIECES, k=random.randint(1, 6))) for _ in range(60_000)]
+    restored = [location for location in dict.fromkeys(locations) if way.restore(location, "302 Found") != location]
+    assert len(restored) > 100
+    asked = json.dumps({"base": "http://api.example/API/Notification/", "locations": restored})
+    command = [node.program, str(node.folder / "urls.mjs")]
+    done = subprocess.run(command, input=asked, capture_output=True, check=True, text=True, timeout=PATIENCE)
+    for location, resolved in zip(restored, json.loads(done.stdout), strict=True):
+        assert resolved is not None, location
+        origin, path = resolved
+        assert origin == "http://api.example", location
+        assert table.match("GET", unquote_to_bytes(path).decode("latin-1")) is not None, (location, path)
