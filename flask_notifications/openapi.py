@@ -55,7 +55,8 @@ def operations_from_openapi(document: Mapping[str, Any]) -> tuple[DeclaredOperat
     _expect(isinstance(version, str) and version.startswith("3."), "openapi", "a version 3", version)
     paths = document.get("paths", {})
     _expect(isinstance(paths, Mapping), "paths", "a mapping", paths)
-    items = {path: _resolved(document, item) for path, item in paths.items()}
+    # Keys that begin with x- are extensions, and no paths (OpenAPI 3.1 section 4.8.8).
+    items = {path: _resolved(document, item) for path, item in paths.items() if not str(path).startswith("x-")}
     return tuple(found for path, item in items.items() for found in _path_operations(document, path, item))
 
 

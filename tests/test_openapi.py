@@ -77,6 +77,12 @@ def test_the_sunset_and_the_documentation_are_read(written: object, read: dateti
     assert (operation.sunset_at, operation.documentation) == (read, "https://example.com/docs")
 
 
+def test_extensions_beside_the_paths_are_none() -> None:
+    assert described(document(paths={"x-owner": "team", "/a": {"get": {"deprecated": True}}})) == [
+        ("GET /a", "GET", "/a")
+    ]
+
+
 def test_references_within_the_document_are_followed() -> None:
     source = document(paths={"/a": {"$ref": "#/components/pathItems/a~1b"}})
     source["components"] = {"pathItems": {"a/b": {"delete": {"deprecated": True}}}}
