@@ -8,7 +8,8 @@ import flask
 import orjson
 from werkzeug.exceptions import NotFound
 
-from .operations import notification_operations
+from .fields import expect
+from .operations import Operation, notification_operations
 from .problems import Statuses
 from .records import Encode, Schema
 from .replies import Reply, body_of
@@ -47,39 +48,40 @@ def create_blueprint(
 
     Raises ``ValueError`` naming the argument that does not fit.
     """
-    prefix = _checked(url_prefix)
+    operations = _operations(url_prefix)
+    prefix = url_prefix.rstrip("/")
     service = NotificationService(
         storage, schema=schema, encode=encode, statuses=statuses, spool_threshold=spool_threshold, realm=realm
     )
     blueprint = flask.Blueprint(name, __name__, url_prefix=prefix)
     views = _views(service)
-    for operation in notification_operations(prefix):
-        _add(blueprint, operation.path.removeprefix(prefix), operation.method, operation.name, views[operation.name])
-    if successors:
-        _add(blueprint, "/CurrentUser", "GET", "current_user_successor", views["current_user_successor"])
-        _add(blueprint, "/Account", "GET", "account_successor", views["account_successor"])
+    for operation in operations:
+        _add(blueprint, operation.path.removeprefix(prefix), operation.method, views[operation.name])
+        if successors and operation.successor is not None:
+            _add(blueprint, operation.successor.removeprefix(prefix), "GET", views[f"{operation.name}_successor"])
     return blueprint
 
 
-def _checked(url_prefix: str) -> str:
-    """Return a prefix without slashes at its end, which Flask's rules and operations take for the same path."""
-    if not isinstance(url_prefix, str) or not url_prefix.strip("/") or set("{}%") & set(url_prefix):
-        message = f"url_prefix must be a plain path that begins with '/', as '/API/Notification', not {url_prefix!r}"
-        raise ValueError(message)
-    prefix = url_prefix.rstrip("/")
+def _operations(url_prefix: str) -> tuple[Operation, ...]:
+    """Return the operations below a prefix, which is to be the same path for Flask's rules as for operations."""
+    expect(
+        isinstance(url_prefix, str) and url_prefix.strip("/") and set("{}%").isdisjoint(url_prefix),
+        "url_prefix",
+        "a plain path that begins with '/', as '/API/Notification'",
+        url_prefix,
+    )
     try:
-        notification_operations(prefix)
+        return notification_operations(url_prefix)
     except ValueError as fault:
         message = f"url_prefix {url_prefix!r} fits no operation: {fault}"
         raise ValueError(message) from fault
-    return prefix
 
 
-def _add(blueprint: flask.Blueprint, path: str, method: str, endpoint: str, view: View) -> None:
+def _add(blueprint: flask.Blueprint, path: str, method: str, view: View) -> None:
     """Register both spellings: a rule that ignores the slash also serves ``//``, and Flask redirects what it merges."""
     exact = path.rstrip("/").replace("{", "<").replace("}", ">")
     for rule in (exact, f"{exact}/"):
-        blueprint.add_url_rule(rule, endpoint, view, methods=[method], merge_slashes=False)
+        blueprint.add_url_rule(rule, view.__name__, view, methods=[method], merge_slashes=False)
 
 
 def _views(service: NotificationService[Caller]) -> dict[str, View]:

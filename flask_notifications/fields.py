@@ -20,18 +20,23 @@ _DIRECTIVE = re.compile(rf'({TOKEN})(?:=(?:"(?:[^"\\]|\\.)*+"|[^\s,"]*))?')
 _NOT_IN_A_URI = re.compile(r'[^\x21-\x7e]|[<>"\\]')
 
 
+def expect(holds: object, field: str, expected: str, given: object) -> None:
+    """Raise ``ValueError``, unless ``holds``, that names the field, what was expected of it and what was given."""
+    if not holds:
+        message = f"{field} must be {expected}, not {given!r}"
+        raise ValueError(message)
+
+
 def check_uri(field: str, value: object) -> None:
     r"""Raise ``ValueError``, naming ``field``, unless ``value`` can stand in a header as a URI reference.
 
     Checked: text, not empty, printable ASCII without spaces and ``<>"\``.
     Not checked: that it resolves, or that anybody answers there.
     """
-    if not isinstance(value, str) or not value:
-        message = f"{field} must be a URI as text, not {value!r}"
-        raise ValueError(message)
-    if _NOT_IN_A_URI.search(value):
-        message = f'{field} must be a URI of printable ASCII without spaces, <, >, " and \\, not {value!r}'
-        raise ValueError(message)
+    expect(isinstance(value, str) and value, field, "a URI as text", value)
+    expect(
+        not _NOT_IN_A_URI.search(str(value)), field, 'a URI of printable ASCII without spaces, <, >, " and \\', value
+    )
 
 
 def without(fields: Iterable[tuple[str, str]], names: AbstractSet[str]) -> Fields:

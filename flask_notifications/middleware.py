@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from .deprecation import Announcement, DeprecationPolicy, Phase
-from .fields import TOKEN, Fields, check_uri, contains, keep_private, merge, vary_on, without
+from .fields import TOKEN, Fields, check_uri, contains, expect, keep_private, merge, vary_on, without
 from .operations import NOTIFICATION_OPERATIONS, Claim, Operation, OperationTable
 from .problems import Problems, Statuses, retry_after
 from .redirects import WayBack, way_back
 from .replies import Reply, send
-from .sessions import SessionClaim, SessionCredential, SessionRefused, Source, claim_session
+from .sessions import Session, SessionClaim, SessionCredential, SessionRefused, Source, claim_session
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
@@ -119,11 +119,17 @@ class DeprecationMiddleware:
         clock: Clock = utc_now,
         observers: Iterable[Observer] = (),
     ) -> None:
-        _check("app must be a WSGI application", app, callable(app))
-        _check("policy must be a DeprecationPolicy", policy, isinstance(policy, DeprecationPolicy))
-        _check("require_session needs extract_session=True", require_session, extract_session or not require_session)
-        _check("base_url must be an absolute http(s) URL", base_url, base_url is None or _is_base_url(base_url))
-        _check("clock must be a function that returns an aware datetime", clock, callable(clock))
+        expect(callable(app), "app", "a WSGI application", app)
+        expect(isinstance(policy, DeprecationPolicy), "policy", "a DeprecationPolicy", policy)
+        expect(
+            extract_session or not require_session,
+            "require_session",
+            "False without extract_session=True",
+            require_session,
+        )
+        expect(base_url is None or _is_base_url(base_url), "base_url", "an absolute http(s) URL", base_url)
+        expect(callable(clock), "clock", "a function that returns an aware datetime", clock)
+        expect(isinstance(observers, Iterable), "observers", "a sequence of functions of a Use", observers)
         self._app = app
         self._policy = policy
         self._table = OperationTable(operations)
@@ -134,8 +140,8 @@ class DeprecationMiddleware:
         self._extract = extract_session
         self._require = require_session
         self._clock = clock
-        self._observers = tuple(observers) if isinstance(observers, Iterable) else (None,)
-        _check("observers must be a sequence of functions of a Use", observers, all(map(callable, self._observers)))
+        self._observers = tuple(observers)
+        expect(all(map(callable, self._observers)), "observers", "a sequence of functions of a Use", observers)
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Pass a request on, or claim it (PEP 3333)."""
@@ -172,9 +178,7 @@ class DeprecationMiddleware:
         exchange = _Exchange(start_response, decorate=decoration.fields, done=partial(self._done, environ, use))
         return exchange.run(self._app if reply is None else partial(send, reply), environ)
 
-    def _refusal(
-        self, phase: Phase, now: datetime, session: SessionCredential | SessionRefused | None, successor: str | None
-    ) -> Reply | None:
+    def _refusal(self, phase: Phase, now: datetime, session: Session, successor: str | None) -> Reply | None:
         """Return the middleware's own answer, or ``None`` when the application is to answer."""
         if phase is Phase.SUNSET:
             return self._problems.reply("sunset", successor=successor)
@@ -301,9 +305,3 @@ def _is_base_url(url: object) -> bool:
     except ValueError:  # a broken address, or no port number
         return False
     return parts.scheme in {"http", "https"} and names_a_host and not set(str(url)) & {"?", "#"}
-
-
-def _check(expected: str, given: object, holds: object) -> None:
-    if not holds:
-        message = f"{expected}, not {given!r}"
-        raise ValueError(message)

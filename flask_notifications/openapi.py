@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .deprecation import DeprecationPolicy
-from .fields import check_uri
+from .fields import check_uri, expect
 from .operations import ACCOUNT, NOTIFICATION_OPERATIONS, Operation
 from .problems import Statuses, status_codes
 from .replies import phrase
@@ -50,24 +50,24 @@ def operations_from_openapi(document: Mapping[str, Any]) -> tuple[DeclaredOperat
     with an offset. References within the document are followed. Raises ``ValueError`` naming the place in the document
     that cannot be read.
     """
-    _expect(isinstance(document, Mapping), "document", "a mapping", document)
+    expect(isinstance(document, Mapping), "document", "a mapping", document)
     version = document.get("openapi")
-    _expect(isinstance(version, str) and version.startswith("3."), "openapi", "a version 3", version)
+    expect(isinstance(version, str) and version.startswith("3."), "openapi", "a version 3", version)
     paths = document.get("paths", {})
-    _expect(isinstance(paths, Mapping), "paths", "a mapping", paths)
+    expect(isinstance(paths, Mapping), "paths", "a mapping", paths)
     # Keys that begin with x- are extensions, and no paths (OpenAPI 3.1 section 4.8.8).
     items = {path: _resolved(document, item) for path, item in paths.items() if not str(path).startswith("x-")}
     return tuple(found for path, item in items.items() for found in _path_operations(document, path, item))
 
 
 def _path_operations(document: Mapping[str, Any], path: str, item: Any) -> Iterator[DeclaredOperation]:
-    _expect(isinstance(item, Mapping), f"paths.{path}", "a mapping", item)
+    expect(isinstance(item, Mapping), f"paths.{path}", "a mapping", item)
     for method in _METHODS:
         described = item.get(method, {})
         place = f"paths.{path}.{method}"
-        _expect(isinstance(described, Mapping), place, "a mapping", described)
+        expect(isinstance(described, Mapping), place, "a mapping", described)
         deprecated = described.get("deprecated", False)
-        _expect(isinstance(deprecated, bool), f"{place}.deprecated", "true or false", deprecated)
+        expect(isinstance(deprecated, bool), f"{place}.deprecated", "true or false", deprecated)
         if deprecated:
             servers = described.get("servers") or item.get("servers") or document.get("servers") or [{"url": "/"}]
             for base in dict.fromkeys(_server_path(place, server) for server in servers):
@@ -76,7 +76,7 @@ def _path_operations(document: Mapping[str, Any], path: str, item: Any) -> Itera
 
 def _declared(place: str, method: str, path: str, described: Mapping[str, Any]) -> DeclaredOperation:
     docs = described.get("externalDocs", {})
-    _expect(isinstance(docs, Mapping), f"{place}.externalDocs", "a mapping", docs)
+    expect(isinstance(docs, Mapping), f"{place}.externalDocs", "a mapping", docs)
     documentation = docs.get("url")
     if documentation is not None:
         check_uri(f"{place}.externalDocs.url", documentation)
@@ -91,12 +91,12 @@ def _declared(place: str, method: str, path: str, described: Mapping[str, Any]) 
 
 def _server_path(place: str, server: Any) -> str:
     """Return the path of a server's URL, its variables at their defaults (OpenAPI 3.1 section 4.8.6)."""
-    _expect(isinstance(server, Mapping) and isinstance(server.get("url"), str), f"{place}: servers", "URLs", server)
+    expect(isinstance(server, Mapping) and isinstance(server.get("url"), str), f"{place}: servers", "URLs", server)
     url: str = server["url"]
     variables = server.get("variables", {})
-    _expect(isinstance(variables, Mapping), f"{place}: servers", "variables in a mapping", server)
+    expect(isinstance(variables, Mapping), f"{place}: servers", "variables in a mapping", server)
     for name, variable in variables.items():
-        _expect(isinstance(variable, Mapping) and "default" in variable, f"{place}: servers", "defaults", server)
+        expect(isinstance(variable, Mapping) and "default" in variable, f"{place}: servers", "defaults", server)
         url = url.replace(f"{{{name}}}", str(variable["default"]))
     try:
         return urlsplit(url).path.rstrip("/")
@@ -113,7 +113,7 @@ def _sunset(place: str, value: Any) -> datetime | None:
         sunset_at = datetime.fromisoformat(f"{text}T00:00:00Z" if _DATE.fullmatch(text) else text)
     except ValueError:
         sunset_at = None
-    _expect(
+    expect(
         sunset_at is not None and sunset_at.tzinfo is not None,
         place,
         "a date, or a date and time with an offset",
@@ -127,20 +127,14 @@ def _resolved(document: Mapping[str, Any], item: Any) -> Any:
     reference = item.get("$ref") if isinstance(item, Mapping) else None
     if reference is None:
         return item
-    _expect(str(reference).startswith("#/"), "$ref", "a reference within the document", reference)
+    expect(str(reference).startswith("#/"), "$ref", "a reference within the document", reference)
     target: Any = document
     for step in reference.removeprefix("#/").split("/"):
         key = step.replace("~1", "/").replace("~0", "~")
-        _expect(isinstance(target, Mapping) and key in target, "$ref", "a place in the document", reference)
+        expect(isinstance(target, Mapping) and key in target, "$ref", "a place in the document", reference)
         target = target[key]
-    _expect(isinstance(target, Mapping) and "$ref" not in target, "$ref", "a reference to a path item", reference)
+    expect(isinstance(target, Mapping) and "$ref" not in target, "$ref", "a reference to a path item", reference)
     return target
-
-
-def _expect(holds: bool, place: str, expected: str, given: object) -> None:
-    if not holds:
-        message = f"{place} must be {expected}, not {given!r}"
-        raise ValueError(message)
 
 
 def openapi_document(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
-from .fields import TOKEN, check_uri
+from .fields import TOKEN, check_uri, expect
 
 CURRENT_USER = "current_user"
 ACCOUNT = "account"
@@ -39,12 +39,8 @@ class Operation:
     successor: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            message = f"name must be a text that is not empty, not {self.name!r}"
-            raise ValueError(message)
-        if not isinstance(self.method, str) or not _METHOD.fullmatch(self.method):
-            message = f"method must be an HTTP method, not {self.method!r}"
-            raise ValueError(message)
+        expect(isinstance(self.name, str) and self.name, "name", "a text that is not empty", self.name)
+        expect(isinstance(self.method, str) and _METHOD.fullmatch(self.method), "method", "an HTTP method", self.method)
         object.__setattr__(self, "method", self.method.upper())
         _Template(self)
         if self.successor is not None:
@@ -150,9 +146,12 @@ class OperationTable:
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations: tuple[Operation, ...] = tuple(operations) if isinstance(operations, Iterable) else ()
-        if not isinstance(operations, Iterable) or not all(isinstance(each, Operation) for each in self.operations):
-            message = f"operations must be a sequence of Operation, not {operations!r}"
-            raise ValueError(message)
+        expect(
+            isinstance(operations, Iterable) and all(isinstance(each, Operation) for each in self.operations),
+            "operations",
+            "a sequence of Operation",
+            operations,
+        )
         self._methods: dict[str, _Node] = {}
         for operation in self.operations:
             self._methods.setdefault(operation.method, _Node()).add(_Template(operation))
@@ -193,9 +192,7 @@ def notification_operations(
     Raises ``ValueError`` as ``Operation`` does.
     """
     for name, value in (("prefix", prefix), ("successor_prefix", successor_prefix or "")):
-        if not isinstance(value, str):
-            message = f"{name} must be a path as text, not {value!r}"
-            raise ValueError(message)
+        expect(isinstance(value, str), name, "a path as text", value)
     below = prefix.rstrip("/")
     successors = (below if successor_prefix is None else successor_prefix).rstrip("/")
     return (

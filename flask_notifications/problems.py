@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 
+from .fields import expect
 from .replies import Reply, compose, phrase
 from .sessions import SessionRefused
 
@@ -53,9 +54,7 @@ class Statuses:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             status = getattr(self, name)
-            if type(status) is not int or not 400 <= status <= 599:
-                message = f"{name} must be a status code from 400 to 599, not {status!r}"
-                raise ValueError(message)
+            expect(type(status) is int and 400 <= status <= 599, name, "a status code from 400 to 599", status)
 
 
 def status_codes(statuses: Statuses) -> dict[str, int]:
@@ -72,12 +71,13 @@ class Problems:
     __slots__ = ("_bearer", "_statuses")
 
     def __init__(self, *, statuses: Statuses, realm: str) -> None:
-        if not isinstance(statuses, Statuses):
-            message = f"statuses must be a Statuses, not {statuses!r}"
-            raise ValueError(message)
-        if not isinstance(realm, str) or not _CHALLENGE_TEXT.fullmatch(realm):
-            message = f'realm must be printable ASCII without " and \\, not {realm!r}'
-            raise ValueError(message)
+        expect(isinstance(statuses, Statuses), "statuses", "a Statuses", statuses)
+        expect(
+            isinstance(realm, str) and _CHALLENGE_TEXT.fullmatch(realm),
+            "realm",
+            'printable ASCII without " and \\',
+            realm,
+        )
         self._bearer = f'Bearer realm="{realm}"'
         self._statuses = status_codes(statuses)
 

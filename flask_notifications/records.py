@@ -11,6 +11,7 @@ from itertools import groupby, islice
 from operator import itemgetter, methodcaller
 from typing import Any, BinaryIO, Protocol
 
+from .fields import expect
 from .storage import Record, StorageError
 
 Encode = Callable[[list[Any]], bytes]
@@ -60,15 +61,19 @@ class ArrayWriter:
     __slots__ = ("_encode", "_schema", "_threshold")
 
     def __init__(self, *, encode: Encode, schema: Schema | None, spool_threshold: int) -> None:
-        if not callable(encode):
-            message = f"encode must be a function from a list of records to the bytes of a JSON array, not {encode!r}"
-            raise ValueError(message)
-        if schema is not None and (isinstance(schema, type) or not callable(getattr(schema, "dump", None))):
-            message = f"schema must be an instance of a marshmallow schema, not {schema!r}"
-            raise ValueError(message)
-        if type(spool_threshold) is not int or spool_threshold < 0:
-            message = f"spool_threshold must be a number of bytes, 0 or more, not {spool_threshold!r}"
-            raise ValueError(message)
+        expect(callable(encode), "encode", "a function from a list of records to the bytes of a JSON array", encode)
+        expect(
+            schema is None or (not isinstance(schema, type) and callable(getattr(schema, "dump", None))),
+            "schema",
+            "an instance of a marshmallow schema",
+            schema,
+        )
+        expect(
+            type(spool_threshold) is int and spool_threshold >= 0,
+            "spool_threshold",
+            "a number of bytes, 0 or more",
+            spool_threshold,
+        )
         self._encode = encode
         self._schema = schema
         self._threshold = spool_threshold

@@ -14,7 +14,7 @@ from typing import Generic
 from .problems import Problems, Statuses, retry_after
 from .records import ArrayWriter, Encode, Schema, SpoolUnavailable, UnserialisableRecord
 from .replies import Reply, compose
-from .sessions import SessionCredential, SessionRefused
+from .sessions import Session, SessionCredential, SessionRefused
 from .storage import AccessDenied, AccountNotFound, Caller, NotificationStorage, Record, StorageUnavailable, is_wait
 
 _logger = logging.getLogger("flask_notifications")
@@ -28,8 +28,6 @@ _MAX_ACCOUNT_ID = 512
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _METHODS = ("resolve_session", "current_user_notifications", "account_notifications")
-
-Session = SessionCredential | SessionRefused | None
 
 
 class NotificationService(Generic[Caller]):

@@ -99,6 +99,10 @@ class SessionRefused(Exception):
         self.detail = detail
 
 
+# What a request carries: a session, one that is refused, or none.
+Session = SessionCredential | SessionRefused | None
+
+
 @dataclass(frozen=True, slots=True)
 class SessionClaim:
     """What a claimed request carried.
@@ -107,7 +111,7 @@ class SessionClaim:
     accepted. It is kept out of the ``repr``, since tools print the variables of every frame on the stack.
     """
 
-    session: SessionCredential | SessionRefused | None = None
+    session: Session = None
     in_query: bool = False
     pair: str | None = field(default=None, repr=False)
 
@@ -125,7 +129,7 @@ def session_of(environ: "WSGIEnvironment") -> SessionCredential | None:
     return session
 
 
-def resolve(environ: "WSGIEnvironment") -> SessionCredential | SessionRefused | None:
+def resolve(environ: "WSGIEnvironment") -> Session:
     """Return what ``session_of`` returns, and a refusal as a value."""
     known = environ.get(SESSION)
     if isinstance(known, SessionCredential):
@@ -133,7 +137,7 @@ def resolve(environ: "WSGIEnvironment") -> SessionCredential | SessionRefused | 
     return _decide(_in_header(environ), _in_query(session_pairs(environ.get("QUERY_STRING", ""))))
 
 
-def resolve_header(environ: "WSGIEnvironment") -> SessionCredential | SessionRefused | None:
+def resolve_header(environ: "WSGIEnvironment") -> Session:
     """Return the session of a request that may send it in the ``Authorization`` header only."""
     return _decide(_in_header(environ), None)
 
@@ -198,7 +202,7 @@ class SessionLogFilter(logging.Filter):
 _traceback = logging.Formatter().formatException
 
 
-def _publish(environ: "WSGIEnvironment", session: SessionCredential | SessionRefused | None) -> None:
+def _publish(environ: "WSGIEnvironment", session: Session) -> None:
     if not isinstance(session, SessionCredential):
         environ.pop(SESSION, None)
         return
@@ -243,9 +247,7 @@ def _in_query(pairs: list[str]) -> bytes | SessionRefused | None:
     return unquote_to_bytes(value.replace("+", " ").encode("latin-1", "replace"))
 
 
-def _decide(
-    header: bytes | SessionRefused | None, query: bytes | SessionRefused | None
-) -> SessionCredential | SessionRefused | None:
+def _decide(header: bytes | SessionRefused | None, query: bytes | SessionRefused | None) -> Session:
     if isinstance(header, SessionRefused):
         return header
     if isinstance(query, SessionRefused):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
+from .fields import expect
 from .storage import AccessDenied, AccountNotFound, Record, StorageUnavailable
 
 if find_spec("sqlalchemy") is None:
@@ -65,9 +66,9 @@ class SQLAlchemyStorage:
         if not isinstance(engine, Engine):
             message = f"engine must be an SQLAlchemy engine, not {type(engine).__qualname__}"
             raise ValueError(message)
-        if not callable(may_see_account):
-            message = f"may_see_account must be a function of a caller and an account ID, not {may_see_account!r}"
-            raise ValueError(message)
+        expect(
+            callable(may_see_account), "may_see_account", "a function of a caller and an account ID", may_see_account
+        )
         self._engine = engine
         self._may_see_account = may_see_account
         self._session_query = self._statement("session_query", session_query, "session_id")

@@ -26,6 +26,20 @@ if TYPE_CHECKING:
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 AREAS = ("old", "new", "reports")
+
+# What every host answers, and with which status; a crash is told apart where it matters.
+PAGES = {
+    "items/": 200,
+    "cookies": 200,
+    "file": 200,
+    "stream": 200,
+    "moved": 302,
+    "unchanged": 304,
+    "gone": 404,
+    "nowhere": 404,
+    "form": 405,
+    "handled": 500,
+}
 POLICY = DeprecationPolicy(
     deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2027, 1, 1, tzinfo=UTC), documentation="/docs"
 )

@@ -10,7 +10,7 @@ from wsgiref.util import FileWrapper
 import pytest
 
 from flask_notifications import DeprecationMiddleware
-from tests.stacks.hosts import HOSTS, OPERATIONS, PARTS, POLICY, PRODUCED, TARGET, Witness, host
+from tests.stacks.hosts import HOSTS, OPERATIONS, PAGES, PARTS, POLICY, PRODUCED, TARGET, Witness, host
 from tests.wsgi import Answer, between_validators, call, environ_of, run
 
 if TYPE_CHECKING:
@@ -24,18 +24,6 @@ ANNOUNCED = [
     ("Link", '</docs>; rel="deprecation"; type="text/html"'),
 ]
 
-PAGES = {
-    "items/": 200,
-    "cookies": 200,
-    "file": 200,
-    "stream": 200,
-    "moved": 302,
-    "unchanged": 304,
-    "gone": 404,
-    "nowhere": 404,
-    "form": 405,
-    "handled": 500,
-}
 # The others let an exception through to the server.
 ANSWERS_A_CRASH = ["bottle", "django", "falcon", "flask"]
 HAS_A_DEBUG_MODE = ["bottle", "django", "flask"]

@@ -15,7 +15,7 @@ from wsgiref.util import FileWrapper
 import pytest
 
 from flask_notifications import Brownout, DeprecationMiddleware, DeprecationPolicy, Operation, Use
-from tests.stacks.hosts import HOSTS, METHODS, PARTS, PRODUCED, TARGET, Witness, host, library
+from tests.stacks.hosts import HOSTS, METHODS, PAGES, PARTS, PRODUCED, TARGET, Witness, host, library
 from tests.wsgi import Answer, between_validators, call, environ_of, run
 
 if TYPE_CHECKING:
@@ -67,18 +67,6 @@ CLOSED = {
 }
 DEPRECATED = OPEN["deprecated"]
 
-PAGES = {
-    "items/": 200,
-    "cookies": 200,
-    "file": 200,
-    "stream": 200,
-    "moved": 302,
-    "unchanged": 304,
-    "gone": 404,
-    "nowhere": 404,
-    "form": 405,
-    "handled": 500,
-}
 LETS_A_CRASH_THROUGH = {"bare", "pyramid"}
 
 # What a notification operation would have read, moved or hidden.
