@@ -1,7 +1,7 @@
 """Header fields as WSGI passes them: lists of (name, value) pairs.
 
-Knows the syntax that several rooms need (RFC 9110 section 5, RFC 9111 section 5.2, RFC 3986) and nothing of
-what a field means to this library. Nothing here changes a list that it was given.
+Knows the syntax that several rooms need (RFC 9110 section 5, RFC 9111 section 5.2, RFC 3986), how it is said that a
+value does not fit, and nothing of what a field means to this library. Nothing here changes a list that it was given.
 """
 
 import re
