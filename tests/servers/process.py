@@ -225,6 +225,14 @@ def running(command: list[str], folder: Path, port: int | None = None) -> Iterat
             pytest.fail(f"the server did not stop\n{server.written()}")
 
 
+def free_port() -> int:
+    """Return a port that is free now, for a program that cannot be told to take any."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def eventually(condition: Callable[[], object]) -> None:
     """Poll a condition until it holds, and fail when it does not within our patience."""
     deadline = time.monotonic() + PATIENCE

@@ -1,15 +1,12 @@
 """Behind a cache: nobody gets what was answered to somebody else, and a large answer arrives whole."""
 
-import os
-import shutil
-import socket
 from collections.abc import Iterator
 
 import pytest
 
 from tests.servers.app import LARGE
-from tests.servers.process import Server, eventually, gunicorn, running, serving
-from tests.services import service_or_skip
+from tests.servers.nginx import proxying
+from tests.servers.process import Server, eventually, gunicorn, serving
 from tests.wsgi import Answer
 
 LIST = "/API/Notification/"
@@ -23,30 +20,7 @@ SITES = {
     "http-1.1-upstream": f'{CACHE}; proxy_http_version 1.1; proxy_set_header Connection ""',
     "key-without-the-query": f"{CACHE}; proxy_cache_key $request_method$uri",
 }
-CONF = """
-daemon off; {user} worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log info;
-events {{ worker_connections 64; }}
-http {{
-    access_log {folder}/access.log;
-    proxy_cache_path {folder}/cache keys_zone=answers:1m;
-    proxy_temp_path {folder}/proxy; client_body_temp_path {folder}/body; fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-    server {{
-        listen 127.0.0.1:{port};
-        add_header X-Cache $upstream_cache_status always;
-        location / {{ proxy_pass http://127.0.0.1:{upstream}; {site}; }}
-    }}
-}}
-"""
 SESSIONS = ["alice-0001", "bob-0002", "admin-0003", "nobody", None]
-
-
-def free_port() -> int:
-    """Return a port that is free now: nginx cannot be told to take any."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +33,8 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module", params=list(SITES.values()), ids=list(SITES))
 def cache(request: pytest.FixtureRequest, origin: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Lend nginx in front of that server, with an empty cache."""
-    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
-    service_or_skip("nginx", program is not None)
-    folder, port = tmp_path_factory.mktemp("nginx"), free_port()
-    user = "user root;" if os.geteuid() == 0 else ""  # or its worker could not enter the folder
-    conf = CONF.format(folder=folder, port=port, upstream=origin.port, site=request.param, user=user)
-    (folder / "nginx.conf").write_text(conf, encoding="utf-8")
-    command = [str(program), "-p", str(folder), "-c", "nginx.conf", "-e", str(folder / "error.log")]
-    with running(command, folder, port) as server:
+    site = f"{request.param}; add_header X-Cache $upstream_cache_status always"
+    with proxying(site, origin.port, tmp_path_factory.mktemp("nginx")) as server:
         yield server
 
 

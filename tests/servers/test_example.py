@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from tests.servers.process import ROOT, Server, answer_of, eventually, running
+from tests.servers.process import ROOT, Server, answer_of, eventually, free_port, running
 from tests.services import postgresql_schema, service_or_skip
 
 ALICE, BOB = "a11ce000-0000-4000-8000-000000000001", "b0b00000-0000-4000-8000-000000000002"
@@ -32,13 +31,6 @@ COMMAND = [
 ]
 
 MIB = 1024 * 1024
-
-
-def free_port() -> int:
-    with socket.socket() as any_free:
-        any_free.bind(("127.0.0.1", 0))
-        port: int = any_free.getsockname()[1]
-        return port
 
 
 @contextmanager

@@ -4,8 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-from tests.servers.process import ROOT, running
-from tests.servers.test_example import free_port
+from tests.servers.process import ROOT, free_port, running
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
