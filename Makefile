@@ -6,7 +6,7 @@ PORT ?= 8000
 export HOST PORT
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest mutants check clean
+.PHONY: help run test test-lowest mutants bench check clean
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,6 +24,9 @@ test-lowest: .venv-lowest/installed ## run the tests with the oldest dependencie
 
 mutants: .venv/tested ## break the library on purpose, and see the tests go red
 	.venv/bin/python tests/mutants.py
+
+bench: .venv/benched ## measure what the library costs next to others, and write docs/benchmarks.md (a quarter of an hour)
+	.venv/bin/python -m benchmarks --write
 
 check: .venv/checked ## format, lint, types, import arrows, metadata, docs
 	.venv/bin/ruff format --check .
@@ -50,6 +53,10 @@ clean: ## remove the virtual environments and all that was made in them
 
 .venv/tested: .venv/installed
 	.venv/bin/pip install --quiet --group test
+	@touch $@
+
+.venv/benched: .venv/tested
+	.venv/bin/pip install --quiet --group bench
 	@touch $@
 
 .venv-lowest/installed: .venv/bin/python pyproject.toml

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from operator import attrgetter
@@ -37,7 +37,7 @@ for name in ("gunicorn.access", "gunicorn.error"):
 WERKZEUG = """
 import logging
 from flask_notifications import SessionLogFilter
-from tests.servers.app import application
+from {module} import application
 from werkzeug.serving import run_simple
 
 logging.getLogger("werkzeug").addFilter(SessionLogFilter())
@@ -45,6 +45,7 @@ run_simple("127.0.0.1", 0, application, threaded=True)
 """
 # uWSGI logs from memory of its own. Either the format leaves out the target, and no client that leaves is reported ...
 UWSGI_FORMAT = (
+    "--buffer-size=65535",
     '--log-format=%(addr) - [%(ctime)] "%(method) %(proto)" %(status) %(rsize)',
     "--ignore-sigpipe",
     "--ignore-write-errors",
@@ -57,63 +58,78 @@ UWSGI_DRAIN = (
 )
 
 
-def _gunicorn(worker: str, conf: str) -> Callable[[Path], list[str]]:
-    """Return the command for gunicorn: the combined log format, which it has by default, and messages of all levels."""
+def _gunicorn(worker: str, conf: str) -> "Start":
+    """Return the start of gunicorn: the combined log format, which it has by default, and messages of all levels."""
 
-    def command(folder: Path) -> list[str]:
+    def start(folder: Path, application: str) -> list[str]:
         # No control socket in the home directory, and the file of the worker's heartbeat not among ours.
-        settings = f"control_socket_disable = True\nworker_tmp_dir = {str(folder)!r}\n{conf}"
-        (folder / "gunicorn.conf.py").write_text(settings, encoding="utf-8")
-        options = ["--bind=127.0.0.1:0", f"--worker-class={worker}", "--graceful-timeout=3", "--log-level=debug"]
-        logs = [f"--access-logfile={folder}/access.log", f"--error-logfile={folder}/error.log"]
-        return [sys.executable, "-m", "gunicorn", f"--config={folder}/gunicorn.conf.py", *options, *logs, APPLICATION]
+        settings = [
+            "control_socket_disable = True",
+            "graceful_timeout = 3",
+            f"worker_tmp_dir = {str(folder)!r}",
+            f"accesslog = {str(folder / 'access.log')!r}",
+            f"errorlog = {str(folder / 'error.log')!r}",
+            conf,
+        ]
+        (folder / "gunicorn.conf.py").write_text("\n".join(settings), encoding="utf-8")
+        options = ["--bind=127.0.0.1:0", f"--worker-class={worker}", "--log-level=debug"]
+        return [sys.executable, "-m", "gunicorn", f"--config={folder}/gunicorn.conf.py", *options, application]
 
-    return command
-
-
-def _waitress(_folder: Path) -> list[str]:
-    return [sys.executable, "-m", "waitress", "--listen=127.0.0.1:0", APPLICATION]
-
-
-def _uwsgi(log_options: tuple[str, ...]) -> Callable[[Path], list[str]]:
-    start = "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])"
-    options = ["--http-socket=127.0.0.1:0", f"--module={APPLICATION}", "--need-app", "--die-on-term", *log_options]
-    return lambda _folder: [sys.executable, "-c", start, *options]
+    return start
 
 
-def _werkzeug(_folder: Path) -> list[str]:
-    return [sys.executable, "-c", WERKZEUG]
+def _waitress(_folder: Path, application: str) -> list[str]:
+    return [sys.executable, "-m", "waitress", "--listen=127.0.0.1:0", application]
+
+
+def _uwsgi(log_options: tuple[str, ...]) -> "Start":
+    run = [sys.executable, "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])"]
+    options = ["--http-socket=127.0.0.1:0", "--need-app", "--die-on-term", *log_options]
+    return lambda _folder, application: [*run, *options, f"--module={application}"]
+
+
+def _werkzeug(_folder: Path, application: str) -> list[str]:
+    return [sys.executable, "-c", WERKZEUG.format(module=application.removesuffix(":application"))]
+
+
+# From a folder for all that a server writes, and the name of an application, to the command.
+Start = Callable[[Path, str], list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A server program: the modules it needs, and its command, given a folder for all that it writes."""
+    """A server program: the modules it needs, how it is started, and what it serves."""
 
     name: str
     modules: tuple[str, ...]
-    command: Callable[[Path], list[str]]
+    start: Start
+    application: str = APPLICATION
     logs_targets: bool = True
     sorts_fields: bool = False
+
+    def command(self, folder: Path) -> list[str]:
+        """Return the command, given a folder for all that the server writes."""
+        return self.start(folder, self.application)
 
 
 def gunicorn(worker: str, conf: str = GUNICORN_FILTER) -> Program:
     """Return gunicorn with a class of workers and the text of its configuration file."""
     modules = ("gunicorn", "gevent") if worker == "gevent" else ("gunicorn",)
-    return Program(name=f"gunicorn-{worker}", modules=modules, command=_gunicorn(worker, conf))
+    return Program(name=f"gunicorn-{worker}", modules=modules, start=_gunicorn(worker, conf))
 
 
 def uwsgi(log_options: tuple[str, ...] = UWSGI_FORMAT) -> Program:
     """Return uWSGI with its options about the log."""
-    return Program(name="uwsgi", modules=("pyuwsgi",), command=_uwsgi(log_options), logs_targets=False)
+    return Program(name="uwsgi", modules=("pyuwsgi",), start=_uwsgi(log_options), logs_targets=False)
 
 
 PROGRAMS = [
     gunicorn("sync"),
     gunicorn("gthread"),
     gunicorn("gevent"),
-    Program(name="waitress", modules=("waitress",), command=_waitress, logs_targets=False, sorts_fields=True),
+    Program(name="waitress", modules=("waitress",), start=_waitress, logs_targets=False, sorts_fields=True),
     uwsgi(),
-    Program(name="werkzeug", modules=("werkzeug",), command=_werkzeug),
+    Program(name="werkzeug", modules=("werkzeug",), start=_werkzeug),
 ]
 program_name = attrgetter("name")
 
@@ -163,7 +179,7 @@ class Server:
     def open_spools(self) -> list[str]:
         """Return the temporary files that the server holds open."""
         spools = str(self._folder / "tmp")
-        links = (link for process in self._processes() for link in process.glob("fd/*"))
+        links = (link for process in self._processes() for link in _listed(process, "fd/*"))
         return [target for target in map(_target, links) if target.startswith(spools)]
 
     def bytes_written(self) -> int:
@@ -175,9 +191,22 @@ class Server:
         """Return the directories in /proc of the process and its descendants."""
         found = [Path(f"/proc/{self._process.pid}")]
         for process in found:
-            for children in process.glob("task/*/children"):
-                found.extend(Path(f"/proc/{pid}") for pid in children.read_text(encoding="ascii").split())
+            for children in _listed(process, "task/*/children"):
+                with suppress(OSError):  # ended since it was listed
+                    found.extend(Path(f"/proc/{pid}") for pid in children.read_text(encoding="ascii").split())
         return found
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process, and to none of its descendants."""
+        self._process.send_signal(number)
+
+    def workers(self) -> list[int]:
+        """Return the process IDs of the descendants of the process."""
+        return [int(process.name) for process in self._processes()[1:]]
+
+    def exit_code(self) -> int:
+        """Return the exit code of the process, after its end; minus the signal that killed it."""
+        return self._process.wait(PATIENCE)
 
     def answers(self) -> bool:
         """Tell whether the server answers yet; raise what it wrote when it is no longer there."""
@@ -188,19 +217,29 @@ class Server:
             return False
 
 
+def _listed(process: Path, pattern: str) -> list[Path]:
+    """Return what there is of a process in /proc; nothing, when it has ended."""
+    with suppress(OSError):
+        return list(process.glob(pattern))
+    return []
+
+
 def _target(link: Path) -> str:
     try:
         return str(link.readlink())
-    except FileNotFoundError:  # closed since it was listed
+    except OSError:  # closed since it was listed, or its process has ended
         return ""
 
 
 @contextmanager
-def serving(program: Program, folder: Path) -> Iterator[Server]:
-    """Run a server program, in a folder of its own, until it is no longer needed."""
+def serving(program: Program, folder: Path, *before: str) -> Iterator[Server]:
+    """Run a server program, in a folder of its own, until it is no longer needed.
+
+    ``before`` is a command that runs the one behind it: under limits, say.
+    """
     service_or_skip("/proc", Path("/proc/self/io").exists())
     service_or_skip(program.name, all(map(find_spec, program.modules)))
-    with running(program.command(folder), folder) as server:
+    with running([*before, *program.command(folder)], folder) as server:
         yield server
 
 

@@ -1,0 +1,1 @@
+"""The same work as whole applications, each written as its framework's own documentation would."""

@@ -1,0 +1,22 @@
+"""Starlette with msgspec."""
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from benchmarks.work import ANNOUNCEMENT, PATH, RECORDS_OF, SESSIONS
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def notifications(request: Request) -> Response:
+    """Answer with the records of a session's user."""
+    user = SESSIONS.get(request.headers.get("Authorization", "").removeprefix("Bearer "))
+    if user is None:
+        return Response(status_code=401, headers=ANNOUNCEMENT)
+    return Response(_encode(RECORDS_OF[user]), media_type="application/json", headers=ANNOUNCEMENT)
+
+
+application = Starlette(routes=[Route(PATH, notifications)])

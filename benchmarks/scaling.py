@@ -1,0 +1,102 @@
+"""Whether the cost of a record, a route and an operation depends on how many there are."""
+
+from dataclasses import replace
+from functools import partial
+
+import flask
+
+from benchmarks.applications.ours import Storage
+from benchmarks.candidates import APPLICATION, BYTES, check, checked
+from benchmarks.clients import Repeat, WsgiClient, environ_with, repeated
+from benchmarks.middleware import trivial
+from benchmarks.parts import Part, Results, column, thousands
+from benchmarks.processes import Whole, alone, whole
+from benchmarks.rounds import Effort, Values, in_rounds, timed
+from benchmarks.work import POLICY, RECORDS_OF, session_of
+from flask_notifications import NOTIFICATION_OPERATIONS, DeprecationMiddleware, Operation, create_blueprint
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+ROUTES = (0, 300, 3_000)
+OPERATIONS = (1, 100, 1_000)
+
+RECORD, RECORD_BYTES, MEMORY = "µs per record", "µs per record, bytes", "MB added"
+ROUTE, CLAIMED, UNCLAIMED = "µs per request in Flask", "µs claimed", "µs unclaimed"
+
+
+def measure(effort: Effort) -> Results:
+    """Return the cost of a record by the size of the answer, and of a request by what else there is."""
+    return {
+        **column(RECORD, _per_record(APPLICATION, effort)),
+        **column(RECORD_BYTES, _per_record(BYTES, effort)),
+        **column(MEMORY, _memory(effort)),
+        **column(ROUTE, timed({_routes(count): _beside(count) for count in ROUTES}, effort)),
+        **column(CLAIMED, timed({_operations(count): _claimed(count) for count in OPERATIONS}, effort)),
+        **column(UNCLAIMED, timed({_operations(count): _unclaimed(count) for count in OPERATIONS}, effort)),
+    }
+
+
+def _records(size: int) -> str:
+    return f"{thousands(size)} records"
+
+
+def _routes(count: int) -> str:
+    return f"{thousands(count)} other routes"
+
+
+def _operations(count: int) -> str:
+    return f"{thousands(count)} operations"
+
+
+def _per_record(name: str, effort: Effort) -> dict[str, Values]:
+    client = checked(name, 1_000)
+    times = timed(
+        {_records(size): client.repeat(session_of(size)) for size in SIZES}, replace(effort, rounds=effort.long_rounds)
+    )
+    return {
+        row: tuple(time / size for time in values) for size, (row, values) in zip(SIZES, times.items(), strict=True)
+    }
+
+
+def _memory(effort: Effort) -> dict[str, Values]:
+    subjects = {_records(size): partial(alone, _whole, size) for size in SIZES}
+    measured = in_rounds(subjects, effort.long_rounds)
+    return {row: tuple(each.megabytes for each in values) for row, values in measured.items()}
+
+
+def _whole(size: int) -> Whole:
+    return whole(checked(APPLICATION, 1_000), size)
+
+
+def _beside(count: int) -> Repeat:
+    """Return requests to a Flask application with so many other routes."""
+    host = flask.Flask(__name__)
+    host.register_blueprint(create_blueprint(Storage(RECORDS_OF)))
+    for number in range(count):
+        host.add_url_rule(f"/API/Reports{number}/<int:report>", f"report{number}", dict)
+    client = WsgiClient(host)
+    check(_routes(count), client, session_of(1), announced=False)
+    return client.repeat(session_of(1))
+
+
+def _middleware(count: int) -> DeprecationMiddleware:
+    """Return a middleware of so many operations, of which the first is the one that is asked for."""
+    others = [Operation(f"report{number}", "GET", f"/API/Reports{number}/{{id}}") for number in range(count - 1)]
+    return DeprecationMiddleware(trivial, POLICY, operations=[NOTIFICATION_OPERATIONS[0], *others])
+
+
+def _claimed(count: int) -> Repeat:
+    return repeated(_middleware(count), environ_with(session_of(1)))
+
+
+def _unclaimed(count: int) -> Repeat:
+    return repeated(_middleware(count), environ_with(path="/API/Shops/17"))
+
+
+PART = Part(
+    "scaling",
+    "Processor time of a record by the length of the answer, and the memory in MB that it takes; processor time of a "
+    "request by the number of other routes and operations. Answers beyond 8 MiB go through a temporary file.",
+    (RECORD, RECORD_BYTES, MEMORY, ROUTE, CLAIMED, UNCLAIMED),
+    (*map(_records, SIZES), *map(_routes, ROUTES), *map(_operations, OPERATIONS)),
+    measure,
+)

@@ -1,0 +1,528 @@
+"""A real database breaks under a real server: clients get the whole array or a clean error, and it heals by itself."""
+
+import os
+import re
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+from tests.faults.database_app import APPLICATION, POOL, documents_of, prepare, session_of
+from tests.faults.postgresql import IMMEDIATE, Cluster, postgresql
+from tests.faults.proxy import BLACK_HOLE, PASS, RESET, End, Fault, Proxy
+from tests.servers.process import GUNICORN_FILTER, Program, Server, eventually, gunicorn, serving
+from tests.wsgi import Answer
+
+# More threads than the pool has connections, so that some must wait for one.
+THREADS = f"{GUNICORN_FILTER}\nthreads = {POOL + 3}"
+
+# Each row of one user takes its time, from here on in the rows' own table.
+SLOW_ROWS = """
+ALTER TABLE notifications RENAME TO stored;
+CREATE VIEW notifications AS SELECT
+    owner, position, written_at, CASE owner WHEN 'slow' THEN pg_sleep(0.1)::text || document ELSE document END document
+FROM stored
+"""
+
+SUCCESSORS = [f'</API/Notification/{name}>; rel="successor-version"' for name in ("CurrentUser", "Account")]
+DOCUMENTATION = '<https://example.com/retire>; rel="deprecation"; type="text/html"'
+
+
+@dataclass(frozen=True)
+class Service:
+    """A server, and the network and the database behind it."""
+
+    server: Server
+    proxy: Proxy
+    cluster: Cluster
+
+    def ask(self, login: str) -> Answer:
+        """Ask for the notifications of a user."""
+        return self.server.ask("GET", target_of(login))
+
+    @contextmanager
+    def asking(self, login: str) -> "Iterator[Future[Answer]]":
+        """Ask for the notifications of a user, while something else is done."""
+        with ThreadPoolExecutor() as client:
+            yield client.submit(self.ask, login)
+
+    @contextmanager
+    def reading(self, login: str = "large") -> "Iterator[Future[Answer]]":
+        """Ask for many notifications, of which some have come from the database, and others not, for a while."""
+        passed = self.proxy.passed
+        with self.asking(login) as answer, self.proxy.failing(Fault(rate=200_000)):
+            eventually(lambda: self.proxy.passed > passed + 100_000)
+            yield answer
+
+    @contextmanager
+    def new_connections(self, fault: Fault) -> Iterator[None]:
+        """Need a new connection for each request, which suffers a fault."""
+        self.proxy.fault = RESET
+        with self.proxy.failing(fault):
+            yield
+
+
+def target_of(login: str) -> str:
+    return f"/API/Notification/?sessionId={session_of(login)}"
+
+
+def account_of(account_id: str) -> str:
+    return f"/API/Notification/GetNotificationsForAccount/{account_id}/?sessionId={session_of('admin')}"
+
+
+def assert_announced(answer: Answer) -> None:
+    """Check what every answer has, whatever became of the database."""
+    assert answer.one("Deprecation") == "@1767225600"
+    assert answer.one("Sunset") == "Thu, 01 Jul 2027 00:00:00 GMT"
+    successor, documentation = answer.all("Link")
+    assert successor in SUCCESSORS
+    assert documentation == DOCUMENTATION
+    assert answer.one("Cache-Control") == "no-store"
+    assert int(answer.one("Content-Length")) == len(answer.body)
+
+
+def assert_whole(answer: Answer, login: str) -> None:
+    """Check that it is all of a user's notifications, and nothing else."""
+    assert answer.code == 200, answer
+    assert answer.body == f"[{','.join(documents_of(login))}]".encode()
+    assert_announced(answer)
+
+
+def assert_failed(answer: Answer, status: int, code: str) -> None:
+    """Check that it is a clean error without one byte of an array."""
+    assert (answer.code, answer.one("Content-Type")) == (status, "application/problem+json"), answer
+    assert answer.json.keys() == {"type", "title", "status", "detail", "code"}
+    assert answer.json["code"] == code
+    assert_announced(answer)
+
+
+def assert_unavailable(answer: Answer) -> None:
+    """Check that clients are told to come back later."""
+    assert_failed(answer, 503, "storage_unavailable")
+    assert answer.one("Retry-After") == "30"
+
+
+def assert_silent(log: str) -> None:
+    """Check that a log holds no session ID, no statement and nothing that is stored."""
+    assert "5e55-4000" not in log
+    assert "SELECT" not in log
+    assert "tttt" not in log
+
+
+@contextmanager
+def telling(server: Server, *kinds: str) -> Iterator[None]:
+    """Check that the log tells what kind of failure there was meanwhile, in one line, without saying too much."""
+    line = re.compile(".*".join(map(re.escape, kinds)))
+    before = len(line.findall(server.written()))
+    yield
+    eventually(lambda: len(line.findall(server.written())) > before)
+    assert_silent(server.written())
+
+
+@contextmanager
+def application_on(url: str, program: Program, folder: Path) -> Iterator[Server]:
+    """Run the application on a database."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DATABASE_URL", url)
+        with serving(replace(program, application=APPLICATION), folder) as server:
+            yield server
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with postgresql() as cluster:
+        prepare(cluster.url())
+        with cluster.connect("shop") as connection:
+            connection.execute(SLOW_ROWS.encode())
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def proxy(cluster: Cluster) -> Iterator[Proxy]:
+    with Proxy(cluster.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def threaded(cluster: Cluster, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    program = gunicorn("gthread", THREADS)
+    with application_on(cluster.url(proxy.port), program, tmp_path_factory.mktemp("threaded")) as server:
+        yield Service(server, proxy, cluster)
+
+
+@pytest.fixture
+def service(threaded: Service) -> Iterator[Service]:
+    """Lend a service to break; when the fault is gone it must be as good as new, by itself."""
+    yield threaded
+    assert_healed(threaded)
+
+
+def assert_healed(service: Service) -> None:
+    """Check that the next requests get all they ask for, and that nothing is left of those before."""
+    for login in ("alice", "large"):
+        assert_whole(service.ask(login), login)
+    eventually(lambda: not service.cluster.working())
+    eventually(lambda: not service.server.open_spools())
+    assert_silent(service.server.written())
+
+
+@contextmanager
+def no_connection_left(service: Service) -> Iterator[None]:
+    service.cluster.terminate()
+    with ExitStack() as others:
+        with suppress(psycopg.OperationalError):
+            while True:
+                others.enter_context(service.cluster.connect("shop"))
+        yield
+
+
+@contextmanager
+def pool_exhausted(service: Service) -> Iterator[None]:
+    with ExitStack() as others:
+        for _ in range(POOL):
+            others.enter_context(service.asking("slow"))
+        eventually(lambda: len(service.cluster.waiting("PgSleep")) == POOL)
+        yield
+
+
+@contextmanager
+def locked(service: Service) -> Iterator[None]:
+    with service.cluster.connect() as other, other.transaction():
+        other.execute("LOCK TABLE stored")
+        yield
+
+
+@pytest.mark.parametrize(
+    ("broken", "kind"),
+    [
+        pytest.param(lambda service: service.cluster.stopped(), "psycopg.OperationalError", id="stopped"),
+        pytest.param(
+            lambda service: service.new_connections(BLACK_HOLE),
+            "psycopg.errors.ConnectionTimeout",
+            id="accepts and never answers",
+        ),
+        pytest.param(
+            lambda service: service.new_connections(Fault(rate=20)),
+            "psycopg.errors.ConnectionTimeout",
+            id="byte by byte",
+        ),
+        pytest.param(no_connection_left, "psycopg.OperationalError", id="out of connections"),
+        pytest.param(pool_exhausted, "sqlalchemy.exc.TimeoutError", id="pool exhausted"),
+        pytest.param(locked, "psycopg.errors.QueryCanceled", id="table locked"),
+    ],
+)
+def test_a_database_out_of_reach_is_503_until_it_is_back(
+    service: Service, broken: Callable[[Service], AbstractContextManager[None]], kind: str
+) -> None:
+    with broken(service), telling(service.server, "storage_unavailable: ", kind):
+        assert_unavailable(service.ask("alice"))
+
+
+def test_a_statement_that_takes_too_long_is_503(service: Service) -> None:
+    with telling(service.server, "storage_unavailable: ", "psycopg.errors.QueryCanceled"):
+        assert_unavailable(service.ask("slow"))
+
+
+def test_others_are_answered_while_one_waits_for_a_lock(service: Service) -> None:
+    with locked(service), service.asking("alice") as answer:
+        eventually(lambda: service.cluster.waiting("relation"))
+        assert_failed(service.server.ask("GET", target_of("nobody")), 401, "session_invalid")
+        assert not answer.done()
+
+
+def test_a_database_that_starts_after_the_application(tmp_path: Path, cluster: Cluster) -> None:
+    with ExitStack() as outage:
+        outage.enter_context(cluster.stopped())
+        with application_on(cluster.url(), gunicorn("gthread"), tmp_path) as server:
+            with telling(server, "storage_unavailable: ", "psycopg.OperationalError"):
+                assert_unavailable(server.ask("GET", target_of("alice")))
+            outage.close()
+            assert_whole(server.ask("GET", target_of("alice")), "alice")
+
+
+def restarted(service: Service) -> None:
+    with service.cluster.stopped(IMMEDIATE):
+        pass
+
+
+def suffering(fault: Fault) -> Callable[[Service], None]:
+    """Return what makes a service suffer a fault of the network at once."""
+
+    def suffer(service: Service) -> None:
+        service.proxy.fault = fault
+
+    return suffer
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        pytest.param(lambda service: service.cluster.terminate(), id="backend terminated"),
+        pytest.param(restarted, id="stopped at once and started again"),
+        pytest.param(suffering(RESET), id="reset"),
+        pytest.param(suffering(Fault(limit=0, end=End.CUT)), id="cut"),
+        pytest.param(suffering(Fault(limit=0, end=End.HALF_CLOSE)), id="half-closed"),
+    ],
+)
+def test_a_database_that_breaks_among_the_rows_is_503(service: Service, break_it: Callable[[Service], None]) -> None:
+    with telling(service.server, "storage_unavailable: ", "psycopg."), service.reading() as answer:
+        break_it(service)
+    assert_unavailable(answer.result())
+
+
+def test_a_backend_that_is_terminated_in_a_statement_is_503(service: Service) -> None:
+    with telling(service.server, "storage_unavailable: ", "psycopg.errors.AdminShutdown"):
+        with service.asking("slow") as answer:
+            eventually(lambda: service.cluster.waiting("PgSleep"))
+            service.cluster.terminate()
+        assert_unavailable(answer.result())
+
+
+def test_a_database_that_ends_the_transaction_of_a_slow_reader_is_503(service: Service) -> None:
+    service.cluster.ask("ALTER ROLE shop SET idle_in_transaction_session_timeout = 100")  # milliseconds
+    try:
+        with (
+            telling(service.server, "storage_unavailable: ", "psycopg.errors.IdleInTransactionSessionTimeout"),
+            service.new_connections(Fault(rate=150_000)),
+        ):
+            assert_unavailable(service.ask("large"))
+    finally:
+        service.cluster.ask("ALTER ROLE shop RESET idle_in_transaction_session_timeout")
+        service.cluster.terminate()
+
+
+def test_a_backend_that_stands_still_holds_up_its_own_request_only(service: Service) -> None:
+    """Nothing but a proxy's limit for reading ends such a request while it lasts."""
+    with service.reading() as answer:
+        (backend,) = service.cluster.working()
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            service.proxy.fault = PASS
+            for _ in range(2 * POOL):
+                assert_whole(service.ask("alice"), "alice")
+            assert not answer.done()
+        finally:
+            os.kill(backend, signal.SIGCONT)
+    if answer.result().code == 200:
+        assert_whole(answer.result(), "large")
+    else:
+        assert_unavailable(answer.result())
+
+
+@pytest.fixture(scope="module")
+def stages(threaded: Service) -> dict[str, tuple[int, int]]:
+    """Return from where to where the stages of a request on a new connection go, in bytes from the database."""
+
+    def passed(ask: Callable[[], object]) -> int:
+        before = threaded.proxy.passed
+        with threaded.new_connections(PASS):
+            ask()
+        return threaded.proxy.passed - before
+
+    def shake_hands() -> None:
+        psycopg.connect(threaded.cluster.url(threaded.proxy.port).replace("+psycopg", "")).close()
+
+    threaded.ask("alice")  # the first connection of all is asked about its server
+    handshake = passed(shake_hands)
+    session = passed(lambda: threaded.ask("admin"))  # who has no rows
+    rows = passed(lambda: threaded.ask("large"))
+    assert 0 < handshake < session < rows
+    return {"handshake": (0, handshake), "session": (handshake, session), "rows": (session, rows)}
+
+
+@pytest.mark.parametrize("end", [End.RESET, End.CUT, End.HALF_CLOSE], ids=["reset", "cut", "half-close"])
+@pytest.mark.parametrize(
+    ("stage", "share"),
+    [("handshake", 0), ("handshake", 0.5), ("handshake", 1), ("session", 0.5), ("rows", 0.01), ("rows", 0.9999)],
+)
+def test_a_network_that_breaks_at_any_stage_is_503(
+    service: Service, stages: dict[str, tuple[int, int]], stage: str, share: float, end: End
+) -> None:
+    begin, until = stages[stage]
+    with service.new_connections(Fault(limit=max(1, begin + int(share * (until - begin))), end=end)):
+        assert_unavailable(service.ask("large"))
+
+
+@pytest.mark.parametrize(
+    "fault", [pytest.param(Fault(latency=0.02), id="late"), pytest.param(Fault(rate=4_000), id="in small pieces")]
+)
+def test_a_network_that_is_slow_delays_the_whole_array(service: Service, fault: Fault) -> None:
+    with service.proxy.failing(fault):
+        assert_whole(service.ask("alice"), "alice")
+
+
+@contextmanager
+def stored(cluster: Cluster, document: str | None, written_at: str) -> Iterator[None]:
+    """Store an odd record between two good ones."""
+    with cluster.connect() as admin:
+        admin.execute("INSERT INTO sessions VALUES (%s, 'odd', false)", [session_of("odd")])
+        good = (documents_of("alice")[0], "2025-03-31T08:15:18Z")
+        for position, record in enumerate([good, (document, written_at), good]):
+            admin.execute("INSERT INTO stored VALUES ('odd', %s, %s, %s)", [position, *record])
+        try:
+            yield
+        finally:
+            admin.execute(b"DELETE FROM stored WHERE owner = 'odd'; DELETE FROM sessions WHERE login = 'odd'")
+
+
+@pytest.mark.parametrize("written_at", ["infinity", "-infinity", "294276-12-31", "0044-03-15 BC"])
+def test_a_date_that_python_cannot_express_is_500_and_no_skipped_row(service: Service, written_at: str) -> None:
+    with stored(service.cluster, "{}", written_at), telling(service.server, "storage_error: ", "psycopg.DataError"):
+        assert_failed(service.server.ask("POST", account_of("odd")), 500, "storage_error")
+
+
+@pytest.mark.parametrize("document", ["[1]", "null", 'junk {"n": 1}', "", None])
+def test_a_document_that_is_no_object_is_500_and_no_skipped_row(service: Service, document: str | None) -> None:
+    with stored(service.cluster, document, "now"), telling(service.server, "unserialisable_record at record 1: "):
+        assert_failed(service.ask("odd"), 500, "unserialisable_record")
+
+
+@pytest.mark.parametrize(
+    ("session_id", "status", "code"),
+    [
+        pytest.param("%00", 401, "invalid_token", id="NUL"),
+        pytest.param(f"{session_of('alice')}%00", 401, "invalid_token", id="known, then NUL"),
+        pytest.param(quote("' OR '1'='1"), 401, "invalid_token", id="SQL"),
+        pytest.param("alice--", 401, "session_invalid", id="comment of SQL"),
+        pytest.param(session_of("alice").upper(), 401, "session_invalid", id="other letter case"),
+    ],
+)
+def test_odd_session_ids_are_nobody(service: Service, session_id: str, status: int, code: str) -> None:
+    answer = service.server.ask("GET", f"/API/Notification/?sessionId={session_id}")
+    assert_failed(answer, status, code)
+
+
+@pytest.mark.parametrize(("length", "code"), [(4_096, "session_invalid"), (4_097, "invalid_token")])
+def test_very_long_session_ids_are_nobody(service: Service, length: int, code: str) -> None:
+    answer = service.server.ask("GET", "/API/Notification/", f"Authorization: Bearer {'a' * length}")
+    assert_failed(answer, 401, code)
+
+
+@pytest.mark.parametrize(
+    ("account_id", "status", "code"),
+    [
+        pytest.param("%00", 400, "invalid_account_id", id="NUL"),
+        pytest.param("alice%00", 400, "invalid_account_id", id="known, then NUL"),
+        pytest.param("%FF", 400, "invalid_account_id", id="not UTF-8"),
+        pytest.param("%ED%A0%80", 400, "invalid_account_id", id="surrogate"),
+        pytest.param("a" * 513, 400, "invalid_account_id", id="too long"),
+        pytest.param("a" * 512, 404, "account_not_found", id="long"),
+        pytest.param(quote("alice' OR '1'='1"), 404, "account_not_found", id="SQL"),
+        pytest.param(quote("alice'; DROP TABLE sessions; --", safe=""), 404, "account_not_found", id="statements"),
+        pytest.param(quote("аlice"), 404, "account_not_found", id="look-alike"),  # noqa: RUF001 - Cyrillic
+        pytest.param(quote("\U0010ffff%s:login"), 404, "account_not_found", id="placeholders"),
+    ],
+)
+def test_odd_account_ids_are_no_account(service: Service, account_id: str, status: int, code: str) -> None:
+    assert_failed(service.server.ask("POST", account_of(account_id)), status, code)
+
+
+def test_a_client_that_leaves_is_not_waited_for_longer_than_a_statement_may_take(service: Service) -> None:
+    with telling(service.server, "storage_unavailable: ", "psycopg.errors.QueryCanceled"):
+        with service.server.slow_reader(target_of("slow")):
+            eventually(lambda: service.cluster.waiting("PgSleep"))
+        eventually(lambda: not service.cluster.working())
+
+
+@pytest.mark.parametrize("worker", ["sync", "gevent"])
+def test_other_workers_do_not_differ(worker: str, tmp_path: Path, cluster: Cluster, proxy: Proxy) -> None:
+    with application_on(cluster.url(proxy.port), gunicorn(worker), tmp_path) as server:
+        service = Service(server, proxy, cluster)
+        with service.reading() as answer:
+            cluster.terminate()
+        assert_unavailable(answer.result())
+        assert_healed(service)
+
+
+def test_greenlets_do_not_wait_for_each_others_statements(tmp_path: Path, cluster: Cluster, proxy: Proxy) -> None:
+    with application_on(cluster.url(), gunicorn("gevent"), tmp_path) as server:
+        service = Service(server, proxy, cluster)
+        with service.asking("slow") as slow:
+            eventually(lambda: cluster.waiting("PgSleep"))
+            assert_whole(service.ask("alice"), "alice")
+            assert not slow.done()
+        assert_unavailable(slow.result())
+
+
+PRELOADED = f"""{GUNICORN_FILTER}
+preload_app, workers, threads = True, 2, {POOL}
+
+def when_ready(server):
+    from tests.faults.database_app import engine
+
+    engine.connect().close()  # as an application does that looks into its database first ...
+    engine.dispose()  # ... and leaves no connection that all workers would inherit
+"""
+
+
+@pytest.mark.parametrize("worker", ["gthread", "gevent"])
+def test_preloaded_workers_mix_up_nobodys_rows(worker: str, tmp_path: Path, cluster: Cluster) -> None:
+    with application_on(cluster.url(), gunicorn(worker, PRELOADED), tmp_path) as server:
+        logins = ["alice", "bob", "admin"] * 20
+        with ThreadPoolExecutor(2 * POOL) as clients:
+            answers = clients.map(lambda login: server.ask("GET", target_of(login)), logins)
+            for login, answer in zip(logins, answers, strict=True):
+                assert_whole(answer, login)
+
+
+@contextmanager
+def locked_by_another_process(database: Path) -> Iterator[None]:
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+@contextmanager
+def missing(database: Path) -> Iterator[None]:
+    moved = database.rename(f"{database}.moved")
+    try:
+        yield
+    finally:
+        moved.rename(database)
+
+
+@contextmanager
+def overwritten(database: Path) -> Iterator[None]:
+    content = database.read_bytes()
+    database.write_bytes(b"this is no database " * (len(content) // 20))
+    try:
+        yield
+    finally:
+        database.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("broken", "in_use", "code", "kind"),
+    [
+        pytest.param(locked_by_another_process, False, "storage_unavailable", "sqlite3.OperationalError", id="locked"),
+        pytest.param(missing, False, "storage_unavailable", "sqlite3.OperationalError", id="missing"),
+        pytest.param(overwritten, False, "storage_error", "sqlite3.DatabaseError", id="no database"),
+        pytest.param(overwritten, True, "storage_error", "sqlite3.DatabaseError", id="overwritten while in use"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_error_until_it_can_be(
+    tmp_path: Path,
+    broken: Callable[[Path], AbstractContextManager[None]],
+    in_use: bool,
+    code: str,
+    kind: str,
+) -> None:
+    database = tmp_path / "database.sqlite3"
+    prepare(f"sqlite:///{database}")
+    # Not created where it is missing: an open connection to an empty file would outlive the return of the right one.
+    url = f"sqlite:///file:{database}?mode=rw&uri=true"
+    with application_on(url, gunicorn("gthread"), tmp_path) as server:
+        if in_use:
+            assert_whole(server.ask("GET", target_of("alice")), "alice")
+        with broken(database), telling(server, f"{code}: ", kind):
+            assert_failed(server.ask("GET", target_of("alice")), 503 if code == "storage_unavailable" else 500, code)
+        for login in ("alice", "large"):
+            assert_whole(server.ask("GET", target_of(login)), login)
+        assert not server.open_spools()
