@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl
 
 import flask
 import orjson
+from werkzeug.datastructures import Headers
 from werkzeug.exceptions import NotFound
 
 from .fields import expect
@@ -88,7 +89,8 @@ def _views(service: NotificationService[Caller]) -> dict[str, View]:
     """Return the view functions by the names of their endpoints; a host's prefix may have parameters of its own."""
 
     def current_user(**_parameters: str) -> flask.Response:
-        return _response(service.current_user(resolve(_environ())))
+        environ = _environ()
+        return _Answer(service.current_user(resolve(environ)), environ)
 
     def account(**_parameters: str) -> flask.Response:
         environ = _environ()
@@ -96,31 +98,46 @@ def _views(service: NotificationService[Caller]) -> dict[str, View]:
         segment = environ["PATH_INFO"].removesuffix("/").rpartition("/")[2]
         if segment in {".", ".."}:
             raise NotFound
-        return _response(service.account(resolve(environ), segment.encode("latin-1")))
+        return _Answer(service.account(resolve(environ), segment.encode("latin-1")), environ)
 
     def current_user_successor(**_parameters: str) -> flask.Response:
-        return _response(service.current_user(resolve_header(_environ())))
+        environ = _environ()
+        return _Answer(service.current_user(resolve_header(environ)), environ)
 
     def account_successor(**_parameters: str) -> flask.Response:
         environ = _environ()
         pairs = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True, encoding="latin-1")
         values = [value for key, value in pairs if key == "accountId"]
         account_id = values[0].encode("latin-1", "replace") if len(values) == 1 else b""
-        return _response(service.account(resolve_header(environ), account_id))
+        return _Answer(service.account(resolve_header(environ), account_id), environ)
 
     views: list[View] = [current_user, account, current_user_successor, account_successor]
     return {view.__name__: view for view in views}
 
 
 def _environ() -> "WSGIEnvironment":
-    """Return the request's environ; a path with two slashes in front, which Werkzeug takes for one, is not served."""
+    """Return the request's environ; a path that begins with no slash, or with two, counts as one to Werkzeug only."""
     environ = flask.request.environ
-    if environ["PATH_INFO"].startswith("//"):
+    path = environ["PATH_INFO"]
+    if path[:1] != "/" or path[1:2] == "/":
         raise NotFound
     return environ
 
 
-def _response(reply: Reply) -> flask.Response:
-    body = body_of(reply, flask.request.environ)
-    ready = isinstance(reply.body, bytes)
-    return flask.Response(body, reply.status, list(reply.fields), direct_passthrough=not ready)
+class _Answer(flask.Response):
+    """A reply as a response that the host's own functions may still change.
+
+    Its fields are complete: they need none of the corrections that Werkzeug looks for in each response, twice.
+    """
+
+    def __init__(self, reply: Reply, environ: "WSGIEnvironment") -> None:
+        fields = Headers()
+        fields[:] = reply.fields
+        ready = isinstance(reply.body, bytes)
+        super().__init__(body_of(reply, environ), reply.status, fields, direct_passthrough=not ready)
+        self._reply = reply
+
+    def get_wsgi_headers(self, environ: "WSGIEnvironment") -> Headers:
+        """Return the fields as they are, unless somebody has changed them."""
+        untouched = self.status == self._reply.status and self.headers.to_wsgi_list() == list(self._reply.fields)
+        return self.headers if untouched else super().get_wsgi_headers(environ)

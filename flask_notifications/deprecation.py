@@ -78,7 +78,7 @@ class DeprecationPolicy:
         """Return the phase at an aware datetime: an enforced sunset first, then a brownout, then the deprecation."""
         if self.enforce_sunset and self.sunset_at is not None and at >= self.sunset_at:
             return Phase.SUNSET
-        if self.brownout(at) is not None:
+        if self.brownouts and self.brownout(at) is not None:
             return Phase.BROWNOUT
         return Phase.DEPRECATED if at >= self.deprecated_at else Phase.ANNOUNCED
 

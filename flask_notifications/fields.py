@@ -44,9 +44,9 @@ def without(fields: Iterable[tuple[str, str]], names: AbstractSet[str]) -> Field
     return [field for field in fields if field[0].lower() not in names]
 
 
-def contains(fields: Fields, name: str) -> bool:
-    """Tell whether a field of that lower-case ``name`` is in the list."""
-    return any(field[0].lower() == name for field in fields)
+def values_of(fields: Fields, name: str) -> list[str]:
+    """Return the values of the fields of that lower-case ``name``, in their order."""
+    return [value for key, value in fields if key.lower() == name]
 
 
 def merge(fields: Fields, name: str, members: Iterable[str]) -> Fields:
@@ -54,7 +54,7 @@ def merge(fields: Fields, name: str, members: Iterable[str]) -> Fields:
 
     Members that are there already, in any letter case, are not repeated. A missing field is added at the end.
     """
-    values = [value for key, value in fields if key.lower() == name.lower()]
+    values = values_of(fields, name.lower())
     present = [member.strip() for value in values for member in value.split(",") if member.strip()]
     known = {member.lower() for member in present}
     added = [member for member in members if member.lower() not in known]
@@ -63,7 +63,8 @@ def merge(fields: Fields, name: str, members: Iterable[str]) -> Fields:
 
 def vary_on(fields: Fields, member: str) -> Fields:
     """Return the list with ``member`` in ``Vary``; a ``*`` stays as it is (RFC 9110 section 12.5.5)."""
-    if any(key.lower() == "vary" and "*" in value for key, value in fields):
+    values = values_of(fields, "vary")
+    if values == [member] or "*" in "".join(values):
         return fields
     return merge(fields, "Vary", [member])
 
@@ -74,15 +75,16 @@ def keep_private(fields: Fields) -> Fields:
     ``public``, ``s-maxage`` and a ``private`` that names fields are dropped, ``private`` is added unless
     ``no-store`` is there, every other directive is kept.
     """
+    values = values_of(fields, "cache-control")
+    if values == ["no-store"]:
+        return fields
     kept: list[str] = []
     closed = False
-    for key, value in fields:
-        if key.lower() == "cache-control":
-            for directive in _DIRECTIVE.finditer(value):
-                name = directive[1].lower()
-                if name not in {"public", "s-maxage", "private"}:
-                    kept.append(directive[0])
-                closed = closed or name == "no-store"
+    for directive in (found for value in values for found in _DIRECTIVE.finditer(value)):
+        name = directive[1].lower()
+        if name not in {"public", "s-maxage", "private"}:
+            kept.append(directive[0])
+        closed = closed or name == "no-store"
     return _put(fields, "Cache-Control", ", ".join(kept if closed else [*kept, "private"]))
 
 

@@ -4,7 +4,6 @@ The environ goes in, ``start_response`` is wrapped, observers are told. Knows no
 body. Standard library only.
 """
 
-import logging
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,12 +14,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from .deprecation import Announcement, DeprecationPolicy, Phase
-from .fields import TOKEN, Fields, check_uri, contains, expect, keep_private, merge, vary_on, without
+from .fields import TOKEN, Fields, check_uri, expect, keep_private, merge, vary_on, without
+from .log import log_error
 from .operations import NOTIFICATION_OPERATIONS, Claim, Operation, OperationTable
 from .problems import Problems, Statuses, retry_after
 from .redirects import WayBack, way_back
 from .replies import Reply, send
-from .sessions import Session, SessionClaim, SessionCredential, SessionRefused, Source, claim_session
+from .sessions import SessionClaim, SessionCredential, SessionRefused, Source, claim_session
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
@@ -40,7 +40,11 @@ _ANNOUNCED = frozenset({"deprecation", "sunset"})
 _EXPOSE = "Access-Control-Expose-Headers"
 _EXPOSED = ("Deprecation", "Sunset", "Link")
 
-_logger = logging.getLogger("flask_notifications")
+_VARY = ("Vary", "Authorization")
+_NO_REFERRER = ("Referrer-Policy", "no-referrer")
+
+# The phases in which the application answers.
+_OPEN = (Phase.ANNOUNCED, Phase.DEPRECATED)
 
 Clock = Callable[[], datetime]
 
@@ -67,9 +71,8 @@ class Use:
 Observer = Callable[[Use], object]
 
 
-def utc_now() -> datetime:
-    """Return the time, aware, in UTC."""
-    return datetime.now(UTC)
+# The time, aware, in UTC.
+utc_now = partial(datetime.now, UTC)
 
 
 class DeprecationMiddleware:
@@ -98,6 +101,7 @@ class DeprecationMiddleware:
         "_app",
         "_clock",
         "_extract",
+        "_match",
         "_observers",
         "_policy",
         "_problems",
@@ -133,6 +137,7 @@ class DeprecationMiddleware:
         self._app = app
         self._policy = policy
         self._table = OperationTable(operations)
+        self._match = self._table.match
         self._announcements = {
             each: Announcement(policy, each.successor, base_url=base_url or "") for each in self._table.operations
         }
@@ -145,7 +150,7 @@ class DeprecationMiddleware:
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Pass a request on, or claim it (PEP 3333)."""
-        claim = self._table.match(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
+        claim = self._match(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
         if claim is None or _IN_FLIGHT in environ:
             return self._app(environ, start_response)
         return self._serve(claim, environ, start_response)
@@ -157,15 +162,40 @@ class DeprecationMiddleware:
         environ["PATH_INFO"] = claim.path
         carried = claim_session(environ) if self._extract else SessionClaim()
         now = self._clock().astimezone(UTC)
-        announcement, mount = self._announcements[claim.operation], _mount(environ)
         phase = self._policy.phase(now)
-        reply = self._refusal(phase, now, carried.session, announcement.successor(mount))
-        decoration = _Decoration(
+        announcement = self._announcements[claim.operation]
+        mount = _mount(environ) if environ.get("SCRIPT_NAME") else ""
+        exchange = _Exchange(
+            environ,
+            start_response,
             announced=announcement.lines(mount),
             unified=self._extract,
             in_query=carried.in_query,
-            way_back=way_back(environ, path, carried, self._table),
+            way_back=way_back(environ, path, carried, self._table) if carried.in_query else None,
+            report=self._report(claim, environ, carried, phase, now) if self._observers else None,
         )
+        if phase not in _OPEN:
+            reply = self._closed(phase, now, announcement.successor(mount))
+        elif isinstance(carried.session, SessionRefused):
+            reply = self._problems.refusal(carried.session)
+        elif self._require and carried.session is None:
+            reply = self._problems.reply("session_missing")
+        else:
+            return exchange.run(self._app)
+        return exchange.run(partial(send, reply))
+
+    def _closed(self, phase: Phase, now: datetime, successor: str | None) -> Reply:
+        """Return the answer to a request that the application does not get to see."""
+        brownout = self._policy.brownout(now)
+        if phase is Phase.SUNSET or brownout is None:
+            return self._problems.reply("sunset", successor=successor)
+        wait = retry_after((brownout.end - now).total_seconds())
+        return self._problems.reply("brownout", extra=[wait], successor=successor)
+
+    def _report(
+        self, claim: Claim, environ: "WSGIEnvironment", carried: SessionClaim, phase: Phase, now: datetime
+    ) -> Callable[[int | None], None]:
+        """Return a function that tells the observers of a request once its status is known."""
         use = partial(
             Use,
             operation=claim.operation.name,
@@ -175,115 +205,113 @@ class DeprecationMiddleware:
             client=_client(environ),
             at=now,
         )
-        exchange = _Exchange(start_response, decorate=decoration.fields, done=partial(self._done, environ, use))
-        return exchange.run(self._app if reply is None else partial(send, reply), environ)
+        return lambda status: self._tell(use(status=status))
 
-    def _refusal(self, phase: Phase, now: datetime, session: Session, successor: str | None) -> Reply | None:
-        """Return the middleware's own answer, or ``None`` when the application is to answer."""
-        if phase is Phase.SUNSET:
-            return self._problems.reply("sunset", successor=successor)
-        brownout = self._policy.brownout(now)
-        if brownout is not None:
-            wait = retry_after((brownout.end - now).total_seconds())
-            return self._problems.reply("brownout", extra=[wait], successor=successor)
-        if isinstance(session, SessionRefused):
-            return self._problems.refusal(session)
-        if session is None and self._require:
-            return self._problems.reply("session_missing")
-        return None
-
-    def _done(self, environ: "WSGIEnvironment", use: Callable[..., Use], status: int | None) -> None:
-        environ.pop(_IN_FLIGHT, None)
+    def _tell(self, use: Use) -> None:
         for observer in self._observers:
             try:
-                observer(use(status=status))
+                observer(use)
             except Exception as fault:  # noqa: BLE001 - an observer's failure is its own
                 # Without the context: that is the application's exception, whose text may hold anything.
                 told = "".join(format_exception(fault, chain=False))
-                _logger.error("observer %r failed: %s", observer, told)  # noqa: TRY400 - see above
+                log_error("observer %r failed: %s", observer, told)
 
 
-@dataclass(frozen=True, slots=True)
-class _Decoration:
-    """What is added to the fields of every answer to one claimed request.
+class _Exchange:
+    """One claimed request between the server and an application, as PEP 3333 lets them talk.
 
     ``unified`` tells whether the session is the middleware's business, ``in_query`` whether the query carried one, and
     ``way_back`` leads a redirect back to it when it was accepted.
     """
 
-    announced: Fields
-    unified: bool
-    in_query: bool
-    way_back: WayBack | None
-
-    def fields(self, status: str, came: Fields) -> Fields:
-        """Return the fields of an answer, a new list; ``came`` are the application's."""
-        fields = without(came, _ANNOUNCED)
-        if self.unified:
-            fields = vary_on(fields, "Authorization")
-        if self.in_query:
-            fields = _unlinked(fields)
-        if self.way_back is not None and contains(fields, "location"):
-            restore = self.way_back.restore
-            fields = [(name, restore(value, status) if name.lower() == "location" else value) for name, value in fields]
-        fields = [*fields, *self.announced]
-        return merge(fields, _EXPOSE, _EXPOSED) if contains(fields, "access-control-allow-origin") else fields
-
-
-class _Exchange:
-    """One claimed request between the server and an application, as PEP 3333 lets them talk."""
-
-    __slots__ = ("_decorate", "_done", "_returned", "_settled", "_start_response", "_status")
+    __slots__ = (
+        "_announced",
+        "_environ",
+        "_in_query",
+        "_report",
+        "_returned",
+        "_start_response",
+        "_status",
+        "_unified",
+        "_way_back",
+    )
 
     def __init__(
         self,
+        environ: "WSGIEnvironment",
         start_response: "StartResponse",
         *,
-        decorate: Callable[[str, Fields], Fields],
-        done: Callable[[int | None], None],
+        announced: Fields,
+        unified: bool,
+        in_query: bool,
+        way_back: WayBack | None,
+        report: Callable[[int | None], None] | None,
     ) -> None:
+        self._environ = environ
         self._start_response = start_response
-        self._decorate = decorate
-        self._done = done
+        self._announced = announced
+        self._unified = unified
+        self._in_query = in_query
+        self._way_back = way_back
+        self._report = report
         self._returned = False
-        self._settled = False
         self._status: str | None = None
 
-    def run(self, app: "WSGIApplication", environ: "WSGIEnvironment") -> Iterable[bytes]:
+    def run(self, app: "WSGIApplication") -> Iterable[bytes]:
         """Call an application and hand back its own iterable; whoever wraps it loses sendfile and ``close()``."""
         try:
-            body = app(environ, self._start)
+            body = app(self._environ, self._start)
         except BaseException:
-            self._done(None)
+            self._settle(None)
             raise
         self._returned = True
-        self._settle()
+        if self._status is not None:
+            try:
+                self._settle(self._status)
+            except BaseException:  # an observer that ends the process
+                _close(body)
+                raise
         return body
 
     def _start(
         self, status: str, headers: list[tuple[str, str]], exc_info: "OptExcInfo | None" = None
     ) -> Callable[[bytes], object]:
-        fields = self._decorate(status, headers)
+        fields = self._decorated(status, headers)
         write = (
             self._start_response(status, fields) if exc_info is None else self._start_response(status, fields, exc_info)
         )
         self._status = status
         if self._returned:  # an application that starts its response while it is read
-            self._settle()
+            self._settle(status)
         return write
 
-    def _settle(self) -> None:
-        """Report the status once: when it is known and the iterable has been handed back."""
-        if self._status is not None and not self._settled:
-            self._settled = True
-            code = self._status[:3]
-            self._done(int(code) if code.isdecimal() else None)
+    def _decorated(self, status: str, came: Fields) -> Fields:
+        """Return the fields of an answer, a new list; ``came`` are the application's."""
+        names = {name.lower() for name, _value in came}
+        fields = came if names.isdisjoint(_ANNOUNCED) else without(came, _ANNOUNCED)
+        if self._unified and _VARY not in fields:
+            fields = vary_on(fields, "Authorization") if "vary" in names else [*fields, _VARY]
+        if self._in_query:  # the URL holds a session ID: no shared cache, no Referer (RFC 6750 section 2.3)
+            fields = keep_private(fields)
+            fields = fields if "referrer-policy" in names else [*fields, _NO_REFERRER]
+            if self._way_back is not None and "location" in names:
+                fields = self._way_back.restored(fields, status)
+        fields = [*fields, *self._announced]
+        return merge(fields, _EXPOSE, _EXPOSED) if "access-control-allow-origin" in names else fields
+
+    def _settle(self, status: str | None) -> None:
+        """Let go of the request, once: when its status is known and the iterable has been handed back."""
+        self._environ.pop(_IN_FLIGHT, None)
+        report, self._report = self._report, None
+        if report is not None:
+            code = status[:3] if status is not None else ""
+            report(int(code) if code.isdecimal() else None)
 
 
-def _unlinked(fields: Fields) -> Fields:
-    """Keep an answer, whose URL holds a session ID, out of shared caches and Referer headers (RFC 6750 section 2.3)."""
-    fields = keep_private(fields)
-    return fields if contains(fields, "referrer-policy") else [*fields, ("Referrer-Policy", "no-referrer")]
+def _close(body: object) -> None:
+    close = getattr(body, "close", None)
+    if callable(close):
+        close()
 
 
 def _mount(environ: "WSGIEnvironment") -> str:

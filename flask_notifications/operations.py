@@ -5,7 +5,7 @@ An operation is a method and an OpenAPI path template. Knows nothing of dates, s
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 from .fields import TOKEN, check_uri, expect
@@ -60,6 +60,11 @@ class Claim:
     parameters: tuple[str, ...] = ()
 
 
+# A template's folded literal segments, with ``None`` for each parameter; and which segments are parameters.
+_Shape = tuple[str | None, ...]
+_Mask = tuple[bool, ...]
+
+
 class _Template:
     """A path template, taken apart: a literal segment is its WSGI text, a parameter is ``None``."""
 
@@ -90,6 +95,11 @@ class _Template:
             raise ValueError(message)
         return literal
 
+    @property
+    def shape(self) -> _Shape:
+        """What tells templates apart: neither letter case nor the names of parameters."""
+        return tuple(segment and _fold(segment) for segment in self.segments)
+
     def claim(self, segments: list[str]) -> Claim:
         """Spell the request's segments in the template's way."""
         spelled = [own or came for own, came in zip(self.segments, segments, strict=True)]
@@ -98,51 +108,39 @@ class _Template:
         return Claim(self.operation, path, tuple(parameters))
 
 
-@dataclass(slots=True)
-class _Node:
-    """One step of the way through a path: where the next segment leads."""
+class _Paths:
+    """Sort out the paths of one method: most are decided by one look-up."""
 
-    literals: "dict[str, _Node]" = field(default_factory=dict)
-    parameter: "_Node | None" = None
-    template: _Template | None = None
+    __slots__ = ("literal", "masks")
+
+    def __init__(self) -> None:
+        # Claims on paths without parameters, by folded path.
+        self.literal: dict[str, Claim] = {}
+        # Which segments of the other templates are parameters, by their number of segments, the leftmost literal first.
+        self.masks: dict[int, list[_Mask]] = {}
 
     def add(self, template: _Template) -> None:
-        node = self
-        for segment in template.segments:
-            if segment is not None:
-                node = node.literals.setdefault(_fold(segment), _Node())
-            else:
-                node.parameter = node.parameter or _Node()
-                node = node.parameter
-        if node.template is not None:
-            twin, operation = node.template.operation, template.operation
-            message = f"operations must differ in more than letter case and parameter names: {twin} and {operation}"
-            raise ValueError(message)
-        node.template = template
-
-    def find(self, folded: list[str], depth: int = 0) -> _Template | None:
-        """Return the template that the segments lead to; a literal wins over a parameter."""
-        if depth == len(folded):
-            return self.template
-        segment = folded[depth]
-        literal = self.literals.get(segment)
-        found = literal.find(folded, depth + 1) if literal is not None else None
-        if found is None and self.parameter is not None and segment not in _NEVER_A_SEGMENT:
-            return self.parameter.find(folded, depth + 1)
-        return found
+        shape = template.shape
+        literals = [segment for segment in shape if segment is not None]
+        if len(literals) == len(shape):
+            path = "".join(f"/{literal}" for literal in literals)
+            self.literal[path] = self.literal[f"{path}/"] = template.claim(literals)
+        else:
+            masks = {*self.masks.get(len(shape), ()), tuple(segment is None for segment in shape)}
+            self.masks[len(shape)] = sorted(masks)
 
 
 class OperationTable:
     """Find the operation that a request belongs to.
 
     Literal segments compare without regard to ASCII case, one trailing slash is optional, a parameter is one
-    segment that is not empty; ``//`` and dot segments never match. ``HEAD`` belongs to an operation of ``GET``.
-    The cost of a look-up does not depend on the number of operations.
+    segment that is not empty; ``//`` and dot segments never match. A literal wins over a parameter, the leftmost first.
+    ``HEAD`` belongs to an operation of ``GET``. The cost of a look-up does not depend on the number of operations.
 
     Raises ``ValueError`` when two operations differ only in letter case or parameter names.
     """
 
-    __slots__ = ("_methods", "operations")
+    __slots__ = ("_methods", "_templates", "operations")
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations: tuple[Operation, ...] = tuple(operations) if isinstance(operations, Iterable) else ()
@@ -152,26 +150,54 @@ class OperationTable:
             "a sequence of Operation",
             operations,
         )
-        self._methods: dict[str, _Node] = {}
-        for operation in self.operations:
-            self._methods.setdefault(operation.method, _Node()).add(_Template(operation))
+        self._templates = _templates(self.operations)
+        self._methods = {method: _Paths() for method, _shape in self._templates}
+        for (method, _shape), template in self._templates.items():
+            self._methods[method].add(template)
 
     def match(self, method: str, path: str) -> Claim | None:
         """Return the claim on a request, or ``None``; ``path`` is WSGI text, as in ``PATH_INFO``."""
-        root = self._methods.get(method)
-        if root is not None:
-            template = root.find(_segments(_fold(path)))
+        paths = self._methods.get(method)
+        if paths is None:
+            return None
+        folded = path.lower() if path.isascii() else _fold(path)
+        claim = paths.literal.get(folded)
+        if claim is not None or not paths.masks:
+            return claim
+        for mask in paths.masks.get(path.count("/") - (path[-1:] == "/"), ()):
+            template = self._templates.get((method, _masked(_segments(folded), mask)))
             if template is not None:
                 return template.claim(_segments(path))
-        return self.match("GET", path) if method == "HEAD" else None
+        return None
 
     def methods(self, path: str) -> list[str]:
         """Return the methods that a path answers to, for ``Allow`` (RFC 9110 section 10.2.1); none: no such path."""
-        return sorted(method for method in {*self._methods, "HEAD"} if self.match(method, path) is not None)
+        return [method for method in sorted(self._methods) if self.match(method, path) is not None]
+
+
+def _templates(operations: Iterable[Operation]) -> dict[tuple[str, _Shape], _Template]:
+    """Return the templates by method and shape, those of ``GET`` for ``HEAD`` as well, unless it has one of its own."""
+    templates: dict[tuple[str, _Shape], _Template] = {}
+    for operation in operations:
+        template = _Template(operation)
+        twin = templates.setdefault((operation.method, template.shape), template)
+        if twin is not template:
+            message = (
+                f"operations must differ in more than letter case and parameter names: {twin.operation} and {operation}"
+            )
+            raise ValueError(message)
+    heads = {("HEAD", shape): template for (method, shape), template in templates.items() if method == "GET"}
+    return heads | templates
+
+
+def _masked(segments: list[str], mask: _Mask) -> _Shape:
+    """Return the shape of a path whose segments in the mask stand for parameters; those that cannot are left."""
+    free = zip(segments, mask, strict=False)
+    return tuple(None if parameter and segment not in _NEVER_A_SEGMENT else segment for segment, parameter in free)
 
 
 def _fold(path: str) -> str:
-    return path.lower() if path.isascii() else path.translate(_ASCII_LOWER)
+    return path.translate(_ASCII_LOWER)
 
 
 def _segments(path: str) -> list[str]:

@@ -5,7 +5,7 @@ Knows no framework, no traceback, no request: what an answer says depends on the
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -68,7 +68,7 @@ class Problems:
     Raises ``ValueError`` when ``realm`` is outside of the character set of RFC 6750 section 3.
     """
 
-    __slots__ = ("_bearer", "_statuses")
+    __slots__ = ("_bearer", "_ready", "_statuses")
 
     def __init__(self, *, statuses: Statuses, realm: str) -> None:
         expect(isinstance(statuses, Statuses), "statuses", "a Statuses", statuses)
@@ -80,9 +80,14 @@ class Problems:
         )
         self._bearer = f'Bearer realm="{realm}"'
         self._statuses = status_codes(statuses)
+        # What needs nothing of the request but its fault.
+        self._ready = {code: self._compose(code, (), None) for code in _FAULTS}
 
-    def reply(self, code: str, *, extra: Iterable[tuple[str, str]] = (), successor: str | None = None) -> Reply:
+    def reply(self, code: str, *, extra: Sequence[tuple[str, str]] = (), successor: str | None = None) -> Reply:
         """Return the answer to the fault named by ``code``, with ``extra`` fields, and a successor if there is one."""
+        return self._compose(code, extra, successor) if extra or successor is not None else self._ready[code]
+
+    def _compose(self, code: str, extra: Iterable[tuple[str, str]], successor: str | None) -> Reply:
         detail = _FAULTS[code][1]
         challenge = [self._challenge(_CHALLENGES[code])] if code in _CHALLENGES else []
         return _problem(self._statuses[code], code, detail, [*challenge, *extra], successor)

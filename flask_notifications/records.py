@@ -19,11 +19,9 @@ Encode = Callable[[list[Any]], bytes]
 # Records encoded at a time: enough to make the call cheap, few enough to let other threads run in between.
 BATCH = 128
 
-# One or more JSON objects with commas between them.
-Text = bytes | memoryview
-
 # As an encoder may write it that puts white space between the brackets and the braces.
 _ARRAY_OF_OBJECTS = re.compile(rb"\s*\[\s*(\{.*\})\s*\]\s*", re.DOTALL)
+_DICT = {dict}
 _BRACES = {(ord("{"), ord("}"))}
 _outer_bytes = itemgetter(0, -1)
 # RFC 8259 section 2: what may stand around a JSON text.
@@ -85,59 +83,55 @@ class ArrayWriter:
         """
         spool = _Spool(self._threshold)
         try:
-            separator = b"["
-            for index, batch in _batches(records):
-                for text in self._texts(index, batch):
-                    spool.write(separator)
-                    spool.write(text)
-                    separator = b","
-            spool.write(b"[]" if separator == b"[" else b"]")
+            for array in self._arrays(records):
+                spool.add(array)
             return spool.finish()
         except BaseException:
             spool.close()
             raise
 
-    def _texts(self, index: int, batch: list[Record]) -> list[Text]:
-        """Return a batch as JSON; ``index`` is that of its first record."""
-        try:
-            return self._expressed(batch)
-        except StorageError:  # a record that reads from its storage when it is looked at
-            raise
-        except Exception as fault:
-            for offset, record in enumerate(batch):
-                try:
-                    self._expressed([record])
-                except Exception as cause:
-                    raise UnserialisableRecord(index + offset) from cause
-            raise UnserialisableRecord(index) from fault
+    def _arrays(self, records: Iterable[Record]) -> Iterator[bytes]:
+        """Yield the records as JSON arrays, none of them empty, a bounded number of records at a time."""
+        iterator = iter(records)
+        index = 0
+        while batch := list(islice(iterator, BATCH)):
+            try:
+                yield from self._expressed(batch)
+            except StorageError:  # a record that reads from its storage when it is looked at
+                raise
+            except Exception as fault:
+                raise UnserialisableRecord(index + self._culprit(batch)) from fault
+            if len(batch) < BATCH:  # that was the last one
+                return
+            index += BATCH
 
-    def _expressed(self, batch: list[Record]) -> list[Text]:
+    def _culprit(self, batch: list[Record]) -> int:
+        """Return the place of the record that a batch fails at."""
+        for place, record in enumerate(batch):
+            try:
+                self._expressed([record])
+            except Exception:  # noqa: BLE001 - the one that was looked for
+                return place
+        return 0
+
+    def _expressed(self, batch: list[Record]) -> list[bytes]:
         kinds = set(map(type, batch))
-        if kinds == {bytes}:
-            return [_joined(batch)]
         if bytes not in kinds:
             return self._encoded(batch, kinds)
+        if len(kinds) == 1:
+            return [_joined(batch)]
         runs = groupby(batch, key=lambda record: type(record) is bytes)
-        return [text for _ready, run in runs for text in self._expressed(list(run))]
+        return [array for _ready, run in runs for array in self._expressed(list(run))]
 
-    def _encoded(self, batch: list[Record], kinds: set[type]) -> list[Text]:
+    def _encoded(self, batch: list[Record], kinds: set[type]) -> list[bytes]:
         if self._schema is not None:
             batch = _dumped(self._schema, batch)
             kinds = set(map(type, batch))
-        if all(issubclass(kind, dict) for kind in kinds):
-            return [_inside(self._encode(batch))]
+        if kinds == _DICT or all(issubclass(kind, dict) for kind in kinds):
+            return [_checked(self._encode(batch))]
         # Only the result tells whether another kind of record becomes an object, so each is looked at by itself.
         plain = (dict(record) if isinstance(record, Mapping) else record for record in batch)
-        return [_inside(self._encode([record])) for record in plain]
-
-
-def _batches(records: Iterable[Record]) -> Iterator[tuple[int, list[Record]]]:
-    """Yield the records in lists, each with the index of its first one."""
-    iterator = iter(records)
-    index = 0
-    while batch := list(islice(iterator, BATCH)):
-        yield index, batch
-        index += len(batch)
+        return [_checked(self._encode([record])) for record in plain]
 
 
 def _dumped(schema: Schema, batch: list[Record]) -> list[Any]:
@@ -149,50 +143,47 @@ def _dumped(schema: Schema, batch: list[Record]) -> list[Any]:
 
 
 def _joined(texts: list[bytes]) -> bytes:
-    """Join the texts of JSON objects, of which only the outer braces are looked at."""
+    """Return the texts of JSON objects as an array; only their outer braces are looked at."""
     if set(map(_outer_bytes, texts)) != _BRACES and set(map(_outer_bytes, map(_stripped, texts))) != _BRACES:
         message = "a record given as bytes must be the text of one JSON object"
         raise ValueError(message)
-    return b",".join(texts)
+    return b"[%b]" % b",".join(texts)
 
 
-def _inside(array: bytes) -> memoryview:
-    """Return what stands between the brackets of a JSON array of objects, without copying it."""
-    text = memoryview(array)
+def _checked(array: bytes) -> bytes:
+    """Return what an encoder wrote, without white space around it, after a look whether it is an array of objects."""
     if array[:2] == b"[{" and array[-2:] == b"}]":
-        return text[1:-1]
-    spaced = _ARRAY_OF_OBJECTS.fullmatch(text)
-    if spaced is None:
+        return array
+    if not _ARRAY_OF_OBJECTS.fullmatch(array):
         message = "encode must return the bytes of a JSON array of objects"
         raise TypeError(message)
-    return text[slice(*spaced.span(1))]
+    return array.strip()
 
 
 class _Spool:
-    """Collect bytes in memory, and in a temporary file once there are more than ``threshold``."""
+    """Make one array out of several, in memory, and in a temporary file once it has more than ``threshold`` bytes."""
 
-    __slots__ = ("_chunks", "_file", "_length", "_threshold")
+    __slots__ = ("_chunks", "_file", "_last", "_length", "_threshold")
 
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
-        self._chunks: list[Text] = []
+        self._last: bytes | memoryview | None = None
+        self._chunks: list[bytes | memoryview] = []
         self._file: BinaryIO | None = None
         self._length = 0
 
-    def write(self, chunk: Text) -> None:
-        self._length += len(chunk)
-        if self._file is not None:
-            with _spooling():
-                self._file.write(chunk)
+    def add(self, array: bytes) -> None:
+        """Add an array that is not empty."""
+        if self._last is None:
+            self._last = array
             return
-        self._chunks.append(chunk)
-        if self._length > self._threshold:
-            with _spooling():
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115 - outlives this call by design
-                self._file.writelines(self._chunks)
-            self._chunks.clear()
+        self._put(self._last[:-1])  # it goes on, where it would have ended
+        self._put(b",")
+        self._last = memoryview(array)[1:]
 
     def finish(self) -> tuple[bytes | BinaryIO, int]:
+        """Return the whole array and its length."""
+        self._put(b"[]" if self._last is None else self._last)
         if self._file is None:
             return b"".join(self._chunks), self._length
         with _spooling():
@@ -204,6 +195,16 @@ class _Spool:
         if self._file is not None:
             with contextlib.suppress(OSError):  # closing writes what is buffered, and fails where writing failed
                 self._file.close()
+
+    def _put(self, chunk: bytes | memoryview) -> None:
+        self._chunks.append(chunk)
+        self._length += len(chunk)
+        if self._length > self._threshold:
+            with _spooling():
+                if self._file is None:
+                    self._file = tempfile.TemporaryFile()  # noqa: SIM115 - outlives this call by design
+                self._file.writelines(self._chunks)
+            self._chunks.clear()
 
 
 @contextlib.contextmanager

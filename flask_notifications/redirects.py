@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, quote, unquote_to_bytes, urljoin, urlsplit
 
+from .fields import Fields
 from .operations import OperationTable
 from .sessions import SessionClaim, session_pairs
 
@@ -29,7 +30,7 @@ _PLAIN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made at each request with a query session
 class WayBack:
     """Remember where a query-borne request came in, so that a redirect back to it keeps the session.
 
@@ -45,6 +46,10 @@ class WayBack:
     mount: str
     path: str
     table: OperationTable
+
+    def restored(self, fields: Fields, status: str) -> Fields:
+        """Return the fields of an answer with the pair in each ``Location`` that leads to a claimed operation."""
+        return [(name, self.restore(value, status) if name.lower() == "location" else value) for name, value in fields]
 
     def restore(self, location: str, status: str) -> str:
         """Return a ``Location``, with the pair in it once, before a fragment, where it leads to a claimed operation.

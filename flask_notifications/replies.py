@@ -19,11 +19,11 @@ BLOCK = 131_072
 # (RFC 9110 section 12.5.5); no browser takes it for something else than its type (Fetch, "nosniff").
 _GUARDS = (("Cache-Control", "no-store"), ("Vary", "Authorization"), ("X-Content-Type-Options", "nosniff"))
 
-# Statuses that legacy clients know and that no registry names.
-_PHRASES = {440: "Login Time-out"}
+# With a status that legacy clients know and that no registry names.
+_PHRASES = {status.value: status.phrase for status in HTTPStatus} | {440: "Login Time-out"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made at each request, which would take three times as long
 class Reply:
     """Hold an answer: a status line, its header fields, and a body that is there as a whole.
 
@@ -44,16 +44,13 @@ def compose(
     status: int, media_type: str, body: bytes | BinaryIO, length: int, extra: Iterable[tuple[str, str]] = ()
 ) -> Reply:
     """Return a reply with the fields that all our answers carry, its exact length in bytes and some ``extra`` ones."""
-    described = (("Content-Type", media_type), ("Content-Length", str(length)))
-    return Reply(f"{status} {phrase(status)}", (*described, *_GUARDS, *extra), body)
+    fields = (("Content-Type", media_type), ("Content-Length", str(length)), *_GUARDS, *extra)
+    return Reply(f"{status} {phrase(status)}", fields, body)
 
 
 def phrase(status: int) -> str:
     """Return the reason phrase of a status code, a made-up but fitting one for codes that no registry names."""
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return _PHRASES.get(status, "Client Error" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "Server Error")
+    return _PHRASES.get(status) or ("Client Error" if status < 500 else "Server Error")
 
 
 def body_of(reply: Reply, environ: "WSGIEnvironment") -> Iterable[bytes]:

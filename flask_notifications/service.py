@@ -4,20 +4,18 @@ The heart, which knows no framework and nothing of WSGI or of deprecation. Every
 here, and every failure of it becomes an answer here.
 """
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
-from inspect import isasyncgenfunction, isawaitable, iscoroutinefunction
+from inspect import isasyncgenfunction, iscoroutinefunction
 from traceback import extract_tb
 from typing import Generic
 
+from .log import log_error
 from .problems import Problems, Statuses, retry_after
 from .records import ArrayWriter, Encode, Schema, SpoolUnavailable, UnserialisableRecord
 from .replies import Reply, compose
 from .sessions import Session, SessionCredential, SessionRefused
 from .storage import AccessDenied, AccountNotFound, Caller, NotificationStorage, Record, StorageUnavailable, is_wait
-
-_logger = logging.getLogger("flask_notifications")
 
 # Seconds that a client is told to wait when the storage does not name any.
 _RETRY_AFTER = 30
@@ -26,6 +24,9 @@ _RETRY_AFTER = 30
 _MAX_ACCOUNT_ID = 512
 # Unicode's category Cc.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+# Logged of a traceback, from its end: a recursion without an end has a thousand.
+_FRAMES = 20
 
 _METHODS = ("resolve_session", "current_user_notifications", "account_notifications")
 
@@ -132,7 +133,7 @@ def _wait(fault: StorageUnavailable) -> float:
 
 def _awaited_by_nobody(caller: Caller) -> Caller:
     """Return a caller, unless it is a promise of one: any session would be taken for valid."""
-    if isawaitable(caller):
+    if hasattr(type(caller), "__await__"):
         message = "resolve_session must return a caller, not something to await"
         raise TypeError(message)
     return caller
@@ -160,7 +161,7 @@ def _close(records: object) -> None:
 def _log(code: str, fault: Exception) -> None:
     """Log where a fault came from, and what kind it is: its text may hold the session ID or a statement's values."""
     index = f" at record {fault.index}" if isinstance(fault, UnserialisableRecord) else ""
-    _logger.error("%s%s: %s", code, index, "; caused by ".join(map(_described, _chain(fault))))
+    log_error("%s%s: %s", code, index, "; caused by ".join(map(_described, _chain(fault))))
 
 
 def _chain(fault: BaseException | None) -> Iterator[BaseException]:
@@ -172,5 +173,6 @@ def _chain(fault: BaseException | None) -> Iterator[BaseException]:
 
 
 def _described(fault: BaseException) -> str:
-    places = (f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in extract_tb(fault.__traceback__))
+    frames = extract_tb(fault.__traceback__, limit=-_FRAMES)
+    places = (f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
     return f"{type(fault).__module__}.{type(fault).__qualname__} ({', '.join(places)})"

@@ -8,7 +8,7 @@ import logging
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_plus
 
 from .fields import TOKEN
 
@@ -22,7 +22,7 @@ MASK = "REDACTED"
 MAX_LENGTH = 4096
 
 # RFC 6750 section 2.1: b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="
-_B64TOKEN = re.compile(rb"[A-Za-z0-9\-._~+/]+=*")
+_B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
 # RFC 9110 section 11.4: credentials = auth-scheme [ 1*SP ( token68 / #auth-param ) ]
 _BEARER = re.compile(rf"bearer(?!{TOKEN})", re.IGNORECASE | re.ASCII)
@@ -35,10 +35,12 @@ _SECOND_CREDENTIAL = re.compile(rf",(?![ \t]*{TOKEN}[ \t]*=)")
 _KEY = "".join(f"(?:{char}|%{ord(char):02x}|%{ord(char.upper()):02x})" for char in "sessionid")
 _PAIR = re.compile(rf"{_KEY}(?:=|\Z)", re.IGNORECASE | re.ASCII)
 # In a URI the value ends at "&" and "#", and at a ";" that begins another pair.
-_IN_URI = re.compile(rf"([?&;#]{_KEY}=)(?:[^&#;]|;(?![^&#;=]*=))*+", re.IGNORECASE | re.ASCII)
-# In a log line it ends at white space too, and at a quote or bracket that is the end of what the line quotes.
+_IN_URI = re.compile(rf"([?&;#]{_KEY}=)[^&#;]*+(?:;(?![^&#;=]*=)[^&#;]*+)*+", re.IGNORECASE | re.ASCII)
+# In a log line it ends at white space too, and at a quote or bracket that is the end of what the line quotes. Servers
+# quote a whole header line, too, when it is none.
 _IN_LOG = re.compile(
-    rf"""((?<![\w%-]){_KEY}=)(?:[^&#;\s"'<>\\]|["'<>\\](?![\s.,:;)\]}}>]|\Z)|;(?![^&#;=\s]*=))*+""",
+    rf"""((?<![\w%-]){_KEY}=|authorization\W{{1,4}}bearer\ +)"""
+    rf"""(?:[^&#;\s"'<>\\]|["'<>\\](?![\s.,:;)\]}}}}>]|\Z)|;(?![^&#;=\s]*=))*+""",
     re.IGNORECASE | re.ASCII,
 )
 _URIS = ("RAW_URI", "REQUEST_URI", "HTTP_REFERER")
@@ -103,7 +105,7 @@ class SessionRefused(Exception):
 Session = SessionCredential | SessionRefused | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made at each request, which would take three times as long
 class SessionClaim:
     """What a claimed request carried.
 
@@ -149,16 +151,22 @@ def claim_session(environ: "WSGIEnvironment") -> SessionClaim:
     the raw target and the Referer are redacted.
     """
     query = environ.get("QUERY_STRING", "")
-    pairs = session_pairs(query)
+    pairs = session_pairs(query) if query else []
     session = _decide(_in_header(environ), _in_query(pairs))
     if pairs:
-        environ["QUERY_STRING"] = "&".join(pair for pair in query.split("&") if not _PAIR.match(pair))
+        environ["QUERY_STRING"] = "&".join(pair for pair in query.split("&") if pair not in pairs)
     for key in _URIS:
-        if key in environ:
+        if "=" in environ.get(key, ""):  # or no pair can be in it
             environ[key] = redact_uri(environ[key])
-    _publish(environ, session)
-    accepted = bool(pairs) and isinstance(session, SessionCredential)
-    return SessionClaim(session, in_query=bool(pairs), pair=pairs[0] if accepted else None)
+    if not isinstance(session, SessionCredential):
+        environ.pop(SESSION, None)
+        return SessionClaim(session, bool(pairs))
+    environ[SESSION] = session
+    if not pairs:
+        return SessionClaim(session)
+    if not _authorization(environ):
+        environ["HTTP_AUTHORIZATION"] = f"Bearer {session.value}"
+    return SessionClaim(session, in_query=True, pair=pairs[0])
 
 
 def session_pairs(query: str) -> list[str]:
@@ -168,21 +176,25 @@ def session_pairs(query: str) -> list[str]:
 
 def redact_uri(uri: str) -> str:
     """Return a URI with the value of every session pair masked, wherever some reader might see a pair."""
-    return _IN_URI.sub(rf"\1{MASK}", uri)
+    return _IN_URI.sub(_masked, uri)
 
 
 def redact_text(text: str) -> str:
     """Return a text, such as a log line, with the value of every session pair in it masked."""
-    return _IN_LOG.sub(rf"\1{MASK}", text)
+    return _IN_LOG.sub(_masked, text)
+
+
+def _masked(pair: re.Match[str]) -> str:
+    return pair[1] + MASK
 
 
 class SessionLogFilter(logging.Filter):
     """Mask session IDs in what servers log from their own copy of a request.
 
     Put it on each logger by name (``gunicorn.access``, ``gunicorn.error``, ``werkzeug``): a filter on a parent logger
-    does not see the records of its children. It masks the value of session pairs in the formatted message and in
-    the traceback, of unclaimed requests too, and drops no record. Not masked: an ``Authorization`` header that a log
-    format prints.
+    does not see the records of its children. In the formatted message and in the traceback it masks the value of
+    session pairs, of unclaimed requests too, and what follows ``Authorization: Bearer``. It drops no record. Not
+    masked: the value alone of an ``Authorization`` header, which a log format may print.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -202,41 +214,29 @@ class SessionLogFilter(logging.Filter):
 _traceback = logging.Formatter().formatException
 
 
-def _publish(environ: "WSGIEnvironment", session: Session) -> None:
-    if not isinstance(session, SessionCredential):
-        environ.pop(SESSION, None)
-        return
-    environ[SESSION] = session
-    if not _authorization(environ):
-        environ["HTTP_AUTHORIZATION"] = f"Bearer {session.value}"
-
-
 def _authorization(environ: "WSGIEnvironment") -> str:
     # RFC 9110 section 5.5: white space around a field value is not part of it; some servers leave it there.
     header: str = environ.get("HTTP_AUTHORIZATION", "")
     return header.strip(" \t")
 
 
-def _in_header(environ: "WSGIEnvironment") -> bytes | SessionRefused | None:
+def _in_header(environ: "WSGIEnvironment") -> str | SessionRefused | None:
     header = _authorization(environ)
     if "," in header and _SECOND_CREDENTIAL.search(_QUOTED.sub(_blank_if_closed, header)):
         return _ambiguous("The Authorization header holds more than one credential.")
-    scheme = _BEARER.match(header)
-    if scheme is None:
-        return None
-    rest = header[scheme.end() :]
-    if not rest:
-        return _ambiguous("The Authorization header names the Bearer scheme without a token.")
-    if rest[0] != " ":
+    scheme, _space, token = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return token.lstrip(" ") or _ambiguous("The Authorization header names the Bearer scheme without a token.")
+    if _BEARER.match(header):
         return _ambiguous("Only spaces may separate the Bearer scheme from the token.")
-    return rest.lstrip(" ").encode("latin-1", "replace")
+    return None
 
 
 def _blank_if_closed(quoted: re.Match[str]) -> str:
     return '""' if quoted[1] else quoted[0]
 
 
-def _in_query(pairs: list[str]) -> bytes | SessionRefused | None:
+def _in_query(pairs: list[str]) -> str | SessionRefused | None:
     if not pairs:
         return None
     if len(pairs) > 1:
@@ -244,10 +244,10 @@ def _in_query(pairs: list[str]) -> bytes | SessionRefused | None:
     value = pairs[0].partition("=")[2]
     if not value:
         return _ambiguous("The query string names an empty session.")
-    return unquote_to_bytes(value.replace("+", " ").encode("latin-1", "replace"))
+    return unquote_plus(value, "latin-1")
 
 
-def _decide(header: bytes | SessionRefused | None, query: bytes | SessionRefused | None) -> Session:
+def _decide(header: str | SessionRefused | None, query: str | SessionRefused | None) -> Session:
     if isinstance(header, SessionRefused):
         return header
     if isinstance(query, SessionRefused):
@@ -259,7 +259,7 @@ def _decide(header: bytes | SessionRefused | None, query: bytes | SessionRefused
         return None
     if len(value) > MAX_LENGTH or not _B64TOKEN.fullmatch(value):
         return SessionRefused(401, "invalid_token", _MALFORMED)
-    return SessionCredential(value.decode("ascii"), "query" if header is None else "header")
+    return SessionCredential(value, "query" if header is None else "header")
 
 
 _MALFORMED = (

@@ -461,13 +461,13 @@ def test_the_file_is_gone_when_the_server_refuses_to_start(method: str, spooled:
 
 
 @every_door
-@pytest.mark.parametrize("count", [0, 1, 128, 999])
+@pytest.mark.parametrize("count", [0, 1, 256, 999])
 def test_the_file_is_gone_after_a_failure(door: str, count: int, spooled: list[BinaryIO]) -> None:
     for fault in (StorageUnavailable(), AccessDenied(), ValueError()):
         assert call(spooling(door, rows(fault, count)), path=CURRENT_USER, **BEARER).code >= 400
     answer = call(spooling(door, lambda: [*rows(count=count)(), None]), path=CURRENT_USER, **BEARER)
     assert answer.code == 500
-    assert len(spooled) == (4 if count >= 128 else 0)
+    assert len(spooled) == (4 if count >= 256 else 0)
     assert all(file.closed for file in spooled)
 
 

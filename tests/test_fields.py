@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flask_notifications.fields import Fields, check_uri, contains, keep_private, merge, vary_on, without
+from flask_notifications.fields import Fields, check_uri, keep_private, merge, values_of, vary_on, without
 
 TYPE = ("Content-Type", "text/plain")
 
@@ -79,8 +79,8 @@ def test_members_are_merged_once_whatever_their_case() -> None:
 def test_fields_are_found_and_removed_whatever_the_case_of_their_name() -> None:
     fields = [("SUNSET", "x"), TYPE, ("sunset", "y"), ("X-Sunset", "z")]
     assert without(fields, {"sunset"}) == [TYPE, ("X-Sunset", "z")]
-    assert contains(fields, "sunset")
-    assert not contains([TYPE], "sunset")
+    assert values_of(fields, "sunset") == ["x", "y"]
+    assert values_of([TYPE], "sunset") == []
 
 
 @pytest.mark.parametrize(
