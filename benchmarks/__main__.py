@@ -7,14 +7,17 @@ import argparse
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from benchmarks import databases, in_process, instructions, middleware, million, neighbour, scaling, schema, servers
-from benchmarks.parts import Results
 from benchmarks.plot import draw
 from benchmarks.report import machine, tables, write
 from benchmarks.rounds import QUICK, Effort
+
+if TYPE_CHECKING:
+    from benchmarks.parts import Results
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
@@ -47,10 +50,16 @@ def main() -> None:
         except pytest.skip.Exception as reason:
             print(f"Skipped: {reason}\n", flush=True)
         else:
-            print(f"{tables(PARTS[name], results[name])}\n", flush=True)
-    print(machine())
-    if arguments.write:
-        _write(results)
+            _tell(name, tables(PARTS[name], results[name]), to_page=arguments.write)
+    _tell("machine", machine(), to_page=arguments.write)
+    if arguments.write and {in_process.PART.name, million.PART.name} <= results.keys():
+        draw(results[in_process.PART.name], results[million.PART.name], PAGE.with_suffix(".svg"))
+
+
+def _tell(block: str, text: str, *, to_page: bool) -> None:
+    print(f"{text}\n", flush=True)
+    if to_page:
+        write(PAGE, block, text)
 
 
 def _arguments() -> argparse.Namespace:
@@ -62,14 +71,6 @@ def _arguments() -> argparse.Namespace:
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
     return arguments
-
-
-def _write(results: dict[str, Results]) -> None:
-    for name, each in results.items():
-        write(PAGE, name, tables(PARTS[name], each))
-    write(PAGE, "machine", machine())
-    if {in_process.PART.name, million.PART.name} <= results.keys():
-        draw(results[in_process.PART.name], results[million.PART.name], PAGE.with_suffix(".svg"))
 
 
 if __name__ == "__main__":

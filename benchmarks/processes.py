@@ -7,16 +7,15 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec
 
 from benchmarks.candidates import WrongAnswer
 from benchmarks.clients import Client
 from benchmarks.parts import Results
-from benchmarks.rounds import in_rounds
+from benchmarks.rounds import Outcome, in_rounds
 from benchmarks.work import session_of
 
 Arguments = ParamSpec("Arguments")
-Outcome = TypeVar("Outcome")
 
 SECONDS, MEGABYTES = "seconds", "MB added"
 

@@ -69,7 +69,10 @@ def _measured(part: Part, results: Results) -> str:
 
 
 def _cell(values: Values | None) -> str:
-    return "" if values is None else f"{_number(median(values))} ±{_percent(values)}"
+    if values is None:
+        return ""
+    number = _number(median(values))
+    return number if len(values) == 1 else f"{number} ±{_percent(values)}"
 
 
 def _percent(values: Values) -> str:

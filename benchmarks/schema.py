@@ -23,7 +23,7 @@ def measure(effort: Effort) -> Results:
     schema = Notification()
     clients = {
         OURS: WsgiClient(DeprecationMiddleware(NotificationApp(Storage(RECORDS_OF), schema=schema), POLICY)),
-        DUMP: WsgiClient(serving(lambda user: orjson.dumps(schema.dump(RECORDS_OF[user], many=True)))),
+        DUMP: WsgiClient(serving(lambda user: [orjson.dumps(schema.dump(RECORDS_OF[user], many=True))])),
     }
     for name, client in clients.items():
         check(name, client, session_of(USER))

@@ -38,17 +38,17 @@ class Worker:
         """Return the whole answer."""
         return self.server.ask("GET", PATH, f"Authorization: Bearer {session_id}")
 
-    def microseconds(self, user: int, seconds: int) -> float:
-        """Return the processor time of a request, when so many seconds are full of them."""
+    def microseconds(self, user: int) -> float:
+        """Return the processor time of a request, when a second is full of them."""
         before = self._ticks()
-        requests = self._load(user, seconds)
+        requests = self._load(user)
         return (self._ticks() - before) / _TICKS * 1e6 / requests
 
-    def _load(self, user: int, seconds: int) -> int:
+    def _load(self, user: int) -> int:
         """Return how many requests were answered."""
         session = f"Authorization: Bearer {session_of(user)}"
         url = f"http://127.0.0.1:{self.server.port}{PATH}"
-        command = ["wrk", "--threads=1", "--connections=4", f"--duration={seconds}s", f"--header={session}", url]
+        command = ["wrk", "--threads=1", "--connections=4", "--duration=1s", f"--header={session}", url]
         told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         if "Non-2xx" in told or "Socket errors" in told:
             raise WrongAnswer(told)
@@ -69,14 +69,10 @@ def measure(effort: Effort) -> Results:
         for user in USERS:
             for name, worker in workers.items():
                 check(name, worker, session_of(user))
-            subjects = {name: partial(worker.microseconds, user, _seconds(effort)) for name, worker in workers.items()}
+            subjects = {name: partial(worker.microseconds, user) for name, worker in workers.items()}
             in_rounds(subjects, 1)  # warms up
-            results |= column(of_records(user), in_rounds(subjects, effort.long_rounds))
+            results |= column(of_records(user), in_rounds(subjects, 2 * effort.long_rounds))
         return results
-
-
-def _seconds(effort: Effort) -> int:
-    return min(2, effort.long_rounds)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """WSGI without any framework: what is left of the work, step by step, down to handing out ready bytes."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import orjson
@@ -10,13 +11,11 @@ from benchmarks.work import ANNOUNCEMENT, RECORDS_OF, SESSIONS, TEXTS_OF
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-Answer = tuple[list[tuple[str, str]], bytes]
-
 _JSON = [("Content-Type", "application/json")]
 
 
-def serving(body_of: Callable[[int], bytes]) -> "WSGIApplication":
-    """Return an application that answers with the body of a session's user."""
+def serving(body_of: Callable[[int], list[bytes]]) -> "WSGIApplication":
+    """Return an application that answers with the body of a session's user, in whatever pieces."""
 
     def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         scheme, _, session_id = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
@@ -25,34 +24,28 @@ def serving(body_of: Callable[[int], bytes]) -> "WSGIApplication":
             start_response("401 Unauthorized", [*_JSON, *ANNOUNCEMENT.items()])
             return [b"{}"]
         body = body_of(user)
-        start_response("200 OK", [*_JSON, ("Content-Length", str(len(body))), *ANNOUNCEMENT.items()])
-        return [body]
+        start_response("200 OK", [*_JSON, ("Content-Length", str(sum(map(len, body)))), *ANNOUNCEMENT.items()])
+        return body
 
     return application
 
 
-class _Ready(dict[str, Answer]):
-    """The whole answer to each ``Authorization``, made when first asked for."""
-
-    def __missing__(self, authorization: str) -> Answer:
-        body = _joined(SESSIONS[authorization.removeprefix("Bearer ")])
-        self[authorization] = [*_JSON, ("Content-Length", str(len(body))), *ANNOUNCEMENT.items()], body
-        return self[authorization]
+def _joined(user: int) -> list[bytes]:
+    return [b"[", b",".join(TEXTS_OF[user]), b"]"]
 
 
-_READY = _Ready()
-
-
-def _joined(user: int) -> bytes:
-    return b"[%b]" % b",".join(TEXTS_OF[user])
+@cache
+def _ready(authorization: str) -> tuple[list[tuple[str, str]], bytes]:
+    body = b"".join(_joined(SESSIONS[authorization.removeprefix("Bearer ")]))
+    return [*_JSON, ("Content-Length", str(len(body))), *ANNOUNCEMENT.items()], body
 
 
 def ready_bytes(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
     """Answer with bytes that are there already: the limit of what anything can reach."""
-    fields, body = _READY[environ["HTTP_AUTHORIZATION"]]
+    fields, body = _ready(environ["HTTP_AUTHORIZATION"])
     start_response("200 OK", fields)
     return [body]
 
 
-dumped = serving(lambda user: orjson.dumps(RECORDS_OF[user]))
+dumped = serving(lambda user: [orjson.dumps(RECORDS_OF[user])])
 joined = serving(_joined)

@@ -195,6 +195,6 @@ def test_logs_that_cannot_be_written_change_no_answer(tmp_path: Path) -> None:
     with serving(program, tmp_path, *after("exec 2>/dev/full")) as server:
         for _time in range(3):
             assert ask(server, "whole").body == WHOLE
-            assert ask(server, "bug-at-150").json["code"] == "storage_error"
-            assert ask(server, "deep-at-150").json["code"] == "unserialisable_record"
+            assert ask(server, "bug-at-280").json["code"] == "storage_error"
+            assert ask(server, "deep-at-280").json["code"] == "unserialisable_record"
             eventually(lambda: not server.open_spools())

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.servers.nginx import proxying
-from tests.servers.process import PROGRAMS, UWSGI_FORMAT, Server, answer_of, gunicorn, request_of, serving, uwsgi
+from tests.servers.process import PROGRAMS, Server, answer_of, gunicorn, request_of, serving
 
 LIST = "/API/Notification/"
 ACCOUNT = "/API/Notification/GetNotificationsForAccount"
@@ -20,13 +20,7 @@ ADMIN = "Authorization: Bearer admin-0003"
 # Texts of sessions that no log may show; the last is none that anybody knows.
 SECRETS = ["alice-0001", "bob-0002", "admin-0003", "c0ffee"]
 
-# uWSGI logs a query for which its buffer has no room.
-UWSGI = uwsgi((*UWSGI_FORMAT, "--buffer-size=65535"))
-UNDER_TEST = "tests.faults.tenants:application"
-ALL = {
-    program.name: replace(program, application=UNDER_TEST)
-    for program in [*(each for each in PROGRAMS if each.name != "uwsgi"), UWSGI]
-}
+ALL = {program.name: replace(program, application="tests.faults.tenants:application") for program in PROGRAMS}
 FRONTS = [*ALL, "nginx"]
 
 # What a request may come to, besides the code of a problem: Alice's notifications; an answer of the host, which has no

@@ -38,7 +38,7 @@ EVERY_WAY = pytest.mark.parametrize("ask", WAYS, indirect=True)
 
 # Where the storage fails: asked for the caller, asked for records, reading the first one, one of the first, one behind
 # what fits into memory, the last one, and behind the last one.
-PLACES = ["session", "call", "0", "1", "21", "150", f"{COUNT - 1}", f"{COUNT}"]
+PLACES = ["session", "call", "0", "1", "21", "256", f"{COUNT - 1}", f"{COUNT}"]
 
 # What it raises there, the code of the answer, and the kind in the log.
 FAULTS = {
@@ -237,7 +237,7 @@ def test_what_ends_a_process_is_no_answer_of_ours_and_leaves_nothing_behind(
 ) -> None:
     (program,) = (each for each in FAULTY if each.name == name)
     with serving(program, tmp_path) as server:
-        received = server.exchange(request_of("GET", LIST, f"Authorization: Bearer {fault}-at-150"))
+        received = server.exchange(request_of("GET", LIST, f"Authorization: Bearer {fault}-at-280"))
         # Some servers answer in its place.
         assert received == b"" or (answer_of(received).code, RECORD in received) == (500, False)
         assert unreleased(server.written()) == []
