@@ -3,10 +3,11 @@
 PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 8000
+SECONDS ?= 600
 export HOST PORT
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest mutants bench check clean
+.PHONY: help run test test-lowest mutants soak bench check clean
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,6 +25,9 @@ test-lowest: .venv-lowest/installed ## run the tests with the oldest dependencie
 
 mutants: .venv/tested ## break the library on purpose, and see the tests go red
 	.venv/bin/python tests/mutants.py
+
+soak: .venv/tested ## serve under traffic and random faults for a while (SECONDS, SEED, WORKER), and check every answer
+	.venv/bin/python -m tests.soak $(SECONDS) $(SEED:%=--seed=%) $(WORKER:%=--worker=%)
 
 bench: .venv/benched ## measure what the library costs next to others, and write docs/benchmarks.md (a quarter of an hour)
 	.venv/bin/python -m benchmarks --write

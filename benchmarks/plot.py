@@ -25,7 +25,13 @@ def draw(in_process: Results, million: Results, path: Path) -> None:
     for number, name in enumerate(CANDIDATES):
         points = _points(name, in_process, million)
         style = _OURS if CANDIDATES[name].where.startswith("ours:") else _OTHERS
-        axes.loglog(*zip(*points, strict=True), label=name, color=f"C{number % 10}", **style)
+        axes.loglog(
+            *zip(*points, strict=True),
+            label=name,
+            color=f"C{number % 10}",
+            linestyle="-" if number < 10 else "--",
+            **style,
+        )
     axes.set(xlabel="records in the answer", ylabel="time of a request, in seconds")
     axes.grid(which="major", linewidth=0.3)
     figure.legend(loc="outside right upper", fontsize="small")

@@ -1,19 +1,29 @@
 """Whether the cost of a record, a route and an operation depends on how many there are."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import flask
 
 from benchmarks.applications.ours import Storage
-from benchmarks.candidates import APPLICATION, BYTES, check, checked
+from benchmarks.candidates import check
 from benchmarks.clients import Repeat, WsgiClient, environ_with, repeated
 from benchmarks.middleware import trivial
 from benchmarks.parts import Part, Results, column, thousands
 from benchmarks.processes import Whole, alone, whole
 from benchmarks.rounds import Effort, Values, in_rounds, timed
-from benchmarks.work import POLICY, RECORDS_OF, session_of
-from flask_notifications import NOTIFICATION_OPERATIONS, DeprecationMiddleware, Operation, create_blueprint
+from benchmarks.work import POLICY, ROWS_OF, Users, rows, session_of, texts
+from flask_notifications import (
+    NOTIFICATION_OPERATIONS,
+    DeprecationMiddleware,
+    NotificationApp,
+    Operation,
+    create_blueprint,
+)
+
+Make = Callable[[int], Iterable[Any]]
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 ROUTES = (0, 300, 3_000)
@@ -26,8 +36,8 @@ ROUTE, CLAIMED, UNCLAIMED = "µs per request in Flask", "µs claimed", "µs uncl
 def measure(effort: Effort) -> Results:
     """Return the cost of a record by the size of the answer, and of a request by what else there is."""
     return {
-        **column(RECORD, _per_record(APPLICATION, effort)),
-        **column(RECORD_BYTES, _per_record(BYTES, effort)),
+        **column(RECORD, _per_record(rows, effort)),
+        **column(RECORD_BYTES, _per_record(texts, effort)),
         **column(MEMORY, _memory(effort)),
         **column(ROUTE, timed({_routes(count): _beside(count) for count in ROUTES}, effort)),
         **column(CLAIMED, timed({_operations(count): _claimed(count) for count in OPERATIONS}, effort)),
@@ -47,30 +57,33 @@ def _operations(count: int) -> str:
     return f"{thousands(count)} operations"
 
 
-def _per_record(name: str, effort: Effort) -> dict[str, Values]:
-    client = checked(name, 1_000)
-    times = timed(
-        {_records(size): client.repeat(session_of(size)) for size in SIZES}, replace(effort, rounds=effort.long_rounds)
-    )
+def _client(make: Make) -> WsgiClient:
+    return WsgiClient(NotificationApp(Storage(Users(make))))
+
+
+def _per_record(make: Make, effort: Effort) -> dict[str, Values]:
+    client = _client(make)
+    check("NotificationApp", client, session_of(1_000), announced=False)
+    repeats = {_records(size): client.repeat(session_of(size)) for size in SIZES}
+    times = timed(repeats, replace(effort, rounds=effort.long_rounds))
     return {
         row: tuple(time / size for time in values) for size, (row, values) in zip(SIZES, times.items(), strict=True)
     }
 
 
 def _memory(effort: Effort) -> dict[str, Values]:
-    subjects = {_records(size): partial(alone, _whole, size) for size in SIZES}
-    measured = in_rounds(subjects, effort.long_rounds)
+    measured = in_rounds({_records(size): partial(alone, _whole, size) for size in SIZES}, effort.long_rounds)
     return {row: tuple(each.megabytes for each in values) for row, values in measured.items()}
 
 
 def _whole(size: int) -> Whole:
-    return whole(checked(APPLICATION, 1_000), size)
+    return whole(_client(rows), size)
 
 
 def _beside(count: int) -> Repeat:
     """Return requests to a Flask application with so many other routes."""
     host = flask.Flask(__name__)
-    host.register_blueprint(create_blueprint(Storage(RECORDS_OF)))
+    host.register_blueprint(create_blueprint(Storage(ROWS_OF)))
     for number in range(count):
         host.add_url_rule(f"/API/Reports{number}/<int:report>", f"report{number}", dict)
     client = WsgiClient(host)

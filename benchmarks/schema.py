@@ -8,7 +8,7 @@ from benchmarks.candidates import check
 from benchmarks.clients import WsgiClient
 from benchmarks.parts import Part, Results, column, of_records
 from benchmarks.rounds import Effort, timed
-from benchmarks.work import POLICY, RECORDS_OF, session_of
+from benchmarks.work import POLICY, RECORDS_OF, ROWS_OF, session_of
 from flask_notifications import DeprecationMiddleware, NotificationApp
 
 USER = 10_000
@@ -22,7 +22,7 @@ def measure(effort: Effort) -> Results:
 
     schema = Notification()
     clients = {
-        OURS: WsgiClient(DeprecationMiddleware(NotificationApp(Storage(RECORDS_OF), schema=schema), POLICY)),
+        OURS: WsgiClient(DeprecationMiddleware(NotificationApp(Storage(ROWS_OF), schema=schema), POLICY)),
         DUMP: WsgiClient(serving(lambda user: [orjson.dumps(schema.dump(RECORDS_OF[user], many=True))])),
     }
     for name, client in clients.items():

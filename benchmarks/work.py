@@ -1,14 +1,17 @@
 """The work of every application here: find a session's user, answer with their records, announce the retirement."""
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import cycle, islice
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import orjson
 
 from flask_notifications import DeprecationPolicy
 
 Record = dict[str, Any]
+Found = TypeVar("Found")
 
 # How many records each user has; a user is known by that number.
 SIZES = (0, 1, 100, 1_000, 10_000, 100_000, 200_000, 1_000_000)
@@ -47,6 +50,33 @@ def _record(number: int) -> Record:
 RECORDS = [_record(number) for number in range(1_000)]
 TEXTS = [orjson.dumps(record) for record in RECORDS]
 
-# The records of each user. Longer lists repeat themselves: they stand for the rows of a database, not for memory.
-RECORDS_OF = {user: list(islice(cycle(RECORDS), user)) for user in SIZES}
-TEXTS_OF = {user: list(islice(cycle(TEXTS), user)) for user in SIZES}
+
+def rows(user: int) -> Iterator[Record]:
+    """Yield the records of a user one by one, each made only now, as a database's driver does."""
+    return map(dict.copy, islice(cycle(RECORDS), user))
+
+
+def texts(user: int) -> Iterator[bytes]:
+    """Yield the records of a user as JSON texts."""
+    return islice(cycle(TEXTS), user)
+
+
+class Users(dict[int, Found]):
+    """The records of each user: some are ready, all others are made anew for each request."""
+
+    def __init__(self, make: Callable[[int], Found], ready: Mapping[int, Found] = MappingProxyType({})) -> None:
+        super().__init__(ready)
+        self._make = make
+
+    def __missing__(self, user: int) -> Found:
+        return self._make(user)
+
+
+# Small answers are measured without the making of records, which would hide what they cost.
+_FEW = [user for user in SIZES if user <= 10_000]
+_READY = {user: list(rows(user)) for user in _FEW}
+
+# Who can answer with rows as they come takes an iterator, everybody else a list.
+ROWS_OF: Users[Iterable[Record]] = Users(rows, _READY)
+RECORDS_OF: Users[list[Record]] = Users(lambda user: list(rows(user)), _READY)
+TEXTS_OF: Users[Iterable[bytes]] = Users(texts, {user: list(texts(user)) for user in _FEW})

@@ -40,7 +40,7 @@ def test_the_page_has_a_block_for_everything_that_is_written(block: str) -> None
 @pytest.mark.parametrize("name", INSTALLED)
 def test_candidates_answer_right(name: str) -> None:
     client = checked(name, 0, 1, 100)
-    if name != READY:  # knows what is asked for
+    if name != READY:  # which has an answer to known sessions only
         check(name, client, None)
 
 

@@ -1,25 +1,225 @@
-"""What `make soak` complains of, and a short soak: the promises are kept, and it is seen when they are not."""
+"""What `make soak` complains of; and a short soak, in which the promises are kept until somebody breaks one."""
 
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
+import pytest
 
-from tests.soak.judge import Request
+from tests.faults.database_app import session_of
+from tests.servers.process import PATIENCE, ROOT, Server, eventually
+from tests.soak.__main__ import report
+from tests.soak.disturbances import FULL, INTERRUPTED, NOTHING, UNAVAILABLE, Stage
+from tests.soak.judge import (
+    CUT,
+    GATEWAY,
+    LOST,
+    SPOOL,
+    STORAGE,
+    UNCLAIMED,
+    WHOLE,
+    Broken,
+    Request,
+    grown,
+    situation_of,
+    told,
+)
+from tests.soak.rounds import soak, staged
 from tests.soak.traffic import REQUESTS
 
 NAMED = {request.name: request for request in REQUESTS}
 ALICE, HEAD, LARGE = NAMED["alice, by query"], NAMED["alice, HEAD"], NAMED["large, by header"]
 REFUSED, ELSEWHERE = NAMED["two sessions"], NAMED["elsewhere"]
+SHORT = ALICE.body[: ALICE.body.index(b",{")] + b"]"
+
+NOT_FOUND, UNAVAILABLE_NOW = "404 Not Found", "503 Service Unavailable"
+PROBLEM = {"Content-Type": ["application/problem+json"]}
+LATER = PROBLEM | {"Retry-After": ["30"]}
 DOWN = b'{"code":"storage_unavailable"}'
 
 
-def answer(request: Request, body: bytes, status: str = "200 OK", **others: str | None) -> bytes:
-    """Return an answer that is as it should be, but for the fields that are given; ``None`` is none."""
-    fields = {name.replace("-", "_"): value for name, values in request.announces.items() for value in values[:1]}
-    kind = "application/json" if status == "200 OK" else "application/problem+json"
-    fields |= {"Content_Type": kind, "Content_Length": str(len(body))} | others
-    lines = [f"{name.replace('_', '-')}: {value}" for name, value in fields.items() if value is not None]
-    lines += [f"Link: {value}" for value in request.announces["Link"][1:]]
+def answer(request: Request, body: bytes, status: str = "200 OK", /, **others: list[str]) -> bytes:
+    """Return an answer with all that is announced, and other fields, or others of the same names."""
+    fields = request.announces | {"Content-Length": [str(len(body))]} | others
+    lines = [f"{name}: {value}" for name, values in fields.items() for value in values]
     return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode() + body
 
 
-def unavailable(request: Request, body: bytes = DOWN, **others: str | None) -> bytes:
-    return answer(request, body, "503 Service Unavailable", **{"Retry_After": "30"} | others)
+@pytest.mark.parametrize(
+    ("request_", "received", "situation"),
+    [
+        pytest.param(ALICE, answer(ALICE, ALICE.body), WHOLE, id="whole"),
+        pytest.param(ALICE, answer(ALICE, ALICE.body)[:-1], CUT, id="cut"),
+        pytest.param(ALICE, answer(ALICE, ALICE.body)[:50], LOST, id="cut in its head"),
+        pytest.param(ALICE, b"", LOST, id="nothing"),
+        pytest.param(ALICE, b"HTTP/1.1 502 Bad Gateway\r\n\r\n", GATEWAY, id="of a proxy"),
+        pytest.param(ALICE, answer(ALICE, DOWN, UNAVAILABLE_NOW, **LATER), STORAGE, id="failed"),
+        pytest.param(ALICE, answer(ALICE, DOWN, UNAVAILABLE_NOW, **LATER)[:-1], CUT, id="failed and cut"),
+        pytest.param(HEAD, answer(HEAD, b"", **{"Content-Length": [str(len(HEAD.body))]}), WHOLE, id="HEAD"),
+        pytest.param(HEAD, answer(HEAD, b"", UNAVAILABLE_NOW, **LATER), STORAGE, id="HEAD failed"),
+        pytest.param(HEAD, answer(HEAD, b"", UNAVAILABLE_NOW, **PROBLEM), SPOOL, id="HEAD without room"),
+        pytest.param(ELSEWHERE, answer(ELSEWHERE, b"no", NOT_FOUND), UNCLAIMED, id="unclaimed"),
+    ],
+)
+def test_what_became_of_a_request(request_: Request, received: bytes, situation: str) -> None:
+    assert situation_of(request_, received) == situation
+
+
+@pytest.mark.parametrize(
+    ("request_", "received", "reason"),
+    [
+        pytest.param(ALICE, answer(ALICE, SHORT), "not all of it", id="a short array"),
+        pytest.param(ALICE, answer(ALICE, ALICE.body[:-9]), "not all of it", id="an array without its end"),
+        pytest.param(
+            ALICE,
+            answer(ALICE, SHORT, **{"Content-Length": ["9999"]}),
+            "not what is stored",
+            id="a short array that is cut",
+        ),
+        pytest.param(ALICE, answer(ALICE, b"[]"), "not all of it", id="an empty array"),
+        pytest.param(ALICE, answer(ALICE, ALICE.body + b" "), "not what is stored", id="an array with more behind it"),
+        pytest.param(ALICE, answer(ALICE, NAMED["bob, by query"].body), "another caller's rows", id="foreign rows"),
+        pytest.param(
+            ALICE, answer(ALICE, NAMED["bob, by query"].body)[:-9], "another caller's rows", id="foreign rows, cut"
+        ),
+        pytest.param(REFUSED, answer(REFUSED, ALICE.body), "who may have none", id="an array for nobody"),
+        pytest.param(ALICE, answer(ALICE, b"[]", UNAVAILABLE_NOW, **LATER), "with an array", id="a failed array"),
+        pytest.param(
+            ALICE, answer(ALICE, ALICE.body, **{"Content-Length": []}), "Content-Length is", id="of no known length"
+        ),
+        pytest.param(
+            ALICE, answer(ALICE, ALICE.body, **{"Content-Length": ["9"]}), "more than", id="longer than it says"
+        ),
+        pytest.param(HEAD, answer(HEAD, b""), "another Content-Length", id="HEAD unlike GET"),
+        pytest.param(HEAD, answer(HEAD, HEAD.body), "more than", id="HEAD with a body"),
+        *[
+            pytest.param(ALICE, answer(ALICE, ALICE.body, **{name: []}), f"{name} is", id=f"without {name}")
+            for name in ALICE.announces
+        ],
+        pytest.param(
+            ALICE, answer(ALICE, ALICE.body, Sunset=["soon"]), "Sunset is", id="announced in another way"
+        ),
+        pytest.param(
+            ELSEWHERE, answer(ELSEWHERE, b"", NOT_FOUND, Sunset=["soon"]), "Sunset is", id="announced elsewhere"
+        ),
+        pytest.param(ALICE, answer(ALICE, b"oh", "500 Oh"), "unexpected 500", id="the server's own 500"),
+        pytest.param(
+            ALICE, answer(ALICE, b'{"code":"storage_error"}', "500 Oh", **PROBLEM), "unexpected 500", id="our own 500"
+        ),
+        pytest.param(ALICE, answer(ALICE, DOWN, UNAVAILABLE_NOW, **PROBLEM), "come back", id="no Retry-After"),
+        pytest.param(ALICE, answer(ALICE, DOWN, NOT_FOUND, **LATER), "does not go with", id="another status"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_no_fault_excuses(request_: Request, received: bytes, reason: str) -> None:
+    with pytest.raises(Broken, match=reason):
+        situation_of(request_, received)
+
+
+@pytest.mark.parametrize(
+    ("request_", "situation", "permitted", "admitted"),
+    [
+        pytest.param(ALICE, WHOLE, UNAVAILABLE, True, id="right in spite of a fault"),
+        pytest.param(ALICE, STORAGE, UNAVAILABLE, True, id="failed with its database"),
+        pytest.param(ALICE, STORAGE, NOTHING, False, id="failed for no reason"),
+        pytest.param(ALICE, STORAGE, INTERRUPTED, False, id="failed for another reason"),
+        pytest.param(ALICE, CUT, INTERRUPTED, True, id="cut with its worker"),
+        pytest.param(ALICE, CUT, UNAVAILABLE, False, id="cut by a database"),
+        pytest.param(ALICE, GATEWAY, NOTHING, False, id="lost behind the proxy"),
+        pytest.param(LARGE, SPOOL, FULL, True, id="large and without room"),
+        pytest.param(ALICE, SPOOL, FULL, False, id="small and without room"),
+        pytest.param(REFUSED, STORAGE, UNAVAILABLE, False, id="needs no database and failed with it"),
+        pytest.param(ALICE, "session_invalid", UNAVAILABLE, False, id="refused"),
+    ],
+)
+def test_what_a_fault_excuses(request_: Request, situation: str, permitted: frozenset[str], admitted: bool) -> None:
+    assert request_.admits(situation, permitted) == admitted
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/usr/lib/python3/site-packages/flask/app.py", line 1, in wsgi_app
+    response = self.full_dispatch_request()
+  File "/srv/flask_notifications/service.py", line 2, in _answer
+    caller = self._storage.resolve_session(session.value)
+KeyError
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "complaint"),
+    [
+        pytest.param(f"GET /?sessionId={session_of('alice')}", "a session ID in the log", id="session ID"),
+        pytest.param("ERROR SELECT document FROM", "a statement in the log", id="statement"),
+        pytest.param("ERROR tttttt", "what is stored in the log", id="record"),
+        pytest.param(f"INFO\n{TRACEBACK}INFO", "a traceback through the library in the log", id="traceback"),
+    ],
+)
+def test_what_a_log_must_not_tell(log: str, complaint: str) -> None:
+    (found,) = told(log)
+    assert found.startswith(complaint)
+
+
+def test_what_a_log_may_tell() -> None:
+    elsewhere = TRACEBACK.replace("flask_notifications", "flask")
+    assert list(told(f"{elsewhere}ERROR storage_unavailable: /srv/flask_notifications/sql.py")) == []
+
+
+@pytest.mark.parametrize(
+    ("samples", "complaints"),
+    [
+        pytest.param([60, 62, 70, 80, 90, 91], ["a worker grew from 61.0 to 90.5 MiB"], id="growing"),
+        pytest.param([60, 66, 61, 66, 60, 66], [], id="flat"),
+        pytest.param([60, 60, 60, 99, 60, 60], [], id="for a moment"),
+        pytest.param([90, 90, 70, 70, 60, 60], [], id="shrinking"),
+        pytest.param([60, 99, 99], [], id="too few to tell"),
+    ],
+)
+def test_workers_that_grow(samples: list[float], complaints: list[str]) -> None:
+    assert list(grown(samples, "MiB")) == complaints
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with staged() as lent:
+        yield lent
+
+
+def test_the_promises_are_kept_for_a_while(stage: Stage) -> None:
+    history = soak(stage, 15, seed=3)
+    assert history.broken == []
+    assert history.healing
+    assert sum(count for (_name, situation), count in history.outcomes.items() if situation == WHOLE) > 50
+    assert list(report(history))[-1].endswith("broken promises: 0")
+
+
+def test_a_promise_that_is_broken_is_told(stage: Stage) -> None:
+    stage.cluster.ask("UPDATE sessions SET login = 'alice' WHERE id LIKE 'bob%'")
+    try:
+        history = soak(stage, 1, seed=3)
+    finally:
+        stage.cluster.ask("UPDATE sessions SET login = 'bob' WHERE id LIKE 'bob%'")
+    assert any("another caller's rows: {b'alice'}" in reason for reason in history.broken)
+    assert list(report(history))[-1].endswith(f"broken promises: {len(history.broken)}")
+
+
+@pytest.mark.usefixtures("stage")
+def test_it_leaves_nothing_running_when_it_is_stopped(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-m", "tests.soak", "600"], cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+        started = Server(process, tmp_path).workers
+        try:
+            eventually(lambda: "nginx" in map(name_of, started()))
+            left = started()
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE)
+    assert process.returncode == 130
+    eventually(lambda: not any(map(name_of, left)))
+
+
+def name_of(process: int) -> str:
+    """Return the name of a process; nothing when it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/comm").read_text(encoding="ascii").strip()
+    return ""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.servers.nginx import proxying
-from tests.servers.process import PROGRAMS, Server, answer_of, gunicorn, request_of, serving
+from tests.servers.process import PROGRAMS, Server, answer_of, request_of, serving
 
 LIST = "/API/Notification/"
 ACCOUNT = "/API/Notification/GetNotificationsForAccount"
@@ -238,7 +238,7 @@ class Visit(NamedTuple):
 @contextmanager
 def behind(front: str, folder: Path) -> Iterator[tuple[Server, Server]]:
     """Run a server, and nginx in front of it where that is the front; lend who is asked, and who logs."""
-    with serving(ALL.get(front) or replace(gunicorn("gthread"), application=UNDER_TEST), folder) as server:
+    with serving(ALL.get(front, ALL["gunicorn-gthread"]), folder) as server:
         if front != "nginx":
             yield server, server
             return

@@ -35,6 +35,8 @@ def main() -> int:
             history = soak(stage, arguments.seconds, arguments.seed)
     except pytest.skip.Exception as missing:
         sys.exit(str(missing))
+    except KeyboardInterrupt:
+        return 130
     sys.stdout.writelines(f"{line}\n" for line in report(history))
     return 1 if history.broken else 0
 
@@ -43,7 +45,7 @@ def report(history: History) -> Iterator[str]:
     """Yield the lines of what has been."""
     yield from _table("requests", _requests(history))
     yield from _table("disturbances: times, seconds to heal (median, worst), requests that suffered", _healing(history))
-    yield from _table("workers at rest: from the first third to the last", _workers(history))
+    yield from _table("workers at rest: from the first third of the time to the last", _workers(history))
     yield from history.broken[:TOLD]
     yield f"{sum(history.outcomes.values())} requests, broken promises: {len(history.broken)}"
 
@@ -69,7 +71,10 @@ def _healing(history: History) -> Iterator[tuple[str, str]]:
 def _workers(history: History) -> Iterator[tuple[str, str]]:
     for (worker, unit), samples in sorted(history.samples.items()):
         first, last = thirds(samples) or (samples[0], samples[-1])
-        yield f"{worker}, {unit}", f"{first:.1f} -> {last:.1f}, of {len(samples)}; may grow by {TOLERANCES[unit]}"
+        yield (
+            f"process {worker}, {unit}",
+            f"{first:.1f} -> {last:.1f}, of {len(samples)}; may grow by {TOLERANCES[unit]}",
+        )
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ def situation_of(request: Request, received: bytes) -> str:
     answer = answer_of(received)
     if answer.code in {502, 504}:
         return GATEWAY
+    _hold(answer.code in {200, 404, *STATUSES.values()}, f"an unexpected {answer.status}")
     for name, values in request.announces.items():
         _hold(answer.all(name) == values, f"{name} is {answer.all(name)}")
     missing = _missing(request, answer)
@@ -130,12 +131,12 @@ def _problem(request: Request, answer: Answer) -> str:
     """Return the code of the problem with which a request was answered."""
     if request.expected == UNCLAIMED and answer.code == 404:
         return UNCLAIMED
-    _hold(answer.all("Content-Type") == ["application/problem+json"], f"an unexpected {answer.status}")
+    _hold(answer.all("Content-Type") == ["application/problem+json"], f"a {answer.status} that is no problem of ours")
     if request.method == "HEAD":
         code = STORAGE if answer.all("Retry-After") else SPOOL
     else:
         code = json.loads(answer.body)["code"]
-    _hold(STATUSES.get(code) == answer.code, f"an unexpected {answer.status}, {code}")
+    _hold(STATUSES.get(code) == answer.code, f"{answer.status} does not go with {code}")
     _hold(code != STORAGE or answer.all("Retry-After") == ["30"], "it does not say when to come back")
     return str(code)
 

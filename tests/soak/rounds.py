@@ -72,6 +72,15 @@ class History:
         except AssertionError:
             self.broken.append(f"it did not come true that {what}")
 
+    def judge(self, outcome: Outcome, disturbance: Disturbance, began: float, healed: float) -> None:
+        """Hold what became of a request against what went wrong between two moments."""
+        permits = disturbance.permits if outcome.began < healed and outcome.ended > began else NOTHING
+        self.outcomes[outcome.request.name, outcome.situation] += 1
+        self.suffered[disturbance.name] += outcome.situation in permits
+        if not outcome.is_admitted(permits):
+            when = f"{outcome.began - began:.2f} s after it began; it was healed after {healed - began:.2f} s"
+            self.broken.append(f"{outcome}\n  what was wrong: {disturbance.name}, {when}")
+
 
 def soak(stage: Stage, seconds: float, seed: int) -> History:
     """Play rounds for so long.
@@ -104,44 +113,34 @@ def _play(stage: Stage, disturbance: Disturbance, chance: Random, history: Histo
         chances = [Random(chance.random()) for _client in range(CLIENTS)]  # noqa: S311 - the same each time
         asked = [clients.submit(list, ask_until(done, stage.ports, each)) for each in chances]
         try:
-            time.sleep(CALM)
-            began = time.monotonic()
-            with disturbance.happening(stage, chance):
-                time.sleep(chance.uniform(*TROUBLE))
-            over = time.monotonic()
-            history.expect(f"it heals after {disturbance.name}", lambda: _serves(stage, chance))
-            healed = time.monotonic()
-            time.sleep(CALM)
+            began, healed = _disturb(stage, disturbance, chance, history)
         finally:
             done.set()
-    history.healing[disturbance.name].append(healed - over)
     for outcome in (outcome for client in asked for outcome in client.result()):
-        history.outcomes[outcome.request.name, outcome.situation] += 1
-        permits = disturbance.permits if outcome.began < healed and outcome.ended > began else NOTHING
-        history.suffered[disturbance.name] += outcome.situation in permits
-        if not outcome.is_admitted(permits):
-            history.broken.append(described(outcome, disturbance, outcome.began - began, healed - began))
+        history.judge(outcome, disturbance, began, healed)
     history.expect("no transaction is left open", lambda: not stage.cluster.working())
     history.expect("no temporary file is left open", lambda: not stage.server.open_spools())
     history.expect("no temporary file is left", lambda: not list((stage.folder / "tmp").iterdir()))
+
+
+def _disturb(stage: Stage, disturbance: Disturbance, chance: Random, history: History) -> tuple[float, float]:
+    """Return when something went wrong, and when everybody was served again."""
+    time.sleep(CALM)
+    began = time.monotonic()
+    with disturbance.happening(stage, chance):
+        time.sleep(chance.uniform(*TROUBLE))
+    over = time.monotonic()
+    history.expect(f"it heals after {disturbance.name}", lambda: _serves(stage, chance))
+    healed = time.monotonic()
+    history.healing[disturbance.name].append(healed - over)
+    time.sleep(CALM)
+    return began, healed
 
 
 def _serves(stage: Stage, chance: Random) -> bool:
     """Tell whether everybody gets what they ask for, on each way."""
     probes = [ask(request, way, port, chance) for way, port in stage.ports.items() for request in PROBES]
     return all(probe.is_admitted(NOTHING) for probe in probes)
-
-
-def described(outcome: Outcome, disturbance: Disturbance, at: float, healed: float) -> str:
-    """Return all that there is to say of an outcome that must not be."""
-    request = outcome.request
-    return (
-        f"{request.name}, asked {outcome.manner.name.lower()}, {outcome.way}: "
-        f"{outcome.reason or f'{outcome.situation} is not what may come of it'}\n"
-        f"  when: after {at:.2f} s of {disturbance.name!r}, which took {healed:.2f} s with its healing\n"
-        f"  request: {request.method} {request.target} {' '.join(request.fields)}\n"
-        f"  answer, after {outcome.ended - outcome.began:.2f} s: {outcome.received!r}"
-    )
 
 
 def _measure(stage: Stage, history: History) -> None:

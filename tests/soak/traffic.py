@@ -100,6 +100,14 @@ class Outcome:
     received: bytes
     reason: str = ""
 
+    def __str__(self) -> str:
+        asked = f"{self.request.method} {self.request.target} {' '.join(self.request.fields)}"
+        return (
+            f"{self.request.name}, asked {self.manner.name.lower()}, {self.way}: {self.reason or self.situation}\n"
+            f"  request: {asked}\n"
+            f"  answer, after {self.ended - self.began:.2f} s: {self.received!r}"
+        )
+
     def is_admitted(self, permitted: frozenset[str]) -> bool:
         """Tell whether this may be when something is wrong that permits some situations."""
         return not self.reason and (self.situation == LEFT or self.request.admits(self.situation, permitted))
