@@ -59,7 +59,7 @@ def open_engine(url: str) -> Engine:
     """Return an engine that gives up in seconds: a client's patience is shorter than a database's."""
     if make_url(url).get_backend_name() != "postgresql":
         return create_engine(url)
-    limits = "-c statement_timeout=5000 -c idle_in_transaction_session_timeout=10000"  # milliseconds
+    limits = "-c statement_timeout=15000 -c idle_in_transaction_session_timeout=10000"  # milliseconds
     return create_engine(
         url,
         connect_args={"connect_timeout": 3, "options": limits},  # seconds

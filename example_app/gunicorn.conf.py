@@ -17,7 +17,7 @@ worker_class = "gthread"
 workers = 2
 # No more requests at a time than the connection pool has connections to give: five, and ten more when it is busy.
 threads = 8
-# Seconds without a sign of life before a worker is replaced. Statements end after five on PostgreSQL.
+# Seconds without a sign of life before a worker is replaced. Statements end after fifteen on PostgreSQL.
 timeout = 30
 # Seconds for requests under way when the server stops.
 graceful_timeout = 30

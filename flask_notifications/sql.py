@@ -4,7 +4,7 @@ Knows no table: which rows there are, and what a record holds, is in the host's 
 """
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,7 +15,7 @@ if find_spec("sqlalchemy") is None:
     message = "flask_notifications.sql needs: pip install 'Flask-Notifications[sqlalchemy]'"
     raise ModuleNotFoundError(message, name="sqlalchemy")
 
-from sqlalchemy import ClauseElement, Connection, Engine, Executable, Row, text
+from sqlalchemy import ClauseElement, Connection, CursorResult, Engine, Executable, Row, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -70,6 +70,7 @@ class SQLAlchemyStorage:
             callable(may_see_account), "may_see_account", "a function of a caller and an account ID", may_see_account
         )
         self._engine = engine
+        self._streaming = _streaming(engine)
         self._may_see_account = may_see_account
         self._session_query = self._statement("session_query", session_query, "session_id")
         self._current_user_query = self._statement("current_user_query", current_user_query)
@@ -86,7 +87,7 @@ class SQLAlchemyStorage:
     def current_user_notifications(self, caller: Row[Any]) -> Generator[Record, None, None]:
         """Yield the records of ``current_user_query``."""
         with self._connection() as connection:
-            yield from _records(connection, self._current_user_query, caller._asdict())
+            yield from self._read(connection, self._current_user_query, caller._asdict())
 
     def account_notifications(self, caller: Row[Any], account_id: str) -> Generator[Record, None, None]:
         """Yield the records of ``account_query``, when the caller may see the account and it is there."""
@@ -97,7 +98,13 @@ class SQLAlchemyStorage:
             exists = self._account_exists_query
             if exists is not None and connection.execute(exists, values).first() is None:
                 raise AccountNotFound
-            yield from _records(connection, self._account_query, values)
+            yield from self._read(connection, self._account_query, values)
+
+    def _read(self, connection: Connection, statement: Executable, values: dict[str, Any]) -> Iterator[Record]:
+        with self._streaming(connection):
+            result = connection.execute(statement, values, execution_options={"yield_per": _ROWS})
+        with result:
+            yield from _records(result)
 
     def _statement(self, name: str, query: str | Executable, parameter: str | None = None) -> Executable:
         """Return a statement, after a look whether it is one and takes the parameter that it must depend on."""
@@ -131,17 +138,22 @@ def _out_of_reach(fault: DBAPIError) -> bool:
     return fault.connection_invalidated or isinstance(fault, OperationalError | InterfaceError)
 
 
-def _records(connection: Connection, statement: Executable, values: dict[str, Any]) -> Iterator[Record]:
-    with connection.execution_options(yield_per=_ROWS).execute(statement, values) as result:
-        columns = list(result.keys())
-        if len(set(columns)) < len(columns):
-            message = f"the columns of a record must have different names, not {columns}"
-            raise ValueError(message)
+def _streaming(engine: Engine) -> Callable[[Connection], AbstractContextManager[None]]:
+    """Return what makes a driver hand over rows as they arrive."""
+    if engine.driver != "psycopg":
+        return lambda _connection: nullcontext()
+    from .cursor import streaming  # noqa: PLC0415 - psycopg is there only where it is the driver
+
+    return streaming
+
+
+def _records(result: CursorResult[Any]) -> Iterator[Record]:
+    columns = list(result.keys())
+    if len(set(columns)) < len(columns):
+        message = f"the columns of a record must have different names, not {columns}"
+        raise ValueError(message)
+    while rows := result.fetchmany(_ROWS):
         if len(columns) == 1:
-            yield from map(_document, result.scalars())
+            yield from [value.encode() if isinstance(value, str) else value for (value,) in rows]
         else:
-            yield from map(dict, result.mappings())
-
-
-def _document(value: Any) -> Record:
-    return value.encode() if isinstance(value, str) else value
+            yield from [row._asdict() for row in rows]
