@@ -285,14 +285,6 @@ def test_a_backend_that_is_terminated_in_a_statement_is_503(service: Service) ->
         assert_unavailable(answer.result())
 
 
-def test_a_network_too_slow_for_the_statement_timeout_is_503(service: Service) -> None:
-    with (
-        telling(service.server, "storage_unavailable: ", "psycopg.errors.QueryCanceled"),
-        service.new_connections(Fault(rate=50_000)),
-    ):
-        assert_unavailable(service.ask("large"))
-
-
 def test_a_backend_that_stands_still_holds_up_its_own_request_only(service: Service) -> None:
     """Nothing but a proxy's limit for reading ends such a request while it lasts."""
     with service.reading() as answer:
