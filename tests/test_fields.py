@@ -1,10 +1,12 @@
 """Header fields as lists: what is merged, what is dropped, and that no list is changed in place."""
 
+import re
+import string
 from collections.abc import Callable
 
 import pytest
 
-from flask_notifications.fields import Fields, check_uri, keep_private, merge, values_of, vary_on, without
+from flask_notifications.fields import TOKEN, Fields, check_uri, keep_private, merge, values_of, vary_on, without
 
 TYPE = ("Content-Type", "text/plain")
 
@@ -52,6 +54,9 @@ def test_authorization_is_merged_into_vary(came: Fields, left: Fields) -> None:
         pytest.param(["max-age=60", "public"], ["max-age=60, private"], id="two lines become one"),
         pytest.param(["public", "no-store"], ["no-store"], id="no-store on the second line"),
         pytest.param(["public-ish"], ["public-ish, private"], id="a longer name"),
+        pytest.param(["max-age=60 public"], ["max-age=60, private"], id="no comma between"),
+        pytest.param(["x="], ["x=, private"], id="an empty value"),
+        pytest.param(['x=""'], ['x="", private'], id="an empty quoted string"),
         pytest.param([",, public;,"], ["private"], id="garbage"),
         pytest.param(['x="public, no-store'], None, id="a quoted string that is never closed"),
     ],
@@ -65,6 +70,12 @@ def test_no_shared_cache_may_store(came: list[str], left: list[str] | None) -> N
         assert "public" not in values[0]
     else:
         assert values == left
+
+
+def test_a_token_is_made_of_letters_digits_and_fifteen_signs() -> None:
+    """RFC 9110 section 5.6.2, as it writes them."""
+    allowed = {*string.ascii_letters, *string.digits, *"!#$%&'*+-.^_`|~"}
+    assert {char for char in map(chr, range(256)) if re.fullmatch(TOKEN, char)} == allowed
 
 
 def test_members_are_merged_once_whatever_their_case() -> None:
@@ -130,6 +141,7 @@ def test_a_uri_can_stand_in_a_header(uri: str) -> None:
         pytest.param("/a\x7f", id="DEL"),
         pytest.param("/a>; rel=x, </b", id="another link"),
         pytest.param("/<a", id="<"),
+        pytest.param("/a>", id=">"),
         pytest.param('/"a"', id="quotes"),
         pytest.param("/a\\b", id="backslash"),
         pytest.param("/caf\xe9", id="latin-1"),

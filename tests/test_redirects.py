@@ -64,6 +64,10 @@ def redirected(
         pytest.param(
             "/API/Notification/?mysessionId=x", f"/API/Notification/?mysessionId=x&{PAIR}", id="a similar key"
         ),
+        pytest.param("?at=8:15", f"?at=8:15&{PAIR}", id="a : in a query ends no scheme"),
+        pytest.param("Notification#8:15", f"Notification?{PAIR}#8:15", id="a : in a fragment ends no scheme"),
+        pytest.param("/API/Notification/?a//b", f"/API/Notification/?a//b&{PAIR}", id="// in a query"),
+        pytest.param("/API/Notification/#a//b", f"/API/Notification/?{PAIR}#a//b", id="// in a fragment"),
     ],
 )
 def test_the_pair_is_put_back_on_the_way_to_ourselves(location: str, left: str) -> None:
@@ -93,6 +97,8 @@ def test_the_pair_is_put_back_on_the_way_to_ourselves(location: str, left: str) 
         # Clients take what follows any number of slashes for a host, and a scheme without slashes for this and that.
         pytest.param("///API/Notification/", id="three slashes"),
         pytest.param("////api.example/API/Notification/", id="four slashes"),
+        pytest.param("//?a=1", id="no host, a query"),
+        pytest.param("//#top", id="no host, a fragment"),
         pytest.param("http:///API/Notification/", id="scheme and three slashes"),
         pytest.param("http:/API/Notification/", id="scheme and one slash"),
         pytest.param("http:Notification/", id="scheme and no slash"),
@@ -121,6 +127,8 @@ def test_the_pair_is_put_back_on_the_way_to_ourselves(location: str, left: str) 
         pytest.param("/API/%2e%2e/API/Notification/", id="encoded dot segments"),
         pytest.param("http://api.example/API/../Notification/", id="dot segments that lead away"),
         pytest.param(ACCOUNT, id="claimed with another method"),
+        pytest.param("", id="empty: the same page, with the query that the client has"),
+        pytest.param("#top", id="a fragment alone: the same"),
         pytest.param("/API/Notification/?sessionId=S3CRET", id="the pair is there"),
         pytest.param("/API/Notification/?a=1&sessionId=S3CRET#top", id="the pair is there, before a fragment"),
         pytest.param("/API/Notification/?SESSIONID=S3CRET", id="the pair is there, in another case"),
@@ -156,6 +164,9 @@ def test_a_location_that_nobody_follows_leaves_as_it_came(status: str) -> None:
         pytest.param(
             "307 Temporary Redirect", ACCOUNT.replace("acc/", "a&"), True, id="an & in a path begins no query"
         ),
+        pytest.param(
+            "307 Temporary Redirect", ACCOUNT.replace("acc", "a:b"), True, id="a : in a path ends no scheme"
+        ),
     ],
 )
 def test_the_method_after_the_redirect_counts(status: str, location: str, restored: bool) -> None:
@@ -173,6 +184,8 @@ def test_the_method_after_the_redirect_counts(status: str, location: str, restor
         pytest.param("/shop", "/shopping/API/Notification/", False, id="a longer mount point"),
         pytest.param("/shop", "/shop", False, id="the mount point itself"),
         pytest.param("/caf\xc3\xa9", "/caf%C3%A9/API/Notification/", True, id="not ASCII"),
+        pytest.param("/caf\xc3\xa9", "Notification/", True, id="not ASCII, relative"),
+        pytest.param("/\u20ac", "/API/Notification/", False, id="no bytes at all"),
         pytest.param("/a b", "/a%20b/API/Notification/", True, id="with a space"),
         pytest.param("/shop/", "/shop/API/Notification/", True, id="with a slash at its end"),
     ],
@@ -227,6 +240,13 @@ def test_every_location_is_looked_at_by_itself() -> None:
     assert answer.all("Link")[0] == "<x>; rel=y"
 
 
+def test_a_head_that_is_an_operation_of_its_own_stays_one() -> None:
+    operations = [Operation("look", "HEAD", "/look"), Operation("read", "GET", "/read")]
+    for location, left in (("/look", f"/look?{PAIR}"), ("/read", f"/read?{PAIR}")):
+        assert redirected(location, method="HEAD", path="/look", options={"operations": operations}) == left
+    assert redirected("/look", path="/read", options={"operations": operations}) == "/look"
+
+
 # Operations with nothing but parameters claim paths of all kinds: the origin alone decides.
 EVERYTHING = {"operations": [Operation(f"op{depth}", "GET", "/{a}" * depth) for depth in range(1, 6)]}
 LOCATIONS = st.lists(
@@ -254,6 +274,18 @@ LOCATIONS = st.lists(
     | st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=3),
     max_size=8,
 ).map("".join)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        pytest.param(":a", id="a : without a scheme"),
+        pytest.param(".//", id="an empty segment"),
+        pytest.param("x//..", id="an empty segment that is climbed out of"),
+    ],
+)
+def test_what_readers_resolve_in_different_ways_leaves_as_it_came_wherever_it_leads(location: str) -> None:
+    assert redirected(location, options=EVERYTHING) == location
 
 
 # Where the least strict of clients see a host; after a scheme there must be one.
@@ -289,6 +321,24 @@ def test_a_control_character_makes_a_location_doubtful(location: str) -> None:
 def test_a_mount_point_that_is_a_slash_is_none() -> None:
     """PEP 3333 knows no such ``SCRIPT_NAME``, and some servers send it."""
     assert way(SCRIPT_NAME="/").restore("/API/Notification/", "302 Found") == f"/API/Notification/?{PAIR}"
+
+
+def test_a_mount_point_may_be_missing() -> None:
+    """PEP 3333 lets a server leave out what is empty."""
+    environ = environ_of("GET", "/API/Notification/")
+    del environ["SCRIPT_NAME"]
+    found = way_back(environ, "/API/Notification/", SessionClaim(pair=PAIR), OperationTable(NOTIFICATION_OPERATIONS))
+    assert found is not None
+    assert found.restore("/API/Notification/", "302 Found") == f"/API/Notification/?{PAIR}"
+
+
+def test_without_a_pair_there_is_no_way_back() -> None:
+    environ = environ_of("GET", "/API/Notification/")
+    assert way_back(environ, "/API/Notification/", SessionClaim(), OperationTable(NOTIFICATION_OPERATIONS)) is None
+
+
+def test_a_way_back_does_not_show_its_pair() -> None:
+    assert "S3CRET" not in repr(way())
 
 
 def way(**extra: Any) -> WayBack:

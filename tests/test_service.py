@@ -502,7 +502,7 @@ def identity(answer: Any) -> Any:
     return answer
 
 
-@pytest.mark.parametrize("wait", ["60", -1, math.nan, math.inf, 1e300, timedelta(seconds=5), None], ids=repr)
+@pytest.mark.parametrize("wait", ["60", -1, math.nan, math.inf, 1e300, Decimal("NaN"), timedelta(seconds=5), None], ids=repr)
 def test_a_wait_that_is_no_time_is_replaced(wait: Any) -> None:
     class Down(StorageUnavailable):
         retry_after = wait
@@ -514,7 +514,7 @@ def test_a_wait_that_is_no_time_is_replaced(wait: Any) -> None:
     assert ("Retry-After", "30") in reply.fields
 
 
-@pytest.mark.parametrize("wait", ["60", -1, math.nan, math.inf, 1e300, timedelta(seconds=5)], ids=repr)
+@pytest.mark.parametrize("wait", ["60", -1, math.nan, math.inf, 1e300, Decimal("NaN"), timedelta(seconds=5)], ids=repr)
 def test_a_wait_that_is_no_time_is_refused_where_it_is_named(wait: Any) -> None:
     with pytest.raises(ValueError, match="retry_after"):
         StorageUnavailable(retry_after=wait)

@@ -5,6 +5,7 @@ ends with 1 when a promise was broken.
 """
 
 import argparse
+import os
 import random
 import signal
 import sys
@@ -27,7 +28,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))  # noqa: S311 - no secret
     parser.add_argument("--worker", choices=PROGRAMS, default="gthread")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop what was started on that too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # which stops what was started, too
     sys.stdout.write(f"{arguments.seconds:.0f} seconds of {arguments.worker}, seed {arguments.seed}\n")
     sys.stdout.flush()
     try:
@@ -36,7 +37,7 @@ def main() -> int:
     except pytest.skip.Exception as missing:
         sys.exit(str(missing))
     except KeyboardInterrupt:
-        return 130
+        os._exit(130)  # everything is stopped, and no thread is waited for that still waits for an answer
     sys.stdout.writelines(f"{line}\n" for line in report(history))
     return 1 if history.broken else 0
 
@@ -71,10 +72,8 @@ def _healing(history: History) -> Iterator[tuple[str, str]]:
 def _workers(history: History) -> Iterator[tuple[str, str]]:
     for (worker, unit), samples in sorted(history.samples.items()):
         first, last = thirds(samples) or (samples[0], samples[-1])
-        yield (
-            f"process {worker}, {unit}",
-            f"{first:.1f} -> {last:.1f}, of {len(samples)}; may grow by {TOLERANCES[unit]}",
-        )
+        change = f"{first:.1f} -> {last:.1f}, of {len(samples)}; may grow by {TOLERANCES[unit]}"
+        yield f"process {worker}, {unit}", change
 
 
 if __name__ == "__main__":

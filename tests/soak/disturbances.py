@@ -55,7 +55,7 @@ class Disturbance:
 def frozen(stage: Stage, _chance: Random) -> Iterator[None]:
     """Let every process of the database stand still."""
     with stage.cluster.connect() as admin, ExitStack() as thaw:
-        for processes in (POSTMASTER, BACKENDS):  # the first, so that no others come
+        for processes in (POSTMASTER, BACKENDS):  # first the one that would start others
             for (process,) in admin.execute(processes):
                 with suppress(ProcessLookupError):  # ended since it was listed
                     os.kill(process, signal.SIGSTOP)

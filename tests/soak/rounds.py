@@ -29,7 +29,7 @@ PROGRAMS = {
 # More than are served at a time.
 CLIENTS = 8
 # Seconds: how long it is quiet around what goes wrong, and how long that takes.
-CALM, TROUBLE = 0.5, (0.5, 3.5)
+CALM, TROUBLE = 0.5, (0.5, 5)
 # Broken promises after which it goes no further.
 ENOUGH = 10
 

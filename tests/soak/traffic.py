@@ -101,10 +101,10 @@ class Outcome:
     reason: str = ""
 
     def __str__(self) -> str:
-        asked = f"{self.request.method} {self.request.target} {' '.join(self.request.fields)}"
+        request, manner = self.request, self.manner.name.lower()
         return (
-            f"{self.request.name}, asked {self.manner.name.lower()}, {self.way}: {self.reason or self.situation}\n"
-            f"  request: {asked}\n"
+            f"{request.name}, asked {manner}, {self.way}: {self.reason or self.situation}\n"
+            f"  request: {request.method} {request.target} {' '.join(request.fields)}\n"
             f"  answer, after {self.ended - self.began:.2f} s: {self.received!r}"
         )
 
@@ -134,7 +134,7 @@ def ask(request: Request, way: str, port: int, chance: Random, manner: Manner = 
     situation = reason = ""
     try:
         situation = situation_of(request, received)
-    except Broken as broken:
+    except (Broken, ValueError, LookupError) as broken:  # or nothing that can be read
         reason = str(broken)
     if manner is Manner.LEAVING and situation in {LOST, CUT}:
         situation = LEFT
