@@ -7,7 +7,7 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter, methodcaller
 from typing import Any, BinaryIO, Protocol
 
@@ -81,9 +81,14 @@ class ArrayWriter:
 
         Raises ``UnserialisableRecord``, ``SpoolUnavailable``, or what the iteration raises; no file is left then.
         """
+        arrays = self._arrays(records)
+        first = next(arrays, b"[]")
+        others = list(islice(arrays, 1))
+        if not others and len(first) <= self._threshold:
+            return first, len(first)  # as most answers are: one array, which leaves as it was encoded
         spool = _Spool(self._threshold)
         try:
-            for array in self._arrays(records):
+            for array in chain((first, *others), arrays):
                 spool.add(array)
             return spool.finish()
         except BaseException:
@@ -153,11 +158,11 @@ def _joined(texts: list[bytes]) -> bytes:
 def _checked(array: bytes) -> bytes:
     """Return what an encoder wrote, without white space around it, after a look whether it is an array of objects."""
     if array[:2] == b"[{" and array[-2:] == b"}]":
-        return array
+        return bytes(array)
     if not _ARRAY_OF_OBJECTS.fullmatch(array):
         message = "encode must return the bytes of a JSON array of objects"
         raise TypeError(message)
-    return array.strip()
+    return bytes(array).strip()
 
 
 class _Spool:
@@ -167,14 +172,14 @@ class _Spool:
 
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
-        self._last: bytes | memoryview | None = None
+        self._last: bytes | memoryview = b""
         self._chunks: list[bytes | memoryview] = []
         self._file: BinaryIO | None = None
         self._length = 0
 
     def add(self, array: bytes) -> None:
         """Add an array that is not empty."""
-        if self._last is None:
+        if not self._last:
             self._last = array
             return
         self._put(self._last[:-1])  # it goes on, where it would have ended
@@ -183,7 +188,7 @@ class _Spool:
 
     def finish(self) -> tuple[bytes | BinaryIO, int]:
         """Return the whole array and its length."""
-        self._put(b"[]" if self._last is None else self._last)
+        self._put(self._last)
         if self._file is None:
             return b"".join(self._chunks), self._length
         with _spooling():
