@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from .operations import ACCOUNT, CURRENT_USER, NOTIFICATION_OPERATIONS, Claim, Operation, OperationTable
+from .operations import ACCOUNT, CURRENT_USER, NOTIFICATION_OPERATIONS, Operation, OperationTable
 from .problems import Problems, Statuses
 from .records import Encode, Schema
 from .replies import Reply, send
@@ -55,18 +55,18 @@ class NotificationApp:
     def _reply(self, environ: "WSGIEnvironment") -> Reply:
         path = environ.get("PATH_INFO", "")
         claim = self._table.match(environ["REQUEST_METHOD"], path)
-        if claim is not None:
-            return self._claimed(claim, environ)
-        methods = self._table.methods(path)
-        if not methods:
-            return self._problems.reply("not_found")
-        return self._problems.reply("method_not_allowed", extra=[("Allow", ", ".join(methods))])
-
-    def _claimed(self, claim: Claim, environ: "WSGIEnvironment") -> Reply:
+        if claim is None:
+            return self._unclaimed(path)
         session = resolve(environ)
         if claim.operation.name == ACCOUNT:
             return self._service.account(session, claim.parameters[0].encode("latin-1", "replace"))
         return self._service.current_user(session)
+
+    def _unclaimed(self, path: str) -> Reply:
+        methods = self._table.methods(path)
+        if not methods:
+            return self._problems.reply("not_found")
+        return self._problems.reply("method_not_allowed", extra=[("Allow", ", ".join(methods))])
 
 
 def _check_operation(operation: Operation) -> None:

@@ -20,7 +20,7 @@ from .operations import NOTIFICATION_OPERATIONS, Claim, Operation, OperationTabl
 from .problems import Problems, Statuses, retry_after
 from .redirects import WayBack, way_back
 from .replies import Reply, send
-from .sessions import SessionClaim, SessionCredential, SessionRefused, Source, claim_session
+from .sessions import Session, SessionCredential, SessionRefused, Source, claim_session
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
@@ -160,7 +160,7 @@ class DeprecationMiddleware:
         environ[_IN_FLIGHT] = claim.operation.name
         environ[ORIGINAL_PATH] = path
         environ["PATH_INFO"] = claim.path
-        carried = claim_session(environ) if self._extract else SessionClaim()
+        session, in_query = claim_session(environ) if self._extract else (None, False)
         now = self._clock().astimezone(UTC)
         phase = self._policy.phase(now)
         announcement = self._announcements[claim.operation]
@@ -170,15 +170,15 @@ class DeprecationMiddleware:
             start_response,
             announced=announcement.lines(mount),
             unified=self._extract,
-            in_query=carried.in_query,
-            way_back=way_back(environ, path, carried, self._table) if carried.in_query else None,
-            report=self._report(claim, environ, carried, phase, now) if self._observers else None,
+            in_query=in_query,
+            way_back=way_back(environ, path, session, self._table) if in_query else None,
+            report=self._report(claim, environ, session, phase, now) if self._observers else None,
         )
         if phase not in _OPEN:
             reply = self._closed(phase, now, announcement.successor(mount))
-        elif isinstance(carried.session, SessionRefused):
-            reply = self._problems.refusal(carried.session)
-        elif self._require and carried.session is None:
+        elif isinstance(session, SessionRefused):
+            reply = self._problems.refusal(session)
+        elif self._require and session is None:
             reply = self._problems.reply("session_missing")
         else:
             return exchange.run(self._app)
@@ -193,7 +193,7 @@ class DeprecationMiddleware:
         return self._problems.reply("brownout", extra=[wait], successor=successor)
 
     def _report(
-        self, claim: Claim, environ: "WSGIEnvironment", carried: SessionClaim, phase: Phase, now: datetime
+        self, claim: Claim, environ: "WSGIEnvironment", session: Session, phase: Phase, now: datetime
     ) -> Callable[[int | None], None]:
         """Return a function that tells the observers of a request once its status is known."""
         use = partial(
@@ -201,7 +201,7 @@ class DeprecationMiddleware:
             operation=claim.operation.name,
             method=environ["REQUEST_METHOD"],
             phase=phase,
-            source=carried.session.source if isinstance(carried.session, SessionCredential) else None,
+            source=session.source if isinstance(session, SessionCredential) else None,
             client=_client(environ),
             at=now,
         )

@@ -60,9 +60,9 @@ class Claim:
     parameters: tuple[str, ...] = ()
 
 
-# A template's folded literal segments, with ``None`` for each parameter; and which segments are parameters.
+# A template's folded literal segments, with ``None`` for each parameter; and the places of the parameters.
 _Shape = tuple[str | None, ...]
-_Mask = tuple[bool, ...]
+_Mask = tuple[int, ...]
 
 
 class _Template:
@@ -126,8 +126,8 @@ class _Paths:
             path = "".join(f"/{literal}" for literal in literals)
             self.literal[path] = self.literal[f"{path}/"] = template.claim(literals)
         else:
-            masks = {*self.masks.get(len(shape), ()), tuple(segment is None for segment in shape)}
-            self.masks[len(shape)] = sorted(masks)
+            masks = {*self.masks.get(len(shape), ()), tuple(place for place, each in enumerate(shape) if each is None)}
+            self.masks[len(shape)] = sorted(masks, key=lambda mask: [place in mask for place in range(len(shape))])
 
 
 class OperationTable:
@@ -165,7 +165,7 @@ class OperationTable:
         if claim is not None or not paths.masks:
             return claim
         for mask in paths.masks.get(path.count("/") - (path[-1:] == "/"), ()):
-            template = self._templates.get((method, _masked(_segments(folded), mask)))
+            template = self._templates.get((method, _shape(_segments(folded), mask)))
             if template is not None:
                 return template.claim(_segments(path))
         return None
@@ -190,10 +190,13 @@ def _templates(operations: Iterable[Operation]) -> dict[tuple[str, _Shape], _Tem
     return heads | templates
 
 
-def _masked(segments: list[str], mask: _Mask) -> _Shape:
+def _shape(segments: list[str], mask: _Mask) -> _Shape:
     """Return the shape of a path whose segments in the mask stand for parameters; those that cannot are left."""
-    free = zip(segments, mask, strict=False)
-    return tuple(None if parameter and segment not in _NEVER_A_SEGMENT else segment for segment, parameter in free)
+    shape: list[str | None] = [*segments]
+    for place in mask:
+        if place < len(shape) and shape[place] not in _NEVER_A_SEGMENT:
+            shape[place] = None
+    return tuple(shape)
 
 
 def _fold(path: str) -> str:

@@ -7,7 +7,8 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby, islice
+from io import BytesIO
+from itertools import chain, groupby, islice
 from operator import itemgetter, methodcaller
 from typing import Any, BinaryIO, Protocol
 
@@ -16,14 +17,17 @@ from .storage import Record, StorageError
 
 Encode = Callable[[list[Any]], bytes]
 
+# One or more JSON objects with commas between them.
+Text = bytes | memoryview
+
 # Records encoded at a time: enough to make the call cheap, few enough to let other threads run in between.
 BATCH = 128
 
 # As an encoder may write it that puts white space between the brackets and the braces.
 _ARRAY_OF_OBJECTS = re.compile(rb"\s*\[\s*(\{.*\})\s*\]\s*", re.DOTALL)
 _DICT = {dict}
-_BRACES = {(ord("{"), ord("}"))}
-_outer_bytes = itemgetter(0, -1)
+_OPENING, _CLOSING = {ord("{")}, {ord("}")}
+_first, _last = itemgetter(0), itemgetter(-1)
 # RFC 8259 section 2: what may stand around a JSON text.
 _stripped = methodcaller("strip", b" \t\n\r")
 
@@ -81,17 +85,22 @@ class ArrayWriter:
 
         Raises ``UnserialisableRecord``, ``SpoolUnavailable``, or what the iteration raises; no file is left then.
         """
+        texts = self._texts(records)
+        first = list(islice(texts, 2))
+        if len(first) < 2 and sum(map(len, first)) + 2 <= self._threshold:  # as most answers are
+            array = b"[%b]" % b"".join(first)
+            return array, len(array)
         spool = _Spool(self._threshold)
         try:
-            for array in self._arrays(records):
-                spool.add(array)
+            for text in chain(first, texts):
+                spool.add(text)
             return spool.finish()
         except BaseException:
             spool.close()
             raise
 
-    def _arrays(self, records: Iterable[Record]) -> Iterator[bytes]:
-        """Yield the records as JSON arrays, none of them empty, a bounded number of records at a time."""
+    def _texts(self, records: Iterable[Record]) -> Iterator[Text]:
+        """Yield the records as JSON, a bounded number of them at a time."""
         iterator = iter(records)
         index = 0
         while batch := list(islice(iterator, BATCH)):
@@ -114,24 +123,24 @@ class ArrayWriter:
                 return place
         return 0
 
-    def _expressed(self, batch: list[Record]) -> list[bytes]:
+    def _expressed(self, batch: list[Record]) -> list[Text]:
         kinds = set(map(type, batch))
         if bytes not in kinds:
             return self._encoded(batch, kinds)
         if len(kinds) == 1:
             return [_joined(batch)]
         runs = groupby(batch, key=lambda record: type(record) is bytes)
-        return [array for _ready, run in runs for array in self._expressed(list(run))]
+        return [text for _ready, run in runs for text in self._expressed(list(run))]
 
-    def _encoded(self, batch: list[Record], kinds: set[type]) -> list[bytes]:
+    def _encoded(self, batch: list[Record], kinds: set[type]) -> list[Text]:
         if self._schema is not None:
             batch = _dumped(self._schema, batch)
             kinds = set(map(type, batch))
         if kinds == _DICT or all(issubclass(kind, dict) for kind in kinds):
-            return [_checked(self._encode(batch))]
+            return [_inside(self._encode(batch))]
         # Only the result tells whether another kind of record becomes an object, so each is looked at by itself.
         plain = (dict(record) if isinstance(record, Mapping) else record for record in batch)
-        return [_checked(self._encode([record])) for record in plain]
+        return [_inside(self._encode([record])) for record in plain]
 
 
 def _dumped(schema: Schema, batch: list[Record]) -> list[Any]:
@@ -143,49 +152,50 @@ def _dumped(schema: Schema, batch: list[Record]) -> list[Any]:
 
 
 def _joined(texts: list[bytes]) -> bytes:
-    """Return the texts of JSON objects as an array; only their outer braces are looked at."""
-    if set(map(_outer_bytes, texts)) != _BRACES and set(map(_outer_bytes, map(_stripped, texts))) != _BRACES:
+    """Join the texts of JSON objects, of which only the outer braces are looked at."""
+    if not _are_objects(texts) and not _are_objects(list(map(_stripped, texts))):
         message = "a record given as bytes must be the text of one JSON object"
         raise ValueError(message)
-    return b"[%b]" % b",".join(texts)
+    return b",".join(texts)
 
 
-def _checked(array: bytes) -> bytes:
-    """Return what an encoder wrote, without white space around it, after a look whether it is an array of objects."""
+def _are_objects(texts: list[bytes]) -> bool:
+    return set(map(_first, texts)) == _OPENING and set(map(_last, texts)) == _CLOSING
+
+
+def _inside(array: bytes) -> memoryview:
+    """Return what stands between the brackets of a JSON array of objects, without copying it."""
     if array[:2] == b"[{" and array[-2:] == b"}]":
-        return array
-    if not _ARRAY_OF_OBJECTS.fullmatch(array):
+        return memoryview(array)[1:-1]
+    spaced = _ARRAY_OF_OBJECTS.fullmatch(array)
+    if spaced is None:
         message = "encode must return the bytes of a JSON array of objects"
         raise TypeError(message)
-    return array.strip()
+    return memoryview(array)[slice(*spaced.span(1))]
 
 
 class _Spool:
-    """Make one array out of several, in memory, and in a temporary file once it has more than ``threshold`` bytes."""
+    """Make one array of texts, in memory, and in a temporary file once it has more than ``threshold`` bytes."""
 
-    __slots__ = ("_chunks", "_file", "_last", "_length", "_threshold")
+    __slots__ = ("_file", "_length", "_memory", "_separator", "_threshold")
 
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
-        self._last: bytes | memoryview | None = None
-        self._chunks: list[bytes | memoryview] = []
-        self._file: BinaryIO | None = None
         self._length = 0
+        self._separator = b"["
+        # Grows in place: chunks that are joined at the end would take the memory twice, and the time for it.
+        self._memory = BytesIO()
+        self._file: BinaryIO | None = None
 
-    def add(self, array: bytes) -> None:
-        """Add an array that is not empty."""
-        if self._last is None:
-            self._last = array
-            return
-        self._put(self._last[:-1])  # it goes on, where it would have ended
-        self._put(b",")
-        self._last = memoryview(array)[1:]
+    def add(self, text: Text) -> None:
+        self._put(self._separator)
+        self._put(text)
+        self._separator = b","
 
     def finish(self) -> tuple[bytes | BinaryIO, int]:
-        """Return the whole array and its length."""
-        self._put(b"[]" if self._last is None else self._last)
+        self._put(b"]" if self._separator == b"," else b"[]")
         if self._file is None:
-            return b"".join(self._chunks), self._length
+            return self._memory.getvalue(), self._length
         with _spooling():
             self._file.flush()
             self._file.seek(0)
@@ -196,15 +206,17 @@ class _Spool:
             with contextlib.suppress(OSError):  # closing writes what is buffered, and fails where writing failed
                 self._file.close()
 
-    def _put(self, chunk: bytes | memoryview) -> None:
-        self._chunks.append(chunk)
+    def _put(self, chunk: Text) -> None:
         self._length += len(chunk)
-        if self._length > self._threshold:
-            with _spooling():
-                if self._file is None:
-                    self._file = tempfile.TemporaryFile()  # noqa: SIM115 - outlives this call by design
-                self._file.writelines(self._chunks)
-            self._chunks.clear()
+        if self._length <= self._threshold:
+            self._memory.write(chunk)
+            return
+        with _spooling():
+            if self._file is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115 - outlives this call by design
+                self._file.write(self._memory.getbuffer())
+                self._memory = BytesIO()
+            self._file.write(chunk)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, quote, unquote_to_bytes, urljoin, urlsplit
 
 from .fields import Fields
 from .operations import OperationTable
-from .sessions import SessionClaim, session_pairs
+from .sessions import Session, SessionCredential, session_pairs
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -80,12 +80,12 @@ class WayBack:
         return same_origin and claimed and not session_pairs(target.query)
 
 
-def way_back(environ: "WSGIEnvironment", path: str, claim: SessionClaim, table: OperationTable) -> WayBack | None:
+def way_back(environ: "WSGIEnvironment", path: str, session: Session, table: OperationTable) -> WayBack | None:
     """Return the way back of a request whose environ has not been handed on yet; ``None`` when no session needs it."""
-    if claim.pair is None:
+    if not isinstance(session, SessionCredential) or session.pair is None:
         return None
     return WayBack(
-        pair=claim.pair,
+        pair=session.pair,
         method=environ["REQUEST_METHOD"],
         scheme=environ["wsgi.url_scheme"],
         host=environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}",

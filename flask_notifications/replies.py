@@ -21,6 +21,7 @@ _GUARDS = (("Cache-Control", "no-store"), ("Vary", "Authorization"), ("X-Content
 
 # With a status that legacy clients know and that no registry names.
 _PHRASES = {status.value: status.phrase for status in HTTPStatus} | {440: "Login Time-out"}
+_STATUS_LINES = {status: f"{status} {phrase}" for status, phrase in _PHRASES.items()}
 
 
 @dataclass(slots=True)  # not frozen: one is made at each request, which would take three times as long
@@ -45,7 +46,7 @@ def compose(
 ) -> Reply:
     """Return a reply with the fields that all our answers carry, its exact length in bytes and some ``extra`` ones."""
     fields = (("Content-Type", media_type), ("Content-Length", str(length)), *_GUARDS, *extra)
-    return Reply(f"{status} {phrase(status)}", fields, body)
+    return Reply(_STATUS_LINES.get(status) or f"{status} {phrase(status)}", fields, body)
 
 
 def phrase(status: int) -> str:

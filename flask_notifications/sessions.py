@@ -6,7 +6,6 @@ Knows nothing of operations, of storage, or whether a session is valid.
 
 import logging
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote_plus
 
@@ -56,11 +55,12 @@ class SessionCredential:
     Not checked: that any storage knows it.
     """
 
-    __slots__ = ("_source", "_value")
+    __slots__ = ("_pair", "_source", "_value")
 
-    def __init__(self, value: str, source: Source) -> None:
+    def __init__(self, value: str, source: Source, *, pair: str | None = None) -> None:
         self._value = value
         self._source = source
+        self._pair = pair
 
     @property
     def value(self) -> str:
@@ -71,6 +71,11 @@ class SessionCredential:
     def source(self) -> Source:
         """``"header"`` or ``"query"``."""
         return self._source
+
+    @property
+    def pair(self) -> str | None:
+        """The pair of the query that named it, as it came, also where the header named it too; or ``None``."""
+        return self._pair
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SessionCredential):
@@ -105,19 +110,6 @@ class SessionRefused(Exception):
 Session = SessionCredential | SessionRefused | None
 
 
-@dataclass(slots=True)  # not frozen: one is made at each request, which would take three times as long
-class SessionClaim:
-    """What a claimed request carried.
-
-    ``in_query`` tells whether the query named a session, accepted or not; ``pair`` is its pair as it came, when it was
-    accepted. It is kept out of the ``repr``, since tools print the variables of every frame on the stack.
-    """
-
-    session: Session = None
-    in_query: bool = False
-    pair: str | None = field(default=None, repr=False)
-
-
 def session_of(environ: "WSGIEnvironment") -> SessionCredential | None:
     """Return the session of a request: what the middleware resolved, or resolved now by the same rules.
 
@@ -136,37 +128,35 @@ def resolve(environ: "WSGIEnvironment") -> Session:
     known = environ.get(SESSION)
     if isinstance(known, SessionCredential):
         return known
-    return _decide(_in_header(environ), _in_query(session_pairs(environ.get("QUERY_STRING", ""))))
+    return _decide(_in_header(environ), session_pairs(environ.get("QUERY_STRING", "")))
 
 
 def resolve_header(environ: "WSGIEnvironment") -> Session:
     """Return the session of a request that may send it in the ``Authorization`` header only."""
-    return _decide(_in_header(environ), None)
+    return _decide(_in_header(environ), [])
 
 
-def claim_session(environ: "WSGIEnvironment") -> SessionClaim:
+def claim_session(environ: "WSGIEnvironment") -> tuple[Session, bool]:
     """Resolve the session of a claimed request and leave it in one place of its environ, in place.
 
     ``QUERY_STRING`` loses its session pairs and keeps every other byte, ``HTTP_AUTHORIZATION`` is set when none came,
-    the raw target and the Referer are redacted.
+    the raw target and the Referer are redacted. Returns the session, and whether the query named one, accepted or not.
     """
     query = environ.get("QUERY_STRING", "")
     pairs = session_pairs(query) if query else []
-    session = _decide(_in_header(environ), _in_query(pairs))
+    session = _decide(_in_header(environ), pairs)
     if pairs:
         environ["QUERY_STRING"] = "&".join(pair for pair in query.split("&") if pair not in pairs)
     for key in _URIS:
         if "=" in environ.get(key, ""):  # or no pair can be in it
             environ[key] = redact_uri(environ[key])
-    if not isinstance(session, SessionCredential):
+    if isinstance(session, SessionCredential):
+        environ[SESSION] = session
+        if pairs and not _authorization(environ):
+            environ["HTTP_AUTHORIZATION"] = f"Bearer {session.value}"
+    else:
         environ.pop(SESSION, None)
-        return SessionClaim(session, bool(pairs))
-    environ[SESSION] = session
-    if not pairs:
-        return SessionClaim(session)
-    if not _authorization(environ):
-        environ["HTTP_AUTHORIZATION"] = f"Bearer {session.value}"
-    return SessionClaim(session, in_query=True, pair=pairs[0])
+    return session, bool(pairs)
 
 
 def session_pairs(query: str) -> list[str]:
@@ -236,9 +226,7 @@ def _blank_if_closed(quoted: re.Match[str]) -> str:
     return '""' if quoted[1] else quoted[0]
 
 
-def _in_query(pairs: list[str]) -> str | SessionRefused | None:
-    if not pairs:
-        return None
+def _in_query(pairs: list[str]) -> str | SessionRefused:
     if len(pairs) > 1:
         return _ambiguous("The query string names the session more than once.")
     value = pairs[0].partition("=")[2]
@@ -247,7 +235,8 @@ def _in_query(pairs: list[str]) -> str | SessionRefused | None:
     return unquote_plus(value, "latin-1")
 
 
-def _decide(header: str | SessionRefused | None, query: str | SessionRefused | None) -> Session:
+def _decide(header: str | SessionRefused | None, pairs: list[str]) -> Session:
+    query = _in_query(pairs) if pairs else None
     if isinstance(header, SessionRefused):
         return header
     if isinstance(query, SessionRefused):
@@ -259,7 +248,7 @@ def _decide(header: str | SessionRefused | None, query: str | SessionRefused | N
         return None
     if len(value) > MAX_LENGTH or not _B64TOKEN.fullmatch(value):
         return SessionRefused(401, "invalid_token", _MALFORMED)
-    return SessionCredential(value, "query" if header is None else "header")
+    return SessionCredential(value, "query" if header is None else "header", pair=pairs[0] if pairs else None)
 
 
 _MALFORMED = (

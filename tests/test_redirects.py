@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from flask_notifications import NOTIFICATION_OPERATIONS, DeprecationMiddleware, DeprecationPolicy, Operation
 from flask_notifications.operations import OperationTable
 from flask_notifications.redirects import WayBack, way_back
-from flask_notifications.sessions import SessionClaim
+from flask_notifications.sessions import SessionCredential
 from tests.wsgi import call, environ_of, plain_app
 
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
@@ -343,6 +343,11 @@ def test_a_way_back_does_not_show_its_pair() -> None:
 
 def way(**extra: Any) -> WayBack:
     environ = environ_of("GET", "/API/Notification/", **extra)
-    found = way_back(environ, "/API/Notification/", SessionClaim(pair=PAIR), OperationTable(NOTIFICATION_OPERATIONS))
+    found = way_back(
+        environ,
+        "/API/Notification/",
+        SessionCredential("s", "query", pair=PAIR),
+        OperationTable(NOTIFICATION_OPERATIONS),
+    )
     assert found is not None
     return found

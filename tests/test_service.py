@@ -208,7 +208,7 @@ def test_a_fault_raised_while_a_generator_is_read(
     ask: Ask, fault: Exception, expected: tuple[str, str], count: int, spooled: list[BinaryIO]
 ) -> None:
     assert seen(ask(service(OneSession(rows(fault, count)), threshold=500))) == expected
-    assert bool(spooled) is (count > 255)  # what the last batch became waits for the next one
+    assert bool(spooled) is (count > 255)  # a second batch is waited for before one is kept
     assert all(file.closed for file in spooled)
 
 

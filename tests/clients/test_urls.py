@@ -10,7 +10,7 @@ import pytest
 from flask_notifications import NOTIFICATION_OPERATIONS, Operation
 from flask_notifications.operations import OperationTable
 from flask_notifications.redirects import way_back
-from flask_notifications.sessions import SessionClaim
+from flask_notifications.sessions import SessionCredential
 from tests.clients.node import PATIENCE, Node
 from tests.wsgi import environ_of
 
@@ -38,7 +38,10 @@ def test_the_session_goes_only_where_a_browser_finds_a_claimed_operation(
 ) -> None:
     table = OperationTable(operations)
     way = way_back(
-        environ_of("GET", "/API/Notification/"), "/API/Notification/", SessionClaim(pair="sessionId=s"), table
+        environ_of("GET", "/API/Notification/"),
+        "/API/Notification/",
+        SessionCredential("s", "query", pair="sessionId=s"),
+        table,
     )
     assert way is not None
     random = Random(7)  # noqa: S311 - the same locations each time
