@@ -99,7 +99,7 @@ class Proxy:
 
     def __enter__(self) -> Self:
         listening: Future[int] = Future()
-        self._thread = Thread(target=lambda: asyncio.run(self._listen(listening)))
+        self._thread = Thread(target=lambda: asyncio.run(self._listen(listening)), daemon=True)
         self._thread.start()
         self.port = listening.result()
         return self

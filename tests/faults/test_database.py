@@ -5,19 +5,19 @@ import re
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 import pytest
 
-from tests.faults.database_app import APPLICATION, POOL, documents_of, prepare, session_of
+from tests.faults.database_app import POOL, documents_of, prepare, session_of
 from tests.faults.postgresql import IMMEDIATE, Cluster, postgresql
 from tests.faults.proxy import BLACK_HOLE, PASS, RESET, End, Fault, Proxy
-from tests.servers.process import GUNICORN_FILTER, Program, Server, eventually, gunicorn, serving
+from tests.faults.service import DOCUMENTATION, Service, application_on, no_connection_left, target_of
+from tests.servers.process import GUNICORN_FILTER, Server, eventually, gunicorn
 from tests.wsgi import Answer
 
 # More threads than the pool has connections, so that some must wait for one.
@@ -32,45 +32,6 @@ FROM stored
 """
 
 SUCCESSORS = [f'</API/Notification/{name}>; rel="successor-version"' for name in ("CurrentUser", "Account")]
-DOCUMENTATION = '<https://example.com/retire>; rel="deprecation"; type="text/html"'
-
-
-@dataclass(frozen=True)
-class Service:
-    """A server, and the network and the database behind it."""
-
-    server: Server
-    proxy: Proxy
-    cluster: Cluster
-
-    def ask(self, login: str) -> Answer:
-        """Ask for the notifications of a user."""
-        return self.server.ask("GET", target_of(login))
-
-    @contextmanager
-    def asking(self, login: str) -> "Iterator[Future[Answer]]":
-        """Ask for the notifications of a user, while something else is done."""
-        with ThreadPoolExecutor() as client:
-            yield client.submit(self.ask, login)
-
-    @contextmanager
-    def reading(self, login: str = "large") -> "Iterator[Future[Answer]]":
-        """Ask for many notifications, of which some have come from the database, and others not, for a while."""
-        passed = self.proxy.passed
-        with self.asking(login) as answer, self.proxy.failing(Fault(rate=200_000)):
-            eventually(lambda: self.proxy.passed > passed + 100_000)
-            yield answer
-
-    @contextmanager
-    def new_connections(self, fault: Fault) -> Iterator[None]:
-        """Need a new connection for each request, which suffers a fault."""
-        self.proxy.fault = RESET
-        with self.proxy.failing(fault):
-            yield
-
-
-def target_of(login: str) -> str:
-    return f"/API/Notification/?sessionId={session_of(login)}"
 
 
 def account_of(account_id: str) -> str:
@@ -126,15 +87,6 @@ def telling(server: Server, *kinds: str) -> Iterator[None]:
     assert_silent(server.written())
 
 
-@contextmanager
-def application_on(url: str, program: Program, folder: Path) -> Iterator[Server]:
-    """Run the application on a database."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("DATABASE_URL", url)
-        with serving(replace(program, application=APPLICATION), folder) as server:
-            yield server
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with postgresql() as cluster:
@@ -171,16 +123,6 @@ def assert_healed(service: Service) -> None:
     eventually(lambda: not service.cluster.working())
     eventually(lambda: not service.server.open_spools())
     assert_silent(service.server.written())
-
-
-@contextmanager
-def no_connection_left(service: Service) -> Iterator[None]:
-    service.cluster.terminate()
-    with ExitStack() as others:
-        with suppress(psycopg.OperationalError):
-            while True:
-                others.enter_context(service.cluster.connect("shop"))
-        yield
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from random import Random
 from tests.faults.database_app import POOL
 from tests.faults.postgresql import FAST, IMMEDIATE
 from tests.faults.proxy import BLACK_HOLE, RESET, End, Fault
-from tests.faults.test_database import Service, no_connection_left
+from tests.faults.service import Service, no_connection_left
 from tests.servers.process import Server, eventually
 from tests.soak.judge import CUT, GATEWAY, LOST, SPOOL, STORAGE
 from tests.soak.traffic import LIST, query

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from tests.faults.database_app import SPOOL_THRESHOLD
-from tests.faults.test_database import DOCUMENTATION
+from tests.faults.service import DOCUMENTATION
 from tests.servers.process import answer_of
 from tests.wsgi import Answer
 

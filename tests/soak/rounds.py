@@ -14,7 +14,7 @@ from threading import Event
 from tests.faults.database_app import prepare
 from tests.faults.postgresql import postgresql
 from tests.faults.proxy import Proxy
-from tests.faults.test_database import application_on
+from tests.faults.service import application_on
 from tests.servers.nginx import proxying
 from tests.servers.process import GUNICORN_FILTER, eventually, gunicorn
 from tests.soak.disturbances import DISTURBANCES, NOTHING, REQUESTS_AT_A_TIME, WORKERS, Disturbance, Stage
