@@ -39,6 +39,8 @@ ROWS = (
 
 _OTHER_PATH = "/API/Reports/17"
 _SESSION = session_of(1)
+# What a proxy tells; Flask's documentation has ProxyFix believe these four.
+_FORWARDED = {"FOR": "192.0.2.7", "PROTO": "https", "HOST": "example.com", "PREFIX": "/shop"}
 
 
 class Identity:
@@ -61,7 +63,7 @@ def trivial(_environ: "WSGIEnvironment", start_response: "StartResponse") -> Ite
 def requests() -> "dict[str, tuple[WSGIApplication, WSGIEnvironment]]":
     """Return the middlewares around the trivial application, each with the request that it gets."""
     ours, other = DeprecationMiddleware(trivial, POLICY), environ_with(path=_OTHER_PATH)
-    proxied = {"HTTP_X_FORWARDED_FOR": "192.0.2.7", "HTTP_X_FORWARDED_PROTO": "https"}
+    proxied = {f"HTTP_X_FORWARDED_{name}": value for name, value in _FORWARDED.items()}
     return {
         NOTHING: (trivial, other),
         IDENTITY: (Identity(trivial), other),
@@ -69,10 +71,14 @@ def requests() -> "dict[str, tuple[WSGIApplication, WSGIEnvironment]]":
         UNCLAIMED_POST: (ours, other | {"REQUEST_METHOD": "POST"}),
         CLAIMED_HEADER: (ours, environ_with(_SESSION)),
         CLAIMED_QUERY: (ours, environ_with(QUERY_STRING=f"sessionId={_SESSION}")),
-        PROXY_FIX_UNUSED: (ProxyFix(trivial), other),
-        PROXY_FIX: (ProxyFix(trivial), other | proxied),
+        PROXY_FIX_UNUSED: (_proxy_fix(), other),
+        PROXY_FIX: (_proxy_fix(), other | proxied),
         WHITENOISE: (_whitenoise(), other),
     }
+
+
+def _proxy_fix() -> "WSGIApplication":
+    return ProxyFix(trivial, x_for=1, x_proto=1, x_host=1, x_prefix=1)
 
 
 def _whitenoise() -> "WSGIApplication":

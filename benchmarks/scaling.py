@@ -92,8 +92,8 @@ def _beside(count: int) -> Repeat:
 
 
 def _middleware(count: int) -> DeprecationMiddleware:
-    """Return a middleware of so many operations, of which the first is the one that is asked for."""
-    others = [Operation(f"report{number}", "GET", f"/API/Reports{number}/{{id}}") for number in range(count - 1)]
+    """Return a middleware of so many operations with a parameter, and of the one that is asked for."""
+    others = [Operation(f"report{number}", "GET", f"/API/Reports{number}/{{id}}") for number in range(count)]
     return DeprecationMiddleware(trivial, POLICY, operations=[NOTIFICATION_OPERATIONS[0], *others])
 
 

@@ -40,6 +40,9 @@ _ANNOUNCED = frozenset({"deprecation", "sunset"})
 _EXPOSE = "Access-Control-Expose-Headers"
 _EXPOSED = ("Deprecation", "Sunset", "Link")
 
+# Names, as most applications spell them, that need no look here.
+_LEFT_ALONE = frozenset({"Content-Type", "Content-Length", "X-Content-Type-Options", "ETag", "Date", "Set-Cookie"})
+
 _VARY = ("Vary", "Authorization")
 _NO_REFERRER = ("Referrer-Policy", "no-referrer")
 
@@ -287,7 +290,7 @@ class _Exchange:
 
     def _decorated(self, status: str, came: Fields) -> Fields:
         """Return the fields of an answer, a new list; ``came`` are the application's."""
-        names = {name.lower() for name, _value in came}
+        names = {name.lower() for name, _value in came if name not in _LEFT_ALONE}
         fields = came if names.isdisjoint(_ANNOUNCED) else without(came, _ANNOUNCED)
         if self._unified and _VARY not in fields:
             fields = vary_on(fields, "Authorization") if "vary" in names else [*fields, _VARY]
