@@ -1,7 +1,7 @@
 """The two operations as a Flask blueprint: a thin door to the service, and the only room that imports Flask."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 import flask
@@ -127,17 +127,27 @@ def _environ() -> "WSGIEnvironment":
 class _Answer(flask.Response):
     """A reply as a response that the host's own functions may still change.
 
-    Its fields are complete: they need none of the corrections that Werkzeug looks for in each response, twice.
+    As long as nobody has, it needs none of the corrections that Werkzeug looks for in each response.
     """
 
     def __init__(self, reply: Reply, environ: "WSGIEnvironment") -> None:
         fields = Headers()
         fields[:] = reply.fields
         ready = isinstance(reply.body, bytes)
-        super().__init__(body_of(reply, environ), reply.status, fields, direct_passthrough=not ready)
-        self._reply = reply
+        body = body_of(reply, environ)
+        super().__init__(body, reply.status, fields, direct_passthrough=not ready)
+        self._came = (body, reply.status, list(reply.fields))
+        self._is_watched = False
 
-    def get_wsgi_headers(self, environ: "WSGIEnvironment") -> Headers:
-        """Return the fields as they are, unless somebody has changed them."""
-        untouched = self.status == self._reply.status and self.headers.to_wsgi_list() == list(self._reply.fields)
-        return self.headers if untouched else super().get_wsgi_headers(environ)
+    def call_on_close(self, func: Callable[[], Any]) -> Callable[[], Any]:
+        """Remember a function to call at the end."""
+        self._is_watched = True
+        return super().call_on_close(func)
+
+    def get_wsgi_response(self, environ: "WSGIEnvironment") -> tuple[Iterable[bytes], str, list[tuple[str, str]]]:
+        """Return body, status and fields: as they came, where nobody has changed any of them."""
+        body, status, fields = self._came
+        untouched = self.response is body and self.status == status and self.headers.to_wsgi_list() == fields
+        if untouched and not self._is_watched and environ["REQUEST_METHOD"] != "HEAD":
+            return body, status, fields
+        return super().get_wsgi_response(environ)

@@ -17,7 +17,7 @@ from flask_notifications import (
 )
 from flask_notifications.testing import MemoryStorage
 from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SESSION_ID, OneSession, deprecated, flask_app, raising
-from tests.wsgi import Answer, call
+from tests.wsgi import Answer, call, environ_of, run
 
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 ALICE = ACCOUNT.format("alice")
@@ -81,6 +81,14 @@ def test_paths_are_exact_but_for_one_slash_and_never_redirect(
     answer = call(app, method, below + path, SCRIPT_NAME=script_name, **BEARER)
     assert not redirects(answer)
     assert answer.code == code
+
+
+@pytest.mark.parametrize("path", ["API/Notification/", "API/Notification"])
+def test_a_path_without_a_slash_in_front_is_none(path: str) -> None:
+    """Werkzeug takes it for the same; no server that keeps to PEP 3333 lets it through."""
+    storage = OneSession()
+    assert run(flask_app(storage), environ_of("GET", path, **BEARER)).code == 404
+    assert storage.calls == []
 
 
 @pytest.mark.parametrize("path", ["/api/notification/", "/Api/Notification", "/API/NOTIFICATION/"])
@@ -276,6 +284,46 @@ def test_the_hosts_hooks_run_and_can_decorate() -> None:
 
     assert get(app).one("X-Host") == "1"
     assert steps == ["before notifications.current_user", "after", "teardown None"]
+
+
+def test_what_a_host_changes_is_corrected_as_flask_corrects_its_own() -> None:
+    app = flask_app(OneSession())
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        if flask.request.args.get("to"):
+            response.headers["Location"] = flask.request.args["to"]
+        else:
+            response.status_code = 304
+        return response
+
+    assert get(app, query="to=/caf%C3%A9").one("Location") == "/caf%C3%A9"
+    assert get(app).all("Content-Type") == []
+
+
+def test_another_body_of_the_host_is_sent_with_its_own_length() -> None:
+    app = flask_app(OneSession())
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        response.set_data(b'["instead"]')
+        return response
+
+    answer = get(app)
+    assert (answer.body, answer.all("Content-Length")) == (b'["instead"]', ["11"])
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_what_a_host_wants_done_at_the_end_is_done_once(method: str) -> None:
+    app, done = flask_app(OneSession()), list[str]()
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        response.call_on_close(lambda: done.append("done"))
+        return response
+
+    assert call(app, method, CURRENT_USER, **BEARER).code == 200
+    assert done == ["done"]
 
 
 def test_a_host_that_refuses_first_is_heard() -> None:
