@@ -40,8 +40,8 @@ class Service:
     def reading(self, login: str = "large") -> "Iterator[Future[Answer]]":
         """Ask for many notifications, of which some have come from the database, and others not, for a while."""
         passed = self.proxy.passed
-        with self.asking(login) as answer, self.proxy.failing(Fault(rate=200_000)):
-            eventually(lambda: self.proxy.passed > passed + 100_000)
+        with self.asking(login) as answer, self.proxy.failing(Fault(rate=100_000)):
+            eventually(lambda: self.proxy.passed > passed + 50_000)
             yield answer
 
     @contextmanager
