@@ -23,8 +23,8 @@ test: .venv/tested ## run the tests; what needs a server that is missing is skip
 test-lowest: .venv-lowest/installed ## run the tests with the oldest dependencies that pyproject.toml allows
 	.venv-lowest/bin/python -m pytest
 
-mutants: .venv/tested ## break the library on purpose, and see the tests go red
-	.venv/bin/python tests/mutants.py
+mutants: .venv/tested ## break each room in every way, and see the tests go red (ROOMS="sessions records")
+	.venv/bin/python -m tests.mutation $(ROOMS)
 
 soak: .venv/tested ## serve under traffic and random faults for a while (SECONDS, SEED, WORKER), and check every answer
 	.venv/bin/python -m tests.soak $(SECONDS) $(SEED:%=--seed=%) $(WORKER:%=--worker=%)

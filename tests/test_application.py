@@ -41,6 +41,18 @@ def test_an_account_id_keeps_its_letter_case_and_its_bytes(account_id: str) -> N
     assert storage.calls[-1] == ("account_notifications", "alice", account_id)
 
 
+def test_text_that_is_no_bytes_is_answered_like_any_other() -> None:
+    """No server that keeps to PEP 3333 lets it through."""
+    assert call(NotificationApp(OneSession()), "POST", ACCOUNT.format("\u20ac"), **BEARER).code == 200
+
+
+def test_a_path_may_be_missing() -> None:
+    """PEP 3333 lets a server leave out what is empty."""
+    environ = environ_of("GET", "", **BEARER)
+    del environ["PATH_INFO"]
+    assert run(NotificationApp(OneSession(), operations=notification_operations("")), environ).code == 200
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
+from wsgiref.util import FileWrapper
 
 import flask
 import pytest
@@ -301,16 +302,34 @@ def test_what_a_host_changes_is_corrected_as_flask_corrects_its_own() -> None:
     assert get(app).all("Content-Type") == []
 
 
-def test_another_body_of_the_host_is_sent_with_its_own_length() -> None:
+@pytest.mark.parametrize("body", [b'["instead"]', b"{}"], ids=["longer", "as long"])
+def test_another_body_of_the_host_is_sent_with_its_own_length(body: bytes) -> None:
     app = flask_app(OneSession())
 
     @app.after_request
     def after(response: flask.Response) -> flask.Response:
-        response.set_data(b'["instead"]')
+        response.set_data(body)
         return response
 
     answer = get(app)
-    assert (answer.body, answer.all("Content-Length")) == (b'["instead"]', ["11"])
+    assert (answer.body, answer.all("Content-Length")) == (body, [str(len(body))])
+
+
+def test_a_large_answer_that_a_host_decorates_is_still_the_servers_to_send() -> None:
+    app = flask_app(OneSession(lambda: [{"n": 1}]), spool_threshold=0)
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        response.headers["X-Host"] = "1"
+        return response
+
+    class Wrapper(FileWrapper):
+        """What a server would hand to sendfile."""
+
+    environ = {**environ_of("GET", CURRENT_USER, **BEARER), "wsgi.file_wrapper": Wrapper}
+    body: Any = app(environ, lambda *_arguments: lambda _data: None)
+    assert type(body) is Wrapper
+    body.close()
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])

@@ -292,6 +292,19 @@ def test_brownouts_in_the_hour_that_comes_twice_are_compared_in_utc() -> None:
         DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(first - HOUR, last), earlier])
 
 
+def test_dates_are_kept_in_utc() -> None:
+    window = Brownout(JANUARY.astimezone(KATHMANDU), JULY.astimezone(NEW_YORK))
+    policy = DeprecationPolicy(deprecated_at=JANUARY.astimezone(KATHMANDU), sunset_at=JULY.astimezone(NEW_YORK))
+    for kept in (window.start, window.end, policy.deprecated_at, policy.sunset_at):
+        assert kept is not None
+        assert kept.tzinfo is UTC
+
+
+def test_a_policy_names_its_attributes() -> None:
+    with pytest.raises(TypeError):
+        DeprecationPolicy(JANUARY)  # type: ignore[call-arg] # the mistake that is tested
+
+
 def test_a_sunset_needs_a_date_to_be_enforced() -> None:
     with pytest.raises(ValueError, match=r"^enforce_sunset\b"):
         DeprecationPolicy(deprecated_at=JANUARY, enforce_sunset=True)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from inspect import signature
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 from wsgiref.util import FileWrapper
@@ -20,6 +21,7 @@ from flask_notifications import (
     Statuses,
     StorageUnavailable,
     Use,
+    create_blueprint,
 )
 from tests.storages import (
     ACCOUNT,
@@ -483,6 +485,11 @@ def test_without_room_for_the_file_the_answer_is_503(
     check_problem(answer, "spool_unavailable")
     assert "spool_unavailable" in caplog.text
     assert "gone" not in caplog.text
+
+
+@pytest.mark.parametrize("door", [create_blueprint, NotificationApp])
+def test_eight_mebibytes_are_kept_in_memory(door: Callable[..., object]) -> None:
+    assert signature(door).parameters["spool_threshold"].default == 8 * 1024 * 1024
 
 
 # The storage is closed exactly once, and before the first byte.

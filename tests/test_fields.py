@@ -17,6 +17,7 @@ TYPE = ("Content-Type", "text/plain")
         pytest.param([TYPE], [TYPE, ("Vary", "Authorization")], id="no Vary"),
         pytest.param([("Vary", "")], [("Vary", "Authorization")], id="an empty one"),
         pytest.param([("Vary", "Accept")], [("Vary", "Accept, Authorization")], id="another member"),
+        pytest.param([("Vary", "Accept, ")], [("Vary", "Accept, Authorization")], id="a comma at the end"),
         pytest.param([("Vary", "Accept,Origin ,")], [("Vary", "Accept, Origin, Authorization")], id="a loose list"),
         pytest.param([("Vary", "authorization")], [("Vary", "authorization")], id="there already, in lower case"),
         pytest.param([("vary", "Accept")], [("vary", "Accept, Authorization")], id="a name in lower case stays"),

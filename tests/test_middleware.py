@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SESSION = "flask_notifications.session"
 ORIGINAL_PATH = "flask_notifications.original_path"
+UNDER_WAY = "flask_notifications.claim"
 
 DEPRECATED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 SUNSET_AT = datetime(2027, 1, 1, tzinfo=UTC)
@@ -128,6 +129,8 @@ def test_a_request_of_an_operation_is_claimed(method: str, path: str, mount: str
     environ = environ_of(method, path, SCRIPT_NAME=mount)
     assert run(middleware(spy), environ).one("Deprecation") == "@1767225600"
     assert spy.calls[0][0] is environ
+    assert spy.seen[UNDER_WAY] == ("current_user" if method in {"GET", "HEAD"} else "account")
+    assert UNDER_WAY not in environ
     assert environ[ORIGINAL_PATH] == path
     assert environ["PATH_INFO"].startswith("/API/Notification/")
     assert environ["PATH_INFO"].endswith("/")
@@ -172,6 +175,24 @@ def test_an_environ_without_optional_keys_is_claimed_too() -> None:
     answer = run(middleware(observers=[lambda _use: None]), environ)
     assert answer.fields[-5:] == ANNOUNCED
     assert set(environ) - before == {ORIGINAL_PATH}
+
+
+def test_an_environ_without_a_path_is_one_of_the_root() -> None:
+    spy = Spy()
+    environ = environ_of(path="")
+    del environ["PATH_INFO"]
+    run(middleware(spy, operations=[Operation("root", "GET", "/")]), environ)
+    assert (spy.seen[ORIGINAL_PATH], spy.seen["PATH_INFO"]) == ("", "/")
+
+
+def test_a_server_gets_no_argument_that_the_application_did_not_give() -> None:
+    given: list[tuple[Any, ...]] = []
+
+    def start_response(*arguments: Any) -> Any:
+        given.append(arguments)
+
+    middleware()(environ_of(path=PATH), start_response)
+    assert [len(arguments) for arguments in given] == [2]
 
 
 def test_the_application_sees_the_session_in_one_place() -> None:
@@ -290,6 +311,7 @@ TARGETS = [
     # SCRIPT_NAME, base_url, target, in the Link
     ("", None, "/new", "/new"),
     ("/erp", None, "/new", "/erp/new"),
+    ("/", None, "/new", "/new"),
     ("/erp/", None, "/new", "/erp/new"),
     ("/a/b", None, "/new?x=1#y", "/a/b/new?x=1#y"),
     ("erp", None, "/new", "/erp/new"),
@@ -304,6 +326,7 @@ TARGETS = [
     ("", "https://api.example/", "/new", "https://api.example/new"),
     ("/erp", "https://api.example:8443/root", "/new", "https://api.example:8443/root/erp/new"),
     ("/erp", "http://[::1]", "/new", "http://[::1]/erp/new"),
+    ("/erp", "http://api.example:1", "/new", "http://api.example:1/erp/new"),
     ("/erp", "https://api.example", "//host/new", "//host/new"),
     ("/erp", "https://api.example", "https://host/new", "https://host/new"),
     ("/erp", "https://api.example", "new", "new"),
@@ -513,8 +536,14 @@ def test_without_the_session_nothing_of_it_happens() -> None:
 # Phases.
 
 WINDOW = Brownout(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 6, 1, 1, tzinfo=UTC))
+# Its start lies after the sunset: no brownout is left then.
+LATE = Brownout(SUNSET_AT + timedelta(days=1), SUNSET_AT + timedelta(days=2))
 PHASED = DeprecationPolicy(
-    deprecated_at=DEPRECATED_AT, sunset_at=SUNSET_AT, brownouts=[WINDOW], enforce_sunset=True, documentation="/docs"
+    deprecated_at=DEPRECATED_AT,
+    sunset_at=SUNSET_AT,
+    brownouts=[WINDOW, LATE],
+    enforce_sunset=True,
+    documentation="/docs",
 )
 TICK = timedelta(microseconds=1)
 PHASES = [
@@ -529,6 +558,7 @@ PHASES = [
     (WINDOW.end, "deprecated", None),
     (SUNSET_AT - TICK, "deprecated", None),
     (SUNSET_AT, "sunset", None),
+    (LATE.start, "sunset", None),
     (SUNSET_AT + timedelta(days=9999), "sunset", None),
 ]
 
@@ -543,7 +573,7 @@ def test_the_clock_tells_the_phase(now: datetime, phase: str, wait: str | None, 
     answer = call(app, "GET", PATH, "sessionId=a&sessionId=b" if phase in {"brownout", "sunset"} else "")
     open_for_use = phase in {"announced", "deprecated"}
     assert (answer.status, len(spy.calls)) == (("200 OK", 1) if open_for_use else ("410 Gone", 0))
-    assert (uses[0].phase, uses[0].status, uses[0].at) == (phase, answer.code, now)
+    assert (uses[0].phase, uses[0].status, uses[0].at, uses[0].at.tzinfo) == (phase, answer.code, now, UTC)
     if not open_for_use:
         assert answer.all("Retry-After") == ([wait] if wait else [])
         assert answer.one("Cache-Control") == "no-store"
@@ -558,6 +588,13 @@ def test_the_clock_tells_the_phase(now: datetime, phase: str, wait: str | None, 
             "code": phase,
             "successor": "/API/Notification/CurrentUser",
         }
+
+
+def test_a_clock_without_a_zone_shows_local_time() -> None:
+    uses: list[Use] = []
+    app = middleware(clock=lambda: NOW.astimezone().replace(tzinfo=None), observers=[uses.append])
+    assert call(app, "GET", PATH).code == 200
+    assert (uses[0].at, uses[0].at.tzinfo) == (NOW, UTC)
 
 
 def test_a_sunset_that_is_not_enforced_changes_nothing() -> None:
@@ -755,6 +792,23 @@ def test_observers_of_a_lazy_application_are_told_when_it_starts() -> None:
     assert [use.status for use in uses] == [202]
 
 
+@pytest.mark.parametrize("closable", [True, False])
+def test_an_observer_that_ends_the_process_leaves_no_body_open(closable: bool) -> None:
+    class Body(list[bytes]):
+        closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    def observer(_use: Use) -> None:
+        raise SystemExit(3)
+
+    body = Body([b"a"]) if closable else [b"a"]
+    with pytest.raises(SystemExit):
+        run(middleware(Spy(body=body), observers=[observer]), environ_of(path=PATH))
+    assert not isinstance(body, Body) or body.closed == 1
+
+
 @pytest.mark.parametrize("fault", [ValueError(), SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
 @pytest.mark.parametrize("started", [True, False])
 def test_observers_are_told_when_the_application_raises(fault: BaseException, started: bool) -> None:
@@ -869,6 +923,7 @@ def check_field(value: str, wanted: dict[str, Any]) -> None:
         pytest.param("base_url", "https://api.example/#", id="base URL with an empty fragment"),
         pytest.param("base_url", "https://api.example:99999", id="base URL with no such port"),
         pytest.param("base_url", "https://api.example:port", id="base URL with no port number"),
+        pytest.param("base_url", "https://api.example:0", id="base URL with port 0"),
         pytest.param("clock", NOW, id="a time for a clock"),
         pytest.param("clock", None, id="no clock"),
         pytest.param("observers", [None], id="an observer that is none"),
@@ -880,7 +935,7 @@ def test_an_argument_that_does_not_fit_is_named_at_once(argument: str, value: An
     arguments: dict[str, Any] = {"app": plain_app(), "policy": POLICY, argument: value}
     if argument == "require_session":
         arguments["extract_session"] = False
-    with pytest.raises(ValueError, match=argument):
+    with pytest.raises(ValueError, match=rf"^{argument}\b"):
         DeprecationMiddleware(arguments.pop("app"), arguments.pop("policy"), **arguments)
 
 

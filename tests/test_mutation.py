@@ -28,6 +28,7 @@ from tests.mutation.trial import ROOT
         pytest.param("x = 'The answer to it all.'", set(), id="not what people read"),
         pytest.param("x = {a, b}", {"x = {b}", "x = {a}"}, id="a table loses rows"),
         pytest.param("x = f(a, key=b)", {"x = f(a)"}, id="a default instead of an argument"),
+        pytest.param("x = a.lower()", {"x = a", "x = a.upper()"}, id="a call less"),
         pytest.param("x = a | b", {"x = a", "x = b"}, id="a flag less"),
         pytest.param("x = any(a)", {"x = all(a)"}, id="another function"),
         pytest.param("x.y = a", {"pass"}, id="a statement less"),
@@ -45,7 +46,9 @@ def test_a_line_is_broken_in_every_way(line: str, mistakes: set[str]) -> None:
 @pytest.mark.parametrize(
     ("pattern", "mistakes"),
     [
-        pytest.param("ab", {"a", "b"}, id="a character less"),
+        pytest.param("//", {"/"}, id="a character less"),
+        pytest.param("ab?:", {"b?:", "ab:", "ab?"}, id="an optional character"),
+        pytest.param("=ab", {"ab", "="}, id="a word less"),
         pytest.param(r"\.\x41", {r"\x41", r"\."}, id="an escape is one"),
         pytest.param("a*b?", {"a+b?", "a*b"}, id="another number of times"),
         pytest.param("a{1,4}", {"a"}, id="once"),
@@ -74,7 +77,9 @@ def test_every_mistake_has_one_name_and_those_that_survive_can_be_made(room: str
         pytest.param({"a": True}, ["b"], ["there is no such mistake  b"], id="the room has changed"),
     ],
 )
-def test_what_differs_from_the_list_of_survivors(caught: dict[str, bool], known: list[str], complaints: list[str]) -> None:
+def test_what_differs_from_the_list_of_survivors(
+    caught: dict[str, bool], known: list[str], complaints: list[str]
+) -> None:
     assert list(judged(caught, known)) == complaints
 
 

@@ -1,6 +1,7 @@
 """Which requests are claimed, and how legacy clients may spell a path."""
 
 import re
+from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime
 from typing import Any
 
@@ -142,6 +143,10 @@ def test_the_mount_point_does_not_count(script_name: str) -> None:
         pytest.param("/{id}", "/x/", "/x", id="a parameter alone"),
         pytest.param("/{id}", "/", None, id="a parameter is not empty"),
         pytest.param("/{id}", "x", None, id="not a path"),
+        pytest.param("/@AZ[", "/@az[", "/@AZ[", id="all letters have two cases, what is around them one"),
+        pytest.param("/@AZ[\xe9", "/`AZ[\xc3\xa9", None, id="before the letters"),
+        pytest.param("/@AZ[\xe9", "/@az{\xc3\xa9", None, id="behind the letters"),
+        pytest.param("/@AZ[\xe9", "/@az[\xc3\xa9", "/@AZ[\xc3\xa9", id="the same, beside other letters"),
         pytest.param("/{a}/B/{c}/", "/X/b/Y", "/X/B/Y/", id="parameters around a literal"),
     ],
 )
@@ -150,12 +155,29 @@ def test_a_template_of_its_own(template: str, path: str, own: str | None) -> Non
     assert (claim and claim.path) == own
 
 
+@pytest.mark.parametrize("path", ["x", "x/", "x/y", "x/y/z", "xA/y/z", "xA/y/z/"])
+def test_no_operation_has_a_path_without_a_leading_slash(path: str) -> None:
+    templates = ["/", "/{a}", "/{a}/{b}", "/A/{b}", "/A/{b}/z"]
+    table = OperationTable(Operation(template, "GET", template) for template in templates)
+    assert claimed("GET", path, table) is None
+
+
+def test_nobody_changes_a_claim_that_another_request_gets_too() -> None:
+    claim = TABLE.match("GET", "/API/Notification/")
+    assert claim is not None
+    assert claim is TABLE.match("GET", "/api/notification")
+    with pytest.raises(FrozenInstanceError):
+        claim.path = "/elsewhere"  # type: ignore[misc] # the mistake that is tested
+
+
 def test_a_literal_wins_over_a_parameter_in_any_order() -> None:
     operations = [
         Operation("parameter", "GET", "/items/{id}"),
         Operation("literal", "GET", "/items/New"),
         Operation("deep", "GET", "/items/{id}/parts"),
         Operation("deeper", "GET", "/{kind}/new/price"),
+        Operation("left", "GET", "/stock/{id}"),
+        Operation("right", "GET", "/{kind}/one"),
     ]
     for order in (operations, operations[::-1]):
         table = OperationTable(order)
@@ -164,6 +186,9 @@ def test_a_literal_wins_over_a_parameter_in_any_order() -> None:
         # A literal that leads nowhere does not hide the parameter beside it.
         assert claimed("GET", "/items/new/parts", table) == ("deep", "/items/new/parts", "new")
         assert claimed("GET", "/items/NEW/price", table) == ("deeper", "/items/new/price", "items")
+        # Of two that stand for as much, that with the leftmost literal goes first.
+        assert claimed("GET", "/stock/one", table) == ("left", "/stock/one", "one")
+        assert claimed("GET", "/shelf/one", table) == ("right", "/shelf/one", "shelf")
 
 
 def test_an_operation_of_head_goes_before_that_of_get() -> None:
@@ -225,6 +250,7 @@ def test_a_method_is_kept_in_upper_case() -> None:
     [
         pytest.param("name", {"name": ""}, id="empty name"),
         pytest.param("name", {"name": None}, id="no name"),
+        pytest.param("name", {"name": b"report"}, id="name as bytes"),
         pytest.param("method", {"method": ""}, id="empty method"),
         pytest.param("method", {"method": "GE T"}, id="space in the method"),
         pytest.param("method", {"method": "GET\n"}, id="newline after the method"),
@@ -236,10 +262,15 @@ def test_a_method_is_kept_in_upper_case() -> None:
         pytest.param("path", {"path": "/re ports"}, id="space"),
         pytest.param("path", {"path": "/reports "}, id="space at the end"),
         pytest.param("path", {"path": "/reports\n"}, id="newline"),
+        pytest.param("path", {"path": "/reports\x7f"}, id="DEL"),
+        pytest.param("path", {"path": "/reports?a=b"}, id="a query"),
+        pytest.param("path", {"path": "/reports#a"}, id="a fragment"),
         pytest.param("path", {"path": "/reports/{id"}, id="brace that is not closed"),
         pytest.param("path", {"path": "/reports/id}"}, id="brace that is not opened"),
         pytest.param("path", {"path": "/reports/}id{"}, id="braces the wrong way round"),
         pytest.param("path", {"path": "/reports/{{id}}"}, id="doubled braces"),
+        pytest.param("path", {"path": "/reports/{{id}"}, id="a doubled brace that opens"),
+        pytest.param("path", {"path": "/reports/{id}}"}, id="a doubled brace that closes"),
         pytest.param("path", {"path": "/reports/{}"}, id="no parameter name"),
         pytest.param("path", {"path": "/reports/{a/b}"}, id="slash in a parameter name"),
         pytest.param("path", {"path": "/reports/v{id}"}, id="part of a segment"),
@@ -287,9 +318,18 @@ def test_the_same_path_with_another_method_is_another_operation() -> None:
     )
 
 
-def test_what_is_not_an_operation_is_refused() -> None:
-    with pytest.raises(ValueError, match="operations"):
-        OperationTable([("GET", "/reports")])  # type: ignore[list-item] # the mistake that is tested
+@pytest.mark.parametrize(
+    "operations",
+    [
+        pytest.param([("GET", "/reports")], id="a pair"),
+        pytest.param([*NOTIFICATION_OPERATIONS, None], id="None beside operations"),
+        pytest.param(NOTIFICATION_OPERATIONS[0], id="an operation alone"),
+        pytest.param(None, id="None"),
+    ],
+)
+def test_what_is_no_sequence_of_operations_is_refused(operations: Any) -> None:
+    with pytest.raises(ValueError, match=r"^operations\b"):
+        OperationTable(operations)
 
 
 WORDS = ["API", "Notification", "GetNotificationsForAccount", "a1", ".", "..", "", "x;y", "\xe9", "\u0130"]

@@ -1,6 +1,7 @@
 """From a fault to the answer that tells of it."""
 
 import json
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
@@ -116,6 +117,14 @@ def test_a_realm_may_hold_what_a_challenge_may(realm: str) -> None:
 def test_a_realm_outside_of_rfc_6750_is_refused(realm: Any) -> None:
     with pytest.raises(ValueError, match=r"^realm\b"):
         Problems(statuses=Statuses(), realm=realm)
+
+
+def test_statuses_are_given_by_name_and_never_change() -> None:
+    statuses = Statuses(access_denied=404)
+    with pytest.raises(FrozenInstanceError):
+        statuses.access_denied = 403  # type: ignore[misc] # the mistake that is tested
+    with pytest.raises(TypeError):
+        Statuses(440)  # type: ignore[call-arg] # the mistake that is tested
 
 
 def test_statuses_are_statuses() -> None:

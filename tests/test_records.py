@@ -171,10 +171,11 @@ def test_records_are_not_read_ahead_of_their_batch() -> None:
         pytest.param(flask_json, {"a": "\ud800"}, rb'[{"a": "\ud800"}]'),
         pytest.param(lambda batch: orjson.dumps(batch, option=orjson.OPT_INDENT_2), {"a": 1}, b'[{\n    "a": 1\n  }]'),
         pytest.param(lambda batch: orjson.dumps(batch, option=orjson.OPT_APPEND_NEWLINE), {"a": 1}, b'[{"a":1}]'),
+        pytest.param(lambda _batch: b"[ {} ]", {}, b"[{}]"),
         pytest.param(lambda batch: bytearray(orjson.dumps(batch)), {"a": 1}, b'[{"a":1}]'),
         pytest.param(lambda batch: json.dumps(batch, default=vars).encode(), types.SimpleNamespace(a=1), b'[{"a": 1}]'),
     ],
-    ids=["Decimal and big int", "dataclass", "lone surrogate", "indent", "newline", "bytearray", "default"],
+    ids=["Decimal and big int", "dataclass", "lone surrogate", "indent", "newline", "spaces", "bytearray", "default"],
 )
 def test_encode_is_the_hosts_own(encode: Callable[[list[Any]], Any], record: object, text: bytes) -> None:
     assert written([record], writer(encode)) == text
@@ -270,7 +271,23 @@ def test_a_record_that_encode_makes_something_else_is_refused_wherever_it_stands
 
 @pytest.mark.parametrize(
     "result",
-    [None, "[{}]", b"", b"{}", b"[]", b"[1]", b"[{}", b"{}]", b"[{},1]", b"null", 3, [b"[{}]"], [{}]],
+    [
+        None,
+        "[{}]",
+        b"",
+        b"{}",
+        b"[]",
+        b"[1]",
+        b"[{}",
+        b"{}]",
+        b"[{},1]",
+        b"[ 1,{}]",
+        b"[{}] 1",
+        b"null",
+        3,
+        [b"[{}]"],
+        [{}],
+    ],
     ids=repr,
 )
 def test_an_encode_that_returns_something_else_is_refused(result: object) -> None:

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from flask_notifications import NOTIFICATION_OPERATIONS, DeprecationMiddleware, DeprecationPolicy, Operation
 from flask_notifications.operations import OperationTable
 from flask_notifications.redirects import WayBack, way_back
-from flask_notifications.sessions import SessionCredential
+from flask_notifications.sessions import Session, SessionCredential, SessionRefused
 from tests.wsgi import call, environ_of, plain_app
 
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 PAIR = "sessionId=S3CRET"
+CREDENTIAL = SessionCredential("s", "query", pair=PAIR)
+TABLE = OperationTable(NOTIFICATION_OPERATIONS)
 ACCOUNT = "/API/Notification/GetNotificationsForAccount/acc/"
 
 
@@ -164,9 +166,7 @@ def test_a_location_that_nobody_follows_leaves_as_it_came(status: str) -> None:
         pytest.param(
             "307 Temporary Redirect", ACCOUNT.replace("acc/", "a&"), True, id="an & in a path begins no query"
         ),
-        pytest.param(
-            "307 Temporary Redirect", ACCOUNT.replace("acc", "a:b"), True, id="a : in a path ends no scheme"
-        ),
+        pytest.param("307 Temporary Redirect", ACCOUNT.replace("acc", "a:b"), True, id="a : in a path ends no scheme"),
     ],
 )
 def test_the_method_after_the_redirect_counts(status: str, location: str, restored: bool) -> None:
@@ -327,14 +327,21 @@ def test_a_mount_point_may_be_missing() -> None:
     """PEP 3333 lets a server leave out what is empty."""
     environ = environ_of("GET", "/API/Notification/")
     del environ["SCRIPT_NAME"]
-    found = way_back(environ, "/API/Notification/", SessionClaim(pair=PAIR), OperationTable(NOTIFICATION_OPERATIONS))
+    found = way_back(environ, "/API/Notification/", CREDENTIAL, TABLE)
     assert found is not None
     assert found.restore("/API/Notification/", "302 Found") == f"/API/Notification/?{PAIR}"
 
 
-def test_without_a_pair_there_is_no_way_back() -> None:
-    environ = environ_of("GET", "/API/Notification/")
-    assert way_back(environ, "/API/Notification/", SessionClaim(), OperationTable(NOTIFICATION_OPERATIONS)) is None
+@pytest.mark.parametrize(
+    "session",
+    [
+        pytest.param(None, id="none"),
+        pytest.param(SessionRefused(400, "invalid_request", "ambiguous"), id="refused"),
+        pytest.param(SessionCredential("s", "header"), id="from the header"),
+    ],
+)
+def test_a_session_that_no_query_named_needs_no_way_back(session: Session) -> None:
+    assert way_back(environ_of("GET", "/API/Notification/"), "/API/Notification/", session, TABLE) is None
 
 
 def test_a_way_back_does_not_show_its_pair() -> None:
@@ -343,11 +350,6 @@ def test_a_way_back_does_not_show_its_pair() -> None:
 
 def way(**extra: Any) -> WayBack:
     environ = environ_of("GET", "/API/Notification/", **extra)
-    found = way_back(
-        environ,
-        "/API/Notification/",
-        SessionCredential("s", "query", pair=PAIR),
-        OperationTable(NOTIFICATION_OPERATIONS),
-    )
+    found = way_back(environ, "/API/Notification/", CREDENTIAL, TABLE)
     assert found is not None
     return found

@@ -50,6 +50,7 @@ def test_an_answer_carries_its_type_its_length_its_guards_and_then_the_rest() ->
 )
 def test_every_status_has_a_phrase(status: int, expected: str) -> None:
     assert phrase(status) == expected
+    assert compose(status, "text/plain", b"", 0).status == f"{status} {expected}"
 
 
 @pytest.mark.parametrize("make", [in_memory, in_a_file])

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import math
+import re
 import signal
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -13,6 +14,7 @@ from typing import Any, BinaryIO
 
 import orjson
 import pytest
+from marshmallow import Schema
 
 from flask_notifications import (
     AccessDenied,
@@ -357,6 +359,64 @@ def test_a_wrong_record_is_logged_with_its_index(count: int, caplog: pytest.LogC
     assert f"unserialisable_record at record {count}:" in record.getMessage()
 
 
+FRAME = r"\S+\.py:\d+ in [\w<>]+"
+KIND = rf"([\w.]+) \((?:{FRAME}(?:, {FRAME})*)?\)"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "kind"),
+    [
+        pytest.param(raising(ValueError()), "storage_error", "builtins.ValueError", id="a failure"),
+        pytest.param(
+            raising(StorageUnavailable()),
+            "storage_unavailable",
+            "flask_notifications.storage.StorageUnavailable",
+            id="out of reach",
+        ),
+        pytest.param(lambda: Source(closing=KeyError()), "storage_error", "builtins.KeyError", id="while closing"),
+    ],
+)
+def test_a_line_of_the_log_is_a_code_a_kind_and_places(
+    answer: Callable[[], Any], code: str, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask_current_user(service(OneSession(answer)))
+    (record,) = caplog.records
+    line = re.fullmatch(rf"{code}: {KIND}", record.getMessage())
+    assert line is not None
+    assert line[1] == kind
+
+
+@pytest.mark.parametrize(
+    ("chained", "kinds"),
+    [
+        pytest.param({}, ["ValueError"], id="alone"),
+        pytest.param({"__cause__": KeyError()}, ["ValueError", "KeyError"], id="from another"),
+        pytest.param({"__context__": KeyError()}, ["ValueError", "KeyError"], id="while another was handled"),
+        pytest.param({"__context__": KeyError(), "__suppress_context__": True}, ["ValueError"], id="from None"),
+        pytest.param({"__context__": KeyError(), "__cause__": OSError()}, ["ValueError", "OSError"], id="from a third"),
+    ],
+)
+def test_the_log_names_what_a_traceback_would(
+    chained: dict[str, Any], kinds: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    fault = ValueError()
+    for name, value in chained.items():
+        setattr(fault, name, value)
+    ask_current_user(service(OneSession(raising(fault))))
+    (record,) = caplog.records
+    told = record.getMessage().removeprefix("storage_error: ").split("; caused by ")
+    assert [re.sub(KIND, r"\1", part) for part in told] == [f"builtins.{kind}" for kind in kinds]
+
+
+def test_the_log_of_a_deep_fault_ends_with_its_last_twenty_frames(caplog: pytest.LogCaptureFixture) -> None:
+    def sink(depth: int) -> Any:
+        return sink(depth - 1) if depth else raising(ValueError())()
+
+    ask_current_user(service(OneSession(partial(sink, 50))))
+    assert caplog.text.count(" in sink") == 19
+    assert " in call)" in caplog.text
+
+
 def leaking(session_id: str) -> Exception:
     """Return what a careless driver raises: the texts of the request in the exception, and in its cause."""
     cause = raised(KeyError(f"SELECT {SECRET} {session_id} /API/Notification/?sessionId={session_id}"))
@@ -448,15 +508,21 @@ class Incomplete:
         return session_id
 
 
+class Sessionless:
+    current_user_notifications = account_notifications = OneSession.account_notifications
+
+
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
         pytest.param("storage", OneSession, id="a storage class"),
         pytest.param("storage", Incomplete(), id="a storage without its methods"),
+        pytest.param("storage", Sessionless(), id="a storage without sessions"),
         pytest.param("storage", None, id="no storage"),
         pytest.param("storage", Awaited(), id="a storage with a coroutine"),
         pytest.param("storage", Streaming(), id="a storage with an asynchronous generator"),
-        pytest.param("schema", dict, id="a schema class"),
+        pytest.param("schema", Schema, id="a schema class"),
+        pytest.param("schema", dict, id="another class"),
         pytest.param("schema", object(), id="a schema that is none"),
         pytest.param("encode", None, id="no encode"),
         pytest.param("encode", "utf-8", id="encode by name"),
@@ -482,7 +548,7 @@ def test_an_argument_that_does_not_fit_is_named_at_once(argument: str, value: ob
         "spool_threshold": 0,
         "realm": "",
     }
-    with pytest.raises(ValueError, match=argument):
+    with pytest.raises(ValueError, match=rf"^{argument}\b"):
         NotificationService(**{**arguments, argument: value})
 
 
@@ -502,7 +568,9 @@ def identity(answer: Any) -> Any:
     return answer
 
 
-@pytest.mark.parametrize("wait", ["60", -1, math.nan, math.inf, 1e300, Decimal("NaN"), timedelta(seconds=5), None], ids=repr)
+@pytest.mark.parametrize(
+    "wait", ["60", -1, math.nan, math.inf, 1e300, Decimal("NaN"), timedelta(seconds=5), None], ids=repr
+)
 def test_a_wait_that_is_no_time_is_replaced(wait: Any) -> None:
     class Down(StorageUnavailable):
         retry_after = wait

@@ -424,6 +424,14 @@ def test_the_authorization_header_is_set_only_when_none_came(query: str, header:
             "/p?sessionId=S3CRET;sessionId=S3CRET", "/p?sessionId=REDACTED;sessionId=REDACTED", id="twice with ;"
         ),
         pytest.param("/p?a=1?sessionId=S3CRET", "/p?a=1?sessionId=REDACTED", id="after a second ?"),
+        pytest.param("/p?sessionId=", "/p?sessionId=REDACTED", id="an empty value"),
+        pytest.param("/p?sessionId=S3CRET;S3CRET", "/p?sessionId=REDACTED", id="; in the value"),
+        pytest.param("/p?sessionId=S3CRET;;S3CRET", "/p?sessionId=REDACTED", id=";; in the value"),
+        pytest.param("/p?sessionId=S3CRET;=b", "/p?sessionId=REDACTED;=b", id="; before an empty key"),
+        pytest.param("/p?sessionId=S3CRET;S3CRET&b=2", "/p?sessionId=REDACTED&b=2", id="; in the value, then &"),
+        pytest.param("/p?sessionId=S3CRET;S3CRET#b=2", "/p?sessionId=REDACTED#b=2", id="; in the value, then #"),
+        pytest.param("/p?sessionId=S3CRET;S3CRET;b=2", "/p?sessionId=REDACTED;b=2", id="; in the value, then a pair"),
+        pytest.param("/p?\u017fessionId=KEEP", None, id="a letter that is not ASCII"),
         pytest.param("/p?mysessionId=KEEP&sessionIdx=KEEP&q=sessionId", None, id="similar keys"),
         pytest.param("/sessionId?a=sessionId&sessionId", None, id="no value"),
         pytest.param("/p?a=%ff\xff;&&=", None, id="odd bytes"),
@@ -564,6 +572,32 @@ def test_a_credential_is_a_value_that_cannot_be_changed() -> None:
     assert not hasattr(session, "__dict__")
 
 
+def test_a_credential_is_shown_without_its_value() -> None:
+    assert repr(SessionCredential(A, "query")) == "SessionCredential(value=REDACTED, source='query')"
+
+
+def test_a_refusal_is_told_by_its_detail() -> None:
+    assert str(SessionRefused(400, "invalid_request", "why")) == "why"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param('Digest a="x", Bearer S3CRET, b="y"', id="between quoted strings"),
+        pytest.param('Digest a="", Bearer S3CRET, b="y"', id="after an empty one"),
+        pytest.param('Digest a="\\\n", Bearer S3CRET, b="y"', id="after one with an escaped line"),
+    ],
+)
+def test_a_credential_between_the_parameters_of_another_is_a_second_one(header: str) -> None:
+    with pytest.raises(SessionRefused) as caught:
+        session_of({"HTTP_AUTHORIZATION": header})
+    assert (caught.value.status, caught.value.code) == AMBIGUOUS
+
+
+def test_tabs_around_the_sign_of_equality_make_no_second_credential() -> None:
+    assert session_of({"HTTP_AUTHORIZATION": 'Digest a="x",\tb\t=\t"y"'}) is None
+
+
 # ---- what servers log
 
 
@@ -591,6 +625,24 @@ def filtered(msg: object, *args: object, **extra: Any) -> logging.LogRecord:
         pytest.param("<a href='?a&amp;sessionId=S3CRET'>", "<a href='?a&amp;sessionId=REDACTED'>", id="markup"),
         pytest.param("sessionId=S3CRET\nsessionId=S3CRET", "sessionId=REDACTED\nsessionId=REDACTED", id="two lines"),
         pytest.param("?sessionId=S3CRET%00%25", "?sessionId=REDACTED", id="malformed value"),
+        pytest.param("/p?sessionId= 200", "/p?sessionId=REDACTED 200", id="an empty value"),
+        pytest.param("/p?sessionId=S3;CRET 200", "/p?sessionId=REDACTED 200", id="; in the value"),
+        pytest.param("/p?sessionId=S3;CRET a=1", "/p?sessionId=REDACTED a=1", id="; in the value, then a space"),
+        pytest.param("/p?sessionId=S3;CRET&b=2", "/p?sessionId=REDACTED&b=2", id="; in the value, then &"),
+        pytest.param("/p?sessionId=S3;CRET#b=2", "/p?sessionId=REDACTED#b=2", id="; in the value, then #"),
+        pytest.param("/p?sessionId=S3;CRET;b=2", "/p?sessionId=REDACTED;b=2", id="; in the value, then a pair"),
+        pytest.param("/p?sessionId=S3CRET;=b", "/p?sessionId=REDACTED;=b", id="; before an empty key"),
+        pytest.param("Authorization: Bearer S3CRET", "Authorization: Bearer REDACTED", id="a header"),
+        pytest.param("authorization=bearer  S3CRET x", "authorization=bearer  REDACTED x", id="a header, two spaces"),
+        pytest.param(
+            "('Authorization', 'Bearer S3CRET')", "('Authorization', 'Bearer REDACTED')", id="a header as a pair"
+        ),
+        pytest.param("Authorization: BearerKEEP", None, id="another scheme"),
+        pytest.param("Authorization: Basic KEEP", None, id="the scheme of others"),
+        pytest.param("Seen: bearer KEEP", None, id="another header"),
+        pytest.param("x-sessionId=KEEP %sessionId=KEEP", None, id="longer keys"),
+        pytest.param("\xe9sessionId=S3CRET", "\xe9sessionId=REDACTED", id="after a letter that is not ASCII"),
+        pytest.param("/p?\u017fessionId=KEEP", None, id="a letter that is not ASCII"),
         pytest.param("/p?mysessionId=KEEP&sessionIdx=KEEP&q=sessionId %d \xff", None, id="nothing to mask"),
         pytest.param("", None, id="nothing"),
     ],
@@ -600,6 +652,13 @@ def test_the_value_is_masked_in_a_log_line_and_every_other_byte_kept(line: str, 
     assert filtered(line).getMessage() == expected
     assert filtered("%s", line).getMessage() == expected
     assert filtered("%(line)s", {"line": line}).getMessage() == expected
+
+
+@pytest.mark.parametrize("sign", ['"', "'", "<", ">", "\\"])
+@pytest.mark.parametrize("end", [" x", ".x", ",x", ":x", ";x", ")x", "]x", "}x", ">x", ""])
+def test_a_quote_or_bracket_ends_a_value_where_it_ends_what_the_line_quotes(sign: str, end: str) -> None:
+    assert filtered(f"sessionId=S3CRET{sign}{end}").getMessage() == f"sessionId=REDACTED{sign}{end}"
+    assert filtered(f"sessionId=S3{sign}CRET{sign}{end}").getMessage() == f"sessionId=REDACTED{sign}{end}"
 
 
 def test_a_value_that_only_the_formatted_message_shows_is_masked() -> None:

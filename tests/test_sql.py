@@ -105,6 +105,19 @@ def test_rows_of_several_columns_become_objects_in_the_order_of_the_select(engin
     assert answer.body == b'[{"id":1,"owner":"alice"}]'
 
 
+def test_a_document_may_be_stored_as_bytes(engine: Engine) -> None:
+    octets = "CAST(document AS BLOB)" if engine.dialect.name == "sqlite" else "convert_to(document, 'UTF8')"
+    storage = storage_on(engine, current_user_query=DOCUMENTS.replace("document", octets, 1).format(":user_id"))
+    answer = call(NotificationApp(storage), "GET", "/API/Notification/", "sessionId=a1")
+    assert answer.body == '[{"name": "first",  "n": 1.50, "ü": null},{"name":"second"}]'.encode()
+
+
+def test_the_account_query_knows_the_caller_too(engine: Engine) -> None:
+    storage = storage_on(engine, account_query="SELECT :user_id AS caller, :account_id AS account")
+    answer = call(NotificationApp(storage), "POST", "/API/Notification/GetNotificationsForAccount/bob/", "sessionId=c3")
+    assert answer.json == [{"caller": "carol", "account": "bob"}]
+
+
 def test_core_statements_serve_as_well_as_texts(engine: Engine) -> None:
     notifications = table("notifications", column("id"), column("account"), column("document"))
     documents = select(notifications.c.document).where(notifications.c.account == bindparam("account_id"))

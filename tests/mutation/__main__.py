@@ -4,7 +4,6 @@ The command ends with 1 when a mistake is caught by no test and `survivors.toml`
 explains one that cannot be made, or is caught.
 """
 
-import argparse
 import ast
 import os
 import sys
@@ -54,9 +53,9 @@ def parsed(room: str) -> ast.Module:
 
 def main() -> int:
     """Try every mistake in the rooms that are named, or in all, and say which ones survive."""
-    parser = argparse.ArgumentParser(prog="make mutants")
-    parser.add_argument("rooms", nargs="*", choices=[*TESTS, []], metavar="ROOM", help=f"some of: {' '.join(TESTS)}")
-    chosen = parser.parse_args().rooms or list(TESTS)
+    chosen = sys.argv[1:] or list(TESTS)
+    if not set(chosen) <= set(TESTS):
+        sys.exit(f"the rooms are {' '.join(TESTS)}")
     trial.prepare()
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
@@ -75,7 +74,8 @@ def _complaints(room: str) -> Iterator[str]:
         return
     caught = dict(_trials(room, tree, tests))
     seconds = time.monotonic() - began
-    print(f"{room}: {len(caught)} mistakes, {len(caught) - sum(caught.values())} not caught, {seconds:.0f} s", flush=True)
+    missed = len(caught) - sum(caught.values())
+    print(f"{room}: {len(caught)} mistakes, {missed} not caught, {seconds:.0f} s", flush=True)
     yield from (f"{room}: {complaint}" for complaint in judged(caught, explained()[room]))
 
 

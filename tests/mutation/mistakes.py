@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any
 
 from tests.mutation.patterns import broken_patterns
@@ -55,6 +55,8 @@ _MISTAKEN = {
     "rstrip": "strip",
     "upper": "lower",
 }
+# What returns the same kind of value as it is called on.
+_SHAPING = {"astimezone", "lower", "lstrip", "removeprefix", "removesuffix", "replace", "rstrip", "strip", "upper"}
 _CODECS = {"latin-1": "utf-8", "utf-8": "latin-1", "replace": "strict"}
 
 
@@ -97,11 +99,15 @@ def _text(node: ast.AST) -> str:
 def _difference(before: str, after: str) -> str:
     """Return what differs, between square brackets, and a little around it."""
     old, new = _WORD.findall(before), _WORD.findall(after)
-    start = len(commonprefix([old, new]))
-    same = len(commonprefix([old[start:][::-1], new[start:][::-1]]))
+    start = _same(old, new)
+    same = _same(old[start:][::-1], new[start:][::-1])
     end, new_end = len(old) - same, len(new) - same
     lead, trail = "".join(old[max(start - _AROUND, 0) : start]), "".join(old[end : end + _AROUND])
     return f"{lead}[{_short(old[start:end])} -> {_short(new[start:new_end])}]{trail}"
+
+
+def _same(old: list[str], new: list[str]) -> int:
+    return sum(1 for _pair in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 def _short(words: list[str]) -> str:
@@ -123,7 +129,7 @@ def _within(place: _Place) -> Iterator[_Place]:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         scope = f"{scope.removesuffix(': ')}.{node.name}: ".lstrip(".")
     for field, value in ast.iter_fields(node):
-        if field in {"annotation", "returns", "bases", "func" if pattern else ""}:
+        if field in {"annotation", "returns", "bases", "format_spec", "func" if pattern else ""}:
             continue
         for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if isinstance(child, ast.AST):
@@ -153,12 +159,12 @@ def _is_pattern(node: ast.AST) -> bool:
     return False
 
 
-def _others(place: _Place) -> Iterator[ast.AST]:  # noqa: C901 - a table
+def _others(place: _Place) -> Iterator[ast.AST]:  # noqa: C901, PLR0912 - a table
     """Yield what could stand in a place by mistake."""
     match place.node:
-        case ast.Constant(value=value):
+        case ast.Constant(value=value) as node:
             for other in _constants(value, in_pattern=place.in_pattern):
-                yield ast.Constant(other)
+                yield _with(node, value=other)
         case ast.Compare() as node:
             yield from _comparisons(node, decides=place.field == "test" or isinstance(place.parent, ast.comprehension))
         case ast.BoolOp(op, values):
@@ -243,7 +249,9 @@ def _collections(node: ast.List | ast.Set | ast.Tuple | ast.Dict) -> Iterator[as
         yield _with(node, **{n: each[:number] + each[number + 1 :] for n, each in zip(names, lists, strict=True)})
 
 
-def _calls(node: ast.Call) -> Iterator[ast.Call]:
+def _calls(node: ast.Call) -> Iterator[ast.expr]:
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPING:
+        yield node.func.value
     for keyword in node.keywords:
         if not _says_nothing(keyword):
             yield _with(node, keywords=[other for other in node.keywords if other is not keyword])

@@ -8,11 +8,22 @@ _TOKEN = re.compile(
     | \[\^?\]?(?:\\.|[^\]\\])*\]             # a class
     | \(\?<?[:=!]                            # what opens a group
     | [*+?]\+?|\{\d+(?:,\d*)?\}              # how often
+    | [A-Za-z]+(?![A-Za-z*+?{])              # a word
     | .""",
     re.DOTALL | re.VERBOSE,
 )
 _MEMBER = re.compile(r"(?:\\x[0-9a-f]{2}|\\.|.)(?:-(?:\\x[0-9a-f]{2}|\\.|[^\]]))?", re.DOTALL)
-_OTHER = {"*": "+", "+": "*", "?": "", "*+": "++", "++": "*+", "(?=": "(?!", "(?!": "(?=", "(?<=": "(?<!", "(?<!": "(?<="}
+_OTHER = {
+    "*": "+",
+    "+": "*",
+    "?": "",
+    "*+": "++",
+    "++": "*+",
+    "(?=": "(?!",
+    "(?!": "(?=",
+    "(?<=": "(?<!",
+    "(?<!": "(?<=",
+}
 # Without one of these there is no regular expression left, or the same one.
 _KEPT = frozenset({"(", ")", "|", "(?:"})
 

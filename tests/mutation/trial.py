@@ -1,6 +1,6 @@
 """One mistake on trial: a fork of this process runs the tests against the broken room.
 
-Nothing is written to disk, and what pytest and the library need is imported once, before the fork.
+The broken room is never written to disk, and what pytest and the library need is imported once, before the fork.
 """
 
 import ast
@@ -16,6 +16,7 @@ import tempfile
 import types
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -25,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 # What the library and its tests import, so that no fork has to.
 _NEEDED = ("flask.testing", "hypothesis.strategies", "marshmallow", "orjson", "sqlalchemy", "werkzeug.test", "sybil")
 _OPTIONS = ("-x", "-q", "--tb=no", "--assert=plain", "-p", "no:cacheprovider")
+_EXAMPLES = 30
 # Seconds of processor time, seconds in all, and bytes: a mistake that takes more is caught.
 _WORK = 60
 _PATIENCE = 300
@@ -36,11 +38,19 @@ def prepare() -> None:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     for name in _NEEDED:
         importlib.import_module(name)
+    vars(hypothesis)["settings"] = _FewExamples
     # The same examples each time, and the first that fails is enough.
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
-    hypothesis.settings.register_profile("mutants", derandomize=True, database=None, phases=phases, max_examples=50)
+    hypothesis.settings.register_profile("mutants", derandomize=True, database=None, phases=phases)
     hypothesis.settings.load_profile("mutants")
     gc.freeze()
+
+
+class _FewExamples(hypothesis.settings):
+    """Let a property have few examples, whatever its test asks for."""
+
+    def __init__(self, *args: Any, max_examples: int = _EXAMPLES, **fields: Any) -> None:
+        super().__init__(*args, max_examples=min(max_examples, _EXAMPLES), **fields)
 
 
 def begin(room: str, tree: ast.Module, tests: Sequence[str]) -> int:
@@ -63,7 +73,7 @@ def _passed_to_pytest(room: str, tree: ast.Module, tests: Sequence[str]) -> int:
 
 def _limit() -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (1, 2):
+    for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
     signal.alarm(_PATIENCE)
     resource.setrlimit(resource.RLIMIT_CPU, (_WORK, _WORK))
@@ -78,7 +88,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self._name = name
         self._tree = tree
 
-    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, name: str, _path: object, _target: object = None) -> importlib.machinery.ModuleSpec | None:
         """Return the broken module's specification, and leave all others to others."""
         if name != self._name:
             return None
