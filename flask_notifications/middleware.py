@@ -75,7 +75,7 @@ Observer = Callable[[Use], object]
 
 
 # The time, aware, in UTC.
-utc_now = partial(datetime.now, UTC)
+utc_now: Clock = partial(datetime.now, UTC)
 
 
 class DeprecationMiddleware:
