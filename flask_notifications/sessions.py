@@ -39,7 +39,7 @@ _IN_URI = re.compile(rf"([?&;#]{_KEY}=)[^&#;]*+(?:;(?![^&#;=]*=)[^&#;]*+)*+", re
 # quote a whole header line, too, when it is none.
 _IN_LOG = re.compile(
     rf"""((?<![\w%-]){_KEY}=|authorization\W{{1,4}}bearer\ +)"""
-    rf"""(?:[^&#;\s"'<>\\]|["'<>\\](?![\s.,:;)\]}}}}>]|\Z)|;(?![^&#;=\s]*=))*+""",
+    rf"""(?:[^&#;\s"'<>\\]|["'<>\\](?![\s.,:;)\]}}>]|\Z)|;(?![^&#;=\s]*=))*+""",
     re.IGNORECASE | re.ASCII,
 )
 _URIS = ("RAW_URI", "REQUEST_URI", "HTTP_REFERER")
@@ -197,7 +197,9 @@ class SessionLogFilter(logging.Filter):
         if masked != message:
             record.msg, record.args = masked, ()
         if record.exc_info and not record.exc_text:
-            record.exc_text = redact_text(_traceback(record.exc_info))
+            record.exc_text = _traceback(record.exc_info)
+        if record.exc_text:
+            record.exc_text = redact_text(record.exc_text)
         return True
 
 

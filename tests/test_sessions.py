@@ -702,6 +702,13 @@ def test_an_exception_that_has_gone_by_is_no_reason_to_fail() -> None:
     assert filtered("?sessionId=S3CRET", exc_info=(None, None, None)).getMessage() == "?sessionId=REDACTED"
 
 
+def test_a_traceback_that_another_formatter_has_written_is_masked_too() -> None:
+    record = logging.LogRecord("gunicorn.error", logging.ERROR, "", 0, "failed", None, None)
+    record.exc_text = "ValueError: /p?sessionId=S3CRET"
+    assert SessionLogFilter().filter(record)
+    assert record.exc_text == "ValueError: /p?sessionId=REDACTED"
+
+
 def test_the_filter_works_on_a_logger_and_drops_nothing() -> None:
     handled: list[str] = []
 
