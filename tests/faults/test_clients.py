@@ -73,7 +73,7 @@ def test_a_client_that_leaves_while_the_storage_is_read_costs_no_more_than_that(
     program: Program, tmp_path: Path
 ) -> None:
     with serving(program, tmp_path) as server:
-        visit(server, request_of("GET", LIST, "Authorization: Bearer wait-at-300"), None, reset=True)
+        visit(server, request_of("GET", LIST, "Authorization: Bearer wait-at-280"), None, reset=True)
         eventually(server.open_spools)
         assert unreleased(server.written()) != []
         open_gate(tmp_path)

@@ -170,7 +170,7 @@ def test_an_answer_that_a_worker_finishes_is_whole_to_every_client(tmp_path: Pat
 def test_a_storage_that_hangs_costs_a_worker_and_is_no_answer(tmp_path: Path) -> None:
     with serving(faulty("sync", "timeout = 1"), tmp_path) as server, ThreadPoolExecutor() as pool:
         workers = server.workers()
-        hanging = pool.submit(server.exchange, request_of("GET", LIST, "Authorization: Bearer wait-at-300"))
+        hanging = pool.submit(server.exchange, request_of("GET", LIST, "Authorization: Bearer wait-at-280"))
         eventually(server.open_spools)
         assert unreleased(server.written()) != []
         received = hanging.result(PATIENCE)
@@ -193,7 +193,7 @@ def test_a_storage_that_hangs_costs_a_worker_and_is_no_answer(tmp_path: Path) ->
 def test_gunicorn_that_is_stopped_finishes_short_answers_and_cuts_long_ones(program: Program, tmp_path: Path) -> None:
     with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
         with http_client(server.port, "large") as rest:
-            short = pool.submit(server.ask, "GET", LIST, "Authorization: Bearer wait-at-300")
+            short = pool.submit(server.ask, "GET", LIST, "Authorization: Bearer wait-at-280")
             eventually(lambda: "storage INFO waits" in server.written())
             server.signal(signal.SIGTERM)
             eventually(lambda: "Handling signal: term" in server.written())
