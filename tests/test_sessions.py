@@ -703,7 +703,8 @@ def test_an_exception_that_has_gone_by_is_no_reason_to_fail() -> None:
 
 
 def test_a_traceback_that_another_formatter_has_written_is_masked_too() -> None:
-    record = logging.LogRecord("gunicorn.error", logging.ERROR, "", 0, "failed", None, None)
+    fault = ValueError("made again")
+    record = logging.LogRecord("gunicorn.error", logging.ERROR, "", 0, "failed", None, (ValueError, fault, None))
     record.exc_text = "ValueError: /p?sessionId=S3CRET"
     assert SessionLogFilter().filter(record)
     assert record.exc_text == "ValueError: /p?sessionId=REDACTED"
