@@ -167,14 +167,14 @@ class DeprecationMiddleware:
         now = self._clock().astimezone(UTC)
         phase = self._policy.phase(now)
         announcement = self._announcements[claim.operation]
-        mount = _mount(environ) if environ.get("SCRIPT_NAME") else ""
+        mount = _mount(environ)
         exchange = _Exchange(
             environ,
             start_response,
             announced=announcement.lines(mount),
             unified=self._extract,
             in_query=in_query,
-            way_back=way_back(environ, path, session, self._table) if in_query else None,
+            way_back=way_back(environ, path, session, self._table),
             report=self._report(claim, environ, session, phase, now) if self._observers else None,
         )
         if phase not in _OPEN:
