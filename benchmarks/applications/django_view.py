@@ -32,13 +32,16 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 
-def _user(authorization: str | None) -> int | None:
-    return SESSIONS.get((authorization or "").removeprefix("Bearer "))
+def _user(request: HttpRequest | Request) -> int | None:
+    session_id = request.GET.get("sessionId")
+    if session_id is None:
+        session_id = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    return SESSIONS.get(session_id)
 
 
 def view(request: HttpRequest) -> HttpResponse:
     """Answer with the records of a session's user."""
-    user = _user(request.headers.get("Authorization"))
+    user = _user(request)
     if user is None:
         return HttpResponse(status=401, headers=ANNOUNCEMENT)
     body = orjson.dumps(RECORDS_OF[user])
@@ -72,7 +75,7 @@ class Notifications(APIView):
 
     def get(self, request: Request, **_parameters: Any) -> Response:
         """Answer with them."""
-        user = _user(request.headers.get("Authorization"))
+        user = _user(request)
         if user is None:
             raise NotAuthenticated
         return Response(Notification(RECORDS_OF[user], many=True).data, headers=ANNOUNCEMENT)

@@ -13,7 +13,10 @@ class Notifications:
     def on_get(self, request: Request, response: Response) -> None:
         """Answer with them."""
         response.set_headers(ANNOUNCEMENT)
-        user = SESSIONS.get((request.auth or "").removeprefix("Bearer "))
+        session_id = request.get_param("sessionId")
+        if session_id is None:
+            session_id = (request.auth or "").removeprefix("Bearer ")
+        user = SESSIONS.get(session_id)
         if user is None:
             raise falcon.HTTPUnauthorized
         response.content_type = falcon.MEDIA_JSON

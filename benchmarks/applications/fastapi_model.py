@@ -35,10 +35,12 @@ application = fastapi.FastAPI()
 
 @application.get(PATH, response_model=list[Notification])
 async def notifications(
-    response: fastapi.Response, authorization: Annotated[str, fastapi.Header()] = ""
+    response: fastapi.Response,
+    authorization: Annotated[str, fastapi.Header()] = "",
+    session_id: Annotated[str | None, fastapi.Query(alias="sessionId")] = None,
 ) -> list[Record]:
     """Answer with the records of a session's user."""
-    user = SESSIONS.get(authorization.removeprefix("Bearer "))
+    user = SESSIONS.get(authorization.removeprefix("Bearer ") if session_id is None else session_id)
     if user is None:
         raise fastapi.HTTPException(401, headers=ANNOUNCEMENT)
     response.headers.update(ANNOUNCEMENT)

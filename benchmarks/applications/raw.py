@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
 
 import orjson
 
@@ -18,8 +19,10 @@ def serving(body_of: Callable[[int], list[bytes]]) -> "WSGIApplication":
     """Return an application that answers with the body of a session's user, in whatever pieces."""
 
     def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        scheme, _, session_id = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-        user = SESSIONS.get(session_id) if scheme == "Bearer" else None
+        query = environ.get("QUERY_STRING", "")
+        named = parse_qs(query).get("sessionId") if query else None
+        session_id = named[0] if named else environ.get("HTTP_AUTHORIZATION", "").removeprefix("Bearer ")
+        user = SESSIONS.get(session_id)
         if user is None:
             start_response("401 Unauthorized", [*_JSON, *ANNOUNCEMENT.items()])
             return [b"{}"]

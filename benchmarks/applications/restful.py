@@ -30,7 +30,9 @@ class Notifications(flask_restful.Resource):
     @flask_restful.marshal_with(NOTIFICATION)
     def get(self) -> list[Record]:
         """Answer with them."""
-        session_id = flask.request.headers.get("Authorization", "").removeprefix("Bearer ")
+        session_id = flask.request.args.get("sessionId")
+        if session_id is None:
+            session_id = flask.request.headers.get("Authorization", "").removeprefix("Bearer ")
         if session_id not in SESSIONS:
             flask_restful.abort(401)
         return RECORDS_OF[SESSIONS[session_id]]

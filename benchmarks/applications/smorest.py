@@ -40,7 +40,9 @@ blueprint = flask_smorest.Blueprint("notifications", __name__)
 @blueprint.response(200, Notification(many=True))
 def notifications() -> list[Record]:
     """Answer with the records of a session's user."""
-    session_id = flask.request.headers.get("Authorization", "").removeprefix("Bearer ")
+    session_id = flask.request.args.get("sessionId")
+    if session_id is None:
+        session_id = flask.request.headers.get("Authorization", "").removeprefix("Bearer ")
     if session_id not in SESSIONS:
         abort(401)
     return RECORDS_OF[SESSIONS[session_id]]

@@ -13,7 +13,10 @@ _encode = msgspec.json.Encoder().encode
 
 async def notifications(request: Request) -> Response:
     """Answer with the records of a session's user."""
-    user = SESSIONS.get(request.headers.get("Authorization", "").removeprefix("Bearer "))
+    session_id = request.query_params.get("sessionId")
+    if session_id is None:
+        session_id = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    user = SESSIONS.get(session_id)
     if user is None:
         return Response(status_code=401, headers=ANNOUNCEMENT)
     return Response(_encode(RECORDS_OF[user]), media_type="application/json", headers=ANNOUNCEMENT)
