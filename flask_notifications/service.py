@@ -6,6 +6,7 @@ here, and every failure of it becomes an answer here.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from inspect import isasyncgenfunction, iscoroutinefunction
 from traceback import extract_tb
 from typing import Generic
@@ -29,6 +30,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _FRAMES = 20
 
 _METHODS = ("resolve_session", "current_user_notifications", "account_notifications")
+# A method that not every storage has. It is looked for on the class, as Python does with its own protocols: an object
+# that makes up whatever attribute it is asked for has none.
+_UNIT = "unit_of_work"
+
+Read = Callable[[Caller], Iterable[Record]]
+UnitOfWork = Callable[[], AbstractContextManager[object]]
 
 
 class NotificationService(Generic[Caller]):
@@ -38,7 +45,7 @@ class NotificationService(Generic[Caller]):
     lacks a method or has a coroutine for one, and what ``ArrayWriter``, ``Statuses`` and ``Problems`` refuse.
     """
 
-    __slots__ = ("_problems", "_storage", "_writer")
+    __slots__ = ("_problems", "_storage", "_unit_of_work", "_writer")
 
     def __init__(
         self,
@@ -52,6 +59,7 @@ class NotificationService(Generic[Caller]):
     ) -> None:
         _check_storage(storage)
         self._storage = storage
+        self._unit_of_work: UnitOfWork | None = getattr(storage, _UNIT, None) if hasattr(type(storage), _UNIT) else None
         self._writer = ArrayWriter(encode=encode, schema=schema, spool_threshold=spool_threshold)
         self._problems = Problems(statuses=statuses, realm=realm)
 
@@ -73,21 +81,43 @@ class NotificationService(Generic[Caller]):
     def _refusal(self, session: SessionRefused | None) -> Reply:
         return self._problems.reply("session_missing") if session is None else self._problems.refusal(session)
 
-    def _answer(self, session: SessionCredential, read: Callable[[Caller], Iterable[Record]]) -> Reply:
+    def _answer(self, session: SessionCredential, read: Read[Caller]) -> Reply:
         try:
-            caller = self._storage.resolve_session(session.value)
-            if caller is None:
-                return self._problems.reply("session_invalid")
-            return self._array(read(_awaited_by_nobody(caller)))
+            if self._unit_of_work is None:
+                return self._read(session, read)
+            return self._read_in_one_unit(self._unit_of_work(), session, read)
         except Exception as fault:  # noqa: BLE001 - whatever a storage raises is an answer, never a crash
             return self._failure(fault)
+
+    def _read_in_one_unit(
+        self, unit: AbstractContextManager[object], session: SessionCredential, read: Read[Caller]
+    ) -> Reply:
+        reply = None
+        try:
+            with unit:
+                reply = self._read(session, read)
+        except BaseException:
+            if reply is not None:
+                reply.close()
+            raise
+        if reply is None:
+            message = "unit_of_work must let exceptions pass"
+            raise TypeError(message)
+        return reply
+
+    def _read(self, session: SessionCredential, read: Read[Caller]) -> Reply:
+        caller = self._storage.resolve_session(session.value)
+        if caller is None:
+            return self._problems.reply("session_invalid")
+        return self._array(read(_awaited_by_nobody(caller)))
 
     def _array(self, records: Iterable[Record]) -> Reply:
         """Answer with the whole array; the records are closed before anybody can send it."""
         reply = None
         try:
             try:
-                reply = compose(200, "application/json", *self._writer.write(records))
+                body, length = self._writer.write(records)
+                reply = compose(200, "application/json", body, length)
             finally:
                 _close(records)
         except BaseException:
@@ -119,7 +149,7 @@ def _check_storage(storage: object) -> None:
     if isinstance(storage, type):
         message = f"storage must be an instance, not the class {storage.__qualname__}"
         raise ValueError(message)
-    for name in _METHODS:
+    for name in (*_METHODS, _UNIT) if hasattr(type(storage), _UNIT) else _METHODS:
         method = getattr(storage, name, None)
         if not callable(method) or iscoroutinefunction(method) or isasyncgenfunction(method):
             message = f"storage must have a method {name} that is not asynchronous: {type(storage).__qualname__}"

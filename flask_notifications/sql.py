@@ -3,9 +3,11 @@
 Knows no table: which rows there are, and what a record holds, is in the host's statements. Creates nothing.
 """
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
 from .fields import expect
@@ -24,6 +26,7 @@ _ROWS = 256
 
 
 MaySeeAccount = Callable[[Row[Any], str], bool]
+Execute = Callable[[Connection, Executable, dict[str, Any]], CursorResult[Any]]
 
 
 def nobody(_caller: Row[Any], _account_id: str) -> bool:
@@ -49,6 +52,10 @@ class SQLAlchemyStorage:
     makes of it. A row of several columns is a record of its column names and values. Rows are fetched as they are
     encoded, so that memory does not grow with the result.
 
+    A request takes one connection from the pool, for the session and for the records, and gives it back before anything
+    is sent (``unit_of_work``). ``may_see_account`` is asked meanwhile: if it reads from the same engine, it takes a
+    second one.
+
     A database that refuses, hangs up, times out or has no connection left is ``StorageUnavailable``; any other error of
     SQLAlchemy passes. Raises ``ValueError`` naming the argument that does not fit.
     """
@@ -70,7 +77,8 @@ class SQLAlchemyStorage:
             callable(may_see_account), "may_see_account", "a function of a caller and an account ID", may_see_account
         )
         self._engine = engine
-        self._streaming = _streaming(engine)
+        self._execute = _executing(engine)
+        self._unit: ContextVar[_Unit | None] = ContextVar("unit", default=None)
         self._may_see_account = may_see_account
         self._session_query = self._statement("session_query", session_query, "session_id")
         self._current_user_query = self._statement("current_user_query", current_user_query)
@@ -79,32 +87,41 @@ class SQLAlchemyStorage:
         if account_exists_query is not None:
             self._account_exists_query = self._statement("account_exists_query", account_exists_query, "account_id")
 
+    @contextmanager
+    def unit_of_work(self) -> Iterator[None]:
+        """Let the calls that are made meanwhile, by this thread, share one connection and one transaction."""
+        with _REACHING, self._connection() as connection:
+            token = self._unit.set(_Unit(connection))
+            try:
+                yield
+            finally:
+                self._unit.reset(token)
+
     def resolve_session(self, session_id: str) -> Row[Any] | None:
         """Return the first row of ``session_query``, or ``None``."""
-        with self._connection() as connection:
+        with _REACHING, self._connection() as connection:
             return connection.execute(self._session_query, {"session_id": session_id}).first()
 
     def current_user_notifications(self, caller: Row[Any]) -> Generator[Record, None, None]:
         """Yield the records of ``current_user_query``."""
-        with self._connection() as connection:
-            yield from self._read(connection, self._current_user_query, caller._asdict())
+        with (
+            _REACHING,
+            self._connection() as connection,
+            self._execute(connection, self._current_user_query, caller._asdict()) as result,
+        ):
+            yield from _records(result)
 
     def account_notifications(self, caller: Row[Any], account_id: str) -> Generator[Record, None, None]:
         """Yield the records of ``account_query``, when the caller may see the account and it is there."""
         if not self._may_see_account(caller, account_id):
             raise AccessDenied
         values = caller._asdict() | {"account_id": account_id}
-        with self._connection() as connection:
+        with _REACHING, self._connection() as connection:
             exists = self._account_exists_query
             if exists is not None and connection.execute(exists, values).first() is None:
                 raise AccountNotFound
-            yield from self._read(connection, self._account_query, values)
-
-    def _read(self, connection: Connection, statement: Executable, values: dict[str, Any]) -> Iterator[Record]:
-        with self._streaming(connection):
-            result = connection.execute(statement, values, execution_options={"yield_per": _ROWS})
-        with result:
-            yield from _records(result)
+            with self._execute(connection, self._account_query, values) as result:
+                yield from _records(result)
 
     def _statement(self, name: str, query: str | Executable, parameter: str | None = None) -> Executable:
         """Return a statement, after a look whether it is one and takes the parameter that it must depend on."""
@@ -117,18 +134,41 @@ class SQLAlchemyStorage:
             raise ValueError(message)
         return statement
 
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        """Lend a connection, and tell a database that is out of reach from one that answers with an error."""
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except PoolTimeout as fault:
+    def _connection(self) -> AbstractContextManager[Connection]:
+        """Return a connection for one call: that of the unit of work, if there is one that is free."""
+        unit = self._unit.get()
+        return self._engine.connect() if unit is None or unit.is_lent else unit
+
+
+class _Reaching:
+    """Tell a database that is out of reach from one that answers with an error."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, fault: BaseException | None, _traceback: object) -> None:
+        if isinstance(fault, PoolTimeout) or (isinstance(fault, DBAPIError) and _out_of_reach(fault)):
             raise StorageUnavailable from fault
-        except DBAPIError as fault:
-            if not _out_of_reach(fault):
-                raise
-            raise StorageUnavailable from fault
+
+
+_REACHING = _Reaching()
+
+
+class _Unit:
+    """The connection of a unit of work, for one at a time: it cannot run a statement while it hands over rows."""
+
+    __slots__ = ("_connection", "is_lent")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.is_lent = False
+
+    def __enter__(self) -> Connection:
+        self.is_lent = True
+        return self._connection
+
+    def __exit__(self, *_fault: object) -> None:
+        self.is_lent = False
 
 
 def _out_of_reach(fault: DBAPIError) -> bool:
@@ -138,13 +178,17 @@ def _out_of_reach(fault: DBAPIError) -> bool:
     return fault.connection_invalidated or isinstance(fault, OperationalError | InterfaceError)
 
 
-def _streaming(engine: Engine) -> Callable[[Connection], AbstractContextManager[None]]:
-    """Return what makes a driver hand over rows as they arrive."""
+def _executing(engine: Engine) -> Execute:
+    """Return what executes a statement so that the driver hands over its rows as they arrive."""
     if engine.driver != "psycopg":
-        return lambda _connection: nullcontext()
-    from .cursor import streaming  # noqa: PLC0415 - psycopg is there only where it is the driver
+        return _execute
+    from .cursor import execute  # noqa: PLC0415 - psycopg is there only where it is the driver
 
-    return streaming
+    return execute
+
+
+def _execute(connection: Connection, statement: Executable, values: dict[str, Any]) -> CursorResult[Any]:
+    return connection.execute(statement, values, execution_options={"yield_per": _ROWS})
 
 
 def _records(result: CursorResult[Any]) -> Iterator[Record]:
@@ -152,8 +196,13 @@ def _records(result: CursorResult[Any]) -> Iterator[Record]:
     if len(set(columns)) < len(columns):
         message = f"the columns of a record must have different names, not {columns}"
         raise ValueError(message)
-    while rows := result.fetchmany(_ROWS):
-        if len(columns) == 1:
-            yield from [value.encode() if isinstance(value, str) else value for (value,) in rows]
-        else:
-            yield from [row._asdict() for row in rows]
+    batches = iter(lambda: result.fetchmany(_ROWS), [])
+    return chain.from_iterable(map(_documents if len(columns) == 1 else _mappings, batches))
+
+
+def _documents(rows: Sequence[Row[Any]]) -> list[Record]:
+    return [value.encode() if isinstance(value, str) else value for (value,) in rows]
+
+
+def _mappings(rows: Sequence[Row[Any]]) -> list[Record]:
+    return [row._asdict() for row in rows]

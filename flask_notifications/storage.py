@@ -23,6 +23,10 @@ class NotificationStorage(Protocol[Caller]):
     threads at once. Their iterables are read to the end before anything is sent; one that has a ``close()`` is closed
     exactly once, on success and on failure. A method may be a generator function.
 
+    A storage that holds something for the time of a request, such as one connection, may also have a method
+    ``unit_of_work()``, found on its class. It returns a context manager, which is entered before ``resolve_session``
+    and left when the records are read and closed, with the exception if there was one, which it must let pass.
+
     Each method may raise ``AccessDenied``, ``AccountNotFound`` and ``StorageUnavailable``, when it is called or while
     it is read. Any other exception is answered as a failure of the storage, and logged.
     """

@@ -6,6 +6,7 @@ Plain asserts, no test framework: ``StorageContract`` runs under pytest and unde
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, TypeVar
 
@@ -224,6 +225,20 @@ class StorageContract:
                 pass
             _close(records)
         assert _read(storage.current_user_notifications(caller)) == whole
+
+    def test_a_unit_of_work_changes_no_answer(self) -> None:
+        """Inside of one, where the storage has it, and after one that failed, callers see what they see without."""
+        storage = self.make_storage()
+        whole = _current_user(storage, self.session_id)
+        unit_of_work = getattr(storage, "unit_of_work", nullcontext)
+
+        def failing() -> None:
+            with unit_of_work():
+                assert _current_user(storage, self.session_id) == whole
+                raise AccessDenied
+
+        _fails(AccessDenied, failing)
+        assert _current_user(storage, self.session_id) == whole
 
     def test_threads_do_not_mix(self) -> None:
         """Two threads with two sessions, at the same time, get the rows of their own session only."""

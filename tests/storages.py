@@ -71,6 +71,35 @@ class OneSession:
         return self._records()
 
 
+class OneUnit(OneSession):
+    """Have a unit of work for each request, whose beginning and end are among the calls; either may fail."""
+
+    def __init__(
+        self,
+        records: Callable[[], Any] = tuple,
+        *,
+        opening: BaseException | None = None,
+        closing: BaseException | None = None,
+        swallows: bool = False,
+    ) -> None:
+        super().__init__(records)
+        self._opening, self._closing, self._swallows = opening, closing, swallows
+
+    def unit_of_work(self) -> "OneUnit":
+        return self
+
+    def __enter__(self) -> None:
+        self.calls.append(("enter",))
+        if self._opening is not None:
+            raise self._opening
+
+    def __exit__(self, kind: type[BaseException] | None, *_fault: object) -> bool:
+        self.calls.append(("exit", kind))
+        if self._closing is not None:
+            raise self._closing
+        return self._swallows
+
+
 def raising(fault: BaseException) -> Callable[[], Any]:
     """Return a function that raises: a storage that fails when it is called."""
 

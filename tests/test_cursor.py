@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Connection, CursorResult, Engine, create_engine, text
 from sqlalchemy.exc import DataError, ProgrammingError
 
-from flask_notifications.cursor import StreamingCursor, streaming
+from flask_notifications.cursor import StreamingCursor, execute
 from tests.services import postgresql_schema
 
 MIB = 1024 * 1024
@@ -27,8 +27,7 @@ def engine() -> Iterator[Engine]:
 
 def executed(connection: Connection, statement: str, **values: object) -> CursorResult[Any]:
     """Run a statement that SQLAlchemy would give a cursor on the server."""
-    with streaming(connection):
-        return connection.execute(text(statement), values, execution_options={"yield_per": 100})
+    return execute(connection, text(statement), values)
 
 
 def rows(result: CursorResult[Any]) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import partial
 from types import FrameType
 from typing import Any, BinaryIO
+from unittest.mock import MagicMock
 
 import orjson
 import pytest
@@ -27,7 +28,7 @@ from flask_notifications import (
 )
 from flask_notifications.replies import Reply
 from flask_notifications.service import NotificationService
-from tests.storages import SECRET, SESSION_ID, OneSession, Source, keep_temporary_files, raising
+from tests.storages import SECRET, SESSION_ID, OneSession, OneUnit, Source, keep_temporary_files, raising
 
 CREDENTIAL = SessionCredential(SESSION_ID, "header")
 
@@ -210,7 +211,7 @@ def test_a_fault_raised_while_a_generator_is_read(
     ask: Ask, fault: Exception, expected: tuple[str, str], count: int, spooled: list[BinaryIO]
 ) -> None:
     assert seen(ask(service(OneSession(rows(fault, count)), threshold=500))) == expected
-    assert bool(spooled) is (count > 255)  # a second batch is waited for before one is kept
+    assert bool(spooled) is (count > 127)  # a batch that is not full waits for nothing
     assert all(file.closed for file in spooled)
 
 
@@ -319,6 +320,74 @@ def test_a_failing_close_does_not_hide_the_fault_before_it() -> None:
     source = Source(fault=AccessDenied(), closing=ValueError())
     assert seen(ask_current_user(service(OneSession(lambda: source)))) == ("403 Forbidden", "access_denied")
     assert source.closed == 1
+
+
+# A unit of work is around all that is asked of a storage, and over before there is a reply.
+
+
+@pytest.mark.parametrize("threshold", [1_000_000, 0])
+@both
+def test_a_unit_of_work_is_around_session_and_records(ask: Ask, threshold: int) -> None:
+    source = Source([{"n": 1}])
+    storage = OneUnit(lambda: source)
+    reply = ask(service(storage, threshold))
+    assert reply.status == "200 OK"
+    assert [call[0] for call in storage.calls][:2] == ["enter", "resolve_session"]
+    assert storage.calls[-1] == ("exit", None)
+    assert source.closed == 1
+    assert len(storage.calls) == 4
+    reply.close()
+
+
+@pytest.mark.parametrize(("fault", "expected"), FAULTS)
+@both
+def test_a_unit_of_work_is_told_of_a_fault_and_changes_no_answer(
+    ask: Ask, fault: Exception, expected: tuple[str, str]
+) -> None:
+    for storage in (OneUnit(raising(fault)), OneUnit(rows(fault, 300)), OneUnit(rows(), opening=fault)):
+        assert seen(ask(service(storage))) == expected
+        assert storage.calls.count(("enter",)) == 1
+        assert storage.calls[-1] in {("exit", type(fault)), ("exit", RuntimeError), ("enter",)}
+
+
+def test_a_unit_of_work_ends_for_an_unknown_session_too() -> None:
+    storage = OneUnit()
+    assert seen(service(storage).current_user(SessionCredential("unknown", "header")))[1] == "session_invalid"
+    assert storage.calls == [("enter",), ("resolve_session", "unknown"), ("exit", None)]
+
+
+def test_no_unit_of_work_begins_without_a_question_to_the_storage() -> None:
+    storage = OneUnit()
+    assert seen(service(storage).current_user(None))[1] == "session_missing"
+    assert seen(service(storage).account(CREDENTIAL, b""))[1] == "invalid_account_id"
+    assert storage.calls == []
+
+
+@pytest.mark.parametrize(("fault", "expected"), FAULTS)
+@both
+def test_a_unit_of_work_that_fails_at_its_end_leaves_no_answer(
+    ask: Ask, fault: Exception, expected: tuple[str, str], spooled: list[BinaryIO]
+) -> None:
+    assert seen(ask(service(OneUnit(rows(count=1), closing=fault), threshold=0))) == expected
+    assert [file.closed for file in spooled] == [True]
+
+
+def test_the_end_of_the_process_at_the_end_of_a_unit_of_work_leaves_no_file(spooled: list[BinaryIO]) -> None:
+    with pytest.raises(SystemExit):
+        ask_current_user(service(OneUnit(rows(count=1), closing=SystemExit(3)), threshold=0))
+    assert [file.closed for file in spooled] == [True]
+
+
+def test_a_unit_of_work_that_swallows_a_fault_does_not_make_it_an_answer() -> None:
+    storage = OneUnit(raising(AccessDenied()), swallows=True)
+    assert seen(ask_account(service(storage))) == ("500 Internal Server Error", "storage_error")
+
+
+def test_a_storage_that_has_whatever_it_is_asked_for_has_no_unit_of_work() -> None:
+    storage = MagicMock(**{"resolve_session.return_value": 7, "current_user_notifications.return_value": [{"n": 1}]})
+    assert ask_current_user(service(storage)).body == b'[{"n":1}]'
+    storage.current_user_notifications.assert_called_once_with(7)
+    storage.unit_of_work.assert_not_called()
 
 
 class Fatal(BaseException):
@@ -503,9 +572,22 @@ class Streaming(OneSession):
         yield caller, account_id
 
 
+class AwaitedUnit(OneSession):
+    async def unit_of_work(self) -> None:
+        pass
+
+
+class NoUnit(OneSession):
+    unit_of_work = "SERIALIZABLE"
+
+
 class Incomplete:
     def resolve_session(self, session_id: str) -> str:
         return session_id
+
+
+class UnitOnly(Incomplete):
+    unit_of_work = OneUnit.unit_of_work
 
 
 class Sessionless:
@@ -517,10 +599,13 @@ class Sessionless:
     [
         pytest.param("storage", OneSession, id="a storage class"),
         pytest.param("storage", Incomplete(), id="a storage without its methods"),
+        pytest.param("storage", UnitOnly(), id="a storage without its methods but a unit of work"),
         pytest.param("storage", Sessionless(), id="a storage without sessions"),
         pytest.param("storage", None, id="no storage"),
         pytest.param("storage", Awaited(), id="a storage with a coroutine"),
         pytest.param("storage", Streaming(), id="a storage with an asynchronous generator"),
+        pytest.param("storage", AwaitedUnit(), id="a storage whose unit of work is to be awaited"),
+        pytest.param("storage", NoUnit(), id="a storage whose unit of work is no method"),
         pytest.param("schema", Schema, id="a schema class"),
         pytest.param("schema", dict, id="another class"),
         pytest.param("schema", object(), id="a schema that is none"),

@@ -4,11 +4,12 @@ import json
 import socket
 import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Row, bindparam, column, create_engine, select, table, text
+from sqlalchemy import Engine, Row, bindparam, column, create_engine, event, select, table, text
 from sqlalchemy.exc import OperationalError as SQLOperationalError
 from sqlalchemy.exc import ProgrammingError
 
@@ -195,6 +196,81 @@ def test_a_reader_who_stops_gives_the_connection_back(engine: Engine, count: int
 def test_a_pool_without_a_free_connection_is_out_of_reach(engine: Engine) -> None:
     with engine.connect(), pytest.raises(StorageUnavailable):
         storage_on(engine).resolve_session("a1")
+
+
+# A request takes one connection, and gives it back before anything is sent.
+
+CURRENT_USER, ACCOUNT = "/API/Notification/", "/API/Notification/GetNotificationsForAccount/{}/"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "session", "code"),
+    [
+        ("GET", CURRENT_USER, "a1", 200),
+        ("GET", CURRENT_USER, "nobody", 401),
+        ("POST", ACCOUNT.format("bob"), "c3", 200),
+        ("POST", ACCOUNT.format("bob"), "a1", 403),
+        ("POST", ACCOUNT.format("nobody"), "c3", 404),
+    ],
+)
+def test_a_request_takes_one_connection(engine: Engine, method: str, path: str, session: str, code: int) -> None:
+    taken: list[object] = []
+    event.listen(engine, "checkout", lambda *connection: taken.append(connection))
+    assert call(NotificationApp(storage_on(engine)), method, path, f"sessionId={session}").code == code
+    assert len(taken) == 1
+    with engine.connect():  # the only one is there again
+        pass
+
+
+def test_a_request_is_one_transaction(engine: Engine) -> None:
+    begun: list[object] = []
+    event.listen(engine, "begin", begun.append)
+    storage = storage_on(engine)
+    assert call(NotificationApp(storage), "GET", CURRENT_USER, "sessionId=a1").code == 200
+    assert len(begun) == 1
+
+
+def test_a_unit_of_work_is_that_of_its_own_thread(engine: Engine) -> None:
+    storage = storage_on(engine)
+    with storage.unit_of_work(), ThreadPoolExecutor(1) as threads:
+        assert storage.resolve_session("a1") is not None
+        # Another thread waits for a connection of its own, and the pool has none.
+        assert isinstance(threads.submit(storage.resolve_session, "a1").exception(), StorageUnavailable)
+    assert storage.resolve_session("a1") is not None
+
+
+def test_what_is_asked_while_rows_are_read_takes_another_connection(engine: Engine) -> None:
+    both = create_engine(engine.url, pool_size=2, max_overflow=0, pool_timeout=0.05)
+    taken: list[object] = []
+    event.listen(both, "checkout", lambda *connection: taken.append(connection))
+    storage = storage_on(both)
+    with storage.unit_of_work():
+        caller = storage.resolve_session("a1")
+        assert caller is not None
+        mine = storage.current_user_notifications(caller)
+        first = next(mine)
+        other = storage.resolve_session("b2")
+        assert other is not None
+        theirs = list(storage.current_user_notifications(other))
+        assert [first, *mine] != theirs
+        assert len(taken) == 3
+        assert storage.resolve_session("a1") == caller
+        assert len(taken) == 3  # that of the unit is free again
+    both.dispose()
+
+
+def test_a_storage_that_overrides_a_method_is_asked_in_a_unit_of_work_too(engine: Engine) -> None:
+    class Own(SQLAlchemyStorage):
+        def resolve_session(self, session_id: str) -> Row[Any] | None:
+            return super().resolve_session(session_id.removeprefix("own-"))
+
+    storage = Own(
+        engine,
+        session_query="SELECT user_id FROM sessions WHERE id = :session_id",
+        current_user_query=DOCUMENTS.format(":user_id"),
+        account_query=DOCUMENTS.format(":account_id"),
+    )
+    assert len(call(NotificationApp(storage), "GET", CURRENT_USER, "sessionId=own-a1").json) == 2
 
 
 def test_a_mistake_in_a_statement_is_not_taken_for_an_outage(engine: Engine) -> None:

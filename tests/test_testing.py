@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 import pytest
@@ -145,6 +146,31 @@ class BreaksWhenLeftUnread(Wrong):
         self.broken = False
 
 
+class SwallowsFaults(Wrong):
+    def unit_of_work(self) -> Any:
+        return suppress(Exception)
+
+
+class AnswersEmptyInAUnit(Wrong):
+    @contextmanager
+    def unit_of_work(self) -> Iterator[None]:
+        whole, self.right = self.right, MemoryStorage(sessions={"a1": "alice"}, notifications={})
+        try:
+            yield
+        finally:
+            self.right = whole
+
+
+class BreaksAfterAFailure(Wrong):
+    @contextmanager
+    def unit_of_work(self) -> Iterator[None]:
+        try:
+            yield
+        except AccessDenied:
+            self.right = MemoryStorage(sessions={}, notifications={})
+            raise
+
+
 @pytest.mark.parametrize(
     ("wrong", "caught_by"),
     [
@@ -160,6 +186,9 @@ class BreaksWhenLeftUnread(Wrong):
         (DeniesEvenAdministrators, "test_an_administrator_sees_a_foreign_account"),
         (CannotBeReadTwice, "test_a_session_leads_to_a_caller"),
         (BreaksWhenLeftUnread, "test_records_can_be_left_unread"),
+        (SwallowsFaults, "test_a_unit_of_work_changes_no_answer"),
+        (AnswersEmptyInAUnit, "test_a_unit_of_work_changes_no_answer"),
+        (BreaksAfterAFailure, "test_a_unit_of_work_changes_no_answer"),
     ],
 )
 def test_a_wrong_storage_fails_for_the_right_reason(wrong: type[Wrong], caught_by: str) -> None:
