@@ -13,13 +13,13 @@ from .fields import expect
 from .operations import Operation, notification_operations
 from .problems import Statuses
 from .records import Encode, Schema
-from .replies import Reply, body_of
+from .replies import Reply, body_of, send
 from .service import NotificationService
 from .sessions import resolve, resolve_header
 from .storage import Caller, NotificationStorage
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIEnvironment
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 View = Callable[..., flask.Response]
 
@@ -117,7 +117,8 @@ def _views(service: NotificationService[Caller]) -> dict[str, View]:
 
 def _environ() -> "WSGIEnvironment":
     """Return the request's environ; a path that begins with no slash, or with two, counts as one to Werkzeug only."""
-    environ = flask.request.environ
+    request: flask.Request = flask.request._get_current_object()  # type: ignore[attr-defined]
+    environ = request.environ
     path = environ["PATH_INFO"]
     if path[:1] != "/" or path[1:2] == "/":
         raise NotFound
@@ -125,29 +126,32 @@ def _environ() -> "WSGIEnvironment":
 
 
 class _Answer(flask.Response):
-    """A reply as a response that the host's own functions may still change.
+    """A reply that becomes a response when somebody looks at it or changes it, as the host's own functions may.
 
-    As long as nobody has, it needs none of the corrections that Werkzeug looks for in each response.
+    As long as nobody has, it is sent as it came, and spares Werkzeug both the making of a response and its corrections.
     """
 
     def __init__(self, reply: Reply, environ: "WSGIEnvironment") -> None:
-        fields = Headers()
-        fields[:] = reply.fields
-        ready = isinstance(reply.body, bytes)
-        body = body_of(reply, environ)
-        super().__init__(body, reply.status, fields, direct_passthrough=not ready)
-        self._came = (body, reply.status, list(reply.fields))
-        self._is_watched = False
+        self.__dict__.update(_reply=reply, _environ=environ)
 
-    def call_on_close(self, func: Callable[[], Any]) -> Callable[[], Any]:
-        """Remember a function to call at the end."""
-        self._is_watched = True
-        return super().call_on_close(func)
+    def __getattr__(self, name: str) -> Any:
+        """Return what a response has and a reply has not."""
+        self._become_a_response()
+        return super().__getattribute__(name)
 
-    def get_wsgi_response(self, environ: "WSGIEnvironment") -> tuple[Iterable[bytes], str, list[tuple[str, str]]]:
-        """Return body, status and fields: as they came, where nobody has changed any of them."""
-        body, status, fields = self._came
-        untouched = self.response is body and self.status == status and self.headers.to_wsgi_list() == fields
-        if untouched and not self._is_watched and environ["REQUEST_METHOD"] != "HEAD":
-            return body, status, fields
-        return super().get_wsgi_response(environ)
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute of the response; ``__class__`` too, where the host has one of its own."""
+        self._become_a_response()
+        super().__setattr__(name, value)
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        """Answer a request (PEP 3333)."""
+        reply: Reply | None = self.__dict__.pop("_reply", None)
+        return super().__call__(environ, start_response) if reply is None else send(reply, environ, start_response)
+
+    def _become_a_response(self) -> None:
+        reply: Reply | None = self.__dict__.pop("_reply", None)
+        if reply is not None:
+            body = body_of(reply, self._environ)
+            fields = Headers(reply.fields)
+            super().__init__(body, reply.status, fields, direct_passthrough=not isinstance(reply.body, bytes))

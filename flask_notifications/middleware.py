@@ -41,15 +41,20 @@ _EXPOSE = "Access-Control-Expose-Headers"
 _EXPOSED = ("Deprecation", "Sunset", "Link")
 
 # Names, as most applications spell them, that need no look here.
-_LEFT_ALONE = frozenset({"Content-Type", "Content-Length", "X-Content-Type-Options", "ETag", "Date", "Set-Cookie"})
+_LEFT_ALONE = frozenset(
+    {"Content-Type", "Content-Length", "Cache-Control", "X-Content-Type-Options", "ETag", "Date", "Set-Cookie"}
+)
 
 _VARY = ("Vary", "Authorization")
 _NO_REFERRER = ("Referrer-Policy", "no-referrer")
 
 # The phases in which the application answers.
-_OPEN = (Phase.ANNOUNCED, Phase.DEPRECATED)
+_OPEN = (Phase.DEPRECATED, Phase.ANNOUNCED)
 
 Clock = Callable[[], datetime]
+
+# From the fields of an answer, the lower-case names of those among them that matter here, and its status line.
+Guard = Callable[[Fields, set[str], str], Fields]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,7 @@ class DeprecationMiddleware:
         "_app",
         "_clock",
         "_extract",
+        "_guard",
         "_match",
         "_observers",
         "_policy",
@@ -146,6 +152,7 @@ class DeprecationMiddleware:
         }
         self._problems = Problems(statuses=statuses, realm=realm)
         self._extract = extract_session
+        self._guard = _vary if extract_session else _untouched
         self._require = require_session
         self._clock = clock
         self._observers = tuple(observers)
@@ -153,13 +160,15 @@ class DeprecationMiddleware:
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Pass a request on, or claim it (PEP 3333)."""
-        claim = self._match(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
+        path = environ.get("PATH_INFO", "")
+        claim = self._match(environ["REQUEST_METHOD"], path)
         if claim is None or _IN_FLIGHT in environ:
             return self._app(environ, start_response)
-        return self._serve(claim, environ, start_response)
+        return self._serve(claim, path, environ, start_response)
 
-    def _serve(self, claim: Claim, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        path = environ.get("PATH_INFO", "")
+    def _serve(
+        self, claim: Claim, path: str, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
         environ[_IN_FLIGHT] = claim.operation.name
         environ[ORIGINAL_PATH] = path
         environ["PATH_INFO"] = claim.path
@@ -171,11 +180,9 @@ class DeprecationMiddleware:
         exchange = _Exchange(
             environ,
             start_response,
-            announced=announcement.lines(mount),
-            unified=self._extract,
-            in_query=in_query,
-            way_back=way_back(environ, path, session, self._table),
-            report=self._report(claim, environ, session, phase, now) if self._observers else None,
+            announcement.lines(mount),
+            partial(_keep_private, way_back(environ, path, session, self._table)) if in_query else self._guard,
+            self._report(claim, environ, session, phase, now) if self._observers else None,
         )
         if phase not in _OPEN:
             reply = self._closed(phase, now, announcement.successor(mount))
@@ -223,39 +230,31 @@ class DeprecationMiddleware:
 class _Exchange:
     """One claimed request between the server and an application, as PEP 3333 lets them talk.
 
-    ``unified`` tells whether the session is the middleware's business, ``in_query`` whether the query carried one, and
-    ``way_back`` leads a redirect back to it when it was accepted.
+    ``announced`` are the fields that every answer gets, ``guard`` adds those that keep the session to its user.
     """
 
     __slots__ = (
         "_announced",
         "_environ",
-        "_in_query",
+        "_guard",
         "_report",
         "_returned",
         "_start_response",
         "_status",
-        "_unified",
-        "_way_back",
     )
 
     def __init__(
         self,
         environ: "WSGIEnvironment",
         start_response: "StartResponse",
-        *,
         announced: Fields,
-        unified: bool,
-        in_query: bool,
-        way_back: WayBack | None,
+        guard: Guard,
         report: Callable[[int | None], None] | None,
     ) -> None:
         self._environ = environ
         self._start_response = start_response
         self._announced = announced
-        self._unified = unified
-        self._in_query = in_query
-        self._way_back = way_back
+        self._guard = guard
         self._report = report
         self._returned = False
         self._status: str | None = None
@@ -292,14 +291,7 @@ class _Exchange:
         """Return the fields of an answer, a new list; ``came`` are the application's."""
         names = {name.lower() for name, _value in came if name not in _LEFT_ALONE}
         fields = came if names.isdisjoint(_ANNOUNCED) else without(came, _ANNOUNCED)
-        if self._unified and _VARY not in fields:
-            fields = vary_on(fields, "Authorization") if "vary" in names else [*fields, _VARY]
-        if self._in_query:  # the URL holds a session ID: no shared cache, no Referer (RFC 6750 section 2.3)
-            fields = keep_private(fields)
-            fields = fields if "referrer-policy" in names else [*fields, _NO_REFERRER]
-            if self._way_back is not None and "location" in names:
-                fields = self._way_back.restored(fields, status)
-        fields = [*fields, *self._announced]
+        fields = [*self._guard(fields, names, status), *self._announced]
         return merge(fields, _EXPOSE, _EXPOSED) if "access-control-allow-origin" in names else fields
 
     def _settle(self, status: str | None) -> None:
@@ -309,6 +301,27 @@ class _Exchange:
         if report is not None:
             code = status[:3] if status is not None else ""
             report(int(code) if code.isdecimal() else None)
+
+
+def _untouched(fields: Fields, _names: set[str], _status: str) -> Fields:
+    return fields
+
+
+def _vary(fields: Fields, names: set[str], _status: str) -> Fields:
+    """Return the fields of an answer that depends on the session, which the application finds in the header."""
+    if _VARY in fields:
+        return fields
+    return vary_on(fields, "Authorization") if "vary" in names else [*fields, _VARY]
+
+
+def _keep_private(way_back: WayBack | None, fields: Fields, names: set[str], status: str) -> Fields:
+    """Return the fields of an answer whose URL holds a session ID: no shared cache, no Referer (RFC 6750 section 2.3).
+
+    ``way_back`` leads a redirect back to the session when it was accepted.
+    """
+    fields = keep_private(_vary(fields, names, status))
+    fields = fields if "referrer-policy" in names else [*fields, _NO_REFERRER]
+    return fields if way_back is None or "location" not in names else way_back.restored(fields, status)
 
 
 def _close(body: object) -> None:

@@ -6,6 +6,8 @@ An operation is a method and an OpenAPI path template. Knows nothing of dates, s
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
+from posixpath import commonpath
 from urllib.parse import unquote_to_bytes
 
 from .fields import TOKEN, check_uri, expect
@@ -45,6 +47,9 @@ class Operation:
         _Template(self)
         if self.successor is not None:
             check_uri("successor", self.successor)
+
+    def __hash__(self) -> int:
+        return hash(self.path)  # known from the first time on, where that of four values is not
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,11 @@ class _Template:
         """What tells templates apart: neither letter case nor the names of parameters."""
         return tuple(segment and _fold(segment) for segment in self.segments)
 
+    @property
+    def beginning(self) -> str:
+        """What every path of it begins with, in lower case."""
+        return ("/" + "/".join(map(str, takewhile(bool, self.segments)))).lower()
+
     def claim(self, segments: list[str]) -> Claim:
         """Spell the request's segments in the template's way."""
         spelled = [own or came for own, came in zip(self.segments, segments, strict=True)]
@@ -111,15 +121,19 @@ class _Template:
 class _Paths:
     """Sort out the paths of one method: most are decided by one look-up."""
 
-    __slots__ = ("literal", "masks")
+    __slots__ = ("beginning", "literal", "masks")
 
-    def __init__(self) -> None:
+    def __init__(self, templates: list[_Template]) -> None:
+        # What the lower-case paths of all of them begin with: most other requests are known by it.
+        self.beginning = commonpath([template.beginning for template in templates]).rstrip("/")
         # Claims on paths without parameters, by folded path.
         self.literal: dict[str, Claim] = {}
         # Which segments of the other templates are parameters, by their number of segments, the leftmost literal first.
         self.masks: dict[int, list[_Mask]] = {}
+        for template in templates:
+            self._add(template)
 
-    def add(self, template: _Template) -> None:
+    def _add(self, template: _Template) -> None:
         shape = template.shape
         literals = [segment for segment in shape if segment is not None]
         if len(literals) == len(shape):
@@ -151,16 +165,21 @@ class OperationTable:
             operations,
         )
         self._templates = _templates(self.operations)
-        self._methods = {method: _Paths() for method, _shape in self._templates}
+        methods: dict[str, list[_Template]] = {}
         for (method, _shape), template in self._templates.items():
-            self._methods[method].add(template)
+            methods.setdefault(method, []).append(template)
+        self._methods = {method: _Paths(templates) for method, templates in methods.items()}
 
     def match(self, method: str, path: str) -> Claim | None:
         """Return the claim on a request, or ``None``; ``path`` is WSGI text, as in ``PATH_INFO``."""
         paths = self._methods.get(method)
         if paths is None:
             return None
-        folded = path.lower() if path.isascii() else _fold(path)
+        folded = path.lower()
+        if not folded.startswith(paths.beginning):
+            return None
+        if not path.isascii():
+            folded = _fold(path)
         claim = paths.literal.get(folded)
         if claim is not None or not paths.masks:
             return claim

@@ -8,25 +8,24 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import BytesIO
-from itertools import chain, groupby, islice
-from operator import itemgetter, methodcaller
-from typing import Any, BinaryIO, Protocol
+from itertools import groupby, islice
+from operator import countOf, itemgetter, methodcaller
+from typing import IO, Any, Protocol
 
 from .fields import expect
 from .storage import Record, StorageError
 
 Encode = Callable[[list[Any]], bytes]
 
-# One or more JSON objects with commas between them.
-Text = bytes | memoryview
-
 # Records encoded at a time: enough to make the call cheap, few enough to let other threads run in between.
 BATCH = 128
 
+# Bytes written to a temporary file at a time: batches by themselves would take the system twice as long.
+_BUFFER = 262_144
+
 # As an encoder may write it that puts white space between the brackets and the braces.
 _ARRAY_OF_OBJECTS = re.compile(rb"\s*\[\s*(\{.*\})\s*\]\s*", re.DOTALL)
-_DICT = {dict}
-_OPENING, _CLOSING = {ord("{")}, {ord("}")}
+_OPENING, _CLOSING = ord("{"), ord("}")
 _first, _last = itemgetter(0), itemgetter(-1)
 # RFC 8259 section 2: what may stand around a JSON text.
 _stripped = methodcaller("strip", b" \t\n\r")
@@ -80,39 +79,38 @@ class ArrayWriter:
         self._schema = schema
         self._threshold = spool_threshold
 
-    def write(self, records: Iterable[Record]) -> tuple[bytes | BinaryIO, int]:
+    def write(self, records: Iterable[Record]) -> tuple[bytes | IO[bytes], int]:
         """Return the whole array and its length in bytes; a file stands at its start and is the caller's to close.
 
         Raises ``UnserialisableRecord``, ``SpoolUnavailable``, or what the iteration raises; no file is left then.
         """
-        texts = self._texts(records)
-        first = list(islice(texts, 2))
-        if len(first) < 2 and sum(map(len, first)) + 2 <= self._threshold:  # as most answers are
-            array = b"[%b]" % b"".join(first)
+        iterator = iter(records)
+        batch = list(islice(iterator, BATCH))
+        array = self._array(batch, 0)
+        if len(batch) < BATCH and len(array) <= self._threshold:  # as most answers are
             return array, len(array)
         spool = _Spool(self._threshold)
         try:
-            for text in chain(first, texts):
-                spool.add(text)
+            index = 0
+            while batch:
+                spool.add(array)
+                index += BATCH
+                # One that is not full was the last.
+                batch = list(islice(iterator, BATCH)) if len(batch) == BATCH else []
+                array = self._array(batch, index)
             return spool.finish()
         except BaseException:
             spool.close()
             raise
 
-    def _texts(self, records: Iterable[Record]) -> Iterator[Text]:
-        """Yield the records as JSON, a bounded number of them at a time."""
-        iterator = iter(records)
-        index = 0
-        while batch := list(islice(iterator, BATCH)):
-            try:
-                yield from self._expressed(batch)
-            except StorageError:  # a record that reads from its storage when it is looked at
-                raise
-            except Exception as fault:
-                raise UnserialisableRecord(index + self._culprit(batch)) from fault
-            if len(batch) < BATCH:  # that was the last one
-                return
-            index += BATCH
+    def _array(self, batch: list[Record], index: int) -> bytes:
+        """Return records as a JSON array; ``index`` is the place of the first one."""
+        try:
+            return self._expressed(batch) if batch else b"[]"
+        except StorageError:  # a record that reads from its storage when it is looked at
+            raise
+        except Exception as fault:
+            raise UnserialisableRecord(index + self._culprit(batch)) from fault
 
     def _culprit(self, batch: list[Record]) -> int:
         """Return the place of the record that a batch fails at."""
@@ -123,24 +121,30 @@ class ArrayWriter:
                 return place
         return 0
 
-    def _expressed(self, batch: list[Record]) -> list[Text]:
-        kinds = set(map(type, batch))
-        if bytes not in kinds:
-            return self._encoded(batch, kinds)
-        if len(kinds) == 1:
-            return [_joined(batch)]
+    def _expressed(self, batch: list[Record]) -> bytes:
+        kind = _kind(batch)
+        if kind is bytes:
+            return _joined(batch)
+        if kind is not None or bytes not in map(type, batch):
+            return self._encoded(batch, kind)
         runs = groupby(batch, key=lambda record: type(record) is bytes)
-        return [text for _ready, run in runs for text in self._expressed(list(run))]
+        return _concatenated(self._expressed(list(run)) for _ready, run in runs)
 
-    def _encoded(self, batch: list[Record], kinds: set[type]) -> list[Text]:
+    def _encoded(self, batch: list[Record], kind: type | None) -> bytes:
         if self._schema is not None:
             batch = _dumped(self._schema, batch)
-            kinds = set(map(type, batch))
-        if kinds == _DICT or all(issubclass(kind, dict) for kind in kinds):
-            return [_inside(self._encode(batch))]
+            kind = _kind(batch)
+        if kind is dict or all(issubclass(each, dict) for each in map(type, batch)):
+            return _checked(self._encode(batch))
         # Only the result tells whether another kind of record becomes an object, so each is looked at by itself.
         plain = (dict(record) if isinstance(record, Mapping) else record for record in batch)
-        return [_inside(self._encode([record])) for record in plain]
+        return _concatenated(_checked(self._encode([record])) for record in plain)
+
+
+def _kind(records: list[Any]) -> type | None:
+    """Return the type that all of them have, or ``None``."""
+    kind = type(records[0])
+    return kind if countOf(map(type, records), kind) == len(records) else None
 
 
 def _dumped(schema: Schema, batch: list[Record]) -> list[Any]:
@@ -156,26 +160,33 @@ def _joined(texts: list[bytes]) -> bytes:
     if not _are_objects(texts) and not _are_objects(list(map(_stripped, texts))):
         message = "a record given as bytes must be the text of one JSON object"
         raise ValueError(message)
+    # The brackets first: around the whole, they would take another copy of it.
+    texts[0] = b"[" + texts[0]
+    texts[-1] += b"]"
     return b",".join(texts)
 
 
 def _are_objects(texts: list[bytes]) -> bool:
-    return set(map(_first, texts)) == _OPENING and set(map(_last, texts)) == _CLOSING
+    return countOf(map(_first, texts), _OPENING) == countOf(map(_last, texts), _CLOSING) == len(texts)
 
 
-def _inside(array: bytes) -> memoryview:
-    """Return what stands between the brackets of a JSON array of objects, without copying it."""
+def _checked(array: bytes) -> bytes:
+    """Return what an encoder made of one or more records, when it looks like a JSON array of objects."""
     if array[:2] == b"[{" and array[-2:] == b"}]":
-        return memoryview(array)[1:-1]
+        return bytes(array)
     spaced = _ARRAY_OF_OBJECTS.fullmatch(array)
     if spaced is None:
         message = "encode must return the bytes of a JSON array of objects"
         raise TypeError(message)
-    return memoryview(array)[slice(*spaced.span(1))]
+    return b"[%b]" % spaced[1]
+
+
+def _concatenated(arrays: Iterable[bytes]) -> bytes:
+    return b"[%b]" % b",".join(array[1:-1] for array in arrays)
 
 
 class _Spool:
-    """Make one array of texts, in memory, and in a temporary file once it has more than ``threshold`` bytes."""
+    """Make one array of several, in memory, and in a temporary file once it has more than ``threshold`` bytes."""
 
     __slots__ = ("_file", "_length", "_memory", "_separator", "_threshold")
 
@@ -185,14 +196,13 @@ class _Spool:
         self._separator = b"["
         # Grows in place: chunks that are joined at the end would take the memory twice, and the time for it.
         self._memory = BytesIO()
-        self._file: BinaryIO | None = None
+        self._file: IO[bytes] | None = None
 
-    def add(self, text: Text) -> None:
-        self._put(self._separator)
-        self._put(text)
+    def add(self, array: bytes) -> None:
+        self._put(self._separator, memoryview(array)[1:-1])
         self._separator = b","
 
-    def finish(self) -> tuple[bytes | BinaryIO, int]:
+    def finish(self) -> tuple[bytes | IO[bytes], int]:
         self._put(b"]" if self._separator == b"," else b"[]")
         if self._file is None:
             return self._memory.getvalue(), self._length
@@ -206,17 +216,17 @@ class _Spool:
             with contextlib.suppress(OSError):  # closing writes what is buffered, and fails where writing failed
                 self._file.close()
 
-    def _put(self, chunk: Text) -> None:
-        self._length += len(chunk)
+    def _put(self, *chunks: bytes | memoryview) -> None:
+        self._length += sum(map(len, chunks))
         if self._length <= self._threshold:
-            self._memory.write(chunk)
+            self._memory.writelines(chunks)
             return
         with _spooling():
             if self._file is None:
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115 - outlives this call by design
+                self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115 - outlives this call by design
                 self._file.write(self._memory.getbuffer())
                 self._memory = BytesIO()
-            self._file.write(chunk)
+            self._file.writelines(chunks)
 
 
 @contextlib.contextmanager

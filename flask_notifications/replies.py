@@ -6,7 +6,7 @@ Knows neither what an answer says nor why. Standard library only: the middleware
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING
 from wsgiref.util import FileWrapper
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Reply:
 
     status: str
     fields: tuple[tuple[str, str], ...]
-    body: bytes | BinaryIO
+    body: bytes | IO[bytes]
 
     def close(self) -> None:
         """Release the body's file, if it has one."""
@@ -42,7 +42,7 @@ class Reply:
 
 
 def compose(
-    status: int, media_type: str, body: bytes | BinaryIO, length: int, extra: Iterable[tuple[str, str]] = ()
+    status: int, media_type: str, body: bytes | IO[bytes], length: int, extra: Iterable[tuple[str, str]] = ()
 ) -> Reply:
     """Return a reply with the fields that all our answers carry, its exact length in bytes and some ``extra`` ones."""
     fields = (("Content-Type", media_type), ("Content-Length", str(length)), *_GUARDS, *extra)

@@ -22,6 +22,8 @@ MAX_LENGTH = 4096
 
 # RFC 6750 section 2.1: b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="
 _B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
+# The header of nearly every request that has one, white space around it as some servers leave it there.
+_ORDINARY = re.compile(rf"[ \t]*(?i:bearer) +({_B64TOKEN.pattern})[ \t]*")
 
 # RFC 9110 section 11.4: credentials = auth-scheme [ 1*SP ( token68 / #auth-param ) ]
 _BEARER = re.compile(rf"bearer(?!{TOKEN})", re.IGNORECASE | re.ASCII)
@@ -57,7 +59,7 @@ class SessionCredential:
 
     __slots__ = ("_pair", "_source", "_value")
 
-    def __init__(self, value: str, source: Source, *, pair: str | None = None) -> None:
+    def __init__(self, value: str, source: Source, pair: str | None = None) -> None:
         self._value = value
         self._source = source
         self._pair = pair
@@ -128,12 +130,12 @@ def resolve(environ: "WSGIEnvironment") -> Session:
     known = environ.get(SESSION)
     if isinstance(known, SessionCredential):
         return known
-    return _decide(_in_header(environ), session_pairs(environ.get("QUERY_STRING", "")))
+    return _resolved(environ, session_pairs(environ.get("QUERY_STRING", "")))
 
 
 def resolve_header(environ: "WSGIEnvironment") -> Session:
     """Return the session of a request that may send it in the ``Authorization`` header only."""
-    return _decide(_in_header(environ), [])
+    return _resolved(environ, [])
 
 
 def claim_session(environ: "WSGIEnvironment") -> tuple[Session, bool]:
@@ -143,12 +145,12 @@ def claim_session(environ: "WSGIEnvironment") -> tuple[Session, bool]:
     the raw target and the Referer are redacted. Returns the session, and whether the query named one, accepted or not.
     """
     query = environ.get("QUERY_STRING", "")
-    pairs = session_pairs(query) if query else []
-    session = _decide(_in_header(environ), pairs)
+    pairs = session_pairs(query)
+    session = _resolved(environ, pairs)
     if pairs:
         environ["QUERY_STRING"] = "&".join(pair for pair in query.split("&") if pair not in pairs)
     for key in _URIS:
-        if "=" in environ.get(key, ""):  # or no pair can be in it
+        if key in environ and "=" in environ[key]:  # or no pair can be in it
             environ[key] = redact_uri(environ[key])
     if isinstance(session, SessionCredential):
         environ[SESSION] = session
@@ -161,7 +163,7 @@ def claim_session(environ: "WSGIEnvironment") -> tuple[Session, bool]:
 
 def session_pairs(query: str) -> list[str]:
     """Return the pairs of a query string whose form-decoded key is ``sessionId`` in any letter case, as they came."""
-    return [pair for pair in query.split("&") if _PAIR.match(pair)]
+    return [pair for pair in query.split("&") if _PAIR.match(pair)] if query else []
 
 
 def redact_uri(uri: str) -> str:
@@ -237,6 +239,13 @@ def _in_query(pairs: list[str]) -> str | SessionRefused:
     return unquote_plus(value, "latin-1")
 
 
+def _resolved(environ: "WSGIEnvironment", pairs: list[str]) -> Session:
+    ordinary = _ORDINARY.fullmatch(environ.get("HTTP_AUTHORIZATION", ""))
+    if ordinary and not pairs and len(ordinary[1]) <= MAX_LENGTH:
+        return SessionCredential(ordinary[1], "header")
+    return _decide(_in_header(environ), pairs)
+
+
 def _decide(header: str | SessionRefused | None, pairs: list[str]) -> Session:
     query = _in_query(pairs) if pairs else None
     if isinstance(header, SessionRefused):
@@ -250,7 +259,7 @@ def _decide(header: str | SessionRefused | None, pairs: list[str]) -> Session:
         return None
     if len(value) > MAX_LENGTH or not _B64TOKEN.fullmatch(value):
         return SessionRefused(401, "invalid_token", _MALFORMED)
-    return SessionCredential(value, "query" if header is None else "header", pair=pairs[0] if pairs else None)
+    return SessionCredential(value, "query" if header is None else "header", pairs[0] if pairs else None)
 
 
 _MALFORMED = (

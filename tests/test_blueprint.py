@@ -315,6 +315,78 @@ def test_another_body_of_the_host_is_sent_with_its_own_length(body: bytes) -> No
     assert (answer.body, answer.all("Content-Length")) == (body, [str(len(body))])
 
 
+def set_status(response: flask.Response) -> None:
+    response.status = "299 Fine"
+
+
+def set_code(response: flask.Response) -> None:
+    response.status_code = 299
+
+
+def set_header(response: flask.Response) -> None:
+    response.headers["X-Host"] = "1"
+
+
+def set_cookie(response: flask.Response) -> None:
+    response.set_cookie("seen", "1")
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        (set_status, lambda answer: answer.status == "299 Fine"),
+        (set_code, lambda answer: answer.code == 299),
+        (set_header, lambda answer: answer.one("X-Host") == "1"),
+        (set_cookie, lambda answer: answer.one("Set-Cookie") == "seen=1; Path=/"),
+    ],
+)
+def test_one_change_of_the_host_leaves_all_else_as_it_was(
+    change: Callable[[Any], None], changed: Callable[[Answer], bool]
+) -> None:
+    plain, app = get(flask_app(OneSession(lambda: [{"n": 1}]))), flask_app(OneSession(lambda: [{"n": 1}]))
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        change(response)
+        return response
+
+    answer = get(app)
+    assert changed(answer)
+    assert set(plain.fields) <= set(answer.fields)
+    assert answer.body == plain.body
+
+
+def test_a_host_with_a_response_class_of_its_own_gets_one() -> None:
+    class Own(flask.Response):
+        """What a host may have for all its views."""
+
+    plain, app = get(flask_app(OneSession(lambda: [{"n": 1}]))), flask_app(OneSession(lambda: [{"n": 1}]))
+    app.response_class = Own
+    kinds: list[type] = []
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        kinds.append(type(response))
+        return response
+
+    answer = get(app)
+    assert (answer.status, answer.fields, answer.body) == (plain.status, plain.fields, plain.body)
+    assert kinds == [Own]
+
+
+def test_what_no_response_has_an_answer_has_not() -> None:
+    app = flask_app(OneSession())
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        with pytest.raises(AttributeError, match="'_Answer' object has no attribute 'colour'"):
+            _ = response.colour  # type: ignore[attr-defined]
+        assert response.is_json
+        return response
+
+    assert get(app).body == b"[]"
+
+
 def test_a_large_answer_that_a_host_decorates_is_still_the_servers_to_send() -> None:
     app = flask_app(OneSession(lambda: [{"n": 1}]), spool_threshold=0)
 

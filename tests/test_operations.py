@@ -168,6 +168,8 @@ def test_nobody_changes_a_claim_that_another_request_gets_too() -> None:
     assert claim is TABLE.match("GET", "/api/notification")
     with pytest.raises(FrozenInstanceError):
         claim.path = "/elsewhere"  # type: ignore[misc] # the mistake that is tested
+    with pytest.raises(FrozenInstanceError):
+        claim.operation.path = "/elsewhere"  # type: ignore[misc] # the same
 
 
 def test_a_literal_wins_over_a_parameter_in_any_order() -> None:

@@ -389,6 +389,7 @@ def test_the_query_loses_the_pair_and_keeps_every_other_byte(query: str, left: s
         pytest.param(f"sessionId={A}", None, f"Bearer {A}", id="set when there was none"),
         pytest.param("sessionId=%61b", None, "Bearer ab", id="set to the decoded value"),
         pytest.param(f"sessionId={A}", "", f"Bearer {A}", id="set when it was empty"),
+        pytest.param(f"sessionId={A}", " \t", f"Bearer {A}", id="set when it was white space"),
         pytest.param(f"sessionId={A}", "Basic dTpw", "Basic dTpw", id="another scheme stays"),
         pytest.param(f"sessionId={A}", f"bearer  {A} ", f"bearer  {A} ", id="the same session stays as it came"),
         pytest.param(f"sessionId={A}", f"Bearer {B}", f"Bearer {B}", id="a contradiction stays as it came"),
