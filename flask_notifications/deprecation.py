@@ -74,6 +74,11 @@ class DeprecationPolicy:
         if self.sunset_at is not None:
             object.__setattr__(self, "sunset_at", self.sunset_at.astimezone(UTC))
 
+    @property
+    def closes(self) -> bool:
+        """Whether there is a time at which the operation answers 410."""
+        return bool(self.brownouts) or self.enforce_sunset
+
     def phase(self, at: datetime) -> Phase:
         """Return the phase at an aware datetime: an enforced sunset first, then a brownout, then the deprecation."""
         if self.enforce_sunset and self.sunset_at is not None and at >= self.sunset_at:

@@ -53,6 +53,9 @@ _OPEN = (Phase.DEPRECATED, Phase.ANNOUNCED)
 
 Clock = Callable[[], datetime]
 
+# The time, and the phase, of a request to which neither makes a difference.
+_WHENEVER = (datetime.min.replace(tzinfo=UTC), Phase.DEPRECATED)
+
 # From the fields of an answer, the lower-case names of those among them that matter here, and its status line.
 Guard = Callable[[Fields, set[str], str], Fields]
 
@@ -107,10 +110,11 @@ class DeprecationMiddleware:
     __slots__ = (
         "_announcements",
         "_app",
+        "_beginning",
         "_clock",
         "_extract",
         "_guard",
-        "_match",
+        "_is_timed",
         "_observers",
         "_policy",
         "_problems",
@@ -146,7 +150,7 @@ class DeprecationMiddleware:
         self._app = app
         self._policy = policy
         self._table = OperationTable(operations)
-        self._match = self._table.match
+        self._beginning = self._table.beginning
         self._announcements = {
             each: Announcement(policy, each.successor, base_url=base_url or "") for each in self._table.operations
         }
@@ -157,11 +161,14 @@ class DeprecationMiddleware:
         self._clock = clock
         self._observers = tuple(observers)
         expect(all(map(callable, self._observers)), "observers", "a sequence of functions of a Use", observers)
+        self._is_timed = policy.closes or bool(self._observers)
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Pass a request on, or claim it (PEP 3333)."""
         path = environ.get("PATH_INFO", "")
-        claim = self._match(environ["REQUEST_METHOD"], path)
+        if not path.lower().startswith(self._beginning):  # as most are told
+            return self._app(environ, start_response)
+        claim = self._table.match(environ["REQUEST_METHOD"], path)
         if claim is None or _IN_FLIGHT in environ:
             return self._app(environ, start_response)
         return self._serve(claim, path, environ, start_response)
@@ -173,8 +180,7 @@ class DeprecationMiddleware:
         environ[ORIGINAL_PATH] = path
         environ["PATH_INFO"] = claim.path
         session, in_query = claim_session(environ) if self._extract else (None, False)
-        now = self._clock().astimezone(UTC)
-        phase = self._policy.phase(now)
+        now, phase = self._moment() if self._is_timed else _WHENEVER
         announcement = self._announcements[claim.operation]
         mount = _mount(environ)
         exchange = _Exchange(
@@ -193,6 +199,10 @@ class DeprecationMiddleware:
         else:
             return exchange.run(self._app)
         return exchange.run(partial(send, reply))
+
+    def _moment(self) -> tuple[datetime, Phase]:
+        now = self._clock().astimezone(UTC)
+        return now, self._policy.phase(now)
 
     def _closed(self, phase: Phase, now: datetime, successor: str | None) -> Reply:
         """Return the answer to a request that the application does not get to see."""
@@ -289,7 +299,10 @@ class _Exchange:
 
     def _decorated(self, status: str, came: Fields) -> Fields:
         """Return the fields of an answer, a new list; ``came`` are the application's."""
-        names = {name.lower() for name, _value in came if name not in _LEFT_ALONE}
+        names: set[str] = set()
+        for name, _value in came:
+            if name not in _LEFT_ALONE:
+                names.add(name.lower())
         fields = came if names.isdisjoint(_ANNOUNCED) else without(came, _ANNOUNCED)
         fields = [*self._guard(fields, names, status), *self._announced]
         return merge(fields, _EXPOSE, _EXPOSED) if "access-control-allow-origin" in names else fields

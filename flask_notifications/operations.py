@@ -121,19 +121,15 @@ class _Template:
 class _Paths:
     """Sort out the paths of one method: most are decided by one look-up."""
 
-    __slots__ = ("beginning", "literal", "masks")
+    __slots__ = ("literal", "masks")
 
-    def __init__(self, templates: list[_Template]) -> None:
-        # What the lower-case paths of all of them begin with: most other requests are known by it.
-        self.beginning = commonpath([template.beginning for template in templates]).rstrip("/")
+    def __init__(self) -> None:
         # Claims on paths without parameters, by folded path.
         self.literal: dict[str, Claim] = {}
         # Which segments of the other templates are parameters, by their number of segments, the leftmost literal first.
         self.masks: dict[int, list[_Mask]] = {}
-        for template in templates:
-            self._add(template)
 
-    def _add(self, template: _Template) -> None:
+    def add(self, template: _Template) -> None:
         shape = template.shape
         literals = [segment for segment in shape if segment is not None]
         if len(literals) == len(shape):
@@ -150,11 +146,12 @@ class OperationTable:
     Literal segments compare without regard to ASCII case, one trailing slash is optional, a parameter is one
     segment that is not empty; ``//`` and dot segments never match. A literal wins over a parameter, the leftmost first.
     ``HEAD`` belongs to an operation of ``GET``. The cost of a look-up does not depend on the number of operations.
+    ``beginning`` is what the lower-case paths of all of them begin with: others need no look-up.
 
     Raises ``ValueError`` when two operations differ only in letter case or parameter names.
     """
 
-    __slots__ = ("_methods", "_templates", "operations")
+    __slots__ = ("_methods", "_templates", "beginning", "operations")
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations: tuple[Operation, ...] = tuple(operations) if isinstance(operations, Iterable) else ()
@@ -165,21 +162,18 @@ class OperationTable:
             operations,
         )
         self._templates = _templates(self.operations)
-        methods: dict[str, list[_Template]] = {}
+        self._methods = {method: _Paths() for method, _shape in self._templates}
         for (method, _shape), template in self._templates.items():
-            methods.setdefault(method, []).append(template)
-        self._methods = {method: _Paths(templates) for method, templates in methods.items()}
+            self._methods[method].add(template)
+        beginnings = [template.beginning for template in self._templates.values()]
+        self.beginning = commonpath(beginnings).rstrip("/") if beginnings else ""
 
     def match(self, method: str, path: str) -> Claim | None:
         """Return the claim on a request, or ``None``; ``path`` is WSGI text, as in ``PATH_INFO``."""
         paths = self._methods.get(method)
         if paths is None:
             return None
-        folded = path.lower()
-        if not folded.startswith(paths.beginning):
-            return None
-        if not path.isascii():
-            folded = _fold(path)
+        folded = path.lower() if path.isascii() else _fold(path)
         claim = paths.literal.get(folded)
         if claim is not None or not paths.masks:
             return claim

@@ -607,6 +607,33 @@ def test_the_clock_is_asked_at_each_request() -> None:
     assert [call(app, "GET", PATH).code for _time in range(3)] == [200, 410, 200]
 
 
+@pytest.mark.parametrize(
+    ("policy", "observers", "asked"),
+    [
+        pytest.param(DeprecationPolicy(deprecated_at=NOW, sunset_at=SUNSET_AT), [], 0, id="never closed"),
+        pytest.param(DeprecationPolicy(deprecated_at=NOW, brownouts=[WINDOW]), [], 1, id="a brownout"),
+        pytest.param(
+            DeprecationPolicy(deprecated_at=NOW, sunset_at=SUNSET_AT, enforce_sunset=True),
+            [],
+            1,
+            id="an enforced sunset",
+        ),
+        pytest.param(DeprecationPolicy(deprecated_at=NOW), [len], 1, id="an observer"),
+    ],
+)
+def test_the_clock_is_asked_once_where_the_time_makes_a_difference(
+    policy: DeprecationPolicy, observers: list[Any], asked: int
+) -> None:
+    times: list[datetime] = []
+
+    def clock() -> datetime:
+        times.append(WINDOW.end)
+        return WINDOW.end
+
+    assert answer_of(policy=policy, clock=clock, observers=observers).code == 200
+    assert len(times) == asked
+
+
 def test_the_usual_clock_is_the_time() -> None:
     uses: list[Use] = []
     before = datetime.now(UTC)

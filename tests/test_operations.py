@@ -4,6 +4,7 @@ import re
 from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given, settings
@@ -160,6 +161,32 @@ def test_no_operation_has_a_path_without_a_leading_slash(path: str) -> None:
     templates = ["/", "/{a}", "/{a}/{b}", "/A/{b}", "/A/{b}/z"]
     table = OperationTable(Operation(template, "GET", template) for template in templates)
     assert claimed("GET", path, table) is None
+
+
+@pytest.mark.parametrize(
+    ("templates", "beginning"),
+    [
+        ([], ""),
+        (["/"], ""),
+        (["/{id}"], ""),
+        (["/", "/A"], ""),
+        (["/A", "/B"], ""),
+        (["/A"], "/a"),
+        (["/A/B/"], "/a/b"),
+        (["/A/{id}/B"], "/a"),
+        (["/A/B/{id}", "/A/b/C"], "/a/b"),
+        (["/A/Bc", "/A/B"], "/a"),
+        (["/caf%C3%89"], "/caf\xe3\x89"),
+    ],
+)
+def test_every_path_of_a_table_begins_alike(templates: list[str], beginning: str) -> None:
+    table = OperationTable(Operation(template, method, template) for template in templates for method in ("GET", "PUT"))
+    assert table.beginning == beginning
+    for template in templates:
+        path = unquote(template, "latin-1").format(id="X")
+        for spelled in (path, path.rstrip("/"), path.upper() if path.isascii() else path):
+            assert claimed("GET", spelled, table) is not None
+            assert spelled.lower().startswith(beginning)
 
 
 def test_nobody_changes_a_claim_that_another_request_gets_too() -> None:
