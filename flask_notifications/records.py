@@ -172,8 +172,8 @@ def _are_objects(texts: list[bytes]) -> bool:
 
 def _checked(array: bytes) -> bytes:
     """Return what an encoder made of one or more records, when it looks like a JSON array of objects."""
-    if array[:2] == b"[{" and array[-2:] == b"}]":
-        return bytes(array)
+    if type(array) is bytes and array[:2] == b"[{" and array[-2:] == b"}]":
+        return array
     spaced = _ARRAY_OF_OBJECTS.fullmatch(array)
     if spaced is None:
         message = "encode must return the bytes of a JSON array of objects"
