@@ -1,7 +1,7 @@
 """The two operations as a Flask blueprint: a thin door to the service, and the only room that imports Flask."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
 import flask
@@ -129,10 +129,14 @@ class _Answer(flask.Response):
     """A reply that becomes a response when somebody looks at it or changes it, as the host's own functions may.
 
     As long as nobody has, it is sent as it came, and spares Werkzeug both the making of a response and its corrections.
+    One with a file is a response from the start: there is one file, and nothing to spare.
     """
 
     def __init__(self, reply: Reply, environ: "WSGIEnvironment") -> None:
-        self.__dict__.update(_reply=reply, _environ=environ)
+        if isinstance(reply.body, bytes):
+            self.__dict__["_reply"] = reply
+        else:
+            super().__init__(body_of(reply, environ), reply.status, Headers(reply.fields), direct_passthrough=True)
 
     def __getattr__(self, name: str) -> Any:
         """Return what a response has and a reply has not."""
@@ -144,14 +148,25 @@ class _Answer(flask.Response):
         self._become_a_response()
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        """Delete an attribute of the response."""
+        self._become_a_response()
+        super().__delattr__(name)
+
+    def __getstate__(self) -> object:
+        """Return what copies and caches keep: that of a response."""
+        self._become_a_response()
+        return super().__getstate__()
+
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Answer a request (PEP 3333)."""
-        reply: Reply | None = self.__dict__.pop("_reply", None)
+        reply: Reply | None = self.__dict__.get("_reply")
         return super().__call__(environ, start_response) if reply is None else send(reply, environ, start_response)
 
     def _become_a_response(self) -> None:
-        reply: Reply | None = self.__dict__.pop("_reply", None)
+        reply: Reply | None = self.__dict__.get("_reply")
         if reply is not None:
-            body = body_of(reply, self._environ)
-            fields = Headers(reply.fields)
-            super().__init__(body, reply.status, fields, direct_passthrough=not isinstance(reply.body, bytes))
+            whole = flask.Response((cast("bytes", reply.body),), reply.status, Headers(reply.fields))
+            # All at once: two threads may look at an answer that a host keeps.
+            self.__dict__.update(vars(whole))
+            self.__dict__.pop("_reply", None)

@@ -4,18 +4,17 @@ A cursor on the server costs a small answer four plain statements; a plain state
 What serves both is a plain statement whose rows are taken from the connection while they come in. Knows no statement.
 """
 
+from collections.abc import Callable, Generator, Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import psycopg
 from sqlalchemy import Connection, CursorResult, Executable
 
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+# Rows taken from the connection at a time; before libpq 17 it gives them singly.
+_ROWS = 256 if psycopg.capabilities.has_stream_chunked() else 1
 
-# Rows that SQLAlchemy is to ask for at a time; and those taken from the connection, singly before libpq 17.
-_ROWS = 256
-_CHUNK = _ROWS if psycopg.capabilities.has_stream_chunked() else 1
+Execute = Callable[[Connection, Executable, dict[str, Any]], CursorResult[Any]]
 
 
 class StreamingCursor(psycopg.Cursor[Any]):
@@ -33,7 +32,7 @@ class StreamingCursor(psycopg.Cursor[Any]):
 
     def execute(self, query: Any, params: Any = None, **_options: Any) -> "StreamingCursor":
         """Start a statement; what it fails with is raised here, since its first row is awaited."""
-        stream = cast("Generator[Any, None, None]", self.stream(query, params, size=_CHUNK))
+        stream = cast("Generator[Any, None, None]", self.stream(query, params, size=_ROWS))
         self._stream, self._rows = stream, chain(list(islice(stream, 1)), stream)
         return self
 
@@ -48,12 +47,16 @@ class StreamingCursor(psycopg.Cursor[Any]):
         super().close()
 
 
-def execute(connection: Connection, statement: Executable, values: dict[str, Any]) -> CursorResult[Any]:
-    """Execute a statement with a ``StreamingCursor``, where SQLAlchemy would take a cursor on the server."""
-    driver: Any = connection.connection.driver_connection
-    own = driver.server_cursor_factory
-    driver.server_cursor_factory = StreamingCursor
-    try:
-        return connection.execute(statement, values, execution_options={"yield_per": _ROWS})
-    finally:
-        driver.server_cursor_factory = own
+def streaming(execute: Execute) -> Execute:
+    """Return a function that executes a statement, and has a ``StreamingCursor`` where SQLAlchemy has another."""
+
+    def executed(connection: Connection, statement: Executable, values: dict[str, Any]) -> CursorResult[Any]:
+        driver: Any = connection.connection.driver_connection
+        own = driver.server_cursor_factory
+        driver.server_cursor_factory = StreamingCursor
+        try:
+            return execute(connection, statement, values)
+        finally:
+            driver.server_cursor_factory = own
+
+    return executed

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
+from typing import Any, final
 
 from .fields import check_uri
 
@@ -47,6 +47,7 @@ class Brownout:
         object.__setattr__(self, "end", self.end.astimezone(UTC))
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeprecationPolicy:
     """Say since when an operation is deprecated, and what is to come.
@@ -57,7 +58,8 @@ class DeprecationPolicy:
     the application. ``brownouts`` do not overlap and come in any order. With ``enforce_sunset=True`` the operation
     answers 410 from ``sunset_at`` on; without it, it keeps working.
 
-    Raises ``ValueError`` naming the attribute and its value. Not checked: that any date is in the future.
+    Raises ``ValueError`` naming the attribute and its value. Not checked: that any date is in the future. A policy is
+    its attributes, and no class to inherit from.
     """
 
     deprecated_at: datetime

@@ -240,7 +240,7 @@ class DeprecationMiddleware:
 class _Exchange:
     """One claimed request between the server and an application, as PEP 3333 lets them talk.
 
-    ``announced`` are the fields that every answer gets, ``guard`` adds those that keep the session to its user.
+    ``announced`` are the fields that every answer gets; ``guard`` changes others so that a session stays its user's.
     """
 
     __slots__ = (

@@ -49,7 +49,7 @@ class Operation:
             check_uri("successor", self.successor)
 
     def __hash__(self) -> int:
-        return hash(self.path)  # known from the first time on, where that of four values is not
+        return hash(self.path)  # a text knows its own; few operations have one path
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,17 +86,19 @@ class ArrayWriter:
         """
         iterator = iter(records)
         batch = list(islice(iterator, BATCH))
+        count = len(batch)  # before anybody else has the list
         array = self._array(batch, 0)
-        if len(batch) < BATCH and len(array) <= self._threshold:  # as most answers are
+        if count < BATCH and len(array) <= self._threshold:  # as most answers are
             return array, len(array)
         spool = _Spool(self._threshold)
         try:
             index = 0
-            while batch:
+            while count:
                 spool.add(array)
                 index += BATCH
                 # One that is not full was the last.
-                batch = list(islice(iterator, BATCH)) if len(batch) == BATCH else []
+                batch = list(islice(iterator, BATCH)) if count == BATCH else []
+                count = len(batch)
                 array = self._array(batch, index)
             return spool.finish()
         except BaseException:
@@ -148,9 +150,10 @@ def _kind(records: list[Any]) -> type | None:
 
 
 def _dumped(schema: Schema, batch: list[Record]) -> list[Any]:
+    count = len(batch)
     dumped: list[Any] = schema.dump(batch, many=True)
-    if len(dumped) != len(batch):
-        message = f"schema must dump every record, not {len(dumped)} of {len(batch)}"
+    if len(dumped) != count:
+        message = f"schema must dump every record, not {len(dumped)} of {count}"
         raise ValueError(message)
     return dumped
 

@@ -59,7 +59,7 @@ class NotificationService(Generic[Caller]):
     ) -> None:
         _check_storage(storage)
         self._storage = storage
-        self._unit_of_work: UnitOfWork | None = getattr(storage, _UNIT, None) if hasattr(type(storage), _UNIT) else None
+        self._unit_of_work: UnitOfWork | None = getattr(storage, _UNIT) if hasattr(type(storage), _UNIT) else None
         self._writer = ArrayWriter(encode=encode, schema=schema, spool_threshold=spool_threshold)
         self._problems = Problems(statuses=statuses, realm=realm)
 

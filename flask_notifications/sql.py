@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
 from itertools import chain
-from typing import Any
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
 
 from .fields import expect
 from .storage import AccessDenied, AccountNotFound, Record, StorageUnavailable
@@ -21,12 +22,14 @@ from sqlalchemy import ClauseElement, Connection, CursorResult, Engine, Executab
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+if TYPE_CHECKING:
+    from .cursor import Execute
+
 # Rows fetched from the database at a time.
 _ROWS = 256
 
 
 MaySeeAccount = Callable[[Row[Any], str], bool]
-Execute = Callable[[Connection, Executable, dict[str, Any]], CursorResult[Any]]
 
 
 def nobody(_caller: Row[Any], _account_id: str) -> bool:
@@ -53,8 +56,8 @@ class SQLAlchemyStorage:
     encoded, so that memory does not grow with the result.
 
     A request takes one connection from the pool, for the session and for the records, and gives it back before anything
-    is sent (``unit_of_work``). ``may_see_account`` is asked meanwhile: if it reads from the same engine, it takes a
-    second one.
+    is sent (``unit_of_work``). ``may_see_account`` is asked meanwhile, within the transaction: if it reads from the
+    same engine, it takes a second one, and what it fails with counts as this database's.
 
     A database that refuses, hangs up, times out or has no connection left is ``StorageUnavailable``; any other error of
     SQLAlchemy passes. Raises ``ValueError`` naming the argument that does not fit.
@@ -89,13 +92,18 @@ class SQLAlchemyStorage:
 
     @contextmanager
     def unit_of_work(self) -> Iterator[None]:
-        """Let the calls that are made meanwhile, by this thread, share one connection and one transaction."""
+        """Let the calls that are made meanwhile, by this thread, share one connection and one transaction.
+
+        A call that fails, or is closed before its end, ends the transaction; the next one begins another.
+        """
         with _REACHING, self._connection() as connection:
-            token = self._unit.set(_Unit(connection))
+            unit = _Unit(connection)
+            token = self._unit.set(unit)
             try:
                 yield
             finally:
                 self._unit.reset(token)
+                unit.close()
 
     def resolve_session(self, session_id: str) -> Row[Any] | None:
         """Return the first row of ``session_query``, or ``None``."""
@@ -107,7 +115,7 @@ class SQLAlchemyStorage:
         with (
             _REACHING,
             self._connection() as connection,
-            self._execute(connection, self._current_user_query, caller._asdict()) as result,
+            self._rows(connection, self._current_user_query, caller._asdict()) as result,
         ):
             yield from _records(result)
 
@@ -120,7 +128,7 @@ class SQLAlchemyStorage:
             exists = self._account_exists_query
             if exists is not None and connection.execute(exists, values).first() is None:
                 raise AccountNotFound
-            with self._execute(connection, self._account_query, values) as result:
+            with self._rows(connection, self._account_query, values) as result:
                 yield from _records(result)
 
     def _statement(self, name: str, query: str | Executable, parameter: str | None = None) -> Executable:
@@ -137,7 +145,14 @@ class SQLAlchemyStorage:
     def _connection(self) -> AbstractContextManager[Connection]:
         """Return a connection for one call: that of the unit of work, if there is one that is free."""
         unit = self._unit.get()
-        return self._engine.connect() if unit is None or unit.is_lent else unit
+        return self._engine.connect() if unit is None or not unit.is_free else unit
+
+    def _rows(self, connection: Connection, statement: Executable, values: dict[str, Any]) -> CursorResult[Any]:
+        result = self._execute(connection, statement, values)
+        unit = self._unit.get()
+        if unit is not None and unit.connection is connection:
+            unit.result = result
+        return result
 
 
 class _Reaching:
@@ -157,18 +172,33 @@ _REACHING = _Reaching()
 class _Unit:
     """The connection of a unit of work, for one at a time: it cannot run a statement while it hands over rows."""
 
-    __slots__ = ("_connection", "is_lent")
+    __slots__ = ("_is_lent", "_thread", "connection", "result")
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self.is_lent = False
+        self.connection = connection
+        self.result: CursorResult[Any] | None = None
+        self._is_lent = False
+        self._thread = get_ident()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a call may have it; not one of another thread, or later, to which a copy of the context has come."""
+        return not self._is_lent and self._thread == get_ident() and not self.connection.closed
 
     def __enter__(self) -> Connection:
-        self.is_lent = True
-        return self._connection
+        self._is_lent = True
+        return self.connection
 
-    def __exit__(self, *_fault: object) -> None:
-        self.is_lent = False
+    def __exit__(self, kind: object, *_fault: object) -> None:
+        self._is_lent = False
+        self.result = None
+        if kind is not None and not self.connection.closed:  # PostgreSQL refuses what follows in the same transaction
+            self.connection.rollback()
+
+    def close(self) -> None:
+        """Close the rows that a call was still reading: to give the connection back, psycopg would wait for them."""
+        if self.result is not None:
+            self.result.close()
 
 
 def _out_of_reach(fault: DBAPIError) -> bool:
@@ -178,13 +208,13 @@ def _out_of_reach(fault: DBAPIError) -> bool:
     return fault.connection_invalidated or isinstance(fault, OperationalError | InterfaceError)
 
 
-def _executing(engine: Engine) -> Execute:
+def _executing(engine: Engine) -> "Execute":
     """Return what executes a statement so that the driver hands over its rows as they arrive."""
     if engine.driver != "psycopg":
         return _execute
-    from .cursor import execute  # noqa: PLC0415 - psycopg is there only where it is the driver
+    from .cursor import streaming  # noqa: PLC0415 - psycopg is there only where it is the driver
 
-    return execute
+    return streaming(_execute)
 
 
 def _execute(connection: Connection, statement: Executable, values: dict[str, Any]) -> CursorResult[Any]:
@@ -196,8 +226,15 @@ def _records(result: CursorResult[Any]) -> Iterator[Record]:
     if len(set(columns)) < len(columns):
         message = f"the columns of a record must have different names, not {columns}"
         raise ValueError(message)
-    batches = iter(lambda: result.fetchmany(_ROWS), [])
-    return chain.from_iterable(map(_documents if len(columns) == 1 else _mappings, batches))
+    return chain.from_iterable(_batches(result, _documents if len(columns) == 1 else _mappings))
+
+
+def _batches(
+    result: CursorResult[Any], express: Callable[[Sequence[Row[Any]]], list[Record]]
+) -> Iterator[list[Record]]:
+    # A generator: to any other iterator, a StopIteration out of a column's type looks like the end.
+    while rows := result.fetchmany(_ROWS):
+        yield express(rows)
 
 
 def _documents(rows: Sequence[Row[Any]]) -> list[Record]:

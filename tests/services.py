@@ -46,5 +46,6 @@ def postgresql_schema() -> Iterator[str]:
         yield f"{POSTGRESQL}?options=-csearch_path%3D{schema}"
     finally:
         with admin.connect() as connection:
+            connection.execute(text("SET lock_timeout = '5s'"))  # a test that has failed may hold what is in it
             connection.execute(text(f"DROP SCHEMA {schema} CASCADE"))
         admin.dispose()

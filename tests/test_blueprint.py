@@ -1,6 +1,10 @@
 """The door for Flask: where its paths are, what it shares with its host, and what it never touches."""
 
+import copy
+import pickle
+import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 from wsgiref.util import FileWrapper
@@ -372,6 +376,104 @@ def test_a_host_with_a_response_class_of_its_own_gets_one() -> None:
     answer = get(app)
     assert (answer.status, answer.fields, answer.body) == (plain.status, plain.fields, plain.body)
     assert kinds == [Own]
+
+
+@pytest.mark.parametrize("threshold", [1_000_000, 0], ids=["in memory", "in a file"])
+def test_an_answer_that_was_sent_can_still_be_looked_at(threshold: int) -> None:
+    app, seen = flask_app(OneSession(lambda: [{"n": 1}]), spool_threshold=threshold), list[Any]()
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        flask.g.response = response
+        return response
+
+    @app.teardown_request
+    def teardown(_fault: BaseException | None) -> None:
+        response = flask.g.response
+        seen.extend([response.status_code, response.headers["Content-Length"], repr(response)])
+
+    assert get(app).body == b'[{"n":1}]'
+    assert seen == [200, "9", "<_Answer streamed [200 OK]>" if threshold == 0 else "<_Answer 9 bytes [200 OK]>"]
+
+
+@pytest.mark.parametrize("look", [str, id], ids=["looked at", "untouched"])
+def test_an_answer_can_be_sent_again(look: Callable[[object], object]) -> None:
+    app, kept = flask_app(OneSession(lambda: [{"n": 1}])), list[flask.Response]()
+    app.before_request(lambda: kept[0] if kept else None)
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        kept[:] = [response]
+        return response
+
+    first = get(app)
+    look(kept[0])
+    again = get(app)
+    assert (again.status, again.fields, again.body) == (first.status, first.fields, first.body)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda response: pickle.loads(pickle.dumps(response))],  # noqa: S301 - our own
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_copy_of_an_answer_is_one_of_a_response(copied: Callable[[flask.Response], flask.Response]) -> None:
+    app = flask_app(OneSession(lambda: [{"n": 1}]))
+    plain = get(flask_app(OneSession(lambda: [{"n": 1}])))
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        other = copied(response)
+        assert SESSION_ID not in f"{vars(other)}{vars(response)}"
+        assert (other.headers is response.headers) is (copied is copy.copy)
+        return other
+
+    answer = get(app)
+    assert (answer.status, answer.fields, answer.body) == (plain.status, plain.fields, plain.body)
+
+
+def test_threads_that_look_at_one_answer_see_all_of_it() -> None:
+    answers: list[flask.Response] = []
+    app = flask_app(OneSession(lambda: [{"n": 1}]))
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        answers.append(response)
+        return flask.Response()
+
+    for _ in range(200):
+        get(app)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            codes = list(threads.map(lambda number: answers[number // 2].status_code, range(400)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert codes == [200] * 400
+
+
+def delete_field(response: flask.Response) -> None:
+    del response.headers["Cache-Control"]
+
+
+def delete_callbacks(response: flask.Response) -> None:
+    del response._on_close
+    response._on_close = []
+
+
+@pytest.mark.parametrize("change", [delete_field, delete_callbacks])
+def test_what_a_host_deletes_is_gone(change: Callable[[flask.Response], None]) -> None:
+    app = flask_app(OneSession(lambda: [{"n": 1}]))
+
+    @app.after_request
+    def after(response: flask.Response) -> flask.Response:
+        change(response)
+        return response
+
+    answer = get(app)
+    assert answer.body == b'[{"n":1}]'
+    assert answer.all("Cache-Control") == ([] if change is delete_field else ["no-store"])
 
 
 def test_what_no_response_has_an_answer_has_not() -> None:

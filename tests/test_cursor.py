@@ -8,10 +8,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, CursorResult, Engine, create_engine, text
+from sqlalchemy import Connection, CursorResult, Engine, Executable, create_engine, text
 from sqlalchemy.exc import DataError, ProgrammingError
 
-from flask_notifications.cursor import StreamingCursor, execute
+from flask_notifications.cursor import StreamingCursor, streaming
 from tests.services import postgresql_schema
 
 MIB = 1024 * 1024
@@ -27,7 +27,11 @@ def engine() -> Iterator[Engine]:
 
 def executed(connection: Connection, statement: str, **values: object) -> CursorResult[Any]:
     """Run a statement that SQLAlchemy would give a cursor on the server."""
-    return execute(connection, text(statement), values)
+    return streaming(plainly)(connection, text(statement), values)
+
+
+def plainly(connection: Connection, statement: Executable, values: dict[str, Any]) -> CursorResult[Any]:
+    return connection.execute(statement, values, execution_options={"yield_per": 100})
 
 
 def rows(result: CursorResult[Any]) -> Iterator[Any]:

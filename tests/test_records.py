@@ -22,7 +22,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from marshmallow import Schema, fields, post_dump
+from marshmallow import Schema, fields, post_dump, pre_dump
 
 from flask_notifications import StorageUnavailable
 from flask_notifications.records import BATCH, ArrayWriter, SpoolUnavailable, UnserialisableRecord
@@ -471,3 +471,36 @@ def test_a_record_that_finds_its_storage_out_of_reach_says_so() -> None:
 
     with pytest.raises(StorageUnavailable):
         written([{}], writer(encode))
+
+
+# What the host's own functions may do to the list that they are given.
+
+
+def popping(batch: list[Any]) -> bytes:
+    array = orjson.dumps(batch)
+    batch.clear()
+    return array
+
+
+def appending(batch: list[Any]) -> bytes:
+    array = orjson.dumps(batch)
+    batch.append({"n": -1})
+    return array
+
+
+@pytest.mark.parametrize("encode", [popping, appending])
+@pytest.mark.parametrize("count", [1, BATCH - 1, BATCH, BATCH + 1, 300])
+@pytest.mark.parametrize("threshold", [0, 1_000_000])
+def test_a_list_that_encode_changes_is_still_whole(encode: Any, count: int, threshold: int) -> None:
+    assert written(numbered(count), writer(encode=encode, threshold=threshold)) == orjson.dumps(numbered(count))
+
+
+def test_a_schema_that_drops_a_record_from_the_list_is_refused() -> None:
+    class Dropping(Schema):
+        @pre_dump(pass_collection=True)
+        def drop(self, records: list[Any], **_many: Any) -> list[Any]:
+            records.pop()
+            return records
+
+    with pytest.raises(UnserialisableRecord):
+        writer(schema=Dropping()).write(numbered(3))

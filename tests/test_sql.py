@@ -5,11 +5,26 @@ import socket
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Row, bindparam, column, create_engine, event, select, table, text
+from sqlalchemy import (
+    Engine,
+    Executable,
+    Row,
+    Text,
+    TypeDecorator,
+    bindparam,
+    column,
+    create_engine,
+    event,
+    select,
+    table,
+    text,
+)
 from sqlalchemy.exc import OperationalError as SQLOperationalError
 from sqlalchemy.exc import ProgrammingError
 
@@ -17,7 +32,7 @@ from flask_notifications import AccessDenied, AccountNotFound, NotificationApp, 
 from flask_notifications.sql import SQLAlchemyStorage
 from flask_notifications.testing import StorageContract
 from tests.services import postgresql_schema
-from tests.wsgi import call
+from tests.wsgi import Answer, call
 
 TABLES = """
 CREATE TABLE accounts (id TEXT PRIMARY KEY);
@@ -271,6 +286,116 @@ def test_a_storage_that_overrides_a_method_is_asked_in_a_unit_of_work_too(engine
         account_query=DOCUMENTS.format(":account_id"),
     )
     assert len(call(NotificationApp(storage), "GET", CURRENT_USER, "sessionId=own-a1").json) == 2
+
+
+# What a host's own methods may do in a unit of work.
+
+NUMBERED = {
+    "sqlite": """WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 600)
+        SELECT '{"n": ' || n || '}' AS document FROM number WHERE :user_id = 'alice'""",
+    "postgresql": """SELECT '{"n": ' || n || '}' AS document FROM generate_series(1, 600) n
+        WHERE CAST(:user_id AS TEXT) = 'alice'""",
+}
+
+
+class Host(SQLAlchemyStorage):
+    """Six hundred records for alice, without those that a host does not show."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(
+            engine,
+            session_query="SELECT user_id FROM sessions WHERE id = :session_id",
+            current_user_query=NUMBERED[engine.dialect.name],
+            account_query=DOCUMENTS.format(":account_id"),
+        )
+
+    @staticmethod
+    def visible(record: bytes) -> bool:
+        if record == b'{"n": 300}':
+            raise KeyError
+        return True
+
+
+class Filters(Host):
+    def current_user_notifications(self, caller: Row[Any]) -> Any:
+        return filter(self.visible, super().current_user_notifications(caller))
+
+
+class Generates(Host):
+    def current_user_notifications(self, caller: Row[Any]) -> Any:
+        return (record for record in super().current_user_notifications(caller) if self.visible(record))
+
+
+class Keeps(Host):
+    def current_user_notifications(self, caller: Row[Any]) -> Any:
+        records = super().current_user_notifications(caller)
+        for record in records:
+            if self.visible(record):
+                yield record
+
+
+@pytest.mark.parametrize("kind", [Filters, Generates, Keeps])
+def test_rows_that_an_override_leaves_open_do_not_keep_the_connection(engine: Engine, kind: type[Host]) -> None:
+    app, answers = NotificationApp(kind(engine)), list[Answer]()
+    thread = Thread(target=lambda: answers.append(call(app, "GET", CURRENT_USER, "sessionId=a1")), daemon=True)
+    thread.start()
+    thread.join(timeout=10)  # or it would wait for ever
+    assert [(answer.code, answer.json["code"]) for answer in answers] == [(500, "storage_error")]
+    with engine.connect():
+        pass
+
+
+class TriesAgain(Host):
+    """Ask another way when the first one fails."""
+
+    failing: str | Executable = "SELECT nothing FROM nowhere"
+
+    def resolve_session(self, session_id: str) -> Row[Any] | None:
+        right, self._session_query = self._session_query, text(str(self.failing))
+        with pytest.raises((ProgrammingError, SQLOperationalError)):
+            super().resolve_session(session_id)
+        self._session_query = right
+        return super().resolve_session(session_id)
+
+
+class Peeks(Host):
+    """Look at the first record before all are read."""
+
+    def current_user_notifications(self, caller: Row[Any]) -> Any:
+        first = super().current_user_notifications(caller)
+        assert next(first) == b'{"n": 1}'
+        first.close()
+        return super().current_user_notifications(caller)
+
+
+@pytest.mark.parametrize("kind", [TriesAgain, Peeks])
+def test_a_call_that_fails_or_stops_harms_no_later_call_of_its_unit(engine: Engine, kind: type[Host]) -> None:
+    answer = call(NotificationApp(kind(engine)), "GET", CURRENT_USER, "sessionId=a1")
+    assert [record["n"] for record in answer.json] == list(range(1, 601))
+
+
+def test_a_unit_of_work_is_not_for_a_copy_of_its_context(engine: Engine) -> None:
+    storage = storage_on(engine)
+    with storage.unit_of_work():
+        assert storage.resolve_session("a1") is not None
+        context = copy_context()
+        with ThreadPoolExecutor(1) as threads:
+            elsewhere = threads.submit(context.run, storage.resolve_session, "a1")
+            assert isinstance(elsewhere.exception(), StorageUnavailable)  # it waits for a connection of its own
+    assert context.run(storage.resolve_session, "a1") is not None
+
+
+def test_what_looks_like_an_end_in_a_columns_type_is_none(engine: Engine) -> None:
+    class Wanted(TypeDecorator[Any]):
+        impl = Text
+        cache_ok = True
+
+        def process_result_value(self, value: Any, _dialect: object) -> Any:
+            return next(each for each in (value,) if each != '{"n": 300}')
+
+    storage = storage_on(engine, current_user_query=text(NUMBERED[engine.dialect.name]).columns(document=Wanted))
+    answer = call(NotificationApp(storage), "GET", CURRENT_USER, "sessionId=a1")
+    assert (answer.code, answer.json["code"]) == (500, "storage_error")
 
 
 def test_a_mistake_in_a_statement_is_not_taken_for_an_outage(engine: Engine) -> None:

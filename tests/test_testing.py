@@ -200,6 +200,21 @@ def test_a_wrong_storage_fails_for_the_right_reason(wrong: type[Wrong], caught_b
         getattr(Tried(), caught_by)()
 
 
+def test_a_storage_that_hands_on_whatever_it_is_asked_for_needs_no_unit_of_work() -> None:
+    class HandsOn:
+        def __init__(self) -> None:
+            self.right = memory()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.right, name)
+
+    class Tried(Facts):
+        def make_storage(self) -> Any:
+            return HandsOn()
+
+    Tried().test_a_unit_of_work_changes_no_answer()
+
+
 def test_threads_that_share_a_callers_rows_are_caught() -> None:
     class SharesOneIterator(Wrong):
         """Hands the rows of whoever asked last to everybody; with the interleaving made certain."""
