@@ -192,7 +192,7 @@ class _Unit:
     def __exit__(self, kind: object, *_fault: object) -> None:
         self._is_lent = False
         self.result = None
-        if kind is not None and not self.connection.closed:  # PostgreSQL refuses what follows in the same transaction
+        if kind is not None:  # PostgreSQL refuses what follows a fault in the same transaction
             self.connection.rollback()
 
     def close(self) -> None:

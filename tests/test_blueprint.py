@@ -459,6 +459,7 @@ def delete_field(response: flask.Response) -> None:
 
 def delete_callbacks(response: flask.Response) -> None:
     del response._on_close
+    assert not hasattr(response, "_on_close")
     response._on_close = []
 
 

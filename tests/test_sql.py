@@ -1,5 +1,6 @@
 """The host's own SELECTs as a storage, on SQLite and on PostgreSQL."""
 
+import gc
 import json
 import socket
 import tracemalloc
@@ -334,15 +335,37 @@ class Keeps(Host):
                 yield record
 
 
-@pytest.mark.parametrize("kind", [Filters, Generates, Keeps])
+class KeepsTwo(Host):
+    def current_user_notifications(self, caller: Row[Any]) -> Any:
+        mine, others = super().current_user_notifications(caller), super().current_user_notifications(caller)
+        yield next(mine)
+        yield next(others)
+        raise KeyError(mine, others)
+
+
+@pytest.mark.parametrize("kind", [Filters, Generates, Keeps, KeepsTwo])
 def test_rows_that_an_override_leaves_open_do_not_keep_the_connection(engine: Engine, kind: type[Host]) -> None:
+    engine = create_engine(engine.url, pool_size=2, max_overflow=0, pool_timeout=0.05)
     app, answers = NotificationApp(kind(engine)), list[Answer]()
     thread = Thread(target=lambda: answers.append(call(app, "GET", CURRENT_USER, "sessionId=a1")), daemon=True)
     thread.start()
     thread.join(timeout=10)  # or it would wait for ever
     assert [(answer.code, answer.json["code"]) for answer in answers] == [(500, "storage_error")]
-    with engine.connect():
+    gc.collect()
+    with engine.connect(), engine.connect():
         pass
+    engine.dispose()
+
+
+def test_rows_that_are_closed_after_their_unit_harm_nothing(engine: Engine) -> None:
+    storage = Host(engine)
+    with storage.unit_of_work():
+        caller = storage.resolve_session("a1")
+        assert caller is not None
+        records = storage.current_user_notifications(caller)
+        assert next(records) == b'{"n": 1}'
+    records.close()
+    assert storage.resolve_session("a1") == caller
 
 
 class TriesAgain(Host):
