@@ -166,7 +166,7 @@ class OperationTable:
         for (method, _shape), template in self._templates.items():
             self._methods[method].add(template)
         beginnings = [template.beginning for template in self._templates.values()]
-        self.beginning = commonpath(beginnings).rstrip("/") if beginnings else ""
+        self.beginning: str = commonpath(beginnings).rstrip("/") if beginnings else ""
 
     def match(self, method: str, path: str) -> Claim | None:
         """Return the claim on a request, or ``None``; ``path`` is WSGI text, as in ``PATH_INFO``."""
