@@ -33,6 +33,7 @@ from flask_notifications import AccessDenied, AccountNotFound, NotificationApp, 
 from flask_notifications.sql import SQLAlchemyStorage
 from flask_notifications.testing import StorageContract
 from tests.services import postgresql_schema
+from tests.storages import ACCOUNT, CURRENT_USER
 from tests.wsgi import Answer, call
 
 TABLES = """
@@ -215,8 +216,6 @@ def test_a_pool_without_a_free_connection_is_out_of_reach(engine: Engine) -> Non
 
 
 # A request takes one connection, and gives it back before anything is sent.
-
-CURRENT_USER, ACCOUNT = "/API/Notification/", "/API/Notification/GetNotificationsForAccount/{}/"
 
 
 @pytest.mark.parametrize(
