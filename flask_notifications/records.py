@@ -112,7 +112,8 @@ class ArrayWriter:
         """Return the part of the array that a batch is; ``index`` is the place of its first record."""
         if not batch:
             return b"]" if index else b"[]"
-        frame = (b"," if index else b"[", b"" if len(batch) == BATCH else b"]")
+        is_last = len(batch) < BATCH
+        frame = _WHOLE if is_last and not index else (b"," if index else b"[", b"]" if is_last else b"")
         try:
             return self._expressed(batch, frame)
         except StorageError:  # a record that reads from its storage when it is looked at
@@ -182,7 +183,7 @@ def _are_objects(texts: list[bytes]) -> bool:
 def _reframed(array: bytes, frame: _Frame) -> bytes:
     """Return what an encoder made of one or more records, when it looks like a JSON array of objects."""
     if type(array) is bytes and array[:2] == b"[{" and array[-2:] == b"}]":
-        return array if frame == _WHOLE else _framed(memoryview(array)[1:-1], frame)
+        return array if frame is _WHOLE else _framed(memoryview(array)[1:-1], frame)
     spaced = _ARRAY_OF_OBJECTS.fullmatch(array)
     if spaced is None:
         message = "encode must return the bytes of a JSON array of objects"

@@ -112,24 +112,26 @@ class SQLAlchemyStorage:
 
     def current_user_notifications(self, caller: Row[Any]) -> Generator[Record, None, None]:
         """Yield the records of ``current_user_query``."""
+        (values,) = _mappings([caller])
         with (
             _REACHING,
             self._connection() as connection,
-            self._rows(connection, self._current_user_query, caller._asdict()) as result,
+            self._rows(connection, self._current_user_query, values) as result,
         ):
-            yield from _records(result)
+            yield from chain.from_iterable(_batches(result))
 
     def account_notifications(self, caller: Row[Any], account_id: str) -> Generator[Record, None, None]:
         """Yield the records of ``account_query``, when the caller may see the account and it is there."""
         if not self._may_see_account(caller, account_id):
             raise AccessDenied
-        values = caller._asdict() | {"account_id": account_id}
+        (values,) = _mappings([caller])
+        values["account_id"] = account_id
         with _REACHING, self._connection() as connection:
             exists = self._account_exists_query
             if exists is not None and connection.execute(exists, values).first() is None:
                 raise AccountNotFound
             with self._rows(connection, self._account_query, values) as result:
-                yield from _records(result)
+                yield from chain.from_iterable(_batches(result))
 
     def _statement(self, name: str, query: str | Executable, parameter: str | None = None) -> Executable:
         """Return a statement, after a look whether it is one and takes the parameter that it must depend on."""
@@ -221,25 +223,20 @@ def _execute(connection: Connection, statement: Executable, values: dict[str, An
     return connection.execute(statement, values, execution_options={"yield_per": _ROWS})
 
 
-def _records(result: CursorResult[Any]) -> Iterator[Record]:
-    columns = list(result.keys())
-    if len(set(columns)) < len(columns):
-        message = f"the columns of a record must have different names, not {columns}"
-        raise ValueError(message)
-    return chain.from_iterable(_batches(result, _documents if len(columns) == 1 else _mappings))
-
-
-def _batches(
-    result: CursorResult[Any], express: Callable[[Sequence[Row[Any]]], list[Record]]
-) -> Iterator[list[Record]]:
+def _batches(result: CursorResult[Any]) -> Iterator[list[Record]]:
     # A generator: to any other iterator, a StopIteration out of a column's type looks like the end.
     while rows := result.fetchmany(_ROWS):
-        yield express(rows)
+        yield _documents(rows) if len(rows[0]) == 1 else _mappings(rows)
 
 
 def _documents(rows: Sequence[Row[Any]]) -> list[Record]:
     return [value.encode() if isinstance(value, str) else value for (value,) in rows]
 
 
-def _mappings(rows: Sequence[Row[Any]]) -> list[Record]:
-    return [row._asdict() for row in rows]
+def _mappings(rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
+    """Return rows of one result as values by the names of their columns."""
+    columns = rows[0]._fields
+    if len(set(columns)) < len(columns):
+        message = f"the columns of a statement must have different names, not {columns}"
+        raise ValueError(message)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
