@@ -20,6 +20,9 @@ Encode = Callable[[list[Any]], bytes]
 # Records encoded at a time: enough to make the call cheap, few enough to let other threads run in between.
 BATCH = 256
 
+# Bytes that make a chunk of an array in memory: servers write each by itself, and let go of the interpreter to do so.
+_CHUNK = 65_536
+
 # Bytes written to a temporary file at a time: batches by themselves would take the system twice as long.
 _BUFFER = 262_144
 
@@ -198,25 +201,27 @@ def _framed(objects: bytes | memoryview, frame: _Frame) -> bytes:
 class _Spool:
     """Keep the parts of an array, in memory, and in a temporary file once they have more than ``threshold`` bytes."""
 
-    __slots__ = ("_chunks", "_file", "_length", "_threshold")
+    __slots__ = ("_chunks", "_enough", "_file", "_length", "_parts", "_threshold", "_waiting")
 
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
+        self._enough = min(_CHUNK, threshold)
         self._length = 0
         self._chunks: list[bytes] = []
+        # Parts that are in no chunk yet, and their bytes.
+        self._parts: list[bytes] = []
+        self._waiting = 0
         self._file: IO[bytes] | None = None
 
-    def add(self, chunk: bytes) -> None:
-        self._length += len(chunk)
-        self._chunks.append(chunk)
-        if self._length > self._threshold:
-            with _spooling():
-                if self._file is None:
-                    self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115 - outlives this call
-                self._file.writelines(self._chunks)
-            self._chunks.clear()
+    def add(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._waiting += len(part)
+        if self._waiting >= self._enough:
+            self._flush()
 
     def finish(self) -> tuple[Body, int]:
+        if self._parts:
+            self._flush()
         if self._file is None:
             # As they are: in one piece, they would take the memory twice, and the time for it.
             return tuple(self._chunks), self._length
@@ -229,6 +234,18 @@ class _Spool:
         if self._file is not None:
             with contextlib.suppress(OSError):  # closing writes what is buffered, and fails where writing failed
                 self._file.close()
+
+    def _flush(self) -> None:
+        self._chunks.append(b"".join(self._parts))
+        self._parts.clear()
+        self._length += self._waiting
+        self._waiting = 0
+        if self._length > self._threshold:
+            with _spooling():
+                if self._file is None:
+                    self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115 - outlives this call
+                self._file.writelines(self._chunks)
+            self._chunks.clear()
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import cycle, islice
 from typing import Any, BinaryIO
 from uuid import UUID
 
@@ -347,17 +348,19 @@ def test_the_threshold_is_the_last_size_that_stays_in_memory(records: list[Any],
     assert len(spooled) == 2
 
 
-@pytest.mark.parametrize(("count", "chunks"), [(0, 1), (1, 1), (BATCH - 1, 1), (BATCH + 1, 2), (3 * BATCH - 1, 3)])
+@pytest.mark.parametrize("count", [0, 1, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH - 1, 3 * BATCH, 50_000])
+@pytest.mark.parametrize("size", [2, 20, 300], ids=["tiny", "small", "usual"])
 @pytest.mark.parametrize("kind", ["objects", "bytes", "both"])
-def test_an_array_in_memory_has_a_chunk_for_each_batch(count: int, chunks: int, kind: str) -> None:
-    """A server writes each by itself; none is empty, which some take for the end (RFC 9112 section 7.1)."""
-    is_text = {"objects": False, "bytes": True}
-    records = [b"{}" if is_text.get(kind, number % 2) else {} for number in range(count)]
-    body, _length = writer().write(records)
+def test_an_array_in_memory_is_in_chunks_that_are_worth_sending(count: int, size: int, kind: str) -> None:
+    """A server writes each by itself; an empty one may be taken for the end (RFC 9112 section 7.1)."""
+    text = b'{"a":"%b"}' % (b"x" * size)
+    of_kind = {"objects": [orjson.loads(text)], "bytes": [text], "both": [text, orjson.loads(text)]}[kind]
+    records = list(islice(cycle(of_kind), count))
+    body, _length = writer(threshold=100_000_000).write(records)
     assert isinstance(body, tuple)
-    assert len(body) == chunks
     assert all(body)
-    assert json.loads(b"".join(body)) == [{}] * count
+    assert all(65_536 <= len(chunk) < 65_536 + BATCH * 320 for chunk in body[:-1])
+    assert json.loads(b"".join(body)) == [orjson.loads(text)] * count
 
 
 def test_a_file_is_rewound_nameless_and_complete() -> None:
