@@ -94,29 +94,29 @@ class ArrayWriter:
         iterator = iter(records)
         batch = list(islice(iterator, BATCH))
         count = len(batch)  # before anybody else has the list
-        text = self._text(batch, 0)
-        if count < BATCH and len(text) <= self._threshold:  # as most answers are
-            return (text,), len(text)
+        part = self._part(batch, 0)
+        if count < BATCH and len(part) <= self._threshold:  # as most answers are
+            return (part,), len(part)
         spool = _Spool(self._threshold)
         try:
-            spool.add(text)
+            spool.add(part)
+            del part  # or it would stay until the end
             index = 0
             while count == BATCH:  # one that is not full was the last
                 index += BATCH
                 batch = list(islice(iterator, BATCH))
                 count = len(batch)
-                spool.add(self._text(batch, index))
+                spool.add(self._part(batch, index))
             return spool.finish()
         except BaseException:
             spool.close()
             raise
 
-    def _text(self, batch: list[Record], index: int) -> bytes:
+    def _part(self, batch: list[Record], index: int) -> bytes:
         """Return the part of the array that a batch is; ``index`` is the place of its first record."""
         if not batch:
             return b"]" if index else b"[]"
-        is_last = len(batch) < BATCH
-        frame = _WHOLE if is_last and not index else (b"," if index else b"[", b"]" if is_last else b"")
+        frame = (b"," if index else b"[", b"" if len(batch) == BATCH else b"]")
         try:
             return self._expressed(batch, frame)
         except StorageError:  # a record that reads from its storage when it is looked at
@@ -147,10 +147,10 @@ class ArrayWriter:
             batch = _dumped(self._schema, batch)
             kind = _kind(batch)
         if kind is dict or all(issubclass(each, dict) for each in map(type, batch)):
-            return _reframed(self._encode(batch), frame)
+            return _checked(self._encode(batch), frame)
         # Only the result tells whether another kind of record becomes an object, so each is looked at by itself.
         plain = (dict(record) if isinstance(record, Mapping) else record for record in batch)
-        return _framed(b",".join(_reframed(self._encode([record]), _BARE) for record in plain), frame)
+        return _framed(b",".join(_checked(self._encode([record]), _BARE) for record in plain), frame)
 
 
 def _kind(records: list[Any]) -> type | None:
@@ -183,10 +183,10 @@ def _are_objects(texts: list[bytes]) -> bool:
     return not [text for text in texts if text[0] != _OPENING or text[-1] != _CLOSING]
 
 
-def _reframed(array: bytes, frame: _Frame) -> bytes:
-    """Return what an encoder made of one or more records, when it looks like a JSON array of objects."""
+def _checked(array: bytes, frame: _Frame) -> bytes:
+    """Return what an encoder made of one or more records, in its frame, when it looks like a JSON array of objects."""
     if type(array) is bytes and array[:2] == b"[{" and array[-2:] == b"}]":
-        return array if frame is _WHOLE else _framed(memoryview(array)[1:-1], frame)
+        return array if frame == _WHOLE else _framed(memoryview(array)[1:-1], frame)
     spaced = _ARRAY_OF_OBJECTS.fullmatch(array)
     if spaced is None:
         message = "encode must return the bytes of a JSON array of objects"
@@ -205,23 +205,24 @@ class _Spool:
 
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
-        self._enough = min(_CHUNK, threshold)
+        # Of chunks, in the file or not.
         self._length = 0
         self._chunks: list[bytes] = []
-        # Parts that are in no chunk yet, and their bytes.
-        self._parts: list[bytes] = []
+        # Of parts that are in no chunk yet; when there are enough of them, they become one.
         self._waiting = 0
+        self._parts: list[bytes] = []
+        self._enough = min(_CHUNK, threshold)
         self._file: IO[bytes] | None = None
 
     def add(self, part: bytes) -> None:
         self._parts.append(part)
         self._waiting += len(part)
         if self._waiting >= self._enough:
-            self._flush()
+            self._pack()
 
     def finish(self) -> tuple[Body, int]:
         if self._parts:
-            self._flush()
+            self._pack()
         if self._file is None:
             # As they are: in one piece, they would take the memory twice, and the time for it.
             return tuple(self._chunks), self._length
@@ -235,7 +236,7 @@ class _Spool:
             with contextlib.suppress(OSError):  # closing writes what is buffered, and fails where writing failed
                 self._file.close()
 
-    def _flush(self) -> None:
+    def _pack(self) -> None:
         self._chunks.append(b"".join(self._parts))
         self._parts.clear()
         self._length += self._waiting

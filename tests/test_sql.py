@@ -491,17 +491,6 @@ def test_columns_of_one_name_are_refused_and_not_lost(engine: Engine) -> None:
         list(storage.current_user_notifications(caller))
 
 
-def test_columns_of_one_name_are_refused_in_a_caller_too(engine: Engine) -> None:
-    """Whose notifications would it be?"""
-    storage = storage_on(
-        engine, session_query="SELECT 'mallory' AS user_id, user_id FROM sessions WHERE id = :session_id"
-    )
-    caller = storage.resolve_session("a1")
-    assert caller is not None
-    with pytest.raises(ValueError, match="columns"):
-        list(storage.current_user_notifications(caller))
-
-
 def test_an_engine_is_wanted_and_not_its_url() -> None:
     with pytest.raises(ValueError, match="engine"):
         storage_on("sqlite://")  # type: ignore[arg-type]
