@@ -20,7 +20,7 @@ from tests.servers.process import Server, running
 from tests.services import service_or_skip
 from tests.wsgi import Answer
 
-USERS = (1, 100)
+USERS = (1, 100, 10_000)
 NAMES = (DUMPED, APPLICATION, BLUEPRINT, FLASK, FALCON)
 
 _OPTIONS = ("--bind=127.0.0.1:0", "--worker-class=gthread", "--workers=1", "--threads=4")

@@ -133,7 +133,7 @@ class _Answer(flask.Response):
     """
 
     def __init__(self, reply: Reply, environ: "WSGIEnvironment") -> None:
-        if isinstance(reply.body, tuple):
+        if isinstance(reply.body, bytes):
             self.__dict__["_reply"] = reply
         else:
             super().__init__(body_of(reply, environ), reply.status, Headers(reply.fields), direct_passthrough=True)
@@ -166,7 +166,7 @@ class _Answer(flask.Response):
     def _become_a_response(self) -> None:
         reply: Reply | None = self.__dict__.get("_reply")
         if reply is not None:
-            whole = flask.Response(cast("tuple[bytes, ...]", reply.body), reply.status, Headers(reply.fields))
+            whole = flask.Response((cast("bytes", reply.body),), reply.status, Headers(reply.fields))
             # All at once: two threads may look at an answer that a host keeps.
             self.__dict__.update(vars(whole))
             self.__dict__.pop("_reply", None)

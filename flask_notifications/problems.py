@@ -111,4 +111,4 @@ def _problem(status: int, code: str, detail: str, extra: list[tuple[str, str]], 
     if successor is not None:
         document["successor"] = successor
     body = json.dumps(document).encode("ascii")
-    return compose(status, "application/problem+json", (body,), len(body), extra)
+    return compose(status, "application/problem+json", body, len(body), extra)

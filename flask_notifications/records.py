@@ -7,29 +7,21 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from io import BytesIO
 from itertools import groupby, islice
 from operator import methodcaller
 from typing import IO, Any, Protocol
 
 from .fields import expect
-from .replies import Body
 from .storage import Record, StorageError
 
 Encode = Callable[[list[Any]], bytes]
 
 # Records encoded at a time: enough to make the call cheap, few enough to let other threads run in between.
-BATCH = 256
-
-# Bytes that make a chunk of an array in memory: servers write each by itself, and let go of the interpreter to do so.
-_CHUNK = 65_536
+BATCH = 128
 
 # Bytes written to a temporary file at a time: batches by themselves would take the system twice as long.
-_BUFFER = 262_144
-
-# What stands in front of the objects of a batch and behind them: brackets, commas or nothing.
-_Frame = tuple[bytes, bytes]
-_WHOLE: _Frame = (b"[", b"]")
-_BARE: _Frame = (b"", b"")
+_BUFFER = 1_048_576
 
 # As an encoder may write it that puts white space between the brackets and the braces.
 _ARRAY_OF_OBJECTS = re.compile(rb"\s*\[\s*(\{.*\})\s*\]\s*", re.DOTALL)
@@ -86,7 +78,7 @@ class ArrayWriter:
         self._schema = schema
         self._threshold = spool_threshold
 
-    def write(self, records: Iterable[Record]) -> tuple[Body, int]:
+    def write(self, records: Iterable[Record]) -> tuple[bytes | IO[bytes], int]:
         """Return the whole array and its length in bytes; a file stands at its start and is the caller's to close.
 
         Raises ``UnserialisableRecord``, ``SpoolUnavailable``, or what the iteration raises; no file is left then.
@@ -94,31 +86,28 @@ class ArrayWriter:
         iterator = iter(records)
         batch = list(islice(iterator, BATCH))
         count = len(batch)  # before anybody else has the list
-        part = self._part(batch, 0)
-        if count < BATCH and len(part) <= self._threshold:  # as most answers are
-            return (part,), len(part)
+        array = self._array(batch, 0)
+        if count < BATCH and len(array) <= self._threshold:  # as most answers are
+            return array, len(array)
         spool = _Spool(self._threshold)
         try:
-            spool.add(part)
-            del part  # or it would stay until the end
             index = 0
-            while count == BATCH:  # one that is not full was the last
+            while count:
+                spool.add(array)
                 index += BATCH
-                batch = list(islice(iterator, BATCH))
+                # One that is not full was the last.
+                batch = list(islice(iterator, BATCH)) if count == BATCH else []
                 count = len(batch)
-                spool.add(self._part(batch, index))
+                array = self._array(batch, index)
             return spool.finish()
         except BaseException:
             spool.close()
             raise
 
-    def _part(self, batch: list[Record], index: int) -> bytes:
-        """Return the part of the array that a batch is; ``index`` is the place of its first record."""
-        if not batch:
-            return b"]" if index else b"[]"
-        frame = (b"," if index else b"[", b"" if len(batch) == BATCH else b"]")
+    def _array(self, batch: list[Record], index: int) -> bytes:
+        """Return records as a JSON array; ``index`` is the place of the first one."""
         try:
-            return self._expressed(batch, frame)
+            return self._expressed(batch) if batch else b"[]"
         except StorageError:  # a record that reads from its storage when it is looked at
             raise
         except Exception as fault:
@@ -128,29 +117,29 @@ class ArrayWriter:
         """Return the place of the record that a batch fails at."""
         for place, record in enumerate(batch):
             try:
-                self._expressed([record], _BARE)
+                self._expressed([record])
             except Exception:  # noqa: BLE001 - the one that was looked for
                 return place
         return 0
 
-    def _expressed(self, batch: list[Record], frame: _Frame) -> bytes:
+    def _expressed(self, batch: list[Record]) -> bytes:
         kind = _kind(batch)
         if kind is bytes:
-            return _joined(batch, frame)
+            return _joined(batch)
         if kind is not None or bytes not in map(type, batch):
-            return self._encoded(batch, kind, frame)
+            return self._encoded(batch, kind)
         runs = groupby(batch, key=lambda record: type(record) is bytes)
-        return _framed(b",".join(self._expressed(list(run), _BARE) for _ready, run in runs), frame)
+        return _concatenated(self._expressed(list(run)) for _ready, run in runs)
 
-    def _encoded(self, batch: list[Record], kind: type | None, frame: _Frame) -> bytes:
+    def _encoded(self, batch: list[Record], kind: type | None) -> bytes:
         if self._schema is not None:
             batch = _dumped(self._schema, batch)
             kind = _kind(batch)
         if kind is dict or all(issubclass(each, dict) for each in map(type, batch)):
-            return _checked(self._encode(batch), frame)
+            return _checked(self._encode(batch))
         # Only the result tells whether another kind of record becomes an object, so each is looked at by itself.
         plain = (dict(record) if isinstance(record, Mapping) else record for record in batch)
-        return _framed(b",".join(_checked(self._encode([record]), _BARE) for record in plain), frame)
+        return _concatenated(_checked(self._encode([record])) for record in plain)
 
 
 def _kind(records: list[Any]) -> type | None:
@@ -168,14 +157,14 @@ def _dumped(schema: Schema, batch: list[Record]) -> list[Any]:
     return dumped
 
 
-def _joined(texts: list[bytes], frame: _Frame) -> bytes:
+def _joined(texts: list[bytes]) -> bytes:
     """Join the texts of JSON objects, of which only the outer braces are looked at."""
     if not _are_objects(texts) and not _are_objects(list(map(_stripped, texts))):
         message = "a record given as bytes must be the text of one JSON object"
         raise ValueError(message)
-    # The frame first: around the whole, it would take another copy of it.
-    texts[0] = frame[0] + texts[0]
-    texts[-1] += frame[1]
+    # The brackets first: around the whole, they would take another copy of it.
+    texts[0] = b"[" + texts[0]
+    texts[-1] += b"]"
     return b",".join(texts)
 
 
@@ -183,49 +172,43 @@ def _are_objects(texts: list[bytes]) -> bool:
     return not [text for text in texts if text[0] != _OPENING or text[-1] != _CLOSING]
 
 
-def _checked(array: bytes, frame: _Frame) -> bytes:
-    """Return what an encoder made of one or more records, in its frame, when it looks like a JSON array of objects."""
+def _checked(array: bytes) -> bytes:
+    """Return what an encoder made of one or more records, when it looks like a JSON array of objects."""
     if type(array) is bytes and array[:2] == b"[{" and array[-2:] == b"}]":
-        return array if frame == _WHOLE else _framed(memoryview(array)[1:-1], frame)
+        return array
     spaced = _ARRAY_OF_OBJECTS.fullmatch(array)
     if spaced is None:
         message = "encode must return the bytes of a JSON array of objects"
         raise TypeError(message)
-    return _framed(spaced[1], frame)
+    return b"[%b]" % spaced[1]
 
 
-def _framed(objects: bytes | memoryview, frame: _Frame) -> bytes:
-    return b"".join((frame[0], objects, frame[1]))
+def _concatenated(arrays: Iterable[bytes]) -> bytes:
+    return b"[%b]" % b",".join(array[1:-1] for array in arrays)
 
 
 class _Spool:
-    """Keep the parts of an array, in memory, and in a temporary file once they have more than ``threshold`` bytes."""
+    """Make one array of several, in memory, and in a temporary file once it has more than ``threshold`` bytes."""
 
-    __slots__ = ("_chunks", "_enough", "_file", "_length", "_parts", "_threshold", "_waiting")
+    __slots__ = ("_file", "_length", "_memory", "_separator", "_threshold")
 
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
-        # Of chunks, in the file or not.
         self._length = 0
-        self._chunks: list[bytes] = []
-        # Of parts that are in no chunk yet; when there are enough of them, they become one.
-        self._waiting = 0
-        self._parts: list[bytes] = []
-        self._enough = min(_CHUNK, threshold)
+        self._separator = b"["
+        # Grows in place: chunks that are joined at the end would take the memory twice, and the time for it. Sent as
+        # they are, they would go back to the system after each answer, and the next would fault on each of its pages.
+        self._memory = BytesIO()
         self._file: IO[bytes] | None = None
 
-    def add(self, part: bytes) -> None:
-        self._parts.append(part)
-        self._waiting += len(part)
-        if self._waiting >= self._enough:
-            self._pack()
+    def add(self, array: bytes) -> None:
+        self._put(self._separator, memoryview(array)[1:-1])
+        self._separator = b","
 
-    def finish(self) -> tuple[Body, int]:
-        if self._parts:
-            self._pack()
+    def finish(self) -> tuple[bytes | IO[bytes], int]:
+        self._put(b"]" if self._separator == b"," else b"[]")
         if self._file is None:
-            # As they are: in one piece, they would take the memory twice, and the time for it.
-            return tuple(self._chunks), self._length
+            return self._memory.getvalue(), self._length
         with _spooling():
             self._file.flush()
             self._file.seek(0)
@@ -236,17 +219,17 @@ class _Spool:
             with contextlib.suppress(OSError):  # closing writes what is buffered, and fails where writing failed
                 self._file.close()
 
-    def _pack(self) -> None:
-        self._chunks.append(b"".join(self._parts))
-        self._parts.clear()
-        self._length += self._waiting
-        self._waiting = 0
-        if self._length > self._threshold:
-            with _spooling():
-                if self._file is None:
-                    self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115 - outlives this call
-                self._file.writelines(self._chunks)
-            self._chunks.clear()
+    def _put(self, *chunks: bytes | memoryview) -> None:
+        self._length += sum(map(len, chunks))
+        if self._length <= self._threshold:
+            self._memory.writelines(chunks)
+            return
+        with _spooling():
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115 - outlives this call by design
+                self._file.write(self._memory.getbuffer())
+                self._memory = BytesIO()
+            self._file.writelines(chunks)
 
 
 @contextlib.contextmanager

@@ -23,28 +23,27 @@ _GUARDS = (("Cache-Control", "no-store"), ("Vary", "Authorization"), ("X-Content
 _PHRASES = {status.value: status.phrase for status in HTTPStatus} | {440: "Login Time-out"}
 _STATUS_LINES = {status: f"{status} {phrase}" for status, phrase in _PHRASES.items()}
 
-# All of a body, in chunks, or an open binary file from its start to its end.
-Body = tuple[bytes, ...] | IO[bytes]
-
 
 @dataclass(slots=True)  # not frozen: one is made at each request, which would take three times as long
 class Reply:
     """Hold an answer: a status line, its header fields, and a body that is there as a whole.
 
-    Whoever sends the reply closes the body's file, if it has one.
+    The body is bytes, or an open binary file from its start to its end, which whoever sends the reply closes.
     """
 
     status: str
     fields: tuple[tuple[str, str], ...]
-    body: Body
+    body: bytes | IO[bytes]
 
     def close(self) -> None:
         """Release the body's file, if it has one."""
-        if not isinstance(self.body, tuple):
+        if not isinstance(self.body, bytes):
             self.body.close()
 
 
-def compose(status: int, media_type: str, body: Body, length: int, extra: Iterable[tuple[str, str]] = ()) -> Reply:
+def compose(
+    status: int, media_type: str, body: bytes | IO[bytes], length: int, extra: Iterable[tuple[str, str]] = ()
+) -> Reply:
     """Return a reply with the fields that all our answers carry, its exact length in bytes and some ``extra`` ones."""
     fields = (("Content-Type", media_type), ("Content-Length", str(length)), *_GUARDS, *extra)
     return Reply(_STATUS_LINES.get(status) or f"{status} {phrase(status)}", fields, body)
@@ -61,8 +60,8 @@ def body_of(reply: Reply, environ: "WSGIEnvironment") -> Iterable[bytes]:
     A file goes to the server's own ``wsgi.file_wrapper`` (PEP 3333, "Optional Platform-Specific File Handling"); the
     object that comes from there must reach the server as it is, or a server that could use sendfile does not.
     """
-    if isinstance(reply.body, tuple):
-        return reply.body
+    if isinstance(reply.body, bytes):
+        return (reply.body,)
     wrapper: type[FileWrapper] = environ.get("wsgi.file_wrapper", FileWrapper)
     return wrapper(reply.body, BLOCK)
 
