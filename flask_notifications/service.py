@@ -16,7 +16,16 @@ from .problems import Problems, Statuses, retry_after
 from .records import ArrayWriter, Encode, Schema, SpoolUnavailable, UnserialisableRecord
 from .replies import Reply, compose
 from .sessions import Session, SessionCredential, SessionRefused
-from .storage import AccessDenied, AccountNotFound, Caller, NotificationStorage, Record, StorageUnavailable, is_wait
+from .storage import (
+    AccessDenied,
+    AccountNotFound,
+    Caller,
+    NotificationStorage,
+    Record,
+    StorageUnavailable,
+    has_unit_of_work,
+    is_wait,
+)
 
 # Seconds that a client is told to wait when the storage does not name any.
 _RETRY_AFTER = 30
@@ -30,8 +39,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _FRAMES = 20
 
 _METHODS = ("resolve_session", "current_user_notifications", "account_notifications")
-# A method that not every storage has. It is looked for on the class, as Python does with its own protocols: an object
-# that makes up whatever attribute it is asked for has none.
+# A method that not every storage has.
 _UNIT = "unit_of_work"
 
 Read = Callable[[Caller], Iterable[Record]]
@@ -59,7 +67,7 @@ class NotificationService(Generic[Caller]):
     ) -> None:
         _check_storage(storage)
         self._storage = storage
-        self._unit_of_work: UnitOfWork | None = getattr(storage, _UNIT) if hasattr(type(storage), _UNIT) else None
+        self._unit_of_work: UnitOfWork | None = getattr(storage, _UNIT) if has_unit_of_work(storage) else None
         self._writer = ArrayWriter(encode=encode, schema=schema, spool_threshold=spool_threshold)
         self._problems = Problems(statuses=statuses, realm=realm)
 
@@ -149,7 +157,7 @@ def _check_storage(storage: object) -> None:
     if isinstance(storage, type):
         message = f"storage must be an instance, not the class {storage.__qualname__}"
         raise ValueError(message)
-    for name in (*_METHODS, _UNIT) if hasattr(type(storage), _UNIT) else _METHODS:
+    for name in (*_METHODS, _UNIT) if has_unit_of_work(storage) else _METHODS:
         method = getattr(storage, name, None)
         if not callable(method) or iscoroutinefunction(method) or isasyncgenfunction(method):
             message = f"storage must have a method {name} that is not asynchronous: {type(storage).__qualname__}"

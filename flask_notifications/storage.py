@@ -84,3 +84,12 @@ def is_wait(seconds: Any) -> TypeGuard[float]:
         return bool(0 <= seconds <= LONGEST_WAIT)
     except (TypeError, ArithmeticError):
         return False
+
+
+def has_unit_of_work(storage: object) -> bool:
+    """Tell whether a storage has ``unit_of_work``, which not every one has.
+
+    It is looked for on the class, as Python does with its own protocols: an object that makes up whatever attribute it
+    is asked for has none.
+    """
+    return hasattr(type(storage), "unit_of_work")

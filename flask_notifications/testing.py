@@ -12,7 +12,15 @@ from typing import Any, ClassVar, TypeVar
 
 from .deprecation import Announcement, DeprecationPolicy
 from .operations import Operation
-from .storage import AccessDenied, AccountNotFound, NotificationStorage, Record, StorageError, StorageUnavailable
+from .storage import (
+    AccessDenied,
+    AccountNotFound,
+    NotificationStorage,
+    Record,
+    StorageError,
+    StorageUnavailable,
+    has_unit_of_work,
+)
 
 Raised = TypeVar("Raised", bound=StorageError)
 
@@ -230,7 +238,7 @@ class StorageContract:
         """Inside of one, where the storage has it, and after one that failed, callers see what they see without."""
         storage: Any = self.make_storage()
         whole = _current_user(storage, self.session_id)
-        unit_of_work = storage.unit_of_work if hasattr(type(storage), "unit_of_work") else nullcontext
+        unit_of_work = storage.unit_of_work if has_unit_of_work(storage) else nullcontext
 
         def failing() -> None:
             with unit_of_work():
