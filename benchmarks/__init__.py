@@ -1,1 +1,1 @@
-"""What the library costs, next to what others pay for the same work: `make bench`."""
+"""The cost of the library, compared with the cost of the same work in other ways: `make bench`."""

@@ -1,6 +1,6 @@
 """Measure all parts, or those that are named, and print the tables.
 
-A target that is missed is reported; only an application that does not do the work ends this with an error.
+A target that is missed is reported. Only an application that does not do the work is an error.
 """
 
 import argparse
@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import databases, in_process, instructions, middleware, million, neighbour, scaling, schema, servers
+from benchmarks import (
+    databases,
+    in_process,
+    instructions,
+    middleware,
+    million,
+    neighbour,
+    scaling,
+    schema,
+    servers,
+    usage,
+)
 from benchmarks.plot import draw
 from benchmarks.report import machine, tables, write
 from benchmarks.rounds import QUICK, Effort
@@ -34,14 +45,16 @@ PARTS = {
         databases.SQLITE,
         databases.POSTGRESQL,
         neighbour.PART,
+        usage.REQUESTS,
+        usage.STORES,
     )
 }
 
 
 def main() -> None:
-    """Measure, print, and write the page where that is asked for."""
+    """Measure, print the tables, and write the page if that is asked for."""
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and so stop servers and drop tables
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are stopped and tables dropped
     results: dict[str, Results] = {}
     for name in arguments.parts or PARTS:
         print(f"## {name}\n", flush=True)
@@ -50,16 +63,16 @@ def main() -> None:
         except pytest.skip.Exception as reason:
             print(f"Skipped: {reason}\n", flush=True)
         else:
-            _tell(name, tables(PARTS[name], results[name]), to_page=arguments.write)
-    _tell("machine", machine(), to_page=arguments.write)
+            _show(name, tables(PARTS[name], results[name]), to_page=arguments.write)
+    _show("machine", machine(), to_page=arguments.write)
     if arguments.write and {in_process.PART.name, million.PART.name} <= results.keys():
         draw(results[in_process.PART.name], results[million.PART.name], PAGE.with_suffix(".svg"))
 
 
-def _tell(block: str, text: str, *, to_page: bool) -> None:
-    print(f"{text}\n", flush=True)
+def _show(block: str, markdown: str, *, to_page: bool) -> None:
+    print(f"{markdown}\n", flush=True)
     if to_page:
-        write(PAGE, block, text)
+        write(PAGE, block, markdown)
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""Who takes part: applications that do the same work, and the proof that each does it."""
+"""The candidates, which are applications that do the same work, and the check that each does it."""
 
 import json
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 from benchmarks.clients import Client, client_of
 from benchmarks.work import ANNOUNCEMENT, PATH, RECORDS_OF, SESSIONS, session_of
-from tests.wsgi import Answer
+from tests.wsgi import Response
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An application by its name in the tables; ``where`` is its module, below ``applications``, and its name there.
+    """An application with its name in the tables; ``where`` is its module below ``applications``, and its name there.
 
-    ``slow`` ones are not asked again and again for very long answers.
+    A ``slow`` one is not measured repeatedly with very long responses.
     """
 
     name: str
@@ -24,7 +24,7 @@ class Candidate:
 
     @property
     def reference(self) -> str:
-        """Return where servers find the application."""
+        """Return the import name that servers load."""
         return f"benchmarks.applications.{self.where}"
 
     def application(self) -> Any:
@@ -37,8 +37,9 @@ class Candidate:
         return client_of(self.application(), self.path)
 
 
-APPLICATION, BYTES, BLUEPRINT = "NotificationApp", "NotificationApp, bytes", "blueprint"
-READY, DUMPED, JOINED = "raw WSGI, ready bytes", "raw WSGI, orjson", "raw WSGI, join of texts"
+APPLICATION, ITERATOR = "NotificationApp", "NotificationApp, iterator"
+BYTES, BLUEPRINT = "NotificationApp, bytes", "blueprint"
+READY, DUMPED, JOINED = "raw WSGI, ready bytes", "raw WSGI, orjson", "raw WSGI, join of bytes"
 FALCON, STARLETTE, FASTAPI = "Falcon, orjson", "Starlette, msgspec", "FastAPI, response model"
 FLASK, JSONIFY, SMOREST, RESTFUL = "usual Flask view, orjson", "Flask jsonify", "flask-smorest", "Flask-RESTful"
 DJANGO, REST = "Django view, orjson", "Django REST framework"
@@ -47,6 +48,7 @@ CANDIDATES = {
     each.name: each
     for each in (
         Candidate(APPLICATION, "ours:application"),
+        Candidate(ITERATOR, "ours:application_iterator"),
         Candidate(BYTES, "ours:application_bytes"),
         Candidate(BLUEPRINT, "ours:blueprint"),
         Candidate(READY, "raw:ready_bytes"),
@@ -65,35 +67,35 @@ CANDIDATES = {
 }
 
 
-class WrongAnswer(Exception):
+class WrongResponse(Exception):
     """An application does not do the work, so its time means nothing."""
 
 
-class Answering(Protocol):
-    """Whoever can be asked."""
+class Responder(Protocol):
+    """A client or a server that returns responses."""
 
-    def answer(self, session_id: str | None) -> Answer:
-        """Return the whole answer."""
+    def response(self, session_id: str | None) -> Response:
+        """Return the whole response."""
 
 
-def check(name: str, client: Answering, session_id: str | None, *, announced: bool = True) -> None:
-    """Raise ``WrongAnswer`` unless a client gets the session's records, or 401 without a session."""
-    answer = client.answer(session_id)
+def check(name: str, client: Responder, session_id: str | None, *, announced: bool = True) -> None:
+    """Raise ``WrongResponse`` unless a client gets the session's records, or 401 without a session."""
+    response = client.response(session_id)
     expected = 401 if session_id is None else 200
-    if answer.code != expected:
-        message = f"{name} answered {answer.status}, not {expected}"
-        raise WrongAnswer(message)
-    if session_id is not None and json.loads(answer.body) != RECORDS_OF[SESSIONS[session_id]]:
-        message = f"{name} answered with other records"
-        raise WrongAnswer(message)
-    for field_name, value in ANNOUNCEMENT.items() if announced else ():
-        if answer.all(field_name) != [value]:
-            message = f"{name} answered {field_name}: {answer.all(field_name)}, not {value!r}"
-            raise WrongAnswer(message)
+    if response.code != expected:
+        message = f"{name} responded {response.status}, not {expected}"
+        raise WrongResponse(message)
+    if session_id is not None and json.loads(response.body) != RECORDS_OF[SESSIONS[session_id]]:
+        message = f"{name} responded with other records"
+        raise WrongResponse(message)
+    for header, value in ANNOUNCEMENT.items() if announced else ():
+        if response.all(header) != [value]:
+            message = f"{name} sent {header}: {response.all(header)}, not {value!r}"
+            raise WrongResponse(message)
 
 
-def checked(name: str, *users: int) -> Client:
-    """Return the client of a candidate, which has answered each of these users."""
+def checked_client(name: str, *users: int) -> Client:
+    """Return the client of a candidate, after a check of its response to each of these users."""
     client = CANDIDATES[name].client()
     for user in users:
         check(f"{name}, {user} records,", client, session_of(user))

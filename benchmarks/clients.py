@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.work import PATH
-from tests.wsgi import Answer, environ_of, run
+from tests.wsgi import Response, environ_of, run
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
 
 Repeat = Callable[[int], object]
-"""Make so many requests, one after the other, and read each answer to its end."""
+"""Make a number of requests, one after the other, and read each response to its end."""
 
 # What a browser sends and gunicorn adds.
-_FIELDS = {
+_HEADERS = {
     "HTTP_ACCEPT": "application/json",
     "HTTP_ACCEPT_ENCODING": "gzip, deflate",
     "HTTP_ACCEPT_LANGUAGE": "en",
@@ -28,9 +28,9 @@ _FIELDS = {
 
 
 def environ_with(session_id: str | None = None, path: str = PATH, **extra: Any) -> "WSGIEnvironment":
-    """Return the environ of a GET; its session ID is in the header."""
+    """Return the environ of a ``GET`` whose session ID is in the header."""
     session = {} if session_id is None else {"HTTP_AUTHORIZATION": f"Bearer {session_id}"}
-    return environ_of(path=path) | {"RAW_URI": path} | _FIELDS | session | extra
+    return environ_of(path=path) | {"RAW_URI": path} | _HEADERS | session | extra
 
 
 class WsgiClient:
@@ -40,21 +40,21 @@ class WsgiClient:
         self._application = application
         self._path = path
 
-    def answer(self, session_id: str | None) -> Answer:
-        """Return the whole answer."""
+    def response(self, session_id: str | None) -> Response:
+        """Return the whole response."""
         return run(self._application, environ_with(session_id, self._path))
 
     def length(self, session_id: str) -> int:
-        """Return the length of an answer's body, of which nothing is kept."""
+        """Return the length of a response's body without keeping the body."""
         return _read(self._application, environ_with(session_id, self._path))
 
     def repeat(self, session_id: str | None) -> Repeat:
-        """Return what makes the same request again and again."""
-        return repeated(self._application, environ_with(session_id, self._path))
+        """Return a function that makes the same request repeatedly."""
+        return repeat_request(self._application, environ_with(session_id, self._path))
 
 
-def repeated(application: "WSGIApplication", environ: "WSGIEnvironment") -> Repeat:
-    """Return what calls an application again and again, each time with an environ that nobody has changed."""
+def repeat_request(application: "WSGIApplication", environ: "WSGIEnvironment") -> Repeat:
+    """Return a function that calls an application repeatedly, each time with a new copy of the environ."""
 
     def repeat(count: int) -> None:
         for _ in range(count):
@@ -64,7 +64,7 @@ def repeated(application: "WSGIApplication", environ: "WSGIEnvironment") -> Repe
 
 
 def _read(application: "WSGIApplication", environ: "WSGIEnvironment") -> int:
-    """Read an answer to its end, keep none of it, and return the length of its body."""
+    """Read a response to its end without keeping it, and return the length of its body."""
     body = application(environ, _start_response)
     try:
         return sum(map(len, body))
@@ -73,12 +73,14 @@ def _read(application: "WSGIApplication", environ: "WSGIEnvironment") -> int:
             body.close()
 
 
-def _start_response(_status: str, _fields: Iterable[tuple[str, str]], _fault: Any = None) -> Callable[[bytes], object]:
-    return len  # nothing here writes
+def _start_response(
+    _status: str, _headers: Iterable[tuple[str, str]], _exc_info: Any = None
+) -> Callable[[bytes], object]:
+    return len  # no application here calls ``write``
 
 
 class AsgiClient:
-    """Call an ASGI application, all requests of a batch in one run of one event loop."""
+    """Call an ASGI application, with all requests of a batch in one run of one event loop."""
 
     def __init__(self, application: Any, path: str = PATH) -> None:
         self._application = application
@@ -86,8 +88,8 @@ class AsgiClient:
         self._loop = asyncio.new_event_loop()
         atexit.register(self._loop.close)
 
-    def answer(self, session_id: str | None) -> Answer:
-        """Return the whole answer."""
+    def response(self, session_id: str | None) -> Response:
+        """Return the whole response."""
         sent: list[dict[str, Any]] = []
 
         async def send(message: dict[str, Any]) -> None:
@@ -95,11 +97,11 @@ class AsgiClient:
 
         self._loop.run_until_complete(self._application(self._scope(session_id), _receive, send))
         start, *chunks = sent
-        fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]]
-        return Answer(str(start["status"]), fields, b"".join(chunk.get("body", b"") for chunk in chunks))
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]]
+        return Response(str(start["status"]), headers, b"".join(chunk.get("body", b"") for chunk in chunks))
 
     def length(self, session_id: str) -> int:
-        """Return the length of an answer's body, of which nothing is kept."""
+        """Return the length of a response's body without keeping the body."""
         length = 0
 
         async def send(message: dict[str, Any]) -> None:
@@ -110,7 +112,7 @@ class AsgiClient:
         return length
 
     def repeat(self, session_id: str | None) -> Repeat:
-        """Return what makes the same request again and again."""
+        """Return a function that makes the same request repeatedly."""
         application, scope = self._application, self._scope(session_id)
 
         async def requests(count: int) -> None:
@@ -120,7 +122,7 @@ class AsgiClient:
         return lambda count: self._loop.run_until_complete(requests(count))
 
     def _scope(self, session_id: str | None) -> dict[str, Any]:
-        fields = environ_with(session_id, self._path)
+        environ = environ_with(session_id, self._path)
         return {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -133,7 +135,7 @@ class AsgiClient:
             "root_path": "",
             "headers": [
                 (name[5:].lower().replace("_", "-").encode(), value.encode())
-                for name, value in fields.items()
+                for name, value in environ.items()
                 if name.startswith("HTTP_")
             ],
             "client": ("127.0.0.1", 50000),
@@ -154,6 +156,6 @@ Client = WsgiClient | AsgiClient
 
 
 def client_of(application: Any, path: str = PATH) -> Client:
-    """Return the client for an application, by how it wants to be called."""
+    """Return a WSGI or an ASGI client for an application, depending on its interface."""
     kind = AsgiClient if inspect.iscoroutinefunction(type(application).__call__) else WsgiClient
     return kind(application, path)

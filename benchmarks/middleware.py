@@ -1,4 +1,4 @@
-"""What a middleware adds to a trivial application."""
+"""The processor time that a middleware adds to a trivial application."""
 
 import tempfile
 from collections.abc import Iterable
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from benchmarks.candidates import WrongAnswer
-from benchmarks.clients import Repeat, environ_with, repeated
+from benchmarks.candidates import WrongResponse
+from benchmarks.clients import Repeat, environ_with, repeat_request
 from benchmarks.parts import Part, Results, column
-from benchmarks.rounds import Effort, Values, timed
+from benchmarks.rounds import Effort, Values, time_requests
 from benchmarks.work import ANNOUNCEMENT, PATH, POLICY, session_of
 from flask_notifications import DeprecationMiddleware
 from tests.wsgi import run
@@ -19,19 +19,19 @@ from tests.wsgi import run
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-NOTHING = "nothing around it"
-IDENTITY = "class that only passes on"
-UNCLAIMED, UNCLAIMED_POST = "unclaimed", "unclaimed POST"
-CLAIMED_HEADER, CLAIMED_QUERY = "claimed, session in the header", "claimed, session in the query"
+NOTHING = "no middleware"
+IDENTITY = "class that only calls the application"
+UNMATCHED, UNMATCHED_POST = "unmatched", "unmatched POST"
+MATCHED_HEADER, MATCHED_QUERY = "matched, session in the header", "matched, session in the query"
 PROXY_FIX, PROXY_FIX_UNUSED = "ProxyFix with its headers", "ProxyFix without its headers"
 WHITENOISE = "WhiteNoise, path that it does not serve"
 ADDED = "added"
 ROWS = (
     IDENTITY,
-    UNCLAIMED,
-    UNCLAIMED_POST,
-    CLAIMED_HEADER,
-    CLAIMED_QUERY,
+    UNMATCHED,
+    UNMATCHED_POST,
+    MATCHED_HEADER,
+    MATCHED_QUERY,
     PROXY_FIX_UNUSED,
     PROXY_FIX,
     WHITENOISE,
@@ -39,23 +39,23 @@ ROWS = (
 
 _OTHER_PATH = "/API/Reports/17"
 _SESSION = session_of(1)
-# What a proxy tells; Flask's documentation has ProxyFix believe these four.
+# The headers of a proxy; in Flask's documentation, ProxyFix trusts these four.
 _FORWARDED = {"FOR": "192.0.2.7", "PROTO": "https", "HOST": "example.com", "PREFIX": "/shop"}
 
 
-class Identity:
-    """Pass everything on."""
+class PassThrough:
+    """Call the application and return its response, unchanged."""
 
     def __init__(self, application: "WSGIApplication") -> None:
         self._application = application
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Pass a request on."""
+        """Call the application."""
         return self._application(environ, start_response)
 
 
 def trivial(_environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-    """Answer as little as possible."""
+    """Send the smallest response that is JSON."""
     start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", "2")])
     return [b"[]"]
 
@@ -66,11 +66,11 @@ def requests() -> "dict[str, tuple[WSGIApplication, WSGIEnvironment]]":
     proxied = {f"HTTP_X_FORWARDED_{name}": value for name, value in _FORWARDED.items()}
     return {
         NOTHING: (trivial, other),
-        IDENTITY: (Identity(trivial), other),
-        UNCLAIMED: (ours, other),
-        UNCLAIMED_POST: (ours, other | {"REQUEST_METHOD": "POST"}),
-        CLAIMED_HEADER: (ours, environ_with(_SESSION)),
-        CLAIMED_QUERY: (ours, environ_with(QUERY_STRING=f"sessionId={_SESSION}")),
+        IDENTITY: (PassThrough(trivial), other),
+        UNMATCHED: (ours, other),
+        UNMATCHED_POST: (ours, other | {"REQUEST_METHOD": "POST"}),
+        MATCHED_HEADER: (ours, environ_with(_SESSION)),
+        MATCHED_QUERY: (ours, environ_with(QUERY_STRING=f"sessionId={_SESSION}")),
         PROXY_FIX_UNUSED: (_proxy_fix(), other),
         PROXY_FIX: (_proxy_fix(), other | proxied),
         WHITENOISE: (_whitenoise(), other),
@@ -91,32 +91,32 @@ def _whitenoise() -> "WSGIApplication":
 
 
 def repeats() -> dict[str, Repeat]:
-    """Return what makes each of the requests again and again; raise ``WrongAnswer`` where one is not right."""
+    """Return a function for each request that makes it repeatedly; raise ``WrongResponse`` if a response is wrong."""
     made = requests()
     for name, (application, environ) in made.items():
-        answer = run(application, environ.copy())
-        announced = {field: answer.all(field) for field in ANNOUNCEMENT if answer.all(field)}
-        expected = {field: [value] for field, value in ANNOUNCEMENT.items()} if environ["PATH_INFO"] == PATH else {}
-        if answer.code != 200 or answer.body != b"[]" or announced != expected:
-            message = f"{name}: {answer}"
-            raise WrongAnswer(message)
-    return {name: repeated(application, environ) for name, (application, environ) in made.items()}
+        response = run(application, environ.copy())
+        announced = {header: response.all(header) for header in ANNOUNCEMENT if response.all(header)}
+        expected = {header: [value] for header, value in ANNOUNCEMENT.items()} if environ["PATH_INFO"] == PATH else {}
+        if response.code != 200 or response.body != b"[]" or announced != expected:
+            message = f"{name}: {response}"
+            raise WrongResponse(message)
+    return {name: repeat_request(application, environ) for name, (application, environ) in made.items()}
 
 
 def measure(effort: Effort) -> Results:
-    """Return the microseconds that each middleware adds to a request, inside each round."""
-    return column(ADDED, added(timed(repeats(), effort)))
+    """Return the microseconds that each middleware adds to a request, by round."""
+    return column(ADDED, subtract_bare(time_requests(repeats(), effort)))
 
 
-def added(times: dict[str, Values]) -> dict[str, Values]:
-    """Return what each costs beyond the trivial application alone."""
+def subtract_bare(times: dict[str, Values]) -> dict[str, Values]:
+    """Return the times without that of the trivial application alone."""
     bare = times.pop(NOTHING)
     return {name: tuple(map(sub, values, bare)) for name, values in times.items()}
 
 
 PART = Part(
     "middleware",
-    "Microseconds of processor time that each adds to a request, around a trivial application.",
+    "Microseconds of processor time that each middleware adds to a request to a trivial application.",
     (ADDED,),
     ROWS,
     measure,

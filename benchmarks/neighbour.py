@@ -1,4 +1,4 @@
-"""How long a small request waits while another thread of the process builds a large answer."""
+"""The time that a small request waits while another thread of the process builds a large response."""
 
 import random
 import threading
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from statistics import median, quantiles
 
-from benchmarks.candidates import APPLICATION, DUMPED, checked
+from benchmarks.candidates import APPLICATION, DUMPED, checked_client
 from benchmarks.clients import Repeat
 from benchmarks.parts import Part, Results, column, thousands
 from benchmarks.rounds import Effort, in_rounds
@@ -16,19 +16,19 @@ from benchmarks.work import session_of
 
 USER = 200_000
 MEDIAN, LATE = "median", "95 %"
-BESIDE_OURS, BESIDE_DUMPED = "beside NotificationApp", "beside one orjson.dumps"
+DURING_OURS, DURING_DUMPED = "during NotificationApp", "during one orjson.dumps"
 
 _ARRIVALS = 50
-# Seconds, at most, until the next small request arrives; at any time, so that it meets the large answer at any stage.
+# Seconds until the next small request, at most. They are random, so that it meets the large response at any stage.
 _PAUSE = 0.05
 
 
 def measure(effort: Effort) -> Results:
-    """Return the milliseconds that small requests wait, beside each of two ways to build a large answer."""
-    small = checked(APPLICATION, 1).repeat(session_of(1))
+    """Return the milliseconds that small requests wait, during each of two ways to build a large response."""
+    small = checked_client(APPLICATION, 1).repeat(session_of(1))
     large = {
-        BESIDE_OURS: checked(APPLICATION, 1_000).repeat(session_of(USER)),
-        BESIDE_DUMPED: checked(DUMPED, 1_000).repeat(session_of(USER)),
+        DURING_OURS: checked_client(APPLICATION, 1_000).repeat(session_of(USER)),
+        DURING_DUMPED: checked_client(DUMPED, 1_000).repeat(session_of(USER)),
     }
     waits = in_rounds({name: partial(_waits, small, each) for name, each in large.items()}, effort.long_rounds)
     medians = {name: tuple(map(median, rounds)) for name, rounds in waits.items()}
@@ -37,9 +37,9 @@ def measure(effort: Effort) -> Results:
 
 
 def _waits(small: Repeat, large: Repeat) -> list[float]:
-    """Return the times from arrival to answer, in milliseconds."""
+    """Return the times from arrival to response, in milliseconds."""
     pauses = random.Random(0)  # the same pauses each time
-    with _again_and_again(large):
+    with _in_a_thread(large):
         return [_wait(small, pauses.uniform(0, _PAUSE)) for _ in range(_ARRIVALS)]
 
 
@@ -51,11 +51,11 @@ def _wait(small: Repeat, pause: float) -> float:
 
 
 @contextmanager
-def _again_and_again(large: Repeat) -> Iterator[None]:
-    enough = threading.Event()
+def _in_a_thread(large: Repeat) -> Iterator[None]:
+    stop = threading.Event()
 
     def build() -> None:
-        while not enough.is_set():
+        while not stop.is_set():
             large(1)
 
     thread = threading.Thread(target=build)
@@ -63,15 +63,15 @@ def _again_and_again(large: Repeat) -> Iterator[None]:
     try:
         yield
     finally:
-        enough.set()
+        stop.set()
         thread.join()
 
 
 PART = Part(
     "neighbour",
-    "Milliseconds from the arrival of a request for one record to its answer, while another thread answers "
-    f"{thousands(USER)} records, again and again.",
+    "Milliseconds from the arrival of a request for one record to its response, while another thread builds "
+    f"responses of {thousands(USER)} records, one after the other.",
     (MEDIAN, LATE),
-    (BESIDE_OURS, BESIDE_DUMPED),
+    (DURING_OURS, DURING_DUMPED),
     measure,
 )

@@ -1,4 +1,4 @@
-"""What a part of the benchmarks is: a question, and the values that answer it."""
+"""A part of the benchmarks: its table, the function that measures it, and its targets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from benchmarks.rounds import Effort, Values, ratios
 
 Case = tuple[str, str]
-"""What is measured (a column of the table), and for whom (a row)."""
+"""A column and a row of a table."""
 
 Results = dict[Case, Values]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What one row of a column may be at most, in times of another row: of the best, where there are several."""
+    """The largest ratio of one row of a column to another row, or to the best of several other rows."""
 
     column: str
     row: str
@@ -21,7 +21,7 @@ class Target:
     others: tuple[str, ...]
 
     def measured(self, results: Results) -> Values | None:
-        """Return the ratio inside each round, or ``None`` without all of the values."""
+        """Return the ratio in each round, or ``None`` if a value is missing."""
         cases = [(self.column, row) for row in (self.row, *self.others)]
         if not results.keys() >= set(cases):
             return None
@@ -31,9 +31,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part by its name on the command line, with the shape of its table.
+    """A part with its name on the command line, and the columns and rows of its table.
 
-    ``note`` says what the values are and how they were taken.
+    ``note`` describes the values and how they were measured.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Part:
 
 
 def thousands(number: float, digits: int = 0) -> str:
-    """Return a number with so many decimals, and a space between its thousands."""
+    """Return a number with some decimals, and a space between its thousands."""
     return f"{number:,.{digits}f}".replace(",", " ")
 
 

@@ -1,4 +1,4 @@
-"""The cost of a request against the number of records, as a picture: one line for each candidate."""
+"""Draw the cost of a request against the number of records, with one line for each candidate."""
 
 from pathlib import Path
 from statistics import median
@@ -9,12 +9,12 @@ from benchmarks.million import MILLION
 from benchmarks.parts import Results, of_records
 from benchmarks.processes import SECONDS
 
-# Ours stand out.
+# Our own lines are thicker.
 _OURS, _OTHERS = {"linewidth": 2.5, "marker": "o"}, {"linewidth": 1.0, "marker": ".", "alpha": 0.8}
 
 
 def draw(in_process: Results, million: Results, path: Path) -> None:
-    """Write the picture as SVG, the same for the same values."""
+    """Write the picture as SVG, with the same bytes for the same values."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -32,14 +32,14 @@ def draw(in_process: Results, million: Results, path: Path) -> None:
             linestyle="-" if number < 10 else "--",
             **style,
         )
-    axes.set(xlabel="records in the answer", ylabel="time of a request, in seconds")
+    axes.set(xlabel="records in the response", ylabel="time of a request, in seconds")
     axes.grid(which="major", linewidth=0.3)
     figure.legend(loc="outside right upper", fontsize="small")
     figure.savefig(path, metadata={"Date": None})
 
 
 def _points(name: str, in_process: Results, million: Results) -> list[tuple[int, float]]:
-    """Return numbers of records with seconds; a logarithmic axis has no zero."""
+    """Return pairs of a number of records and seconds, without 0 records, since the axis is logarithmic."""
     points = [(user, median(in_process[of_records(user), name]) / 1e6) for user in USERS if user]
     seconds = million.get((SECONDS, name))
     return points if seconds is None else [*points, (MILLION, median(seconds))]

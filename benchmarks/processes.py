@@ -1,4 +1,4 @@
-"""Measure a whole answer in a process of its own: how long it takes, and how much memory it needs."""
+"""Measure the time and the memory for a whole response, in a separate process."""
 
 import gc
 import time
@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import ParamSpec
 
-from benchmarks.candidates import WrongAnswer
+from benchmarks.candidates import WrongResponse
 from benchmarks.clients import Client
 from benchmarks.parts import Results
 from benchmarks.rounds import Outcome, in_rounds
@@ -21,36 +21,38 @@ SECONDS, MEGABYTES = "seconds", "MB added"
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """What it took to build a whole answer and to read it: wall time, and memory at the peak beyond that before."""
+class Cost:
+    """The cost of a whole response: wall time, and memory at the peak beyond that before the request."""
 
     seconds: float
     megabytes: float
 
 
-def alone(function: Callable[Arguments, Outcome], *arguments: Arguments.args, **options: Arguments.kwargs) -> Outcome:
-    """Call a function in a fresh interpreter."""
+def run_alone(
+    function: Callable[Arguments, Outcome], *arguments: Arguments.args, **options: Arguments.kwargs
+) -> Outcome:
+    """Call a function in a fresh interpreter and return its result."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(function, *arguments, **options).result()
 
 
-def whole(client: Client, user: int) -> Whole:
-    """Measure one answer; its length must continue that of shorter ones, which have been checked."""
+def measure_response(client: Client, user: int) -> Cost:
+    """Measure one response, whose length must fit those of shorter ones, which have been checked."""
     expected = _length_of(client, user)
     gc.collect()
     gc.freeze()
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak is from now on
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
     before, start = _kilobytes("VmRSS"), time.perf_counter()
     length = client.length(session_of(user))
     seconds = time.perf_counter() - start
     if length != expected:
-        message = f"{length} bytes came for {user} records, not {expected}"
-        raise WrongAnswer(message)
-    return Whole(seconds, (_kilobytes("VmHWM") - before) / 1024)
+        message = f"{length} bytes for {user} records, not {expected}"
+        raise WrongResponse(message)
+    return Cost(seconds, (_kilobytes("VmHWM") - before) / 1024)
 
 
 def _length_of(client: Client, user: int) -> int:
-    """Return how long an answer must be: records repeat themselves every thousand."""
+    """Return how long a response must be: the records repeat every thousand."""
     one, ten = (client.length(session_of(size)) for size in (1_000, 10_000))
     return one + (ten - one) // 9 * (user // 1_000 - 1)
 
@@ -60,8 +62,8 @@ def _kilobytes(name: str) -> int:
     return int(status.partition(f"{name}:")[2].split()[0])
 
 
-def in_processes(subjects: Mapping[str, Callable[[], Whole]], rounds: int) -> Results:
-    """Return both columns, each subject called once a round."""
+def in_processes(subjects: Mapping[str, Callable[[], Cost]], rounds: int) -> Results:
+    """Call each subject once a round, and return the seconds and the megabytes."""
     results: Results = {}
     for name, each in in_rounds(subjects, rounds).items():
         results[SECONDS, name] = tuple(one.seconds for one in each)

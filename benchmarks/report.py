@@ -1,4 +1,4 @@
-"""What was measured, as Markdown that can be read in a terminal too."""
+"""Write the measured values as Markdown that is also readable in a terminal."""
 
 import os
 import platform
@@ -13,8 +13,8 @@ from benchmarks.parts import Part, Results, Target, thousands
 from benchmarks.rounds import Values, spread
 from benchmarks.targets import TARGETS
 
-# The packages whose work is measured, by their names on PyPI.
-_NAMED = (
+# The packages that are measured, by their names on PyPI.
+_PACKAGES = (
     "Flask-Notifications",
     "Flask",
     "Werkzeug",
@@ -37,33 +37,33 @@ _NAMED = (
 
 
 def tables(part: Part, results: Results) -> str:
-    """Return a part as Markdown: what was measured, and which targets are reached."""
-    sections = (part.note, _measured(part, results), _targets(part, results))
+    """Return a part as Markdown: its note, the measured values, and the targets."""
+    sections = (part.note, _render_values(part, results), _targets(part, results))
     return "\n\n".join(section for section in sections if section)
 
 
 def machine() -> str:
-    """Return where and with what was measured, as Markdown."""
+    """Return the date, the machine and the versions as Markdown."""
     processor = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
-    versions = ", ".join(f"{name} {version(name)}" for name in _NAMED)
+    versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return (
         f"Measured on {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores ({processor[0]}), {platform.system()} "
         f"{platform.release()}, Python {platform.python_version()}, with {versions}."
     )
 
 
-def write(page: Path, block: str, text: str) -> None:
-    """Replace a block of a page: what stands between the two comments that name it."""
+def write(page: Path, block: str, markdown: str) -> None:
+    """Replace a block of a page, which is between the two comments with its name."""
     begin, end = f"<!-- begin {block} -->\n", f"<!-- end {block} -->"
     head, _, rest = page.read_text(encoding="utf-8").partition(begin)
     _, found, tail = rest.partition(end)
     if not found:
         message = f"{page} has no block {block}"
         raise LookupError(message)
-    page.write_text(f"{head}{begin}{text}\n{end}{tail}", encoding="utf-8")
+    page.write_text(f"{head}{begin}{markdown}\n{end}{tail}", encoding="utf-8")
 
 
-def _measured(part: Part, results: Results) -> str:
+def _render_values(part: Part, results: Results) -> str:
     cells = {row: [_cell(results.get((column, row))) for column in part.columns] for row in part.rows}
     return _table(["", *part.columns], [[row, *each] for row, each in cells.items() if any(each)])
 
@@ -81,7 +81,7 @@ def _percent(values: Values) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number with three digits that count."""
+    """Return a number with three significant digits."""
     size = abs(value)
     digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
     return thousands(value, digits)

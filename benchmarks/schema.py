@@ -3,11 +3,11 @@
 import orjson
 
 from benchmarks.applications.ours import Storage
-from benchmarks.applications.raw import serving
+from benchmarks.applications.raw import make_application
 from benchmarks.candidates import check
 from benchmarks.clients import WsgiClient
 from benchmarks.parts import Part, Results, column, of_records
-from benchmarks.rounds import Effort, timed
+from benchmarks.rounds import Effort, time_requests
 from benchmarks.work import POLICY, RECORDS_OF, ROWS_OF, session_of
 from flask_notifications import DeprecationMiddleware, NotificationApp
 
@@ -23,11 +23,13 @@ def measure(effort: Effort) -> Results:
     schema = Notification()
     clients = {
         OURS: WsgiClient(DeprecationMiddleware(NotificationApp(Storage(ROWS_OF), schema=schema), POLICY)),
-        DUMP: WsgiClient(serving(lambda user: [orjson.dumps(schema.dump(RECORDS_OF[user], many=True))])),
+        DUMP: WsgiClient(make_application(lambda user: [orjson.dumps(schema.dump(RECORDS_OF[user], many=True))])),
     }
     for name, client in clients.items():
         check(name, client, session_of(USER))
-    return column(COLUMN, timed({name: client.repeat(session_of(USER)) for name, client in clients.items()}, effort))
+    return column(
+        COLUMN, time_requests({name: client.repeat(session_of(USER)) for name, client in clients.items()}, effort)
+    )
 
 
 PART = Part(

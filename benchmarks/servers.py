@@ -1,4 +1,4 @@
-"""Behind gunicorn, over a connection: the processor time of the worker for each request."""
+"""The processor time of a gunicorn worker for each request over a connection."""
 
 import os
 import re
@@ -12,19 +12,29 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from benchmarks.candidates import APPLICATION, BLUEPRINT, CANDIDATES, DUMPED, FALCON, FLASK, WrongAnswer, check
+from benchmarks.candidates import (
+    APPLICATION,
+    BLUEPRINT,
+    CANDIDATES,
+    DUMPED,
+    FALCON,
+    FLASK,
+    ITERATOR,
+    WrongResponse,
+    check,
+)
 from benchmarks.parts import Part, Results, column, of_records
 from benchmarks.rounds import Effort, in_rounds
 from benchmarks.work import PATH, session_of
 from tests.servers.process import Server, running
 from tests.services import service_or_skip
-from tests.wsgi import Answer
+from tests.wsgi import Response
 
 USERS = (1, 100, 10_000)
-NAMES = (DUMPED, APPLICATION, BLUEPRINT, FLASK, FALCON)
+NAMES = (DUMPED, APPLICATION, ITERATOR, BLUEPRINT, FLASK, FALCON)
 
 _OPTIONS = ("--bind=127.0.0.1:0", "--worker-class=gthread", "--workers=1", "--threads=4")
-_TICKS = os.sysconf("SC_CLK_TCK")
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +44,25 @@ class Worker:
     server: Server
     pid: int
 
-    def answer(self, session_id: str | None) -> Answer:
-        """Return the whole answer."""
+    def response(self, session_id: str | None) -> Response:
+        """Return the whole response."""
         return self.server.ask("GET", PATH, f"Authorization: Bearer {session_id}")
 
     def microseconds(self, user: int) -> float:
-        """Return the processor time of a request, when a second is full of them."""
+        """Return the processor time of a request under full load for one second."""
         before = self._ticks()
         requests = self._load(user)
-        return (self._ticks() - before) / _TICKS * 1e6 / requests
+        return (self._ticks() - before) / _TICKS_PER_SECOND * 1e6 / requests
 
     def _load(self, user: int) -> int:
-        """Return how many requests were answered."""
+        """Send requests for a second and return how many responses there were."""
         session = f"Authorization: Bearer {session_of(user)}"
         url = f"http://127.0.0.1:{self.server.port}{PATH}"
         command = ["wrk", "--threads=1", "--connections=4", "--duration=1s", f"--header={session}", url]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        if "Non-2xx" in told or "Socket errors" in told:
-            raise WrongAnswer(told)
-        return int(re.findall(r"(\d+) requests in", told)[0])
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        if "Non-2xx" in output or "Socket errors" in output:
+            raise WrongResponse(output)
+        return int(re.findall(r"(\d+) requests in", output)[0])
 
     def _ticks(self) -> int:
         """Return the processor time of the worker so far, in user and in system mode (man 5 proc_pid_stat)."""
@@ -61,7 +71,7 @@ class Worker:
 
 
 def measure(effort: Effort) -> Results:
-    """Return the microseconds of a request; all servers run all the time, one of them is asked."""
+    """Return the microseconds of a request; all servers run all the time, and one at once gets requests."""
     service_or_skip("wrk", shutil.which("wrk") is not None)
     with ExitStack() as stack:
         workers = {name: stack.enter_context(_worker(name)) for name in NAMES}

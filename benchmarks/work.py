@@ -1,4 +1,4 @@
-"""The work of every application here: find a session's user, answer with their records, announce the retirement."""
+"""The work of every candidate: find the user of a session, respond with their records, announce the retirement."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -33,8 +33,8 @@ def session_of(user: int) -> str:
 SESSIONS = {session_of(user): user for user in SIZES}
 
 
-def _record(number: int) -> Record:
-    """Return a record of eight fields; all of them have the same length as JSON, 363 bytes."""
+def _make_record(number: int) -> Record:
+    """Return a record of eight members; all records have the same length as JSON, 363 bytes."""
     return {
         "id": f"{number:08x}-7a1e-4b5c-9d2f-{number * 7919:012x}",
         "name": f"Weekly sales of region {number:04d}",
@@ -47,22 +47,22 @@ def _record(number: int) -> Record:
     }
 
 
-RECORDS = [_record(number) for number in range(1_000)]
-TEXTS = [orjson.dumps(record) for record in RECORDS]
+RECORDS = [_make_record(number) for number in range(1_000)]
+ENCODED_RECORDS = [orjson.dumps(record) for record in RECORDS]
 
 
 def rows(user: int) -> Iterator[Record]:
-    """Yield the records of a user one by one, each made only now, as a database's driver does."""
+    """Yield the records of a user, each created when it is needed, as a database's driver does."""
     return map(dict.copy, islice(cycle(RECORDS), user))
 
 
-def texts(user: int) -> Iterator[bytes]:
-    """Yield the records of a user as JSON texts."""
-    return islice(cycle(TEXTS), user)
+def encoded_rows(user: int) -> Iterator[bytes]:
+    """Yield the records of a user as JSON, in bytes."""
+    return islice(cycle(ENCODED_RECORDS), user)
 
 
 class Users(dict[int, Found]):
-    """The records of each user: some are ready, all others are made anew for each request."""
+    """The records of each user: some are ready, and all others are created for each request."""
 
     def __init__(self, make: Callable[[int], Found], ready: Mapping[int, Found] = MappingProxyType({})) -> None:
         super().__init__(ready)
@@ -72,11 +72,12 @@ class Users(dict[int, Found]):
         return self._make(user)
 
 
-# Small answers are measured without the making of records, which would hide what they cost.
+# Records for small responses are ready, because creating them would hide the cost of the response.
 _FEW = [user for user in SIZES if user <= 10_000]
 _READY = {user: list(rows(user)) for user in _FEW}
 
-# Who can answer with rows as they come takes an iterator, everybody else a list.
+# For applications that can respond with an iterator, and for those that need a list.
 ROWS_OF: Users[Iterable[Record]] = Users(rows, _READY)
+ITERATORS_OF: Users[Iterable[Record]] = Users(lambda user: iter(_READY[user]) if user in _READY else rows(user))
 RECORDS_OF: Users[list[Record]] = Users(lambda user: list(rows(user)), _READY)
-TEXTS_OF: Users[Iterable[bytes]] = Users(texts, {user: list(texts(user)) for user in _FEW})
+ENCODED_OF: Users[Iterable[bytes]] = Users(encoded_rows, {user: list(encoded_rows(user)) for user in _FEW})

@@ -2,10 +2,38 @@
 
 project = "Flask-Notifications"
 copyright = "2026, the Flask-Notifications maintainers"  # noqa: A001 - the name that Sphinx reads
-extensions = ["myst_parser", "sphinx.ext.autodoc", "pallets_sphinx_themes"]
-html_theme = "flask"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_design"]
+exclude_patterns = ["_build", "_diagrams"]
+
+html_theme = "furo"
+html_title = "Flask-Notifications"
+html_baseurl = "https://flask-notifications.readthedocs.io/en/stable/"
+html_static_path = ["_static"]
+html_css_files = ["own.css"]
+html_theme_options = {
+    "top_of_page_buttons": [],
+    "light_css_variables": {"color-brand-primary": "#0f5e7a", "color-brand-content": "#0f5e7a"},
+    "dark_css_variables": {"color-brand-primary": "#6cc5e3", "color-brand-content": "#6cc5e3"},
+}
+html_show_sphinx = False
+pygments_dark_style = "github-dark"
+highlight_language = "text"
+
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
 autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+python_use_unqualified_type_names = True
+add_module_names = False
+maximum_signature_line_length = 80
+
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
-nitpicky = False
+
+# Every reference must resolve, except to names of other packages: their documentation is not at hand offline.
+nitpicky = True
+nitpick_ignore_regex = [
+    ("py:.*", r"(collections|contextlib|datetime|flask|logging|marshmallow|prometheus_client|sqlalchemy|typing)\..*"),
+    ("py:class", r"(flask_notifications\.records\.)?Schema"),  # the part of marshmallow's that is called
+    ("py:class", "WSGIApplication|WSGIEnvironment"),
+    ("py:class", "flask_notifications.storage.Caller"),  # a type variable
+]

@@ -1,36 +1,49 @@
-"""A small host for Flask-Notifications: its own tables, two obsolete operations, and a page that explains them."""
+"""A small application: its own tables, the two obsolete operations, the guide and the usage report."""
 
 import os
+import tomllib
+from pathlib import Path
 
 import flask
 
-from flask_notifications import create_blueprint, load_policy
+from flask_notifications import DeprecationPolicy, Operation, create_blueprint, load_plan
 from flask_notifications.openapi import openapi_document
 
 from .database import open_engine, prepare
-from .storage import create_storage
+from .pages import create_pages
+from .storage import create_storage, label_caller
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "read_plan"]
 
 
 def create_app(database_url: str | None = None) -> flask.Flask:
-    """Create the host's application on a database, which is created and seeded where it is empty.
+    """Create the application on a database, and fill the database if it is empty.
 
-    ``database_url`` is an SQLAlchemy URL; without one ``DATABASE_URL`` counts, and then an SQLite file in the instance
-    folder. The policy is configuration: ``EXAMPLE_NOTIFICATIONS_SUNSET_AT`` and the like in the environment replace it.
+    ``database_url`` is an SQLAlchemy URL. Its default is ``DATABASE_URL``, then an SQLite file in the instance folder.
+    The plan of the retirement is in ``retirement.toml``; ``EXAMPLE_PLAN`` in the environment is another file.
+    ``EXAMPLE_BASE_URL`` is the address in the examples of the migration guide.
     """
     app = flask.Flask(__name__)
-    app.config.from_object(f"{__name__}.settings")
-    app.config.from_prefixed_env("EXAMPLE")
+    app.config["PLAN"] = Path(__file__).with_name("retirement.toml")
+    app.config["BASE_URL"] = None
+    app.config.from_prefixed_env("EXAMPLE", loads=str)
+    plan = read_plan(app.config["PLAN"])
+    app.extensions["plan"] = plan
     engine = open_engine(database_url or os.environ.get("DATABASE_URL") or default_database(app))
     prepare(engine)
     app.extensions["engine"] = engine
-    app.register_blueprint(create_blueprint(create_storage(engine), successors=True))
-    app.add_url_rule("/", "home", lambda: flask.redirect(flask.url_for("retirement"), code=302))
-    app.add_url_rule("/docs/retirement", "retirement", lambda: flask.render_template("retirement.html"))
-    document = openapi_document(load_policy(app.config.get_namespace("NOTIFICATIONS_")))
+    storage = create_storage(engine)
+    app.register_blueprint(create_blueprint(storage, successors=True, identify=label_caller))
+    app.register_blueprint(create_pages(plan, engine, storage, base_url=app.config["BASE_URL"]))
+    app.add_url_rule("/", "home", lambda: flask.redirect(flask.url_for("pages.retirement"), code=302))
+    document = openapi_document(plan)
     app.add_url_rule("/openapi.json", "openapi", lambda: document)
     return app
+
+
+def read_plan(file: str | Path) -> dict[Operation, DeprecationPolicy | None]:
+    """Return the plan in a TOML file."""
+    return load_plan(tomllib.loads(Path(file).read_text(encoding="utf-8")))
 
 
 def default_database(app: flask.Flask) -> str:

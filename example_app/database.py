@@ -1,4 +1,4 @@
-"""The host's own tables and what is in them at first."""
+"""The application's own tables, and their first rows."""
 
 import json
 import time
@@ -22,6 +22,8 @@ from sqlalchemy import (
     make_url,
     select,
 )
+
+from flask_notifications.usage import metadata as usage_metadata
 
 metadata = MetaData()
 
@@ -56,7 +58,7 @@ _YEAR = 365 * 24 * 60 * 60  # seconds
 
 
 def open_engine(url: str) -> Engine:
-    """Return an engine that gives up in seconds: a client's patience is shorter than a database's."""
+    """Return an engine that fails within seconds, because clients do not wait as long as a database would."""
     if make_url(url).get_backend_name() != "postgresql":
         return create_engine(url)
     limits = "-c statement_timeout=15000 -c idle_in_transaction_session_timeout=10000"  # milliseconds
@@ -69,11 +71,12 @@ def open_engine(url: str) -> Engine:
 
 
 def prepare(engine: Engine) -> None:
-    """Create the tables and seed them, once; leave no connection open that a fork would share."""
+    """Create the tables and seed them, once, and close all connections, which a fork would share."""
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_PREPARING)))
         metadata.create_all(connection)
+        usage_metadata.create_all(connection)
         if connection.scalar(select(func.count()).select_from(accounts)) == 0:
             for table, rows in _seed().items():
                 connection.execute(insert(table), rows)

@@ -1,4 +1,4 @@
-"""How gunicorn runs the example; each setting with its reason."""
+"""The settings of gunicorn for the example, with a reason for each."""
 
 import logging
 import os
@@ -10,12 +10,16 @@ from flask_notifications import SessionLogFilter
 _host = os.environ.get("HOST", "127.0.0.1")
 bind = f"{f'[{_host}]' if ':' in _host else _host}:{os.environ.get('PORT', '8000')}"  # brackets around IPv6
 
+# The address in the examples of the migration guide.
+if "EXAMPLE_BASE_URL" not in os.environ:
+    raw_env = [f"EXAMPLE_BASE_URL=http://{bind}"]
+
 # Threads: a request waits for the database most of its time. A sync worker would also be killed by ``timeout`` while a
-# slow client takes a large answer.
+# slow client takes a large response.
 worker_class = "gthread"
-# Two processes, so that one can be replaced while the other serves.
+# Two processes, so that one can be replaced while the other responds.
 workers = 2
-# No more requests at a time than the connection pool has connections to give: five, and ten more when it is busy.
+# No more concurrent requests than the connection pool has connections: five, and ten more when it is busy.
 threads = 8
 # Seconds without a sign of life before a worker is replaced. Statements end after fifteen on PostgreSQL.
 timeout = 30
@@ -28,11 +32,11 @@ max_requests_jitter = 1_000
 # Not preloaded: each worker creates the application after the fork, and with it a connection pool of its own.
 preload_app = False
 
-# No control socket in the home directory: nobody controls an example.
+# No control socket in the home directory, because an example needs none.
 control_socket_disable = True
 
 # The access log on standard output. Its request line comes from the environ, where the session ID is masked already;
-# the filter covers what gunicorn logs from its own copy of a request: unclaimed ones, and those that crash.
+# the filter covers what gunicorn logs from its own copy of a request that matches no operation, or that crashes.
 accesslog = "-"
 for _logger in ("gunicorn.access", "gunicorn.error"):
     logging.getLogger(_logger).addFilter(SessionLogFilter())
@@ -44,14 +48,16 @@ def on_starting(_server: Any) -> None:
 
 
 def when_ready(_server: Any) -> None:
-    """Print what to try."""
+    """Print some commands to try."""
     alice, account = "a11ce000-0000-4000-8000-000000000001", "acc00000-0000-4000-8000-00000000000a"
+    administrator = "ad000000-0000-4000-8000-000000000003"
     print(  # noqa: T201
         f"Try, in another terminal:\n\n"
         f"curl -i 'http://{bind}/API/Notification/?sessionId={alice}'\n"
         f"curl -i -H 'Authorization: Bearer {alice}' http://{bind}/api/notification\n"
         f"curl -i -X POST 'http://{bind}/API/Notification/GetNotificationsForAccount/{account}/?sessionId={alice}'\n"
         f"curl -i -H 'Authorization: Bearer {alice}' http://{bind}/API/Notification/CurrentUser\n"
-        f"curl -i http://{bind}/docs/retirement\n",
+        f"curl -i http://{bind}/docs/retirement\n"
+        f"curl -i -H 'Authorization: Bearer {administrator}' 'http://{bind}/usage?days=90'\n",
         flush=True,
     )

@@ -1,4 +1,4 @@
-"""What the library needs to know of the host: four statements and who may see whose account."""
+"""The storage of the application: four statements, and the rule for who may see an account."""
 
 import time
 from typing import Any
@@ -9,12 +9,12 @@ from flask_notifications.sql import SQLAlchemyStorage
 
 from .database import accounts, notifications, sessions, users
 
-# Old clients send GUIDs in any letter case; the host keeps them in lower case.
+# Old clients send GUIDs in any letter case; the tables have them in lower case.
 _SESSION_ID = func.lower(bindparam("session_id"))
 _ACCOUNT_ID = func.lower(bindparam("account_id"))
 
 _CALLER = (
-    select(users.c.account_id, users.c.is_administrator)
+    select(users.c.login, users.c.account_id, users.c.is_administrator)
     .join(sessions, sessions.c.login == users.c.login)
     .where(sessions.c.id == _SESSION_ID, sessions.c.expires_at > bindparam("now", callable_=time.time))
 )
@@ -25,7 +25,7 @@ _ACCOUNT = select(accounts.c.id).where(accounts.c.id == _ACCOUNT_ID)
 
 
 def create_storage(engine: Engine) -> SQLAlchemyStorage:
-    """Return the storage on the host's tables; the current user's list goes by the caller's own ``account_id``."""
+    """Return the storage on these tables; the current user's notifications are those of the caller's ``account_id``."""
     return SQLAlchemyStorage(
         engine,
         session_query=_CALLER,
@@ -38,3 +38,8 @@ def create_storage(engine: Engine) -> SQLAlchemyStorage:
 
 def _may_see_account(caller: Row[Any], account_id: str) -> bool:
     return bool(caller.is_administrator) or caller.account_id == account_id.lower()
+
+
+def label_caller(caller: Row[Any]) -> str:
+    """Return the name under which the calls of a caller are counted."""
+    return str(caller.login)

@@ -1,6 +1,6 @@
 """Serve and retire two obsolete notification operations, in Flask and on any WSGI stack.
 
-The public names, resolved on first use: importing this package imports neither Flask nor marshmallow.
+The public names, imported on first use: importing this package imports neither Flask nor marshmallow.
 """
 
 from importlib import import_module
@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .application import NotificationApp as NotificationApp
     from .blueprint import create_blueprint as create_blueprint
+    from .config import load_plan as load_plan
     from .config import load_policy as load_policy
     from .deprecation import Brownout as Brownout
     from .deprecation import DeprecationPolicy as DeprecationPolicy
+    from .deprecation import Phase as Phase
     from .middleware import DeprecationMiddleware as DeprecationMiddleware
     from .middleware import Use as Use
     from .operations import NOTIFICATION_OPERATIONS as NOTIFICATION_OPERATIONS
     from .operations import Operation as Operation
     from .operations import notification_operations as notification_operations
     from .problems import Statuses as Statuses
+    from .redaction import SessionLogFilter as SessionLogFilter
     from .sessions import SessionCredential as SessionCredential
-    from .sessions import SessionLogFilter as SessionLogFilter
     from .sessions import SessionRefused as SessionRefused
     from .sessions import session_of as session_of
     from .storage import AccessDenied as AccessDenied
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from .storage import StorageError as StorageError
     from .storage import StorageUnavailable as StorageUnavailable
 
-_ROOMS = {
+_MODULES = {
     "AccessDenied": "storage",
     "AccountNotFound": "storage",
     "Brownout": "deprecation",
@@ -38,29 +40,31 @@ _ROOMS = {
     "NotificationApp": "application",
     "NotificationStorage": "storage",
     "Operation": "operations",
+    "Phase": "deprecation",
     "SessionCredential": "sessions",
-    "SessionLogFilter": "sessions",
+    "SessionLogFilter": "redaction",
     "SessionRefused": "sessions",
     "Statuses": "problems",
     "StorageError": "storage",
     "StorageUnavailable": "storage",
     "Use": "middleware",
     "create_blueprint": "blueprint",
+    "load_plan": "config",
     "load_policy": "config",
     "notification_operations": "operations",
     "session_of": "sessions",
 }
 
-__all__ = sorted(_ROOMS)  # noqa: PLE0605 - a list, which ruff cannot see
+__all__ = sorted(_MODULES)  # noqa: PLE0605 - a list, which ruff cannot see
 
 
 def __getattr__(name: str) -> object:
-    room = _ROOMS.get(name)
-    if room is None:
+    module = _MODULES.get(name)
+    if module is None:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    return getattr(import_module(f".{room}", __name__), name)
+    return getattr(import_module(f".{module}", __name__), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS})
+    return sorted({*globals(), *_MODULES})

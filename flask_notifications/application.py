@@ -1,4 +1,4 @@
-"""The two operations as a plain WSGI application: a thin door to the service, without Flask."""
+"""The two operations as a plain WSGI application: a thin entry point to the service, without Flask."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -8,8 +8,8 @@ import orjson
 from .operations import ACCOUNT, CURRENT_USER, NOTIFICATION_OPERATIONS, Operation, OperationTable
 from .problems import Problems, Statuses
 from .records import Encode, Schema
-from .replies import Reply, send
-from .service import NotificationService
+from .responses import PlainResponse, send_response
+from .service import Identify, NotificationService
 from .sessions import resolve
 from .storage import Caller, NotificationStorage
 
@@ -20,11 +20,24 @@ if TYPE_CHECKING:
 class NotificationApp:
     """Serve the two operations as a WSGI application of its own.
 
-    Takes what ``create_blueprint`` takes and answers the same bytes. ``operations`` are the two to serve, told apart by
-    their names ``current_user`` and ``account``; paths are matched as legacy clients spell them. Another path is
-    answered 404, another method 405 with ``Allow``, both as ``application/problem+json``.
+    It takes the arguments of ``create_blueprint``, and its responses have the same bytes. Paths are matched as legacy
+    clients spell them. The response to another path is 404, and to another method 405 with ``Allow``, both
+    ``application/problem+json``.
 
-    Raises ``ValueError`` naming the argument that does not fit.
+    :param storage: an instance with the methods of ``NotificationStorage``.
+    :param schema: a marshmallow schema that dumps the records first, by default none.
+    :param encode: a function that takes a list of records and returns the bytes of a JSON array, by default
+        ``orjson.dumps``.
+    :param statuses: other status codes for four errors, by default none.
+    :param spool_threshold: the size in bytes, 0 or more, up to which an array is kept in memory, by default 8 MiB. A
+        larger one is written to a temporary file in ``TMPDIR``, which must be on a disk.
+    :param realm: the protection space in challenges (RFC 9110 section 11.5), by default ``"notifications"``.
+    :param operations: the operations to serve, named ``current_user`` or ``account``, by default both at their
+        original paths.
+    :param identify: a function from a caller to a label for observers, or to ``None``. It is called once per request.
+        A label that is not 1 to 64 printable characters, or contains the session ID, is dropped. By default there are
+        no labels.
+    :raises ValueError: an argument does not fit; the message names it.
     """
 
     __slots__ = ("_problems", "_service", "_table")
@@ -39,9 +52,16 @@ class NotificationApp:
         spool_threshold: int = 8_388_608,
         realm: str = "notifications",
         operations: Iterable[Operation] = NOTIFICATION_OPERATIONS,
+        identify: Identify[Caller] | None = None,
     ) -> None:
         self._service = NotificationService(
-            storage, schema=schema, encode=encode, statuses=statuses, spool_threshold=spool_threshold, realm=realm
+            storage,
+            schema=schema,
+            encode=encode,
+            statuses=statuses,
+            spool_threshold=spool_threshold,
+            realm=realm,
+            identify=identify,
         )
         self._problems = Problems(statuses=statuses, realm=realm)
         self._table = OperationTable(operations)
@@ -49,27 +69,29 @@ class NotificationApp:
             _check_operation(operation)
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Answer a request (PEP 3333)."""
-        return send(self._reply(environ), environ, start_response)
+        """Respond to a request (PEP 3333)."""
+        return send_response(self._respond(environ), environ, start_response)
 
-    def _reply(self, environ: "WSGIEnvironment") -> Reply:
+    def _respond(self, environ: "WSGIEnvironment") -> PlainResponse:
         path = environ.get("PATH_INFO", "")
-        claim = self._table.match(environ["REQUEST_METHOD"], path)
-        if claim is None:
-            return self._unclaimed(path)
+        match = self._table.match(environ["REQUEST_METHOD"], path)
+        if match is None:
+            return self._refuse(path)
         session = resolve(environ)
-        if claim.operation.name == ACCOUNT:
-            return self._service.account(session, claim.parameters[0].encode("latin-1", "replace"))
-        return self._service.current_user(session)
+        if match.operation.name == ACCOUNT:
+            (account_id,) = match.parameters.values()
+            return self._service.account(session, account_id.encode("latin-1", "replace"), environ)
+        return self._service.current_user(session, environ)
 
-    def _unclaimed(self, path: str) -> Reply:
+    def _refuse(self, path: str) -> PlainResponse:
         methods = self._table.methods(path)
         if not methods:
-            return self._problems.reply("not_found")
-        return self._problems.reply("method_not_allowed", extra=[("Allow", ", ".join(methods))])
+            return self._problems.respond("not_found")
+        return self._problems.respond("method_not_allowed", extra=[("Allow", ", ".join(methods))])
 
 
 def _check_operation(operation: Operation) -> None:
-    if operation.name not in {CURRENT_USER, ACCOUNT} or operation.path.count("{") != (operation.name == ACCOUNT):
+    parameters = {CURRENT_USER: 0, ACCOUNT: 1}
+    if operation.path.count("{") != parameters.get(operation.name):
         message = f"operations must be named {CURRENT_USER}, or {ACCOUNT} with one path parameter, not {operation}"
         raise ValueError(message)

@@ -1,27 +1,31 @@
-"""The two operations as a Flask blueprint: a thin door to the service, and the only room that imports Flask."""
+"""The two operations as a Flask blueprint: a thin entry point to the service, and the only module that needs Flask."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
+from weakref import ref
 
 import flask
 import orjson
 from werkzeug.datastructures import Headers
 from werkzeug.exceptions import NotFound
 
-from .fields import expect
 from .operations import Operation, notification_operations
 from .problems import Statuses
 from .records import Encode, Schema
-from .replies import Reply, body_of, send
-from .service import NotificationService
+from .responses import FileBody, PlainResponse, wrap_file
+from .service import Identify, NotificationService
 from .sessions import resolve, resolve_header
 from .storage import Caller, NotificationStorage
+from .validation import require
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 View = Callable[..., flask.Response]
+
+# The environ key of a weak reference to the file of a response.
+_OPEN_BODY = "flask_notifications.file"
 
 
 def create_blueprint(
@@ -35,27 +39,47 @@ def create_blueprint(
     spool_threshold: int = 8_388_608,
     realm: str = "notifications",
     successors: bool = False,
+    identify: Identify[Caller] | None = None,
 ) -> flask.Blueprint:
     """Create a blueprint that serves the two operations from a storage.
 
-    ``encode`` takes a list of records and returns the bytes of a JSON array; ``schema``, a marshmallow schema, dumps
-    the records first. ``spool_threshold`` is the size in bytes up to which an answer is kept in memory; a larger one
-    goes through a temporary file in ``TMPDIR``, which must be on a disk. ``realm`` is the protection space that
-    challenges name (RFC 9110 section 11.5). With ``successors=True`` the operations that take their place are served
-    too: ``GET {url_prefix}/CurrentUser`` and ``GET {url_prefix}/Account?accountId=``, the session in the header only.
+    Paths are exact, with or without one slash at their end, and never redirect, whatever your application sets for its
+    own routes. ``DeprecationMiddleware`` adds the other spellings of legacy clients. With another ``url_prefix`` it
+    needs ``operations=notification_operations(url_prefix)``.
 
-    Paths are exact, with or without one trailing slash, and never redirect; ``DeprecationMiddleware`` adds the other
-    spellings of legacy clients. It needs ``operations=notification_operations(url_prefix)`` when the prefix is another.
-
-    Raises ``ValueError`` naming the argument that does not fit.
+    :param storage: an instance with the methods of ``NotificationStorage``.
+    :param name: the name of the blueprint in your application, by default ``"notifications"``.
+    :param url_prefix: a plain path that begins with a slash, by default ``"/API/Notification"``.
+    :param schema: a marshmallow schema that dumps the records first, by default none.
+    :param encode: a function that takes a list of records and returns the bytes of a JSON array, by default
+        ``orjson.dumps``.
+    :param statuses: other status codes for four errors, by default none.
+    :param spool_threshold: the size in bytes, 0 or more, up to which an array is kept in memory, by default 8 MiB. A
+        larger one is written to a temporary file in ``TMPDIR``, which must be on a disk.
+    :param realm: the protection space in challenges (RFC 9110 section 11.5), by default ``"notifications"``.
+    :param successors: whether to serve the operations that replace the two as well, by default not. They are
+        ``GET {url_prefix}/CurrentUser`` and ``GET {url_prefix}/Account?accountId=``, with the session in the header.
+    :param identify: a function from a caller to a label for observers, or to ``None``. It is called once per request.
+        A label that is not 1 to 64 printable characters, or contains the session ID, is dropped. By default there are
+        no labels.
+    :raises ValueError: an argument does not fit; the message names it.
     """
-    operations = _operations(url_prefix)
+    require(isinstance(name, str), "name", "the name of a blueprint as a string", name)
+    require(isinstance(successors, bool), "successors", "True or False", successors)
+    operations = _list_operations(url_prefix)
     prefix = url_prefix.rstrip("/")
     service = NotificationService(
-        storage, schema=schema, encode=encode, statuses=statuses, spool_threshold=spool_threshold, realm=realm
+        storage,
+        schema=schema,
+        encode=encode,
+        statuses=statuses,
+        spool_threshold=spool_threshold,
+        realm=realm,
+        identify=identify,
     )
     blueprint = flask.Blueprint(name, __name__, url_prefix=prefix)
-    views = _views(service)
+    blueprint.record(_watch_exceptions)
+    views = _make_views(service)
     for operation in operations:
         _add(blueprint, operation.path.removeprefix(prefix), operation.method, views[operation.name])
         if successors and operation.successor is not None:
@@ -63,9 +87,9 @@ def create_blueprint(
     return blueprint
 
 
-def _operations(url_prefix: str) -> tuple[Operation, ...]:
-    """Return the operations below a prefix, which is to be the same path for Flask's rules as for operations."""
-    expect(
+def _list_operations(url_prefix: str) -> tuple[Operation, ...]:
+    """Return the operations below a prefix, which must be the same path to Flask's rules as to operations."""
+    require(
         isinstance(url_prefix, str) and url_prefix.strip("/") and set("{}%").isdisjoint(url_prefix),
         "url_prefix",
         "a plain path that begins with '/', as '/API/Notification'",
@@ -73,100 +97,156 @@ def _operations(url_prefix: str) -> tuple[Operation, ...]:
     )
     try:
         return notification_operations(url_prefix)
-    except ValueError as fault:
-        message = f"url_prefix {url_prefix!r} fits no operation: {fault}"
-        raise ValueError(message) from fault
+    except ValueError as error:
+        message = f"url_prefix {url_prefix!r} fits no operation: {error}"
+        raise ValueError(message) from error
 
 
 def _add(blueprint: flask.Blueprint, path: str, method: str, view: View) -> None:
-    """Register both spellings: a rule that ignores the slash also serves ``//``, and Flask redirects what it merges."""
-    exact = path.rstrip("/").replace("{", "<").replace("}", ">")
-    for rule in (exact, f"{exact}/"):
-        blueprint.add_url_rule(rule, view.__name__, view, methods=[method], merge_slashes=False)
+    """Add both spellings of a path, each of them exact whatever your application sets for its own rules.
+
+    A single rule that ignores the slash would serve ``//`` too. A default that only one of the two has keeps
+    Werkzeug from redirecting one spelling to the other where the blueprint is registered with ``url_defaults``.
+    """
+    exact = path.rstrip("/").replace("{", "<string:").replace("}", ">")
+    spellings: dict[str, dict[str, Any]] = {exact: {"slash": False}, f"{exact}/": {}}
+    for rule, defaults in spellings.items():
+        blueprint.add_url_rule(
+            rule, view.__name__, view, methods=[method], defaults=defaults, strict_slashes=True, merge_slashes=False
+        )
 
 
-def _views(service: NotificationService[Caller]) -> dict[str, View]:
-    """Return the view functions by the names of their endpoints; a host's prefix may have parameters of its own."""
+def _make_views(service: NotificationService[Caller]) -> dict[str, View]:
+    """Return the view functions by their names; the prefix of your application may have parameters of its own."""
 
-    def current_user(**_parameters: str) -> flask.Response:
-        environ = _environ()
-        return _Answer(service.current_user(resolve(environ)), environ)
+    def current_user(**_parameters: Any) -> flask.Response:
+        environ = _read_environ()
+        return _make_response(service.current_user(resolve(environ), environ), environ)
 
-    def account(**_parameters: str) -> flask.Response:
-        environ = _environ()
-        # Flask has decoded the parameter leniently; the path as the server passes it on tells what came.
+    def account(**_parameters: Any) -> flask.Response:
+        environ = _read_environ()
+        # Flask decodes the parameter leniently, so the bytes are read from the path as the server received it.
         segment = environ["PATH_INFO"].removesuffix("/").rpartition("/")[2]
         if segment in {".", ".."}:
             raise NotFound
-        return _Answer(service.account(resolve(environ), segment.encode("latin-1")), environ)
+        account_id = segment.encode("latin-1")
+        return _make_response(service.account(resolve(environ), account_id, environ), environ)
 
-    def current_user_successor(**_parameters: str) -> flask.Response:
-        environ = _environ()
-        return _Answer(service.current_user(resolve_header(environ)), environ)
+    def current_user_successor(**_parameters: Any) -> flask.Response:
+        environ = _read_environ()
+        return _make_response(service.current_user(resolve_header(environ), environ), environ)
 
-    def account_successor(**_parameters: str) -> flask.Response:
-        environ = _environ()
+    def account_successor(**_parameters: Any) -> flask.Response:
+        environ = _read_environ()
         pairs = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True, encoding="latin-1")
         values = [value for key, value in pairs if key == "accountId"]
         account_id = values[0].encode("latin-1", "replace") if len(values) == 1 else b""
-        return _Answer(service.account(resolve_header(environ), account_id), environ)
+        return _make_response(service.account(resolve_header(environ), account_id, environ), environ)
 
     views: list[View] = [current_user, account, current_user_successor, account_successor]
     return {view.__name__: view for view in views}
 
 
-def _environ() -> "WSGIEnvironment":
-    """Return the request's environ; a path that begins with no slash, or with two, counts as one to Werkzeug only."""
-    request: flask.Request = flask.request._get_current_object()  # type: ignore[attr-defined]
-    environ = request.environ
+def _read_environ() -> "WSGIEnvironment":
+    """Return the request's environ; to Werkzeug alone, a path with no or two slashes at its start is one with one."""
+    environ = flask.request.environ
     path = environ["PATH_INFO"]
     if path[:1] != "/" or path[1:2] == "/":
         raise NotFound
     return environ
 
 
-class _Answer(flask.Response):
-    """A reply that becomes a response when somebody looks at it or changes it, as the host's own functions may.
+def _make_response(plain: PlainResponse, environ: "WSGIEnvironment") -> flask.Response:
+    if isinstance(plain.body, bytes):
+        return MemoryResponse(plain.body, plain)
+    body = FileBody(plain.body)
+    environ[_OPEN_BODY] = ref(body)  # weak, so that the file is closed if a hook returns another response
+    return FileResponse(body, plain)
 
-    As long as nobody has, it is sent as it came, and spares Werkzeug both the making of a response and its corrections.
-    One with a file is a response from the start: there is one file, and nothing to spare.
+
+def _watch_exceptions(state: flask.blueprints.BlueprintSetupState) -> None:
+    flask.got_request_exception.connect(_close_unsent_file, state.app)
+
+
+def _close_unsent_file(_app: flask.Flask, **_exception: Exception) -> None:
+    """Close the file of a response that is not sent, because a hook of your application raised an exception.
+
+    The frames of the exception refer to the response, and keep the file open for as long as the exception exists. After
+    an exit, such as ``SystemExit``, of which Flask sends no signal, the garbage collector closes the file.
+    """
+    if _OPEN_BODY in flask.request.environ:
+        body = flask.request.environ[_OPEN_BODY]()
+        if body is not None:
+            body.close()
+
+
+class MemoryResponse(flask.Response):
+    """Send a body from memory, without Werkzeug's corrections as long as no hook has changed anything.
+
+    The corrections would cost a tenth of a request to Flask, and there would be nothing to correct.
     """
 
-    def __init__(self, reply: Reply, environ: "WSGIEnvironment") -> None:
-        if isinstance(reply.body, bytes):
-            self.__dict__["_reply"] = reply
-        else:
-            super().__init__(body_of(reply, environ), reply.status, Headers(reply.fields), direct_passthrough=True)
+    _has_callbacks = False
 
-    def __getattr__(self, name: str) -> Any:
-        """Return what a response has and a reply has not."""
-        self._become_a_response()
-        return super().__getattribute__(name)
+    def __init__(self, body: bytes, plain: PlainResponse) -> None:
+        parts = (body,)
+        headers = Headers()
+        headers[:] = plain.headers  # the constructor would take twice the time
+        super().__init__(parts, plain.status, headers)
+        self._original = (parts, plain.status, plain.headers)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute of the response; ``__class__`` too, where the host has one of its own."""
-        self._become_a_response()
-        super().__setattr__(name, value)
+    def call_on_close(self, func: Callable[[], Any]) -> Callable[[], Any]:
+        """Register a function to call after the body has been sent."""
+        self._has_callbacks = True
+        return super().call_on_close(func)
 
-    def __delattr__(self, name: str) -> None:
-        """Delete an attribute of the response."""
-        self._become_a_response()
-        super().__delattr__(name)
+    def get_wsgi_response(self, environ: "WSGIEnvironment") -> tuple[Iterable[bytes], str, list[tuple[str, str]]]:
+        """Return the body, the status line and the headers to send."""
+        body, status, headers = self._original
+        unchanged = self.response is body and self.status == status and tuple(self.headers) == headers
+        if unchanged and not self._has_callbacks and environ["REQUEST_METHOD"] != "HEAD":
+            return body, status, list(headers)
+        return super().get_wsgi_response(environ)
 
-    def __getstate__(self) -> object:
-        """Return what copies and caches keep: that of a response."""
-        self._become_a_response()
-        return super().__getstate__()
+
+class FileResponse(flask.Response):
+    """Send a file through the server's own file wrapper, as long as no hook has replaced the body."""
+
+    _has_callbacks = False
+    _file: FileBody | None = None
+
+    def __init__(self, body: FileBody, plain: PlainResponse) -> None:
+        super().__init__(body, plain.status, Headers(plain.headers))
+        self._file = body
+
+    def close(self) -> None:
+        """Close the response and its file, also if a hook has wrapped the file in a generator that never started."""
+        try:
+            super().close()
+        finally:
+            if self._file is not None:
+                self._file.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the file, so that caches can pickle a response whose body has been read."""
+        return {name: value for name, value in vars(self).items() if name != "_file"}
+
+    def call_on_close(self, func: Callable[[], Any]) -> Callable[[], Any]:
+        """Register a function to call after the body has been sent, which a server's file wrapper does not."""
+        self._has_callbacks = True
+        return super().call_on_close(func)
+
+    def get_app_iter(self, environ: "WSGIEnvironment") -> Iterable[bytes]:
+        """Return what the server iterates over; Werkzeug knows which responses have no body."""
+        has_body = environ["REQUEST_METHOD"] != "HEAD" and self.status_code not in {204, 304}
+        if has_body and isinstance(self.response, FileBody) and not self._has_callbacks:
+            return wrap_file(self.response.take_file(), environ)
+        return super().get_app_iter(environ)
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Answer a request (PEP 3333)."""
-        reply: Reply | None = self.__dict__.get("_reply")
-        return super().__call__(environ, start_response) if reply is None else send(reply, environ, start_response)
-
-    def _become_a_response(self) -> None:
-        reply: Reply | None = self.__dict__.get("_reply")
-        if reply is not None:
-            whole = flask.Response((cast("bytes", reply.body),), reply.status, Headers(reply.fields))
-            # All at once: two threads may look at an answer that a host keeps.
-            self.__dict__.update(vars(whole))
-            self.__dict__.pop("_reply", None)
+        """Send the response (PEP 3333), and close its file if the server refuses to start it."""
+        try:
+            return super().__call__(environ, start_response)
+        except BaseException:
+            self.close()
+            raise

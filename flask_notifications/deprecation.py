@@ -1,6 +1,6 @@
 """The checked, frozen policy of a retirement: its phases at a given time, and the header lines that announce it.
 
-Knows nothing of requests, of the environ, or of the answer that its lines decorate.
+Knows nothing of requests, of the environ or of responses.
 """
 
 import email.utils
@@ -11,18 +11,19 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, final
 
-from .fields import check_uri
+from .headers import HeaderList
+from .validation import check_uri
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END = datetime.max.replace(tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
-# A fault in configuration: the attribute, and a sentence that names it, what was given and what was expected.
-Fault = tuple[str, str]
+# An error in configuration: the attribute, and a sentence that names it, what was given and what was expected.
+ConfigurationError = tuple[str, str]
 
 
 class Phase(StrEnum):
-    """Name how far the retirement of an operation has come."""
+    """The phase of the retirement of an operation."""
 
     ANNOUNCED = "announced"
     DEPRECATED = "deprecated"
@@ -32,17 +33,18 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Brownout:
-    """Plan a time in which the operation answers 410, so that callers notice.
+    """Plan a window in which the operation responds with 410, so that callers notice.
 
-    The window is half-open: ``start`` belongs to it, ``end`` does not. Both are aware datetimes, kept in UTC, ``end``
-    after ``start``; anything else raises ``ValueError`` naming the attribute.
+    :param start: an aware datetime, kept in UTC; it belongs to the window.
+    :param end: an aware datetime after ``start``, kept in UTC; it does not belong to the window.
+    :raises ValueError: an argument is something else; the message names it.
     """
 
     start: datetime
     end: datetime
 
     def __post_init__(self) -> None:
-        _raise_first(window_faults({"start": self.start, "end": self.end}))
+        _raise_first(brownout_errors({"start": self.start, "end": self.end}))
         object.__setattr__(self, "start", self.start.astimezone(UTC))
         object.__setattr__(self, "end", self.end.astimezone(UTC))
 
@@ -50,16 +52,20 @@ class Brownout:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeprecationPolicy:
-    """Say since when an operation is deprecated, and what is to come.
+    """Define when operations are deprecated and when they end.
 
-    ``deprecated_at`` and ``sunset_at`` are aware datetimes, not before 1970, kept in UTC and announced in whole seconds
-    (RFC 9745 section 2.1, RFC 8594 section 3); the sunset is not before the deprecation. ``documentation`` and
-    ``sunset_documentation`` are URI references of pages for people; one that begins with a single ``/`` stands below
-    the application. ``brownouts`` do not overlap and come in any order. With ``enforce_sunset=True`` the operation
-    answers 410 from ``sunset_at`` on; without it, it keeps working.
+    Not checked: that any date is in the future. A policy is its attributes, and no class to inherit from.
 
-    Raises ``ValueError`` naming the attribute and its value. Not checked: that any date is in the future. A policy is
-    its attributes, and no class to inherit from.
+    :param deprecated_at: an aware datetime, not before 1970, kept in UTC and announced in whole seconds (RFC 9745
+        section 2.1).
+    :param sunset_at: an aware datetime, not before ``deprecated_at``, kept in UTC and announced in whole seconds (RFC
+        8594 section 3), or ``None``.
+    :param documentation: the URI reference of a page for people, or ``None``. One that begins with a single ``/`` is
+        below the path at which your application is mounted.
+    :param sunset_documentation: the same, for a page about your policy on sunsets.
+    :param brownouts: windows in any order that do not overlap; by default none.
+    :param enforce_sunset: whether the operation responds with 410 from ``sunset_at`` on; by default it keeps working.
+    :raises ValueError: an argument does not fit; the message names it and its value.
     """
 
     deprecated_at: datetime
@@ -70,7 +76,7 @@ class DeprecationPolicy:
     enforce_sunset: bool = False
 
     def __post_init__(self) -> None:
-        _raise_first(policy_faults({name: getattr(self, name) for name in self.__slots__}))
+        _raise_first(policy_errors({name: getattr(self, name) for name in self.__slots__}))
         object.__setattr__(self, "brownouts", tuple(sorted(self.brownouts, key=_start)))
         object.__setattr__(self, "deprecated_at", self.deprecated_at.astimezone(UTC))
         if self.sunset_at is not None:
@@ -78,7 +84,7 @@ class DeprecationPolicy:
 
     @property
     def closes(self) -> bool:
-        """Whether there is a time at which the operation answers 410."""
+        """Whether there is a time at which the operation responds with 410."""
         return bool(self.brownouts) or self.enforce_sunset
 
     def phase(self, at: datetime) -> Phase:
@@ -94,84 +100,77 @@ class DeprecationPolicy:
         return next((window for window in self.brownouts if window.start <= at < window.end), None)
 
 
-class Announcement:
-    """The header lines that announce the retirement of one operation: the same bytes at all times.
+class DeprecationHeaders:
+    """The headers that announce the retirement of operations with one policy: the same bytes at all times.
 
     ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594), then one ``Link`` (RFC 8288) line each for the successor
     (RFC 5829), the documentation and the policy of the sunset, as far as there are any. A target that begins with a
-    single ``/`` stands below the place where the application is mounted, and ``base_url`` in front of that.
+    single ``/`` is below the path at which the application is mounted, and ``base_url`` precedes that path.
     """
 
-    __slots__ = ("_base_url", "_links", "_steady", "_successor", "_unmounted")
-
-    def __init__(self, policy: DeprecationPolicy, successor: str | None, *, base_url: str = "") -> None:
+    def __init__(self, policy: DeprecationPolicy, *, base_url: str = "") -> None:
         self._base_url = base_url.rstrip("/")
-        self._successor = successor
-        self._steady = [("Deprecation", f"@{_seconds(policy.deprecated_at)}")]
+        self._dates = [("Deprecation", f"@{_seconds(policy.deprecated_at)}")]
         if policy.sunset_at is not None:
             # RFC 9110 section 5.6.7: an IMF-fixdate ends in GMT and is in English, whatever the locale.
-            date = email.utils.format_datetime(policy.sunset_at, usegmt=True)
-            self._steady.append(("Sunset", date))
-        self._links = [
-            (successor, 'rel="successor-version"'),
+            self._dates.append(("Sunset", email.utils.format_datetime(policy.sunset_at, usegmt=True)))
+        self._pages = [
             (policy.documentation, 'rel="deprecation"; type="text/html"'),
             (policy.sunset_documentation, 'rel="sunset"; type="text/html"'),
         ]
-        self._unmounted = self._lines("")
 
-    def lines(self, mount: str) -> list[tuple[str, str]]:
-        """Return the lines for an application at ``mount``, a percent-encoded path, empty at the root."""
-        return self._lines(mount) if mount else self._unmounted
+    def render(self, successor: str | None, mount: str) -> HeaderList:
+        """Return the headers.
 
-    def successor(self, mount: str) -> str | None:
-        """Return the successor as its ``Link`` names it, or ``None``."""
-        return None if self._successor is None else self._target(self._successor, mount)
+        :param successor: the URI reference of the operation's successor, or ``None``.
+        :param mount: the path at which the application is mounted, percent-encoded; empty at the root.
+        """
+        targets = [(successor, 'rel="successor-version"'), *self._pages]
+        # Clients look for exactly this spelling: the relation first, quoted, one link in a line.
+        links = [("Link", f"<{self.resolve(uri, mount)}>; {rest}") for uri, rest in targets if uri is not None]
+        return [*self._dates, *links]
 
-    def _lines(self, mount: str) -> list[tuple[str, str]]:
-        links = [(self._target(uri, mount), attributes) for uri, attributes in self._links if uri is not None]
-        # Clients look for exactly this spelling: the relation first, quoted, one to a line.
-        return [*self._steady, *(("Link", f"<{target}>; {attributes}") for target, attributes in links)]
-
-    def _target(self, uri: str, mount: str) -> str:
-        below = uri.startswith("/") and not uri.startswith("//")
-        return f"{self._base_url}{mount}{uri}" if below else uri
+    def resolve(self, uri: str, mount: str) -> str:
+        """Return the target of a link to a URI reference."""
+        is_below = uri.startswith("/") and not uri.startswith("//")
+        return f"{self._base_url}{mount}{uri}" if is_below else uri
 
 
-def window_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+def brownout_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
     """Yield everything that is wrong with a brownout's values; one that is missing is not looked at."""
     dates = {name: values[name] for name in ("start", "end") if name in values}
-    faults = [fault for name, value in dates.items() for fault in _date_faults(name, value)]
-    yield from faults
+    errors = [error for name, value in dates.items() for error in _date_errors(name, value)]
+    yield from errors
     # Two times of one zone compare by its clock, which shows some hours twice.
-    if not faults and len(dates) > 1 and dates["end"].astimezone(UTC) <= dates["start"].astimezone(UTC):
+    if not errors and len(dates) > 1 and dates["end"].astimezone(UTC) <= dates["start"].astimezone(UTC):
         yield "end", "end ({end}) must be after start ({start})".format(**dates)
 
 
-def policy_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+def policy_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
     """Yield everything that is wrong with a policy's values; one that is missing is not looked at."""
-    yield from _schedule_faults({name: values[name] for name in ("deprecated_at", "sunset_at") if name in values})
+    yield from _schedule_errors({name: values[name] for name in ("deprecated_at", "sunset_at") if name in values})
     for name in ("documentation", "sunset_documentation"):
         if values.get(name) is not None:
-            yield from _uri_faults(name, values[name])
-    yield from _brownout_faults(values.get("brownouts", ()))
-    yield from _enforcement_faults(values)
+            yield from _uri_errors(name, values[name])
+    yield from _overlap_errors(values.get("brownouts", ()))
+    yield from _enforcement_errors(values)
 
 
-def _raise_first(faults: Iterator[Fault]) -> None:
-    for _name, sentence in faults:
+def _raise_first(errors: Iterator[ConfigurationError]) -> None:
+    for _name, sentence in errors:
         raise ValueError(sentence)
 
 
-def _schedule_faults(dates: dict[str, Any]) -> Iterator[Fault]:
+def _schedule_errors(dates: dict[str, Any]) -> Iterator[ConfigurationError]:
     if "sunset_at" in dates and dates["sunset_at"] is None:
         del dates["sunset_at"]
-    faults = [fault for name, value in dates.items() for fault in _date_faults(name, value)]
-    yield from faults
-    if not faults and len(dates) > 1 and _seconds(dates["sunset_at"]) < _seconds(dates["deprecated_at"]):
+    errors = [error for name, value in dates.items() for error in _date_errors(name, value)]
+    yield from errors
+    if not errors and len(dates) > 1 and _seconds(dates["sunset_at"]) < _seconds(dates["deprecated_at"]):
         yield "sunset_at", "sunset_at ({sunset_at}) must not be before deprecated_at ({deprecated_at})".format(**dates)
 
 
-def _date_faults(name: str, value: Any) -> Iterator[Fault]:
+def _date_errors(name: str, value: Any) -> Iterator[ConfigurationError]:
     if not isinstance(value, datetime):
         yield name, f"{name} must be a datetime, not {value!r}"
     elif value.utcoffset() is None:
@@ -182,28 +181,32 @@ def _date_faults(name: str, value: Any) -> Iterator[Fault]:
         yield name, f"{name} must not be after the year 9999 in UTC, not {value}"
 
 
-def _uri_faults(name: str, value: Any) -> Iterator[Fault]:
+def _uri_errors(name: str, value: Any) -> Iterator[ConfigurationError]:
     try:
         check_uri(name, value)
-    except ValueError as fault:
-        yield name, str(fault)
+    except ValueError as error:
+        yield name, str(error)
 
 
-def _brownout_faults(brownouts: Any) -> Iterator[Fault]:
+def _overlap_errors(brownouts: Any) -> Iterator[ConfigurationError]:
     if not isinstance(brownouts, list | tuple) or not all(isinstance(window, Brownout) for window in brownouts):
         yield "brownouts", f"brownouts must be a list or tuple of Brownout, not {brownouts!r}"
     else:
         for first, second in pairwise(sorted(brownouts, key=_start)):
             if second.start < first.end:
-                yield "brownouts", f"brownouts must not overlap: {first} and {second}"
+                yield "brownouts", f"brownouts must not overlap: {_window(first)} and {_window(second)}"
 
 
-def _enforcement_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+def _enforcement_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
     enforced = values.get("enforce_sunset", False)
     if not isinstance(enforced, bool):
         yield "enforce_sunset", f"enforce_sunset must be True or False, not {enforced!r}"
     elif enforced and values.get("sunset_at", _END) is None:
         yield "enforce_sunset", "enforce_sunset=True needs a sunset_at, not None"
+
+
+def _window(brownout: Brownout) -> str:
+    return f"{brownout.start} to {brownout.end}"
 
 
 def _start(window: Brownout) -> datetime:

@@ -1,26 +1,28 @@
-"""Around any WSGI application: claim the obsolete operations, unify the session, announce the retirement.
+"""Around any WSGI application: match the operations, unify the session, announce the retirement.
 
-The environ goes in, ``start_response`` is wrapped, observers are told. Knows no framework, no storage and no byte of a
-body. Standard library only.
+Changes the environ of a matched request, wraps ``start_response`` and calls observers. Knows no framework, no storage
+and no byte of a body. Standard library only.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from traceback import format_exception
-from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from urllib.parse import quote
 
-from .deprecation import Announcement, DeprecationPolicy, Phase
-from .fields import TOKEN, Fields, check_uri, expect, keep_private, merge, vary_on, without
-from .log import log_error
-from .operations import NOTIFICATION_OPERATIONS, Claim, Operation, OperationTable
+from .deprecation import DeprecationHeaders, DeprecationPolicy, Phase
+from .headers import TOKEN, HeaderList, forbid_storing, keep_private, merge_members, remove_headers, values_of, vary_on
+from .log import log_error, log_exception
+from .operations import NOTIFICATION_OPERATIONS, Match, Operation, OperationTable
+from .plans import Plan, check_plan
 from .problems import Problems, Statuses, retry_after
-from .redirects import WayBack, way_back
-from .replies import Reply, send
-from .sessions import Session, SessionCredential, SessionRefused, Source, claim_session
+from .redirects import Redirect, RequestTarget, remove_digest, restore_pair
+from .responses import PlainResponse, send_response
+from .sessions import CALLER, SessionCredential, SessionRefused, SessionResult, Source, list_session_ids, unify_session
+from .validation import check_base_url, clean_label, require
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
@@ -28,46 +30,43 @@ if TYPE_CHECKING:
 
 ORIGINAL_PATH = "flask_notifications.original_path"
 
-# Set while a claimed request is on its way: a second middleware, inside of this one, leaves it alone.
-_IN_FLIGHT = "flask_notifications.claim"
+# Set while a matched request is served: a second middleware, inside of this one, ignores the request.
+_ACTIVE_OPERATION = "flask_notifications.operation"
 
 # RFC 9110 section 10.1.5: product = token ["/" product-version]
 _PRODUCT = re.compile(rf"{TOKEN}(?:/{TOKEN})?")
+# Characters of a client's name that observers see: the rest is the client's to choose, and may be long.
+_CLIENT_LENGTH = 64
 
-# What only this middleware says (RFC 9745, RFC 8594); two lines of either are no valid header.
-_ANNOUNCED = frozenset({"deprecation", "sunset"})
-# What a page of another origin may read when it may read the answer at all (Fetch, CORS-exposed header names).
-_EXPOSE = "Access-Control-Expose-Headers"
-_EXPOSED = ("Deprecation", "Sunset", "Link")
+# Headers that only this middleware sends (RFC 9745, RFC 8594); two lines of either are no valid header.
+_OWN_HEADERS = frozenset({"deprecation", "sunset"})
+# Headers that a page of another origin may read if it may read the response at all (Fetch, CORS-exposed header names).
+_EXPOSED_HEADERS = ("Deprecation", "Sunset", "Link")
 
-# Names, as most applications spell them, that need no look here.
-_LEFT_ALONE = frozenset(
-    {"Content-Type", "Content-Length", "Cache-Control", "X-Content-Type-Options", "ETag", "Date", "Set-Cookie"}
-)
+# The phases in which the application responds.
+_SERVING_PHASES = (Phase.ANNOUNCED, Phase.DEPRECATED)
 
-_VARY = ("Vary", "Authorization")
-_NO_REFERRER = ("Referrer-Policy", "no-referrer")
-
-# The phases in which the application answers.
-_OPEN = (Phase.DEPRECATED, Phase.ANNOUNCED)
+# Equal to the public tuple and not the same object, so that `operations=` beside a plan shows.
+_DEFAULT_OPERATIONS = (*NOTIFICATION_OPERATIONS,)
 
 Clock = Callable[[], datetime]
 
-# The time, and the phase, of a request to which neither makes a difference.
-_WHENEVER = (datetime.min.replace(tzinfo=UTC), Phase.DEPRECATED)
-
-# From the fields of an answer, the lower-case names of those among them that matter here, and its status line.
-Guard = Callable[[Fields, set[str], str], Fields]
+# The time, aware, in UTC.
+utc_now: Clock = partial(datetime.now, UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Tell an observer of one claimed request.
+    """One matched request, as observers see it. It never holds a session ID, a path or a query.
 
-    ``operation`` is the operation's name, ``method`` the request's own (``HEAD`` is not ``GET``), ``status`` the status
-    code, ``None`` when the application raised; ``phase`` that of the operation at that time; ``source`` where the
-    session ID stood, ``None`` without a session; ``client`` the first product of ``User-Agent`` (RFC 9110 section
-    10.1.5), or ``None``; ``at`` the time of the request, in UTC. It never holds a session ID, a path or a query.
+    :param operation: the operation's name.
+    :param method: the request's own method: ``HEAD`` is not ``GET``.
+    :param status: the status code, or ``None`` when the application raised before it started its response.
+    :param phase: the phase of the operation at that time.
+    :param source: where the session ID was, ``None`` without a session.
+    :param client: the first product of ``User-Agent`` (RFC 9110 section 10.1.5), at most 64 characters, or ``None``.
+    :param at: the time of the request, in UTC.
+    :param caller: the label that the application gave its caller, 1 to 64 printable characters, or ``None``.
     """
 
     operation: str
@@ -77,58 +76,55 @@ class Use:
     source: Source | None
     client: str | None
     at: datetime
+    caller: str | None = None
 
 
 Observer = Callable[[Use], object]
 
 
-# The time, aware, in UTC.
-utc_now: Clock = partial(datetime.now, UTC)
+@runtime_checkable
+class RequestWatcher(Protocol):
+    """The members of an observer that is also called for requests that match no operation."""
+
+    awaits_request: bool
+
+    def request_passed(self, operations: tuple[Operation, ...]) -> object:
+        """Record that a request arrived; called when ``awaits_request`` is true."""
 
 
 class DeprecationMiddleware:
-    """Announce the retirement of operations on whatever an application answers to them, and unify their session.
+    """Announce the retirement of operations on whatever an application responds to them.
 
-    A request that belongs to one of ``operations`` is claimed, every other one passes untouched. On a claimed request
-    the environ is changed in place before the application runs: ``PATH_INFO`` gets the operation's own spelling, and
-    unless ``extract_session`` is false the session ID is taken from where the client put it to where the application
-    finds it, and out of what servers log. Every answer carries ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and
-    ``Link`` (RFC 8288) lines, the same bytes each time. During a brownout and after an enforced sunset the middleware
-    answers 410 itself.
+    A request matches an operation by method and path; every other request passes untouched. Every response to a matched
+    request carries ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and ``Link`` (RFC 8288), the same bytes each time.
+    During a brownout and after an enforced sunset the middleware responds with 410 itself, also to requests that a
+    lenient router may take for the operation. Your application sees the request unchanged, unless the operation has
+    ``rewrite_path`` or ``unify_session``.
 
-    ``require_session=True`` answers 401 to a request without a session; ``statuses`` and ``realm`` are those of such
-    answers. ``base_url`` makes link targets that begin with ``/`` absolute. ``clock`` returns the time as an aware
-    datetime; a naive one counts as local time. Each of ``observers`` is called with a ``Use`` once per claimed request,
-    before the first byte of the answer; its failure is logged and touches nothing else.
+    Install it outermost, so that nothing else sees a session ID in the URL. Applying it twice changes nothing: the
+    outermost middleware that matches a request is the one that serves it.
 
-    Applying it twice changes nothing: the outermost middleware that claims a request is the one that answers for it.
-    Install it outermost, so that nothing else sees the session ID in the URL.
-
-    Raises ``ValueError`` naming the argument that does not fit.
+    :param app: a WSGI application (PEP 3333).
+    :param policy: the policy of all ``operations``, or a plan: a mapping from each operation to its policy. In a plan,
+        ``None`` marks a live operation inside a retired one; its requests pass untouched.
+    :param operations: the retired operations, by default the two notification operations; not beside a plan.
+    :param require_session: whether a request without a session gets 401, for operations with ``unify_session``.
+    :param statuses: replaces the status codes of some error responses.
+    :param realm: the protection space that challenges name (RFC 9110 section 11.5).
+    :param base_url: an absolute URL that makes link targets absolute, or ``None``.
+    :param clock: returns the time as an aware datetime; a naive one counts as local time. Called once per matched
+        request; when it fails, the error is logged and the system's time counts.
+    :param observers: each is called with a ``Use`` once per matched request, before the first byte of the response. Its
+        failure is logged and affects nothing else.
+    :raises ValueError: an argument does not fit; the message names it.
     """
-
-    __slots__ = (
-        "_announcements",
-        "_app",
-        "_beginning",
-        "_clock",
-        "_extract",
-        "_guard",
-        "_is_timed",
-        "_observers",
-        "_policy",
-        "_problems",
-        "_require",
-        "_table",
-    )
 
     def __init__(
         self,
         app: "WSGIApplication",
-        policy: DeprecationPolicy,
+        policy: DeprecationPolicy | Plan,
         *,
-        operations: Iterable[Operation] = NOTIFICATION_OPERATIONS,
-        extract_session: bool = True,
+        operations: Iterable[Operation] = _DEFAULT_OPERATIONS,
         require_session: bool = False,
         statuses: Statuses = Statuses(),  # noqa: B008 - frozen
         realm: str = "notifications",
@@ -136,205 +132,331 @@ class DeprecationMiddleware:
         clock: Clock = utc_now,
         observers: Iterable[Observer] = (),
     ) -> None:
-        expect(callable(app), "app", "a WSGI application", app)
-        expect(isinstance(policy, DeprecationPolicy), "policy", "a DeprecationPolicy", policy)
-        expect(
-            extract_session or not require_session,
-            "require_session",
-            "False without extract_session=True",
-            require_session,
-        )
-        expect(base_url is None or _is_base_url(base_url), "base_url", "an absolute http(s) URL", base_url)
-        expect(callable(clock), "clock", "a function that returns an aware datetime", clock)
-        expect(isinstance(observers, Iterable), "observers", "a sequence of functions of a Use", observers)
+        _check_application(app)
+        check_base_url(base_url)
+        require(callable(clock), "clock", "a function that returns an aware datetime", clock)
+        require(isinstance(require_session, bool), "require_session", "True or False", require_session)
         self._app = app
-        self._policy = policy
-        self._table = OperationTable(operations)
-        self._beginning = self._table.beginning
-        self._announcements = {
-            each: Announcement(policy, each.successor, base_url=base_url or "") for each in self._table.operations
+        self._table, plan = _read_plan(policy, operations)
+        self._retirements = {
+            operation: _Retirement.of(operation, own, base_url or "")
+            for operation, own in plan.items()
+            if own is not None
         }
+        unifies = any(operation.unify_session for operation in self._retirements)
+        require(unifies or not require_session, "require_session", "False without unify_session", require_session)
+        self._may_close = any(retirement.policy.closes for retirement in self._retirements.values())
         self._problems = Problems(statuses=statuses, realm=realm)
-        self._extract = extract_session
-        self._guard = _vary if extract_session else _untouched
-        self._require = require_session
+        self._require_session = require_session
         self._clock = clock
-        self._observers = tuple(observers)
-        expect(all(map(callable, self._observers)), "observers", "a sequence of functions of a Use", observers)
-        self._is_timed = policy.closes or bool(self._observers)
+        self._observers = _check_observers(observers)
+        self._watchers = _find_watchers(self._observers)
+        self._retired = tuple(self._retirements)
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Pass a request on, or claim it (PEP 3333)."""
-        path = environ.get("PATH_INFO", "")
-        if not path.lower().startswith(self._beginning):  # as most are told
+        """Pass a request to the application, and announce the retirement if it matches (PEP 3333)."""
+        for watcher in self._watchers:
+            if watcher.awaits_request:
+                _notify(watcher.request_passed, self._retired)
+        if _ACTIVE_OPERATION in environ:
             return self._app(environ, start_response)
-        claim = self._table.match(environ["REQUEST_METHOD"], path)
-        if claim is None or _IN_FLIGHT in environ:
+        match = self._table.match(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
+        if match is None and self._may_close:
+            refusal = self._refuse_lookalike(environ)
+            if refusal is not None:
+                return send_response(refusal, environ, start_response)
+        retirement = None if match is None else self._retirements.get(match.operation)
+        if match is None or retirement is None:
             return self._app(environ, start_response)
-        return self._serve(claim, path, environ, start_response)
+        return self._serve(match, retirement, environ, start_response)
 
     def _serve(
-        self, claim: Claim, path: str, environ: "WSGIEnvironment", start_response: "StartResponse"
+        self, match: Match, retirement: "_Retirement", environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        environ[_IN_FLIGHT] = claim.operation.name
-        environ[ORIGINAL_PATH] = path
-        environ["PATH_INFO"] = claim.path
-        session, in_query = claim_session(environ) if self._extract else (None, False)
-        now, phase = self._moment() if self._is_timed else _WHENEVER
-        announcement = self._announcements[claim.operation]
+        now = self._now()
+        phase = retirement.policy.phase(now)
         mount = _mount(environ)
-        exchange = _Exchange(
-            environ,
-            start_response,
-            announcement.lines(mount),
-            partial(_keep_private, way_back(environ, path, session, self._table)) if in_query else self._guard,
-            self._report(claim, environ, session, phase, now) if self._observers else None,
-        )
-        if phase not in _OPEN:
-            reply = self._closed(phase, now, announcement.successor(mount))
-        elif isinstance(session, SessionRefused):
-            reply = self._problems.refusal(session)
-        elif self._require and session is None:
-            reply = self._problems.reply("session_missing")
+        announcement = retirement.announce(match, mount)
+        report = partial(self._report, phase, now) if self._observers else None
+        exchange = _Exchange(match, environ, start_response, self._table)
+        if phase not in _SERVING_PHASES:
+            response = self._refuse_closed(match, retirement, now, mount)
+        elif isinstance(exchange.session, SessionRefused):
+            response = self._problems.refuse(exchange.session)
+        elif self._require_session and match.operation.unify_session and exchange.session is None:
+            response = self._problems.respond("session_missing")
         else:
-            return exchange.run(self._app)
-        return exchange.run(partial(send, reply))
+            return exchange.run(self._app, announcement, report)
+        return exchange.run(partial(send_response, response), announcement, report)
 
-    def _moment(self) -> tuple[datetime, Phase]:
-        now = self._clock().astimezone(UTC)
-        return now, self._policy.phase(now)
+    def _refuse_lookalike(self, environ: "WSGIEnvironment") -> PlainResponse | None:
+        """Return the response to a request that a lenient router may take for a closed operation, if it is closed."""
+        match = self._table.match_lookalike(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
+        retirement = None if match is None else self._retirements.get(match.operation)
+        if match is None or retirement is None:
+            return None
+        now = self._now()
+        is_open = retirement.policy.phase(now) in _SERVING_PHASES
+        return None if is_open else self._refuse_closed(match, retirement, now, _mount(environ))
 
-    def _closed(self, phase: Phase, now: datetime, successor: str | None) -> Reply:
-        """Return the answer to a request that the application does not get to see."""
-        brownout = self._policy.brownout(now)
-        if phase is Phase.SUNSET or brownout is None:
-            return self._problems.reply("sunset", successor=successor)
+    def _refuse_closed(self, match: Match, retirement: "_Retirement", now: datetime, mount: str) -> PlainResponse:
+        """Return the response to a request for a closed operation."""
+        successor = _successor(match)
+        target = None if successor is None else retirement.headers.resolve(successor, mount)
+        brownout = retirement.policy.brownout(now)
+        if brownout is None or retirement.policy.phase(now) is Phase.SUNSET:
+            return self._problems.respond("sunset", successor=target)
         wait = retry_after((brownout.end - now).total_seconds())
-        return self._problems.reply("brownout", extra=[wait], successor=successor)
+        return self._problems.respond("brownout", extra=[wait], successor=target)
 
-    def _report(
-        self, claim: Claim, environ: "WSGIEnvironment", session: Session, phase: Phase, now: datetime
-    ) -> Callable[[int | None], None]:
-        """Return a function that tells the observers of a request once its status is known."""
-        use = partial(
-            Use,
-            operation=claim.operation.name,
+    def _now(self) -> datetime:
+        try:
+            return self._clock().astimezone(UTC)
+        except Exception as error:  # noqa: BLE001 - a clock that fails must not fail the request
+            log_exception(error, "clock %r failed", self._clock)
+            return utc_now()
+
+    def _report(self, phase: Phase, now: datetime, exchange: "_Exchange", status: int | None) -> None:
+        """Call the observers of a request whose status is known."""
+        session, environ = exchange.session, exchange.environ
+        use = Use(
+            operation=exchange.match.operation.name,
             method=environ["REQUEST_METHOD"],
+            status=status,
             phase=phase,
             source=session.source if isinstance(session, SessionCredential) else None,
             client=_client(environ),
             at=now,
+            caller=_caller(environ, session),
         )
-        return lambda status: self._tell(use(status=status))
-
-    def _tell(self, use: Use) -> None:
         for observer in self._observers:
-            try:
-                observer(use)
-            except Exception as fault:  # noqa: BLE001 - an observer's failure is its own
-                # Without the context: that is the application's exception, whose text may hold anything.
-                told = "".join(format_exception(fault, chain=False))
-                log_error("observer %r failed: %s", observer, told)
+            _notify(observer, use)
+
+
+class _Retirement(NamedTuple):
+    """The policy of one operation, and the headers that announce it."""
+
+    policy: DeprecationPolicy
+    headers: DeprecationHeaders
+    # Those of an application at the root, and of an operation without parameters.
+    usual: HeaderList
+
+    @classmethod
+    def of(cls, operation: Operation, policy: DeprecationPolicy, base_url: str) -> "_Retirement":
+        headers = DeprecationHeaders(policy, base_url=base_url)
+        return cls(policy, headers, headers.render(operation.successor, ""))
+
+    def announce(self, match: Match, mount: str) -> HeaderList:
+        """Return the headers that announce the retirement to the client of a request."""
+        is_usual = not mount and not match.parameters
+        return self.usual if is_usual else self.headers.render(_successor(match), mount)
+
+
+_Report = Callable[["_Exchange", int | None], None]
 
 
 class _Exchange:
-    """One claimed request between the server and an application, as PEP 3333 lets them talk.
-
-    ``announced`` are the fields that every answer gets; ``guard`` changes others so that a session stays its user's.
-    """
-
-    __slots__ = (
-        "_announced",
-        "_environ",
-        "_guard",
-        "_report",
-        "_returned",
-        "_start_response",
-        "_status",
-    )
+    """One matched request and its response, between the server and an application (PEP 3333)."""
 
     def __init__(
         self,
+        match: Match,
         environ: "WSGIEnvironment",
         start_response: "StartResponse",
-        announced: Fields,
-        guard: Guard,
-        report: Callable[[int | None], None] | None,
+        table: OperationTable,
     ) -> None:
-        self._environ = environ
+        self.match = match
+        self.environ = environ
+        self.session: SessionResult = None
         self._start_response = start_response
-        self._announced = announced
-        self._guard = guard
-        self._report = report
-        self._returned = False
+        self._table = table
+        self._announcement: HeaderList = []
+        self._report: _Report | None = None
+        self._pairs: list[str] = []
+        self._has_returned = False
         self._status: str | None = None
+        path = environ.get("PATH_INFO", "")
+        environ[_ACTIVE_OPERATION] = match.operation.name
+        if match.operation.rewrite_path:
+            environ[ORIGINAL_PATH] = path
+            environ["PATH_INFO"] = match.path
+        if match.operation.unify_session:
+            self.session, self._pairs = unify_session(environ)
+        self._is_rewritten = match.operation.rewrite_path and match.path != path
+        # Where redirects are followed from; an application may change its environ later.
+        self._target = RequestTarget.of(environ, path) if self._is_rewritten or self._pairs else None
 
-    def run(self, app: "WSGIApplication") -> Iterable[bytes]:
-        """Call an application and hand back its own iterable; whoever wraps it loses sendfile and ``close()``."""
+    def run(self, app: "WSGIApplication", announcement: HeaderList, report: "_Report | None") -> Iterable[bytes]:
+        """Call an application and return its own iterable: a server loses sendfile and ``close()`` if it is wrapped.
+
+        Only for observers, the iterable of an application that has not started its response yet is wrapped.
+
+        :param announcement: the headers that the response gets.
+        :param report: called once with the exchange and the status code, ``None`` if there is none.
+        """
+        self._announcement, self._report = announcement, report
         try:
-            body = app(self._environ, self._start)
+            body = app(self.environ, self.start)
         except BaseException:
-            self._settle(None)
+            self.settle(None)
             raise
-        self._returned = True
-        if self._status is not None:
-            try:
-                self._settle(self._status)
-            except BaseException:  # an observer that ends the process
-                _close(body)
-                raise
+        self._has_returned = True
+        if self._status is None:
+            return body if report is None else _Unstarted(body, self)
+        try:
+            self.settle(self._status)
+        except BaseException:  # an observer that ends the process
+            _close(body)
+            raise
         return body
 
-    def _start(
+    def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: "OptExcInfo | None" = None
     ) -> Callable[[bytes], object]:
-        fields = self._decorated(status, headers)
-        write = (
-            self._start_response(status, fields) if exc_info is None else self._start_response(status, fields, exc_info)
-        )
+        """Start the response (PEP 3333)."""
+        rest = () if exc_info is None else (exc_info,)
+        write = self._start_response(status, self._edit(headers, status), *rest)
         self._status = status
-        if self._returned:  # an application that starts its response while it is read
-            self._settle(status)
+        if self._has_returned:
+            self.settle(status)
         return write
 
-    def _decorated(self, status: str, came: Fields) -> Fields:
-        """Return the fields of an answer, a new list; ``came`` are the application's."""
-        names: set[str] = set()
-        for name, _value in came:
-            if name not in _LEFT_ALONE:
-                names.add(name.lower())
-        fields = came if names.isdisjoint(_ANNOUNCED) else without(came, _ANNOUNCED)
-        fields = [*self._guard(fields, names, status), *self._announced]
-        return merge(fields, _EXPOSE, _EXPOSED) if "access-control-allow-origin" in names else fields
-
-    def _settle(self, status: str | None) -> None:
-        """Let go of the request, once: when its status is known and the iterable has been handed back."""
-        self._environ.pop(_IN_FLIGHT, None)
+    def settle(self, status: str | None) -> None:
+        """Report the request, once: when its status is known and the iterable has been returned."""
+        self.environ.pop(_ACTIVE_OPERATION, None)
         report, self._report = self._report, None
         if report is not None:
-            code = status[:3] if status is not None else ""
-            report(int(code) if code.isdecimal() else None)
+            report(self, _status_code(status))
+
+    def _edit(self, own: HeaderList, status: str) -> HeaderList:
+        """Return the headers of the response, a new list; ``own`` are the application's."""
+        names = [name.lower() for name, _value in own]
+        headers = own if _OWN_HEADERS.isdisjoint(names) else remove_headers(own, _OWN_HEADERS)
+        if self.match.operation.unify_session:
+            headers = vary_on(headers, "Authorization")
+        if self._target is not None:
+            headers = self._edit_locations(headers, status, self._target)
+        if self._pairs:
+            headers = _protect(headers)
+        headers = [*headers, *self._announcement]
+        if "access-control-allow-origin" in names:
+            headers = merge_members(headers, "Access-Control-Expose-Headers", _EXPOSED_HEADERS)
+        return headers
+
+    def _edit_locations(self, headers: HeaderList, status: str, target: RequestTarget) -> HeaderList:
+        """Keep the session of a redirect to an operation, and do not let clients store a redirect that loops."""
+        locations = values_of(headers, "location")
+        redirects = {location: target.follow(location, status, self._table) for location in locations}
+        if self._is_rewritten and any(map(self._loops, redirects.values())):
+            headers = forbid_storing(headers)
+        if not self._pairs:
+            return headers
+        return [
+            (name, self._edit_location(value, redirects[value]) if name.lower() == "location" else value)
+            for name, value in headers
+        ]
+
+    def _edit_location(self, location: str, redirect: Redirect | None) -> str:
+        keeps_session = redirect is not None and redirect.match.operation.unify_session
+        if keeps_session and isinstance(self.session, SessionCredential):
+            return restore_pair(location, self._pairs[0])
+        return remove_digest(location, self._pairs[0])
+
+    def _loops(self, redirect: Redirect | None) -> bool:
+        """Return whether a client that follows a redirect loops forever, and log it if so."""
+        if redirect is None or redirect.match != self.match or not redirect.has_other_spelling:
+            return False
+        log_error(_LOOP, self.match.operation.name, self.match.operation.path, redirect.spelling)
+        return True
 
 
-def _untouched(fields: Fields, _names: set[str], _status: str) -> Fields:
-    return fields
+_LOOP = (
+    "operation %r: the application redirects %r, the path of the operation, to %r, so clients loop for ever; "
+    "spell the operation's path as the application does, or leave out rewrite_path"
+)
 
 
-def _vary(fields: Fields, names: set[str], _status: str) -> Fields:
-    """Return the fields of an answer that depends on the session, which the application finds in the header."""
-    if _VARY in fields:
-        return fields
-    return vary_on(fields, "Authorization") if "vary" in names else [*fields, _VARY]
+class _Unstarted:
+    """The iterable of an application that starts its response while it is iterated; reports one that never does."""
+
+    def __init__(self, body: Iterable[bytes], exchange: _Exchange) -> None:
+        self._body = body
+        self._chunks: Iterator[bytes] = iter(())
+        self._exchange = exchange
+        self._is_new = True
+
+    def __iter__(self) -> "_Unstarted":
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            if self._is_new:
+                self._is_new, self._chunks = False, iter(self._body)
+            return next(self._chunks)
+        except BaseException:  # the end too
+            self._exchange.settle(None)
+            raise
+
+    def close(self) -> None:
+        """Close the application's iterable."""
+        try:
+            _close(self._body)
+        finally:
+            self._exchange.settle(None)
 
 
-def _keep_private(way_back: WayBack | None, fields: Fields, names: set[str], status: str) -> Fields:
-    """Return the fields of an answer whose URL holds a session ID: no shared cache, no Referer (RFC 6750 section 2.3).
+def _read_plan(
+    policy: DeprecationPolicy | Plan, operations: Iterable[Operation]
+) -> tuple[OperationTable, dict[Operation, DeprecationPolicy | None]]:
+    """Return the operations and the policy of each; one policy for all is the plan with that policy for each."""
+    if isinstance(policy, DeprecationPolicy):
+        table = OperationTable(operations)
+        return table, dict.fromkeys(table.operations, policy)
+    expected = "a DeprecationPolicy, or a mapping from each Operation to one or None"
+    check_plan("policy", policy, expected)
+    require(policy, "policy", expected, policy)
+    require(operations is _DEFAULT_OPERATIONS, "operations", "left out beside a plan", operations)
+    return OperationTable(policy), dict(policy)
 
-    ``way_back`` leads a redirect back to the session when it was accepted.
-    """
-    fields = keep_private(_vary(fields, names, status))
-    fields = fields if "referrer-policy" in names else [*fields, _NO_REFERRER]
-    return fields if way_back is None or "location" not in names else way_back.restored(fields, status)
+
+def _check_application(app: Any) -> None:
+    require(callable(app), "app", "a WSGI application", app)
+    is_async = iscoroutinefunction(app) or iscoroutinefunction(type(app).__call__)
+    require(not is_async, "app", "a WSGI application, which an ASGI application is not", app)
+
+
+def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
+    expected = "a sequence of functions that take a Use"
+    require(isinstance(observers, Iterable), "observers", expected, observers)
+    functions = tuple(observers)
+    require(all(map(callable, functions)), "observers", expected, functions)
+    return functions
+
+
+def _notify(observer: Callable[[Any], object], value: object) -> None:
+    try:
+        observer(value)
+    except Exception as error:  # noqa: BLE001 - an observer's failure is its own
+        # Without its context: that is the application's exception, whose message may hold anything.
+        log_exception(error, "observer %r failed", observer)
+
+
+def _find_watchers(observers: Iterable[object]) -> list[RequestWatcher]:
+    return [observer for observer in observers if isinstance(observer, RequestWatcher)]
+
+
+def _status_code(status: str | None) -> int | None:
+    """Return the code of a status line, or ``None``; some applications send bytes, which some servers take."""
+    try:
+        return None if status is None else int(status[:3])
+    except (TypeError, ValueError):
+        return None
+
+
+def _protect(headers: HeaderList) -> HeaderList:
+    """Keep the session ID of a URL from shared caches and from referrers (RFC 6750 section 2.3)."""
+    has_policy = bool(values_of(headers, "referrer-policy"))
+    return keep_private(headers if has_policy else [*headers, ("Referrer-Policy", "no-referrer")])
 
 
 def _close(body: object) -> None:
@@ -343,22 +465,26 @@ def _close(body: object) -> None:
         close()
 
 
+def _successor(match: Match) -> str | None:
+    successor = match.operation.successor
+    return None if successor is None else match.fill_in(successor)
+
+
 def _mount(environ: "WSGIEnvironment") -> str:
-    """Return ``SCRIPT_NAME`` percent-encoded, with one slash in front: two would name a host (RFC 3986 section 4.2)."""
+    """Return ``SCRIPT_NAME`` percent-encoded, with one leading slash: two would begin a host (RFC 3986 section 4.2)."""
     name: str = environ.get("SCRIPT_NAME", "").strip("/")
     return "/" + quote(name, encoding="latin-1", errors="replace") if name else ""
 
 
 def _client(environ: "WSGIEnvironment") -> str | None:
     product = _PRODUCT.match(environ.get("HTTP_USER_AGENT", ""))
-    return product and product[0]
+    return None if product is None else product[0][:_CLIENT_LENGTH]
 
 
-def _is_base_url(url: object) -> bool:
-    check_uri("base_url", url)
-    try:
-        parts = urlsplit(str(url))
-        names_a_host = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a broken address, or no port number
-        return False
-    return parts.scheme in {"http", "https"} and names_a_host and not set(str(url)) & {"?", "#"}
+def _caller(environ: "WSGIEnvironment", session: SessionResult) -> str | None:
+    """Return the label that the application gave its caller, unless it holds a session ID of the request."""
+    label = environ.get(CALLER)
+    session_ids = [] if label is None else list_session_ids(environ)
+    if isinstance(session, SessionCredential):
+        session_ids.append(session.value)
+    return clean_label(label, session_ids)

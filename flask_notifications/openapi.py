@@ -1,119 +1,119 @@
-"""OpenAPI in and out (extra ``openapi``): operations from the host's document, and a document of the two operations.
+"""OpenAPI: a document of your application to a plan, and a plan to a document (the extra ``openapi``).
 
-A document is a mapping, as JSON and YAML parsers give it. Serves no route and validates no request.
+A document is a mapping, as parsers of JSON and YAML return it. Serves no route and validates no request.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import date, datetime
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from .deprecation import DeprecationPolicy
-from .fields import check_uri, expect
-from .operations import ACCOUNT, NOTIFICATION_OPERATIONS, Operation
+from .operations import ACCOUNT, CURRENT_USER, NOTIFICATION_OPERATIONS, Operation
+from .plans import Plan
 from .problems import Statuses, status_codes
-from .replies import phrase
+from .responses import reason_phrase
+from .validation import check_uri, require
 
-if find_spec("apispec") is None:
-    message = "flask_notifications.openapi needs: pip install 'Flask-Notifications[openapi]'"
-    raise ModuleNotFoundError(message, name="apispec")
-
-from apispec import APISpec
-from apispec.ext.marshmallow import MarshmallowPlugin
-from marshmallow import Schema
+if TYPE_CHECKING:
+    from marshmallow import Schema
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_PARAMETER = re.compile(r"\{([^{}]+)\}")
 
 # OpenAPI 3.1 section 4.8.9: the fields of a Path Item that are operations.
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredOperation(Operation):
-    """An operation that an OpenAPI document declares deprecated, with what the document says of its retirement.
+def plan_from_openapi(document: Mapping[str, Any], policy: DeprecationPolicy) -> dict[Operation, DeprecationPolicy]:
+    """Return a plan of the operations that an OpenAPI 3 document declares with ``deprecated: true``, in its order.
 
-    ``sunset_at`` comes from ``x-sunset``, ``documentation`` from ``externalDocs``; ``None`` where it is silent.
+    The name of an operation is its ``operationId``, or method and path. The path begins with that of the server
+    (OpenAPI 3.1 section 4.8.5); an operation of several servers is there once for each of their paths. In an operation,
+    ``x-sunset`` replaces the sunset, ``externalDocs.url`` the documentation, and ``x-successor`` is the successor.
+    References within the document are followed. Needs the standard library only.
+
+    :param document: a mapping, as parsers of JSON and YAML return it. An ``x-sunset`` is a date, which begins at
+        midnight UTC, or a date and time with an offset.
+    :param policy: applies where the document says nothing else.
+    :raises ValueError: something cannot be read; the message has the place in the document.
     """
-
-    sunset_at: datetime | None = None
-    documentation: str | None = None
-
-
-def operations_from_openapi(document: Mapping[str, Any]) -> tuple[DeclaredOperation, ...]:
-    """Return the operations of an OpenAPI 3 document that have ``deprecated: true``, in its order.
-
-    The name is the ``operationId``, or method and path; the path begins with that of the server (OpenAPI 3.1 section
-    4.8.5; of several servers each path once). ``x-sunset`` is a date, which begins at midnight UTC, or a date and time
-    with an offset. References within the document are followed. Raises ``ValueError`` naming the place in the document
-    that cannot be read.
-    """
-    expect(isinstance(document, Mapping), "document", "a mapping", document)
+    require(isinstance(document, Mapping), "document", "a mapping", document)
+    require(isinstance(policy, DeprecationPolicy), "policy", "a DeprecationPolicy", policy)
     version = document.get("openapi")
-    expect(isinstance(version, str) and version.startswith("3."), "openapi", "a version 3", version)
+    require(isinstance(version, str) and version.startswith("3."), "openapi", "a version 3", version)
     paths = document.get("paths", {})
-    expect(isinstance(paths, Mapping), "paths", "a mapping", paths)
-    # Keys that begin with x- are extensions, and no paths (OpenAPI 3.1 section 4.8.8).
-    items = {path: _resolved(document, item) for path, item in paths.items() if not str(path).startswith("x-")}
-    return tuple(found for path, item in items.items() for found in _path_operations(document, path, item))
+    require(isinstance(paths, Mapping), "paths", "a mapping", paths)
+    # Keys that begin with x- are extensions, and not paths (OpenAPI 3.1 section 4.8.8).
+    items = {path: _resolve(document, item) for path, item in paths.items() if not str(path).startswith("x-")}
+    return dict(entry for path, item in items.items() for entry in _path_operations(document, path, item, policy))
 
 
-def _path_operations(document: Mapping[str, Any], path: str, item: Any) -> Iterator[DeclaredOperation]:
-    expect(isinstance(item, Mapping), f"paths.{path}", "a mapping", item)
+_Entry = tuple[Operation, DeprecationPolicy]
+
+
+def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: DeprecationPolicy) -> Iterator[_Entry]:
+    require(isinstance(item, Mapping), f"paths.{path}", "a mapping", item)
     for method in _METHODS:
-        described = item.get(method, {})
+        declared = item.get(method, {})
         place = f"paths.{path}.{method}"
-        expect(isinstance(described, Mapping), place, "a mapping", described)
-        deprecated = described.get("deprecated", False)
-        expect(isinstance(deprecated, bool), f"{place}.deprecated", "true or false", deprecated)
+        require(isinstance(declared, Mapping), place, "a mapping", declared)
+        deprecated = declared.get("deprecated", False)
+        require(isinstance(deprecated, bool), f"{place}.deprecated", "true or false", deprecated)
         if deprecated:
-            servers = described.get("servers") or item.get("servers") or document.get("servers") or [{"url": "/"}]
+            servers = declared.get("servers") or item.get("servers") or document.get("servers") or [{"url": "/"}]
             for base in dict.fromkeys(_server_path(place, server) for server in servers):
-                yield _declared(place, method, f"{base}{path}", described)
+                yield _read_operation(place, method, f"{base}{path}", declared, policy)
 
 
-def _declared(place: str, method: str, path: str, described: Mapping[str, Any]) -> DeclaredOperation:
-    docs = described.get("externalDocs", {})
-    expect(isinstance(docs, Mapping), f"{place}.externalDocs", "a mapping", docs)
-    documentation = docs.get("url")
-    if documentation is not None:
-        check_uri(f"{place}.externalDocs.url", documentation)
-    sunset_at = _sunset(f"{place}.x-sunset", described.get("x-sunset"))
-    name = described.get("operationId", f"{method.upper()} {path}")
+def _read_operation(
+    place: str, method: str, path: str, declared: Mapping[str, Any], policy: DeprecationPolicy
+) -> _Entry:
+    docs = declared.get("externalDocs", {})
+    require(isinstance(docs, Mapping), f"{place}.externalDocs", "a mapping", docs)
+    if docs.get("url") is not None:
+        check_uri(f"{place}.externalDocs.url", docs["url"])
+    own: dict[str, Any] = {
+        "documentation": docs.get("url"),
+        "sunset_at": _read_date(f"{place}.x-sunset", declared.get("x-sunset")),
+    }
+    name = declared.get("operationId", f"{method.upper()} {path}")
     try:
-        return DeclaredOperation(name, method, path, sunset_at=sunset_at, documentation=documentation)
-    except ValueError as fault:
-        message = f"{place}: {fault}"
-        raise ValueError(message) from fault
+        operation = Operation(name, method, path, declared.get("x-successor"))
+        return operation, replace(policy, **{key: value for key, value in own.items() if value is not None})
+    except ValueError as error:
+        message = f"{place}: {error}"
+        raise ValueError(message) from error
 
 
 def _server_path(place: str, server: Any) -> str:
     """Return the path of a server's URL, its variables at their defaults (OpenAPI 3.1 section 4.8.6)."""
-    expect(isinstance(server, Mapping) and isinstance(server.get("url"), str), f"{place}: servers", "URLs", server)
+    require(isinstance(server, Mapping) and isinstance(server.get("url"), str), f"{place}: servers", "URLs", server)
     url: str = server["url"]
     variables = server.get("variables", {})
-    expect(isinstance(variables, Mapping), f"{place}: servers", "variables in a mapping", server)
+    require(isinstance(variables, Mapping), f"{place}: servers", "variables in a mapping", server)
     for name, variable in variables.items():
-        expect(isinstance(variable, Mapping) and "default" in variable, f"{place}: servers", "defaults", server)
+        require(isinstance(variable, Mapping) and "default" in variable, f"{place}: servers", "defaults", server)
         url = url.replace(f"{{{name}}}", str(variable["default"]))
     try:
         return urlsplit(url).path.rstrip("/")
-    except ValueError as fault:
+    except ValueError as error:
         message = f"{place}: servers must be URLs, not {server!r}"
-        raise ValueError(message) from fault
+        raise ValueError(message) from error
 
 
-def _sunset(place: str, value: Any) -> datetime | None:
+def _read_date(place: str, value: Any) -> datetime | None:
     if value is None:
         return None
-    text = value.isoformat() if isinstance(value, date) else str(value)  # YAML parsers give dates
+    string = value.isoformat() if isinstance(value, date) else str(value)  # YAML parsers return dates
     try:
-        sunset_at = datetime.fromisoformat(f"{text}T00:00:00Z" if _DATE.fullmatch(text) else text)
+        sunset_at = datetime.fromisoformat(f"{string}T00:00:00Z" if _DATE.fullmatch(string) else string)
     except ValueError:
         sunset_at = None
-    expect(
+    require(
         sunset_at is not None and sunset_at.tzinfo is not None,
         place,
         "a date, or a date and time with an offset",
@@ -122,67 +122,111 @@ def _sunset(place: str, value: Any) -> datetime | None:
     return sunset_at
 
 
-def _resolved(document: Mapping[str, Any], item: Any) -> Any:
-    """Follow a reference within the document (RFC 6901), once; anything else is what it is."""
+def _resolve(document: Mapping[str, Any], item: Any) -> Any:
+    """Follow a reference within the document (RFC 6901), once; return any other value unchanged."""
     reference = item.get("$ref") if isinstance(item, Mapping) else None
     if reference is None:
         return item
-    expect(str(reference).startswith("#/"), "$ref", "a reference within the document", reference)
+    require(str(reference).startswith("#/"), "$ref", "a reference within the document", reference)
     target: Any = document
     for step in reference.removeprefix("#/").split("/"):
         key = step.replace("~1", "/").replace("~0", "~")
-        expect(isinstance(target, Mapping) and key in target, "$ref", "a place in the document", reference)
+        require(isinstance(target, Mapping) and key in target, "$ref", "a place in the document", reference)
         target = target[key]
-    expect(isinstance(target, Mapping) and "$ref" not in target, "$ref", "a reference to a path item", reference)
+    require(isinstance(target, Mapping) and "$ref" not in target, "$ref", "a reference to a path item", reference)
     return target
 
 
 def openapi_document(
-    policy: DeprecationPolicy,
+    policy: DeprecationPolicy | Plan,
     *,
-    operations: Sequence[Operation] = NOTIFICATION_OPERATIONS,
+    operations: Sequence[Operation] | None = None,
     statuses: Statuses = Statuses(),  # noqa: B008 - frozen
-    schema: type[Schema] | None = None,
+    schema: "type[Schema] | None" = None,
     title: str = "Notifications",
     version: str = "1",
     server: str = "/",
 ) -> dict[str, Any]:
-    """Return an OpenAPI 3.1 document of the two operations, as this library serves them under the middleware.
+    """Return an OpenAPI 3.1 document of retired operations. Needs the extra ``openapi``.
 
-    Both are ``deprecated``, with ``x-sunset`` where the policy has a date. Each status has its problem body, each
-    answer its header fields. ``schema``, a marshmallow schema class, describes a record; without one it is any object.
-    ``server`` is the URL below which the operations are served.
+    Each is ``deprecated``, with ``x-sunset``, ``x-successor`` and ``externalDocs`` where there are any, and with the
+    headers of its responses. The two notification operations are described completely, as this library serves them
+    under the middleware; of other operations only the retirement is known.
+
+    :param policy: a policy, or a plan, whose live operations are left out.
+    :param operations: the operations of a policy, by default the two of this library; not beside a plan.
+    :param statuses: the statuses of the two operations, as given to the blueprint.
+    :param schema: a marshmallow schema class that describes a record; by default a record is any object.
+    :param title: the title of the document.
+    :param version: the version of your API.
+    :param server: the URL below which the operations are served.
+    :raises ValueError: ``operations`` are given beside a plan, or OpenAPI 3.1 has no such method, such as ``PURGE``.
+    :raises ModuleNotFoundError: the extra is not installed.
     """
-    spec = APISpec(title, version, "3.1.0", plugins=[MarshmallowPlugin()], servers=[{"url": server}])
+    retired = _retired(policy, operations)
+    spec = _create_spec(title, version, server)
     spec.components.security_scheme("header", {"type": "http", "scheme": "bearer"})
     spec.components.security_scheme("query", {"type": "apiKey", "in": "query", "name": "sessionId"})
     record = {"component": {"type": "object"}} if schema is None else {"schema": schema}
     spec.components.schema("Notification", **record)
     spec.components.schema("Problem", component=_PROBLEM)
-    for name, description in _FIELDS.items():
+    for name, description in _HEADERS.items():
         spec.components.header(name, {"description": description, "schema": {"type": "string"}})
-    for operation in operations:
-        spec.path(operation.path, operations={operation.method.lower(): _described(operation, policy, statuses)})
-    return spec.to_dict()
+    for operation, own in retired:
+        spec.path(operation.path, operations={operation.method.lower(): _describe(operation, own, statuses)})
+    document: dict[str, Any] = spec.to_dict()
+    return document
 
 
-def _described(operation: Operation, policy: DeprecationPolicy, statuses: Statuses) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "operationId": operation.name,
-        "deprecated": True,
-        "security": [{"header": []}, {"query": []}],
-        "responses": dict(_responses(operation, statuses)),
-    }
+def _create_spec(title: str, version: str, server: str) -> Any:
+    """Return an empty document of apispec, which reading a document does without."""
+    if find_spec("apispec") is None:
+        message = "openapi_document needs: pip install 'Flask-Notifications[openapi]'"
+        raise ModuleNotFoundError(message, name="apispec")
+    from apispec import APISpec  # noqa: PLC0415
+    from apispec.ext.marshmallow import MarshmallowPlugin  # noqa: PLC0415
+
+    return APISpec(title, version, "3.1.0", plugins=[MarshmallowPlugin()], servers=[{"url": server}])
+
+
+def _retired(policy: DeprecationPolicy | Plan, operations: Sequence[Operation] | None) -> list[_Entry]:
+    """Return the operations that are retired, each with its policy."""
+    if isinstance(policy, DeprecationPolicy):
+        return [(operation, policy) for operation in (NOTIFICATION_OPERATIONS if operations is None else operations)]
+    require(isinstance(policy, Mapping), "policy", "a DeprecationPolicy or a plan", policy)
+    require(operations is None, "operations", "left out beside a plan, which has its own", operations)
+    return [(operation, own) for operation, own in policy.items() if own is not None]
+
+
+def _describe(operation: Operation, policy: DeprecationPolicy, statuses: Statuses) -> dict[str, Any]:
+    method = operation.method
+    require(method.lower() in _METHODS, f"the method of {operation.name!r}", "one that OpenAPI 3.1 has", method)
+    is_ours = operation.name in {CURRENT_USER, ACCOUNT}
+    described: dict[str, Any] = {"operationId": operation.name, "deprecated": True}
+    if is_ours:
+        described["security"] = [{"header": []}, {"query": []}]
+    described["responses"] = dict(_responses(operation, statuses) if is_ours else _retirement_responses(policy))
     if operation.successor is not None:
         described["description"] = f"Use {operation.successor} instead."
+        described["x-successor"] = operation.successor
     if policy.sunset_at is not None:
         described["x-sunset"] = policy.sunset_at.date().isoformat()
     if policy.documentation is not None:
         described["externalDocs"] = {"url": policy.documentation}
-    if operation.name == ACCOUNT:
-        parameter = operation.path.partition("{")[2].partition("}")[0]
-        described["parameters"] = [{"name": parameter, "in": "path", "required": True, "schema": _ACCOUNT_ID}]
-    return described
+    schema = _ACCOUNT_ID if operation.name == ACCOUNT else {"type": "string"}
+    names = _PARAMETER.findall(operation.path)
+    parameters = [{"name": name, "in": "path", "required": True, "schema": schema} for name in names]
+    return described | ({"parameters": parameters} if parameters else {})
+
+
+def _retirement_responses(policy: DeprecationPolicy) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the responses of any operation, as far as its retirement decides them."""
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in ("Deprecation", "Sunset", "Link")}
+    yield "default", {"description": "As before its retirement.", "headers": headers}
+    if policy.closes:
+        problem = {"$ref": "#/components/schemas/Problem"}
+        names = ["Deprecation", "Sunset", "Link", "Cache-Control", "Retry-After"]
+        yield "410", _response(reason_phrase(410), "application/problem+json", problem, names)
 
 
 def _responses(operation: Operation, statuses: Statuses) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -194,8 +238,8 @@ def _responses(operation: Operation, statuses: Statuses) -> Iterator[tuple[str, 
             by_status.setdefault(status, []).append(code)
     for status, codes in sorted(by_status.items()):
         problem = {"allOf": [{"$ref": "#/components/schemas/Problem"}, {"properties": {"code": {"enum": codes}}}]}
-        headers = [*_ANNOUNCED, *(field for field, of in _FIELDS_OF.items() if not of.isdisjoint(codes))]
-        yield str(status), _response(phrase(status), "application/problem+json", problem, headers)
+        headers = [*_ANNOUNCED, *(name for name, of in _HEADERS_OF.items() if not of.isdisjoint(codes))]
+        yield str(status), _response(reason_phrase(status), "application/problem+json", problem, headers)
 
 
 def _response(description: str, media_type: str, schema: dict[str, Any], headers: Sequence[str]) -> dict[str, Any]:
@@ -206,26 +250,26 @@ def _response(description: str, media_type: str, schema: dict[str, Any], headers
     }
 
 
-# What a session is refused with, and what answers no operation or one of them only.
+# The codes for refused sessions, and those that no operation or only one of them has.
 _REFUSALS = {"invalid_request": 400, "invalid_token": 401}
 _OF_NO_OPERATION = frozenset({"not_found", "method_not_allowed"})
 _OF_ACCOUNTS = frozenset({"invalid_account_id", "account_not_found"})
 
 _ANNOUNCED = ("Deprecation", "Sunset", "Link", "Cache-Control", "Vary")
-_FIELDS = {
+_HEADERS = {
     "Deprecation": "Since when the operation is deprecated: @ and seconds since 1970 (RFC 9745).",
     "Sunset": "From when on the operation may be gone (RFC 8594).",
     "Link": "The successor, and pages for people (RFC 8288).",
-    "Cache-Control": "No cache keeps the answer (RFC 9111).",
-    "Vary": "The answer depends on the session (RFC 9110).",
+    "Cache-Control": "No cache keeps the response (RFC 9111).",
+    "Vary": "The response depends on the session (RFC 9110).",
     "WWW-Authenticate": "How to send a session (RFC 6750).",
     "Retry-After": "Seconds to wait (RFC 9110).",
 }
-_FIELDS_OF = {
+_HEADERS_OF = {
     "WWW-Authenticate": frozenset({"session_missing", "session_invalid", *_REFUSALS}),
     "Retry-After": frozenset({"storage_unavailable", "brownout"}),
 }
-# Characters; the ones that no storage is asked for are left out.
+# Length in characters; the pattern leaves out those that are refused before the storage is called.
 _ACCOUNT_ID = {"type": "string", "minLength": 1, "maxLength": 512, "pattern": r"^[^\x00-\x1f\x7f-\x9f/]+$"}
 _PROBLEM = {
     "description": "RFC 9457",

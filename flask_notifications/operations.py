@@ -1,246 +1,312 @@
-"""The table of operations, and how legacy clients spell a path.
+"""The operations, how old clients spell a path, and which operation a request matches.
 
-An operation is a method and an OpenAPI path template. Knows nothing of dates, sessions or answers.
+An operation is a method and an OpenAPI path template. Knows nothing of dates, sessions or responses.
 """
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import takewhile
-from posixpath import commonpath
-from urllib.parse import unquote_to_bytes
+from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple
+from urllib.parse import quote, unquote_to_bytes
 
-from .fields import TOKEN, check_uri, expect
+from .headers import TOKEN
+from .validation import check_uri, require
 
 CURRENT_USER = "current_user"
 ACCOUNT = "account"
 
 _METHOD = re.compile(TOKEN)
-_PARAMETER = re.compile(r"\{([^{}/]+)\}")
-_NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#]")
+_PARAMETER = re.compile(r"\{([\w.-]+)\}")
+# What routers write where OpenAPI has a parameter in braces, and what no path segment holds.
+_OTHER_SYNTAX = re.compile(r"[<>*\\]|^[:(]")
+_NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _NEVER_A_SEGMENT = frozenset({"", ".", ".."})
-_ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+# Letters that are not ASCII and fold to an ASCII letter, at least to a regular expression that ignores case.
+_FOLDS_TO_ASCII = {0x130: "i", 0x131: "i", 0x17F: "s", 0x212A: "k"}
+# No router reads a path of these characters in another way, unless it joins slashes.
+_ORDINARY_PATH = re.compile(r"/[\x21-\x7e]*")
+# Control characters (Unicode category Cc) and white space.
+_PADDING = "".join(map(chr, (*range(0x21), *range(0x7F, 0xA1), 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029)))
+_PADDING += "\u202f\u205f\u3000"
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """Name one operation of an HTTP API: a method and an OpenAPI path template.
 
-    ``name`` identifies it in what observers are told. ``method`` is kept in upper case. ``path`` begins with ``/``;
-    a segment in braces is a parameter, every other segment a literal, percent-encoded where it must be.
-    ``successor`` is the URI reference of what takes its place (RFC 5829 section 3.3), or ``None``.
+    Paths match in any ASCII letter case, with or without a trailing slash.
 
-    Raises ``ValueError`` naming the attribute: an empty name or method, a path that does not begin with ``/``, has a
-    space, a control character, ``?`` or ``#``, an unbalanced brace, a parameter that is not a whole segment, or a
-    segment that no request can match (empty, ``.``, ``..``); a successor that cannot stand in a header.
+    :param name: identifies the operation, for observers and reports.
+    :param method: the HTTP method, kept in upper case; ``GET`` includes ``HEAD``.
+    :param path: begins with ``/``; a segment in braces is a parameter, every other segment a literal, percent-encoded
+        where it must be.
+    :param successor: the URI reference of what replaces the operation (RFC 5829 section 3.3), or ``None``. It may use
+        the parameters of the path in braces; they are filled in from the request, percent-encoded.
+    :param rewrite_path: whether your application sees the path as ``path`` spells it, whatever the client sent.
+    :param unify_session: whether the session ID is moved to where your application expects it.
+    :raises ValueError: an argument does not fit, or no request can match the path; the message names the argument.
     """
 
     name: str
     method: str
     path: str
     successor: str | None = None
+    _: KW_ONLY
+    rewrite_path: bool = False
+    unify_session: bool = False
 
     def __post_init__(self) -> None:
-        expect(isinstance(self.name, str) and self.name, "name", "a text that is not empty", self.name)
-        expect(isinstance(self.method, str) and _METHOD.fullmatch(self.method), "method", "an HTTP method", self.method)
+        require(isinstance(self.name, str) and self.name, "name", "a string that is not empty", self.name)
+        require(not _SURROGATE.search(self.name), "name", "a string that UTF-8 can encode", self.name)
+        _check_method(self.method)
         object.__setattr__(self, "method", self.method.upper())
-        _Template(self)
+        template = _Template(self)
         if self.successor is not None:
-            check_uri("successor", self.successor)
+            _check_successor(self.successor, template)
+        for name in ("rewrite_path", "unify_session"):
+            require(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
 
-    def __hash__(self) -> int:
-        return hash(self.path)  # a text knows its own; few operations have one path
+
+def _check_method(method: object) -> None:
+    require(isinstance(method, str) and _METHOD.fullmatch(method), "method", "an HTTP method", method)
+    is_wildcard = str(method).upper() in {"*", "ANY"}
+    require(not is_wildcard, "method", "one HTTP method, such as 'GET' (list one operation per method)", method)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+def _check_successor(successor: object, template: "_Template") -> None:
+    check_uri("successor", successor)
+    rest = str(successor)
+    for name in template.parameters:
+        rest = rest.replace(f"{{{name}}}", "")
+    expected = f"a URI whose braces hold parameters of path {template.operation.path!r}"
+    require(set("{}").isdisjoint(rest), "successor", expected, successor)
+
+
+class Match(NamedTuple):
     """A request that belongs to an operation.
 
-    ``path`` is the request's path in the template's own spelling; ``parameters`` are the segments that stand for
-    the template's parameters, as they came. Both are WSGI text: percent-decoded bytes, read as latin-1.
+    ``path`` is the request's path in the template's spelling; ``parameters`` are the segments for the template's
+    parameters, by name. Both are WSGI strings: percent-decoded bytes, read as latin-1.
     """
 
     operation: Operation
     path: str
-    parameters: tuple[str, ...] = ()
+    parameters: dict[str, str]
 
-
-# A template's folded literal segments, with ``None`` for each parameter; and the places of the parameters.
-_Shape = tuple[str | None, ...]
-_Mask = tuple[int, ...]
+    def fill_in(self, uri: str) -> str:
+        """Return a URI with the parameters in place of their names in braces, percent-encoded."""
+        for name, value in self.parameters.items():
+            if f"{{{name}}}" in uri:
+                uri = uri.replace(f"{{{name}}}", quote(value, safe="", encoding="latin-1", errors="replace"))
+        return uri
 
 
 class _Template:
-    """A path template, taken apart: a literal segment is its WSGI text, a parameter is ``None``."""
-
-    __slots__ = ("operation", "segments", "trailing_slash")
+    """A path template, taken apart: a literal segment is its WSGI string, a parameter is ``None``."""
 
     def __init__(self, operation: Operation) -> None:
         path = operation.path
-        if not isinstance(path, str) or not path.startswith("/"):
-            message = f"path must begin with '/', not {path!r}"
-            raise ValueError(message)
-        if _NOT_IN_A_PATH.search(path):
-            message = f"path must not hold spaces, control characters, ? or #: {path!r}"
-            raise ValueError(message)
+        require(isinstance(path, str) and path.startswith("/"), "path", "a string that begins with '/'", path)
         self.operation = operation
-        self.trailing_slash = path.endswith("/")
-        self.segments = [self._segment(path, text) for text in _segments(path)]
-
-    @staticmethod
-    def _segment(path: str, text: str) -> str | None:
-        if _PARAMETER.fullmatch(text):
-            return None
-        if "{" in text or "}" in text:
-            message = f"path must have balanced braces around whole segments, as in '/items/{{id}}': {path!r}"
-            raise ValueError(message)
-        literal = unquote_to_bytes(text).decode("latin-1")
-        if literal in _NEVER_A_SEGMENT or "/" in literal:
-            message = f"path must not hold empty segments, dot segments or an encoded slash: {path!r}"
-            raise ValueError(message)
-        return literal
+        self.has_slash = path.endswith("/")
+        segments = _split(path)
+        _check_syntax(path, segments)
+        self.literals = [_parse_segment(path, segment) for segment in segments]
+        self.parameters = [segment[1:-1] for segment in segments if _PARAMETER.fullmatch(segment)]
+        is_unique = len(set(self.parameters)) == len(self.parameters)
+        require(is_unique, "path", "a template whose parameters have different names", path)
 
     @property
-    def shape(self) -> _Shape:
-        """What tells templates apart: neither letter case nor the names of parameters."""
-        return tuple(segment and _fold(segment) for segment in self.segments)
+    def shape(self) -> tuple[object, ...]:
+        """What two templates must differ in: neither letter case nor the names of parameters count."""
+        folded = [None if literal is None else _fold(literal) for literal in self.literals]
+        return (self.operation.method, self.has_slash, *folded)
 
-    @property
-    def beginning(self) -> str:
-        """What every path of it begins with, in lower case."""
-        return ("/" + "/".join(map(str, takewhile(bool, self.segments)))).lower()
+    def match(self, segments: list[str]) -> Match:
+        """Return the match of a request's segments, spelled as in the template."""
+        pairs = list(zip(self.literals, segments, strict=True))
+        path = "".join(f"/{segment if literal is None else literal}" for literal, segment in pairs)
+        values = [segment for literal, segment in pairs if literal is None]
+        spelled = f"{path}/" if self.has_slash else path
+        return Match(self.operation, spelled, dict(zip(self.parameters, values, strict=True)))
 
-    def claim(self, segments: list[str]) -> Claim:
-        """Spell the request's segments in the template's way."""
-        spelled = [own or came for own, came in zip(self.segments, segments, strict=True)]
-        path = "/" + "/".join(spelled) + ("/" if self.trailing_slash and spelled else "")
-        parameters = [came for own, came in zip(self.segments, segments, strict=True) if own is None]
-        return Claim(self.operation, path, tuple(parameters))
+
+def _check_syntax(path: str, segments: list[str]) -> None:
+    literals = [segment for segment in segments if not _PARAMETER.fullmatch(segment)]
+    is_plain = all(set("{}").isdisjoint(each) and not _OTHER_SYNTAX.search(each) for each in literals)
+    right = "a template whose parameters are whole segments in braces, as in '/items/{id}'"
+    require(is_plain, "path", right, path)
+    require(not _NOT_IN_A_PATH.search(path), "path", "free of spaces, control characters, ? and #", path)
+
+
+def _parse_segment(path: str, segment: str) -> str | None:
+    """Return a segment's literal as a WSGI string, or ``None`` for a parameter."""
+    if _PARAMETER.fullmatch(segment):
+        return None
+    literal = unquote_to_bytes(segment).decode("latin-1")
+    can_match = literal not in _NEVER_A_SEGMENT and "/" not in literal
+    require(can_match, "path", "free of empty segments, dot segments and encoded slashes", path)
+    return literal
+
+
+class _Node:
+    """A place in the tree of the templates with parameters: the segments that may follow, and the template here."""
+
+    def __init__(self) -> None:
+        self.literals: dict[bytes, _Node] = {}
+        self.parameter: _Node | None = None
+        # By whether the path ends with a slash.
+        self.templates: dict[bool, _Template] = {}
+
+    def add(self, template: _Template) -> None:
+        """Add a template, unless there is one with its shape already."""
+        node = self
+        for literal in template.literals:
+            if literal is None:
+                node.parameter = node.parameter or _Node()
+                node = node.parameter
+            else:
+                node = node.literals.setdefault(_fold(literal), _Node())
+        node.templates.setdefault(template.has_slash, template)
+
+    def find(self, segments: list[str], has_slash: bool, depth: int = 0) -> _Template | None:
+        """Return the template of a path; a literal wins over a parameter, the leftmost segment first."""
+        if depth == len(segments):
+            return self.templates.get(has_slash) or self.templates.get(not has_slash)
+        literal = self.literals.get(_fold(segments[depth]))
+        found = None if literal is None else literal.find(segments, has_slash, depth + 1)
+        if found is None and self.parameter is not None and segments[depth] not in _NEVER_A_SEGMENT:
+            found = self.parameter.find(segments, has_slash, depth + 1)
+        return found
 
 
 class _Paths:
-    """Sort out the paths of one method: most are decided by one look-up."""
-
-    __slots__ = ("literal", "masks")
+    """The paths of one method: a look-up for those without parameters, which win, and a tree for the others."""
 
     def __init__(self) -> None:
-        # Claims on paths without parameters, by folded path.
-        self.literal: dict[str, Claim] = {}
-        # Which segments of the other templates are parameters, by their number of segments, the leftmost literal first.
-        self.masks: dict[int, list[_Mask]] = {}
+        self._matches: dict[bytes, Match] = {}
+        self._tree = _Node()
 
     def add(self, template: _Template) -> None:
-        shape = template.shape
-        literals = [segment for segment in shape if segment is not None]
-        if len(literals) == len(shape):
-            path = "".join(f"/{literal}" for literal in literals)
-            self.literal[path] = self.literal[f"{path}/"] = template.claim(literals)
+        """Add a template, unless there is one with its shape already."""
+        if template.parameters:
+            self._tree.add(template)
         else:
-            masks = {*self.masks.get(len(shape), ()), tuple(place for place, each in enumerate(shape) if each is None)}
-            self.masks[len(shape)] = sorted(masks, key=lambda mask: [place in mask for place in range(len(shape))])
+            match = template.match([literal for literal in template.literals if literal is not None])
+            self._matches.setdefault(_fold(match.path), match)
+
+    def add_other_spellings(self) -> None:
+        """Make one trailing slash optional, except where another operation has that spelling."""
+        for path, match in list(self._matches.items()):
+            self._matches.setdefault(path[:-1] if path.endswith(b"/") else path + b"/", match)
+
+    def match(self, path: str) -> Match | None:
+        """Return the match of a path, or ``None``."""
+        match = self._matches.get(_fold(path))
+        if match is not None:
+            return match
+        segments = _split(path)
+        template = self._tree.find(segments, path.endswith("/"))
+        return None if template is None else template.match(segments)
 
 
 class OperationTable:
-    """Find the operation that a request belongs to.
+    """Find the operation that a request matches.
 
-    Literal segments compare without regard to ASCII case, one trailing slash is optional, a parameter is one
+    The method and literal segments match in any ASCII letter case, one trailing slash is optional, a parameter is one
     segment that is not empty; ``//`` and dot segments never match. A literal wins over a parameter, the leftmost first.
-    ``HEAD`` belongs to an operation of ``GET``. The cost of a look-up does not depend on the number of operations.
-    ``beginning`` is what the lower-case paths of all of them begin with: others need no look-up.
+    ``HEAD`` matches an operation of ``GET``. Operations may differ in the trailing slash alone: each then matches its
+    own spelling. The cost of a look-up depends on the length of the path, not on the number of operations.
 
-    Raises ``ValueError`` when two operations differ only in letter case or parameter names.
+    :param operations: one or more.
+    :raises ValueError: there are none, or two of them differ only in letter case or parameter names.
     """
-
-    __slots__ = ("_methods", "_templates", "beginning", "operations")
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations: tuple[Operation, ...] = tuple(operations) if isinstance(operations, Iterable) else ()
-        expect(
-            isinstance(operations, Iterable) and all(isinstance(each, Operation) for each in self.operations),
-            "operations",
-            "a sequence of Operation",
-            operations,
-        )
-        self._templates = _templates(self.operations)
-        self._methods = {method: _Paths() for method, _shape in self._templates}
-        for (method, _shape), template in self._templates.items():
-            self._methods[method].add(template)
-        beginnings = [template.beginning for template in self._templates.values()]
-        self.beginning: str = commonpath(beginnings).rstrip("/") if beginnings else ""
+        is_valid = self.operations and all(isinstance(each, Operation) for each in self.operations)
+        require(is_valid, "operations", "one or more of Operation", operations)
+        templates = [_Template(operation) for operation in self.operations]
+        _check_differences(templates)
+        self._methods: dict[bytes, _Paths] = {}
+        for template in templates:
+            self._paths(template.operation.method).add(template)
+        for template in templates:
+            if template.operation.method == "GET":  # an operation of HEAD that is listed wins
+                self._paths("HEAD").add(template)
+        for paths in self._methods.values():
+            paths.add_other_spellings()
 
-    def match(self, method: str, path: str) -> Claim | None:
-        """Return the claim on a request, or ``None``; ``path`` is WSGI text, as in ``PATH_INFO``."""
-        paths = self._methods.get(method)
-        if paths is None:
+    def _paths(self, method: str) -> _Paths:
+        return self._methods.setdefault(_fold(method), _Paths())
+
+    def match(self, method: str, path: str) -> Match | None:
+        """Return the match of a request, or ``None``; ``path`` is ``PATH_INFO``."""
+        paths = self._methods.get(_fold(method))
+        return None if paths is None else paths.match(path)
+
+    def match_lookalike(self, method: str, path: str) -> Match | None:
+        """Return what a lenient router may take for a match of a request that does not match, or ``None``.
+
+        Such routers join slashes, strip white space and control characters, drop bytes that are not UTF-8, or fold
+        letters that are not ASCII.
+        """
+        if "//" not in path and _ORDINARY_PATH.fullmatch(path):
             return None
-        folded = path.lower() if path.isascii() else _fold(path)
-        claim = paths.literal.get(folded)
-        if claim is not None or not paths.masks:
-            return claim
-        for mask in paths.masks.get(path.count("/") - (path[-1:] == "/"), ()):
-            template = self._templates.get((method, _shape(_segments(folded), mask)))
-            if template is not None:
-                return template.claim(_segments(path))
-        return None
+        letters = path.encode("latin-1", "replace").decode("utf-8", "ignore").translate(_FOLDS_TO_ASCII)
+        plain = re.sub("/+", "/", f"/{letters.strip(_PADDING)}")
+        return self.match(method, plain.encode().decode("latin-1"))
 
     def methods(self, path: str) -> list[str]:
-        """Return the methods that a path answers to, for ``Allow`` (RFC 9110 section 10.2.1); none: no such path."""
-        return [method for method in sorted(self._methods) if self.match(method, path) is not None]
+        """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section 10.2.1); none: no such path."""
+        methods = sorted(method.decode("ascii").upper() for method in self._methods)
+        return [method for method in methods if self.match(method, path) is not None]
 
 
-def _templates(operations: Iterable[Operation]) -> dict[tuple[str, _Shape], _Template]:
-    """Return the templates by method and shape, those of ``GET`` for ``HEAD`` as well, unless it has one of its own."""
-    templates: dict[tuple[str, _Shape], _Template] = {}
-    for operation in operations:
-        template = _Template(operation)
-        twin = templates.setdefault((operation.method, template.shape), template)
-        if twin is not template:
-            message = (
-                f"operations must differ in more than letter case and parameter names: {twin.operation} and {operation}"
-            )
-            raise ValueError(message)
-    heads = {("HEAD", shape): template for (method, shape), template in templates.items() if method == "GET"}
-    return heads | templates
+def _check_differences(templates: list[_Template]) -> None:
+    known: dict[tuple[object, ...], _Template] = {}
+    for template in templates:
+        other = known.setdefault(template.shape, template)
+        expected = f"different from {other.operation} in more than letter case and parameter names"
+        require(other is template, "operations", expected, template.operation)
 
 
-def _shape(segments: list[str], mask: _Mask) -> _Shape:
-    """Return the shape of a path whose segments in the mask stand for parameters; those that cannot are left."""
-    shape: list[str | None] = [*segments]
-    for place in mask:
-        if place < len(shape) and shape[place] not in _NEVER_A_SEGMENT:
-            shape[place] = None
-    return tuple(shape)
+def _fold(string: str) -> bytes:
+    """Return a WSGI string as bytes with ASCII letters in lower case; every other byte has one case."""
+    return string.encode("latin-1", "backslashreplace").lower()
 
 
-def _fold(path: str) -> str:
-    return path.translate(_ASCII_LOWER)
-
-
-def _segments(path: str) -> list[str]:
-    """Split a path, without the one trailing slash that does not count; one without a leading slash never matches."""
+def _split(path: str) -> list[str]:
+    """Return the segments of a path, without one trailing slash; a path without a leading slash never matches."""
     if path in {"", "/"}:
         return []
     if path[0] != "/":
         return [""]
-    return path[1 : -1 if path[-1] == "/" else None].split("/")
+    return path.removesuffix("/")[1:].split("/")
 
 
 def notification_operations(
     prefix: str = "/API/Notification", *, successor_prefix: str | None = None
 ) -> tuple[Operation, Operation]:
-    """Return the two obsolete operations below another ``prefix``.
+    """Return the two obsolete operations, ``current_user`` and ``account``.
 
-    The successors stand below ``successor_prefix``, a path or an absolute URI, or below ``prefix`` without one.
-    Raises ``ValueError`` as ``Operation`` does.
+    :param prefix: the path below which they are.
+    :param successor_prefix: the path or absolute URI below which their successors are; by default ``prefix``.
+    :raises ValueError: as ``Operation`` does.
     """
-    for name, value in (("prefix", prefix), ("successor_prefix", successor_prefix or "")):
-        expect(isinstance(value, str), name, "a path as text", value)
+    require(isinstance(prefix, str), "prefix", "a path as a string", prefix)
+    is_prefix = successor_prefix is None or isinstance(successor_prefix, str)
+    require(is_prefix, "successor_prefix", "a path or an absolute URI as a string", successor_prefix)
     below = prefix.rstrip("/")
     successors = (below if successor_prefix is None else successor_prefix).rstrip("/")
-    return (
-        Operation(CURRENT_USER, "GET", f"{below}/", f"{successors}/CurrentUser"),
-        Operation(ACCOUNT, "POST", f"{below}/GetNotificationsForAccount/{{id}}/", f"{successors}/Account"),
+    paths = (
+        (CURRENT_USER, "GET", f"{below}/", f"{successors}/CurrentUser"),
+        (ACCOUNT, "POST", f"{below}/GetNotificationsForAccount/{{id}}/", f"{successors}/Account"),
     )
+    current_user, account = (Operation(*each, rewrite_path=True, unify_session=True) for each in paths)
+    return current_user, account
 
 
 NOTIFICATION_OPERATIONS = notification_operations()

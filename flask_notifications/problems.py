@@ -1,6 +1,6 @@
-"""From a fault to the answer that tells of it: status, code, title and body (RFC 9457).
+"""Turn an error into its response: status, code, title and body (RFC 9457).
 
-Knows no framework, no traceback, no request: what an answer says depends on the fault alone.
+Knows no framework, no traceback and no request: a response depends on the error alone.
 """
 
 import json
@@ -9,15 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from .fields import expect
-from .replies import Reply, compose, phrase
+from .responses import PlainResponse, build_response, reason_phrase
 from .sessions import SessionRefused
+from .validation import require
 
-# RFC 6750 section 3: what a quoted attribute of a challenge may hold.
-_CHALLENGE_TEXT = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]*")
+# RFC 6750 section 3: the characters of a quoted attribute of a challenge.
+_QUOTABLE = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]*")
 
-# Code, status, and what is told to the client.
-_FAULTS = {
+# Code, status, and the detail for the client.
+_PROBLEMS = {
     "session_missing": (401, "The request carries no session; send it as Authorization: Bearer."),
     "session_invalid": (401, "The session is unknown or has ended; log on again."),
     "invalid_account_id": (
@@ -29,21 +29,25 @@ _FAULTS = {
     "storage_unavailable": (503, "The notifications are out of reach at the moment; try again later."),
     "storage_error": (500, "The notifications could not be read."),
     "unserialisable_record": (500, "A notification could not be expressed as a JSON object."),
-    "spool_unavailable": (503, "The answer could not be stored before it was sent; try again later."),
-    "brownout": (410, "This operation is obsolete and switched off for a limited time; move to its successor."),
-    "sunset": (410, "This operation has been retired; use its successor."),
+    "spool_unavailable": (503, "The response could not be stored before it was sent; try again later."),
+    "brownout": (410, "This operation is obsolete, and it is switched off for a limited time."),
+    "sunset": (410, "This operation has been retired and switched off."),
     "not_found": (404, "There is no such operation."),
-    "method_not_allowed": (405, "The operation does not answer to this method."),
+    "method_not_allowed": (405, "The operation does not support this method."),
 }
-# The error codes of RFC 6750 section 3.1; with the empty one, the challenge stands without a code.
+# The error codes of RFC 6750 section 3.1; with an empty one, the challenge has no code.
 _CHALLENGES = {"session_missing": "", "session_invalid": "invalid_token"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statuses:
-    """Replace the status codes of four answers, for old clients that know other numbers (440 and 410, say).
+    """Replace the status codes of four errors, for old clients that know other numbers, such as 440 and 410.
 
-    Each is a whole number from 400 to 599; anything else raises ``ValueError`` naming the attribute.
+    :param session_missing: from 400 to 599, by default 401.
+    :param session_invalid: from 400 to 599, by default 401.
+    :param access_denied: from 400 to 599, by default 403.
+    :param account_not_found: from 400 to 599, by default 404.
+    :raises ValueError: a number is another one; the message names the attribute.
     """
 
     session_missing: int = 401
@@ -54,46 +58,61 @@ class Statuses:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             status = getattr(self, name)
-            expect(type(status) is int and 400 <= status <= 599, name, "a status code from 400 to 599", status)
+            require(type(status) is int and 400 <= status <= 599, name, "a status code from 400 to 599", status)
 
 
 def status_codes(statuses: Statuses) -> dict[str, int]:
-    """Return the status code of every fault, by the fault's own code."""
-    return {code: getattr(statuses, code, status) for code, (status, _detail) in _FAULTS.items()}
+    """Return the status code of each error, by the error's own code.
+
+    :param statuses: the replaced ones.
+    """
+    return {code: getattr(statuses, code, status) for code, (status, _detail) in _PROBLEMS.items()}
 
 
 class Problems:
-    """Answer each fault with one JSON object, ``application/problem+json``.
+    """Build the response to each error: one JSON object, ``application/problem+json``.
 
-    Raises ``ValueError`` when ``realm`` is outside of the character set of RFC 6750 section 3.
+    :param statuses: the status codes of four errors.
+    :param realm: the protection space in challenges (RFC 9110 section 11.5).
+    :raises ValueError: an argument does not fit, such as a realm outside the character set of RFC 6750 section 3.
     """
 
     __slots__ = ("_bearer", "_ready", "_statuses")
 
     def __init__(self, *, statuses: Statuses, realm: str) -> None:
-        expect(isinstance(statuses, Statuses), "statuses", "a Statuses", statuses)
-        expect(
-            isinstance(realm, str) and _CHALLENGE_TEXT.fullmatch(realm),
+        require(isinstance(statuses, Statuses), "statuses", "a Statuses", statuses)
+        require(
+            isinstance(realm, str) and _QUOTABLE.fullmatch(realm),
             "realm",
             'printable ASCII without " and \\',
             realm,
         )
         self._bearer = f'Bearer realm="{realm}"'
         self._statuses = status_codes(statuses)
-        # What needs nothing of the request but its fault.
-        self._ready = {code: self._compose(code, (), None) for code in _FAULTS}
+        # The responses that do not depend on the request.
+        self._ready = {code: self._compose(code, (), None) for code in _PROBLEMS}
 
-    def reply(self, code: str, *, extra: Sequence[tuple[str, str]] = (), successor: str | None = None) -> Reply:
-        """Return the answer to the fault named by ``code``, with ``extra`` fields, and a successor if there is one."""
+    def respond(
+        self, code: str, *, extra: Sequence[tuple[str, str]] = (), successor: str | None = None
+    ) -> PlainResponse:
+        """Return the response to an error.
+
+        :param code: the code of the error.
+        :param extra: further headers, by default none.
+        :param successor: the URI reference of what replaces the operation, by default none.
+        """
         return self._compose(code, extra, successor) if extra or successor is not None else self._ready[code]
 
-    def _compose(self, code: str, extra: Iterable[tuple[str, str]], successor: str | None) -> Reply:
-        detail = _FAULTS[code][1]
+    def _compose(self, code: str, extra: Iterable[tuple[str, str]], successor: str | None) -> PlainResponse:
+        detail = _PROBLEMS[code][1]
         challenge = [self._challenge(_CHALLENGES[code])] if code in _CHALLENGES else []
         return _problem(self._statuses[code], code, detail, [*challenge, *extra], successor)
 
-    def refusal(self, refused: SessionRefused) -> Reply:
-        """Return the answer to a session that was refused."""
+    def refuse(self, refused: SessionRefused) -> PlainResponse:
+        """Return the response to a request whose session was refused.
+
+        :param refused: why it was refused.
+        """
         return _problem(refused.status, refused.code, refused.detail, [self._challenge(refused.code)])
 
     def _challenge(self, error: str) -> tuple[str, str]:
@@ -102,13 +121,18 @@ class Problems:
 
 
 def retry_after(seconds: float) -> tuple[str, str]:
-    """Return the ``Retry-After`` field (RFC 9110 section 10.2.3): whole seconds, rounded up."""
+    """Return the ``Retry-After`` header (RFC 9110 section 10.2.3).
+
+    :param seconds: 0 or more; they are rounded up to whole ones.
+    """
     return "Retry-After", str(ceil(seconds))
 
 
-def _problem(status: int, code: str, detail: str, extra: list[tuple[str, str]], successor: str | None = None) -> Reply:
-    document = {"type": "about:blank", "title": phrase(status), "status": status, "detail": detail, "code": code}
+def _problem(
+    status: int, code: str, detail: str, extra: list[tuple[str, str]], successor: str | None = None
+) -> PlainResponse:
+    document = {"type": "about:blank", "title": reason_phrase(status), "status": status, "detail": detail, "code": code}
     if successor is not None:
         document["successor"] = successor
     body = json.dumps(document).encode("ascii")
-    return compose(status, "application/problem+json", body, len(body), extra)
+    return build_response(status, "application/problem+json", body, len(body), extra)

@@ -1,6 +1,6 @@
-"""From an iterator of records to one whole JSON array, in memory or in a temporary file.
+"""Turn an iterator of records into one complete JSON array, in memory or in a temporary file.
 
-Knows neither where records come from nor who asked. Nothing leaves this room before the array is complete.
+Knows nothing of the storage or of the caller. Nothing leaves this module before the array is complete.
 """
 
 import contextlib
@@ -9,36 +9,44 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import BytesIO
 from itertools import groupby, islice
-from operator import methodcaller
 from typing import IO, Any, Protocol
 
-from .fields import expect
 from .storage import Record, StorageError
+from .validation import require
 
 Encode = Callable[[list[Any]], bytes]
 
-# Records encoded at a time: enough to make the call cheap, few enough to let other threads run in between.
+# Records that are encoded in one call: enough to make the call cheap, few enough to let other threads run in between.
 BATCH = 128
 
-# Bytes written to a temporary file at a time: batches by themselves would take the system twice as long.
+# A list is encoded in one call if its array is likely to have fewer bytes than this. That takes less time than the
+# five milliseconds after which the interpreter switches threads, and a third less than batches, which are copied.
+_ONE_CALL = 4_194_304
+# The first records of a list, from which the size of its array is estimated.
+_SAMPLE = 16
+
+# Bytes that are written to a temporary file in one step: single batches would take twice as long.
 _BUFFER = 1_048_576
 
-# As an encoder may write it that puts white space between the brackets and the braces.
+# An array of objects from an encoder that adds white space between brackets and braces.
 _ARRAY_OF_OBJECTS = re.compile(rb"\s*\[\s*(\{.*\})\s*\]\s*", re.DOTALL)
-_OPENING, _CLOSING = ord("{"), ord("}")
-# RFC 8259 section 2: what may stand around a JSON text.
-_stripped = methodcaller("strip", b" \t\n\r")
+_OPENING, _CLOSING = b"{}"
+# RFC 8259 section 2: the white space that may surround a JSON text.
+_WHITE_SPACE = b" \t\n\r"
 
 
 class Schema(Protocol):
-    """What is asked of a marshmallow schema."""
+    """The part of a marshmallow schema that is used here."""
 
     def dump(self, obj: Any, *, many: bool | None = None) -> Any:
         """Return objects as mappings of plain values."""
 
 
 class UnserialisableRecord(Exception):
-    """A record cannot be expressed as a JSON object. ``index`` is its place in the array, from 0."""
+    """A record cannot be expressed as a JSON object.
+
+    :param index: its place in the array, from 0.
+    """
 
     def __init__(self, index: int) -> None:
         super().__init__(f"record {index} cannot be expressed as a JSON object")
@@ -52,23 +60,27 @@ class SpoolUnavailable(Exception):
 class ArrayWriter:
     """Write records as one JSON array.
 
-    ``encode`` takes a list of records and returns the bytes of a JSON array; ``schema``, where given, dumps records to
-    mappings first. Up to ``spool_threshold`` bytes the array is kept in memory, a larger one in a temporary file in
-    ``TMPDIR``. Raises ``ValueError`` naming the argument that does not fit. Not checked: that ``encode`` writes each of
-    several mappings as an object; only the braces at both ends of a batch are looked at.
+    Not checked: that ``encode`` writes each of several mappings as an object. Only the braces at both ends of what it
+    returns are checked.
+
+    :param encode: a function that takes a list of records and returns the bytes of a JSON array.
+    :param schema: a marshmallow schema that dumps records to mappings first, or ``None``.
+    :param spool_threshold: the size in bytes, 0 or more, up to which the array is kept in memory. A larger one is
+        written to a temporary file in ``TMPDIR``.
+    :raises ValueError: an argument does not fit; the message names it.
     """
 
     __slots__ = ("_encode", "_schema", "_threshold")
 
     def __init__(self, *, encode: Encode, schema: Schema | None, spool_threshold: int) -> None:
-        expect(callable(encode), "encode", "a function from a list of records to the bytes of a JSON array", encode)
-        expect(
+        require(callable(encode), "encode", "a function from a list of records to the bytes of a JSON array", encode)
+        require(
             schema is None or (not isinstance(schema, type) and callable(getattr(schema, "dump", None))),
             "schema",
             "an instance of a marshmallow schema",
             schema,
         )
-        expect(
+        require(
             type(spool_threshold) is int and spool_threshold >= 0,
             "spool_threshold",
             "a number of bytes, 0 or more",
@@ -79,101 +91,134 @@ class ArrayWriter:
         self._threshold = spool_threshold
 
     def write(self, records: Iterable[Record]) -> tuple[bytes | IO[bytes], int]:
-        """Return the whole array and its length in bytes; a file stands at its start and is the caller's to close.
+        """Return the complete array and its length in bytes. A file is at its start, and the caller closes it.
 
-        Raises ``UnserialisableRecord``, ``SpoolUnavailable``, or what the iteration raises; no file is left then.
+        :param records: they are read to their end; closing them is up to the caller.
+        :raises UnserialisableRecord: a record cannot be expressed as a JSON object.
+        :raises SpoolUnavailable: the temporary file cannot be written. After this and any other exception, such as one
+            that the iteration raises, no file is left.
         """
-        iterator = iter(records)
-        batch = list(islice(iterator, BATCH))
-        count = len(batch)  # before anybody else has the list
-        array = self._array(batch, 0)
-        if count < BATCH and len(array) <= self._threshold:  # as most answers are
-            return array, len(array)
+        if self._fits_one_call(records):
+            batch = list(records)
+            array = self._encode_batch(batch, 0) if batch else b"[]"
+            if len(array) <= self._threshold:
+                return array, len(array)
+            return self._store([array])
+        return self._store(self._encode_batches(records))
+
+    def _fits_one_call(self, records: Iterable[Record]) -> bool:
+        """Return whether all records can be encoded in one call."""
+        if not isinstance(records, (list, tuple)):
+            return False
+        if len(records) <= BATCH:
+            return True
+        sample = self._encode_batch(list(records[:_SAMPLE]), 0)
+        return len(sample) * len(records) < _ONE_CALL * _SAMPLE
+
+    def _store(self, arrays: Iterable[bytes]) -> tuple[bytes | IO[bytes], int]:
         spool = _Spool(self._threshold)
         try:
-            index = 0
-            while count:
+            for array in arrays:
                 spool.add(array)
-                index += BATCH
-                # One that is not full was the last.
-                batch = list(islice(iterator, BATCH)) if count == BATCH else []
-                count = len(batch)
-                array = self._array(batch, index)
             return spool.finish()
         except BaseException:
             spool.close()
             raise
 
-    def _array(self, batch: list[Record], index: int) -> bytes:
+    def _encode_batches(self, records: Iterable[Record]) -> Iterator[bytes]:
+        iterator, index = iter(records), 0
+        while batch := list(islice(iterator, BATCH)):
+            yield self._encode_batch(batch, index)
+            index += BATCH
+
+    def _encode_batch(self, batch: list[Record], index: int) -> bytes:
         """Return records as a JSON array; ``index`` is the place of the first one."""
         try:
-            return self._expressed(batch) if batch else b"[]"
-        except StorageError:  # a record that reads from its storage when it is looked at
+            return self._encode_records(batch)
+        except StorageError:  # a record may read from its storage while it is encoded
             raise
-        except Exception as fault:
-            raise UnserialisableRecord(index + self._culprit(batch)) from fault
+        except Exception as error:
+            raise UnserialisableRecord(index + self._find_failing(batch)) from error
 
-    def _culprit(self, batch: list[Record]) -> int:
-        """Return the place of the record that a batch fails at."""
+    def _find_failing(self, batch: list[Record]) -> int:
+        """Return the place of the first record that cannot be encoded alone, or 0 if each of them can."""
         for place, record in enumerate(batch):
             try:
-                self._expressed([record])
-            except Exception:  # noqa: BLE001 - the one that was looked for
+                self._encode_records([record])
+            except Exception:  # noqa: BLE001 - this is the one
                 return place
         return 0
 
-    def _expressed(self, batch: list[Record]) -> bytes:
-        kind = _kind(batch)
-        if kind is bytes:
-            return _joined(batch)
-        if kind is not None or bytes not in map(type, batch):
-            return self._encoded(batch, kind)
+    def _encode_records(self, batch: list[Record]) -> bytes:
+        kinds = set(map(type, batch))
+        if bytes not in kinds:
+            return self._encode_objects(batch, kinds)
+        if len(kinds) == 1:
+            return _join_objects(batch)
         runs = groupby(batch, key=lambda record: type(record) is bytes)
-        return _concatenated(self._expressed(list(run)) for _ready, run in runs)
+        return _join_arrays(self._encode_records(list(run)) for _is_bytes, run in runs)
 
-    def _encoded(self, batch: list[Record], kind: type | None) -> bytes:
+    def _encode_objects(self, batch: list[Record], kinds: set[type]) -> bytes:
         if self._schema is not None:
-            batch = _dumped(self._schema, batch)
-            kind = _kind(batch)
-        if kind is dict or all(issubclass(each, dict) for each in map(type, batch)):
-            return _checked(self._encode(batch))
-        # Only the result tells whether another kind of record becomes an object, so each is looked at by itself.
-        plain = (dict(record) if isinstance(record, Mapping) else record for record in batch)
-        return _concatenated(_checked(self._encode([record])) for record in plain)
+            batch = _dump_batch(self._schema, batch)
+            kinds = set(map(type, batch))
+        if kinds == {dict}:
+            return self._encode_dicts(batch)
+        batch = [_convert_mapping(record) for record in batch]
+        if set(map(type, batch)) == {dict}:
+            return self._encode_dicts(batch)
+        # Only the result shows whether a record of another type has become an object, so each is checked alone.
+        return _join_arrays(_check_array(self._encode([record])) for record in batch)
+
+    def _encode_dicts(self, batch: list[dict[Any, Any]]) -> bytes:
+        """Return mappings as a JSON array; if that fails, try again with keys of the type ``str`` itself.
+
+        SQLAlchemy's names of columns are of a subclass, which orjson refuses.
+        """
+        try:
+            return _check_array(self._encode(batch.copy()))  # a copy, because it may change the list
+        except Exception:
+            if all(map(_has_plain_keys, batch)):
+                raise
+        return _check_array(self._encode([_convert_mapping(record) for record in batch]))
 
 
-def _kind(records: list[Any]) -> type | None:
-    """Return the type that all of them have, or ``None``."""
-    kind = type(records[0])
-    return kind if list(map(type, records)).count(kind) == len(records) else None
+def _convert_mapping(record: Any) -> Any:
+    """Return a mapping as a ``dict`` without keys of a subclass of ``str``, and anything else as it is."""
+    if not isinstance(record, Mapping):
+        return record
+    return {str(key) if isinstance(key, str) else key: value for key, value in record.items()}
 
 
-def _dumped(schema: Schema, batch: list[Record]) -> list[Any]:
-    count = len(batch)
-    dumped: list[Any] = schema.dump(batch, many=True)
-    if len(dumped) != count:
-        message = f"schema must dump every record, not {len(dumped)} of {count}"
+def _has_plain_keys(record: dict[Any, Any]) -> bool:
+    """Return whether no key is of a subclass of ``str``."""
+    return not any(isinstance(key, str) and type(key) is not str for key in record)
+
+
+def _dump_batch(schema: Schema, batch: list[Record]) -> list[Any]:
+    dumped: list[Any] = schema.dump(batch.copy(), many=True)  # a copy, because it may change the list
+    if len(dumped) != len(batch):
+        message = f"schema must dump every record, not {len(dumped)} of {len(batch)}"
         raise ValueError(message)
     return dumped
 
 
-def _joined(texts: list[bytes]) -> bytes:
-    """Join the texts of JSON objects, of which only the outer braces are looked at."""
-    if not _are_objects(texts) and not _are_objects(list(map(_stripped, texts))):
-        message = "a record given as bytes must be the text of one JSON object"
+def _join_objects(objects: list[bytes]) -> bytes:
+    """Join JSON objects, of which only the outer braces are checked."""
+    if not _are_in_braces(objects) and not _are_in_braces([each.strip(_WHITE_SPACE) for each in objects]):
+        message = "a record of type bytes must be one JSON object"
         raise ValueError(message)
-    # The brackets first: around the whole, they would take another copy of it.
-    texts[0] = b"[" + texts[0]
-    texts[-1] += b"]"
-    return b",".join(texts)
+    # Around the whole, the brackets would take another copy of it.
+    first, last = b"[" + objects[0], objects[-1] + b"]"
+    return b",".join([first, *objects[1:-1], last]) if len(objects) > 1 else first + b"]"
 
 
-def _are_objects(texts: list[bytes]) -> bool:
-    return not [text for text in texts if text[0] != _OPENING or text[-1] != _CLOSING]
+def _are_in_braces(objects: list[bytes]) -> bool:
+    return not [each for each in objects if each[0] != _OPENING or each[-1] != _CLOSING]
 
 
-def _checked(array: bytes) -> bytes:
-    """Return what an encoder made of one or more records, when it looks like a JSON array of objects."""
+def _check_array(array: bytes) -> bytes:
+    """Return what an encoder returned for one or more records, if it looks like a JSON array of objects."""
     if type(array) is bytes and array[:2] == b"[{" and array[-2:] == b"}]":
         return array
     spaced = _ARRAY_OF_OBJECTS.fullmatch(array)
@@ -183,21 +228,21 @@ def _checked(array: bytes) -> bytes:
     return b"[%b]" % spaced[1]
 
 
-def _concatenated(arrays: Iterable[bytes]) -> bytes:
+def _join_arrays(arrays: Iterable[bytes]) -> bytes:
     return b"[%b]" % b",".join(array[1:-1] for array in arrays)
 
 
 class _Spool:
-    """Make one array of several, in memory, and in a temporary file once it has more than ``threshold`` bytes."""
+    """Join arrays to one, in memory, and in a temporary file if it has more than ``threshold`` bytes."""
 
     __slots__ = ("_file", "_length", "_memory", "_separator", "_threshold")
 
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
-        self._length = 0
         self._separator = b"["
-        # Grows in place: chunks that are joined at the end would take the memory twice, and the time for it. Sent as
-        # they are, they would go back to the system after each answer, and the next would fault on each of its pages.
+        self._length = 0
+        # Grows in place: chunks that are joined at the end would take the memory twice, and the time for it. Sent one
+        # by one, their memory would go back to the system after each response, and the next would wait for each page.
         self._memory = BytesIO()
         self._file: IO[bytes] | None = None
 
@@ -209,7 +254,7 @@ class _Spool:
         self._put(b"]" if self._separator == b"," else b"[]")
         if self._file is None:
             return self._memory.getvalue(), self._length
-        with _spooling():
+        with _writing():
             self._file.flush()
             self._file.seek(0)
         return self._file, self._length
@@ -224,7 +269,7 @@ class _Spool:
         if self._length <= self._threshold:
             self._memory.writelines(chunks)
             return
-        with _spooling():
+        with _writing():
             if self._file is None:
                 self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115 - outlives this call by design
                 self._file.write(self._memory.getbuffer())
@@ -233,9 +278,9 @@ class _Spool:
 
 
 @contextlib.contextmanager
-def _spooling() -> Iterator[None]:
+def _writing() -> Iterator[None]:
     try:
         yield
-    except OSError as fault:
+    except OSError as error:
         message = "the temporary file cannot be written"
-        raise SpoolUnavailable(message) from fault
+        raise SpoolUnavailable(message) from error

@@ -1,21 +1,21 @@
-"""A session, an operation and a storage in; a reply out.
+"""Turn a session, an operation and a storage into a response.
 
-The heart, which knows no framework and nothing of WSGI or of deprecation. Every call to the host's storage is made
-here, and every failure of it becomes an answer here.
+This is the core. It knows no framework, and nothing of WSGI or of deprecation. Every method of your storage is called
+here, and every failure of it becomes a response here.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from inspect import isasyncgenfunction, iscoroutinefunction
-from traceback import extract_tb
-from typing import Generic
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from traceback import walk_tb
+from typing import Any, Generic
 
+from .deferred import is_asynchronous, is_deferring, refuse_awaitable, refuse_deferred
 from .log import log_error
 from .problems import Problems, Statuses, retry_after
 from .records import ArrayWriter, Encode, Schema, SpoolUnavailable, UnserialisableRecord
-from .replies import Reply, compose
-from .sessions import Session, SessionCredential, SessionRefused
+from .responses import PlainResponse, build_response
+from .sessions import CALLER, SessionCredential, SessionRefused, SessionResult
 from .storage import (
     AccessDenied,
     AccountNotFound,
@@ -23,11 +23,13 @@ from .storage import (
     NotificationStorage,
     Record,
     StorageUnavailable,
-    has_unit_of_work,
-    is_wait,
+    TransactionalStorage,
+    is_transactional,
+    is_valid_delay,
 )
+from .validation import clean_label, require
 
-# Seconds that a client is told to wait when the storage does not name any.
+# Seconds that a client is asked to wait if the storage does not say how long.
 _RETRY_AFTER = 30
 
 # Characters.
@@ -35,25 +37,30 @@ _MAX_ACCOUNT_ID = 512
 # Unicode's category Cc.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
-# Logged of a traceback, from its end: a recursion without an end has a thousand.
+# The last frames of a traceback that are logged: an endless recursion has a thousand.
 _FRAMES = 20
 
-_METHODS = ("resolve_session", "current_user_notifications", "account_notifications")
-# A method that not every storage has.
-_UNIT = "unit_of_work"
-
-Read = Callable[[Caller], Iterable[Record]]
-UnitOfWork = Callable[[], AbstractContextManager[object]]
+Read = Callable[[NotificationStorage[Caller], Caller], Iterable[Record]]
+# A function of the application from a caller to a label.
+Identify = Callable[[Caller], str | None]
+# The values of one request, by keys that modules share.
+Context = MutableMapping[str, Any]
 
 
 class NotificationService(Generic[Caller]):
-    """Answer the two operations from a storage.
+    """Build the responses of the two operations from a storage.
 
-    Raises ``ValueError`` naming the argument that does not fit: a storage class instead of an instance, a storage that
-    lacks a method or has a coroutine for one, and what ``ArrayWriter``, ``Statuses`` and ``Problems`` refuse.
+    :param storage: an instance with the methods of ``NotificationStorage``, none of them asynchronous.
+    :param schema: see ``ArrayWriter``.
+    :param encode: see ``ArrayWriter``.
+    :param statuses: see ``Problems``.
+    :param spool_threshold: bytes, see ``ArrayWriter``.
+    :param realm: see ``Problems``.
+    :param identify: a function from a caller to a label; by default callers have none.
+    :raises ValueError: an argument does not fit; the message names it.
     """
 
-    __slots__ = ("_problems", "_storage", "_unit_of_work", "_writer")
+    __slots__ = ("_identify", "_problems", "_storage", "_transactional", "_writer")
 
     def __init__(
         self,
@@ -64,87 +71,126 @@ class NotificationService(Generic[Caller]):
         statuses: Statuses,
         spool_threshold: int,
         realm: str,
+        identify: Identify[Caller] | None = None,
     ) -> None:
         _check_storage(storage)
+        _check_identify(identify)
+        self._identify = identify
         self._storage = storage
-        self._unit_of_work: UnitOfWork | None = getattr(storage, _UNIT) if has_unit_of_work(storage) else None
+        self._transactional = storage if is_transactional(storage) else None
         self._writer = ArrayWriter(encode=encode, schema=schema, spool_threshold=spool_threshold)
         self._problems = Problems(statuses=statuses, realm=realm)
 
-    def current_user(self, session: Session) -> Reply:
-        """Answer with the notifications of the session's user."""
+    def current_user(self, session: SessionResult, context: Context | None = None) -> PlainResponse:
+        """Return the response with the notifications of the session's user.
+
+        :param session: what the request said about its session.
+        :param context: it gets the label of the caller as soon as there is one; by default there are no labels.
+        """
         if not isinstance(session, SessionCredential):
-            return self._refusal(session)
-        return self._answer(session, self._storage.current_user_notifications)
+            return self._refuse(session)
+        return self._respond(session, context, lambda storage, caller: storage.current_user_notifications(caller))
 
-    def account(self, session: Session, account_id: bytes) -> Reply:
-        """Answer with the notifications of an account; ``account_id`` is what the client sent, percent-decoded."""
+    def account(self, session: SessionResult, account_id: bytes, context: Context | None = None) -> PlainResponse:
+        """Return the response with the notifications of an account.
+
+        :param session: what the request said about its session.
+        :param account_id: the bytes that the client sent, percent-decoded.
+        :param context: it gets the label of the caller as soon as there is one; by default there are no labels.
+        """
         if not isinstance(session, SessionCredential):
-            return self._refusal(session)
-        text = _account_id(account_id)
-        if text is None:
-            return self._problems.reply("invalid_account_id")
-        return self._answer(session, lambda caller: self._storage.account_notifications(caller, text))
+            return self._refuse(session)
+        account = _decode_account_id(account_id)
+        if account is None:
+            return self._problems.respond("invalid_account_id")
+        return self._respond(session, context, lambda storage, caller: storage.account_notifications(caller, account))
 
-    def _refusal(self, session: SessionRefused | None) -> Reply:
-        return self._problems.reply("session_missing") if session is None else self._problems.refusal(session)
-
-    def _answer(self, session: SessionCredential, read: Read[Caller]) -> Reply:
+    def _label(self, caller: Caller, session: SessionCredential, context: Context | None) -> None:
+        """Set the label that the application gives a caller; without a usable one, nothing is set."""
+        if self._identify is None or context is None:
+            return
+        label = description = None
         try:
-            if self._unit_of_work is None:
-                return self._read(session, read)
-            return self._read_in_one_unit(self._unit_of_work(), session, read)
-        except Exception as fault:  # noqa: BLE001 - whatever a storage raises is an answer, never a crash
-            return self._failure(fault)
+            label = clean_label(refuse_deferred(self._identify(caller), "identify"), [session.value])
+        except Exception as error:  # noqa: BLE001 - a label is never worth an error response
+            description = _describe("identify", error)
+        _log(description)
+        if label is not None:
+            context[CALLER] = label
 
-    def _read_in_one_unit(
-        self, unit: AbstractContextManager[object], session: SessionCredential, read: Read[Caller]
-    ) -> Reply:
-        reply = None
+    def _refuse(self, session: SessionRefused | None) -> PlainResponse:
+        return self._problems.respond("session_missing") if session is None else self._problems.refuse(session)
+
+    def _respond(self, session: SessionCredential, context: Context | None, read: Read[Caller]) -> PlainResponse:
         try:
-            with unit:
-                reply = self._read(session, read)
+            if self._transactional is not None:
+                return self._read_in_unit_of_work(self._transactional, session, context, read)
+            return self._read(self._storage, session, context, read)
+        except Exception as error:  # noqa: BLE001 - every exception of a storage becomes a response, never a crash
+            response, description = self._failure(error)
+        _log(description)
+        return response
+
+    def _read_in_unit_of_work(
+        self,
+        transactional: TransactionalStorage[Caller],
+        session: SessionCredential,
+        context: Context | None,
+        read: Read[Caller],
+    ) -> PlainResponse:
+        response = None
+        try:
+            with refuse_deferred(transactional.unit_of_work(), "unit_of_work") as storage:
+                response = self._read(storage, session, context, read)
         except BaseException:
-            if reply is not None:
-                reply.close()
+            if response is not None:
+                response.close()
             raise
-        if reply is None:
-            message = "unit_of_work must let exceptions pass"
+        if response is None:
+            message = "unit_of_work must not suppress exceptions"
             raise TypeError(message)
-        return reply
+        return response
 
-    def _read(self, session: SessionCredential, read: Read[Caller]) -> Reply:
-        caller = self._storage.resolve_session(session.value)
+    def _read(
+        self,
+        storage: NotificationStorage[Caller],
+        session: SessionCredential,
+        context: Context | None,
+        read: Read[Caller],
+    ) -> PlainResponse:
+        caller = refuse_deferred(storage.resolve_session(session.value), "resolve_session")
         if caller is None:
-            return self._problems.reply("session_invalid")
-        return self._array(read(_awaited_by_nobody(caller)))
+            return self._problems.respond("session_invalid")
+        self._label(caller, session, context)
+        return self._build_array(refuse_awaitable(read(storage, caller), "a storage"))
 
-    def _array(self, records: Iterable[Record]) -> Reply:
-        """Answer with the whole array; the records are closed before anybody can send it."""
-        reply = None
+    def _build_array(self, records: Iterable[Record]) -> PlainResponse:
+        """Return the response with the whole array; the records are closed before it can be sent."""
+        response = None
         try:
             try:
                 body, length = self._writer.write(records)
-                reply = compose(200, "application/json", body, length)
+                response = build_response(200, "application/json", body, length)
             finally:
                 _close(records)
         except BaseException:
-            if reply is not None:
-                reply.close()
+            if response is not None:
+                response.close()
             raise
-        return reply
+        return response
 
-    def _failure(self, fault: Exception) -> Reply:
-        if isinstance(fault, AccessDenied):
-            return self._problems.reply("access_denied")
-        if isinstance(fault, AccountNotFound):
-            return self._problems.reply("account_not_found")
-        if isinstance(fault, StorageUnavailable):
-            _log("storage_unavailable", fault)
-            return self._problems.reply("storage_unavailable", extra=[retry_after(_wait(fault))])
-        code = _CODES.get(type(fault), "storage_error")
-        _log(code, fault)
-        return self._problems.reply(code)
+    def _failure(self, error: Exception) -> tuple[PlainResponse, str | None]:
+        """Return the response to an exception, and what to log about it."""
+        if isinstance(error, AccessDenied):
+            return self._problems.respond("access_denied"), None
+        if isinstance(error, AccountNotFound):
+            return self._problems.respond("account_not_found"), None
+        if isinstance(error, StorageUnavailable):
+            wait = retry_after(_wait(error))
+            response = self._problems.respond("storage_unavailable", extra=[wait])
+            return response, _describe("storage_unavailable", error)
+        code = _CODES.get(type(error), "storage_error")
+        return self._problems.respond(code), _describe(code, error)
 
 
 _CODES: dict[type[Exception], str] = {
@@ -154,63 +200,83 @@ _CODES: dict[type[Exception], str] = {
 
 
 def _check_storage(storage: object) -> None:
-    if isinstance(storage, type):
-        message = f"storage must be an instance, not the class {storage.__qualname__}"
+    require(not isinstance(storage, type), "storage", "an instance, not a class", storage)
+    _check_method(storage, "resolve_session", is_deferring)
+    _check_method(storage, "current_user_notifications", is_asynchronous)
+    _check_method(storage, "account_notifications", is_asynchronous)
+    if is_transactional(storage):
+        _check_method(storage, "unit_of_work", is_deferring)
+
+
+def _check_method(storage: object, name: str, is_refused: Callable[[object], bool]) -> None:
+    """Check that a storage has a method, and that the method does not only promise its result."""
+    method = getattr(storage, name, None)
+    kind = type(storage).__qualname__
+    if not callable(method):
+        message = f"storage must have a method {name}, and {kind} has none"
         raise ValueError(message)
-    for name in (*_METHODS, _UNIT) if has_unit_of_work(storage) else _METHODS:
-        method = getattr(storage, name, None)
-        if not callable(method) or iscoroutinefunction(method) or isasyncgenfunction(method):
-            message = f"storage must have a method {name} that is not asynchronous: {type(storage).__qualname__}"
-            raise ValueError(message)
+    if is_refused(method):
+        message = f"storage must have a method {name} that returns its result, and that of {kind} only promises one"
+        raise ValueError(message)
 
 
-def _wait(fault: StorageUnavailable) -> float:
-    """Return the seconds that a storage names, unless they are no time: a kind of its own may have set anything."""
-    return fault.retry_after if is_wait(fault.retry_after) else _RETRY_AFTER
+def _check_identify(identify: object) -> None:
+    usable = callable(identify) and not is_deferring(identify)
+    require(identify is None or usable, "identify", "a function from a caller to a label, not a coroutine", identify)
 
 
-def _awaited_by_nobody(caller: Caller) -> Caller:
-    """Return a caller, unless it is a promise of one: any session would be taken for valid."""
-    if hasattr(type(caller), "__await__"):
-        message = "resolve_session must return a caller, not something to await"
-        raise TypeError(message)
-    return caller
+def _wait(error: StorageUnavailable) -> float:
+    """Return the storage's ``retry_after`` if it is valid, otherwise the default; a subclass may have set anything."""
+    return error.retry_after if is_valid_delay(error.retry_after) else _RETRY_AFTER
 
 
-def _account_id(sent: bytes) -> str | None:
-    """Return the account ID as text, or ``None`` when no storage should be asked for it."""
+def _decode_account_id(sent: bytes) -> str | None:
+    """Return the account ID as a string, or ``None`` if no storage should be asked for it."""
     try:
-        text = sent.decode("utf-8")
+        account_id = sent.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    return text if 0 < len(text) <= _MAX_ACCOUNT_ID and not _CONTROL.search(text) else None
+    return account_id if 0 < len(account_id) <= _MAX_ACCOUNT_ID and not _CONTROL.search(account_id) else None
 
 
 def _close(records: object) -> None:
-    """Close the records once; a failure is logged, since the array is whole, or another fault is on its way."""
+    """Close the records once; a failure is logged, because the array is complete or another error is being raised."""
     close = getattr(records, "close", None)
     if callable(close):
+        description = None
         try:
             close()
-        except Exception as fault:  # noqa: BLE001 - see above
-            _log("storage_error", fault)
+        except Exception as error:  # noqa: BLE001 - see above
+            description = _describe("storage_error", error)
+        _log(description)
 
 
-def _log(code: str, fault: Exception) -> None:
-    """Log where a fault came from, and what kind it is: its text may hold the session ID or a statement's values."""
-    index = f" at record {fault.index}" if isinstance(fault, UnserialisableRecord) else ""
-    log_error("%s%s: %s", code, index, "; caused by ".join(map(_described, _chain(fault))))
+def _log(description: str | None) -> None:
+    """Log an exception, from where no local variable on the stack holds the exception.
+
+    Some monitoring tools record these variables with each log record, and the string of an exception may hold the
+    session ID or bound values.
+    """
+    if description is not None:
+        log_error(description, stacklevel=2)
 
 
-def _chain(fault: BaseException | None) -> Iterator[BaseException]:
+def _describe(code: str, error: Exception) -> str:
+    """Describe an exception by its kind and where it was raised, and not by its string."""
+    index = f" at record {error.index}" if isinstance(error, UnserialisableRecord) else ""
+    return f"{code}{index}: {'; caused by '.join(map(_describe_one, _chain(error)))}"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
-    while fault is not None and id(fault) not in seen:  # a fault may be among its own causes
-        seen.add(id(fault))
-        yield fault
-        fault = fault.__cause__ or (None if fault.__suppress_context__ else fault.__context__)
+    while error is not None and id(error) not in seen:  # an exception may be among its own causes
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def _described(fault: BaseException) -> str:
-    frames = extract_tb(fault.__traceback__, limit=-_FRAMES)
-    places = (f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
-    return f"{type(fault).__module__}.{type(fault).__qualname__} ({', '.join(places)})"
+def _describe_one(error: BaseException) -> str:
+    # Not by the traceback module, which opens the source files: there may be no file descriptor left.
+    frames = deque(walk_tb(error.__traceback__), maxlen=_FRAMES)
+    places = (f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}" for frame, line in frames)
+    return f"{type(error).__module__}.{type(error).__qualname__} ({', '.join(places)})"

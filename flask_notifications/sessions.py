@@ -1,29 +1,29 @@
-"""Where a session ID may stand in a request, what counts as absent, repeated or contradictory, and its redaction.
+"""Where a session ID may be in a request, and what counts as missing, repeated or contradictory.
 
-A session ID comes in the query string under ``sessionId`` or as ``Authorization: Bearer`` (RFC 6750 section 2).
+A session ID is in the query string under ``sessionId`` or in ``Authorization: Bearer`` (RFC 6750 section 2).
 Knows nothing of operations, of storage, or whether a session is valid.
 """
 
-import logging
 import re
+import secrets
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote_plus
 
-from .fields import TOKEN
+from .headers import TOKEN
+from .redaction import MASK, SESSION_KEY, redact_environ
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 SESSION = "flask_notifications.session"
-MASK = "REDACTED"
+CALLER = "flask_notifications.caller"
 
-# Characters; longer values are refused before anything looks at them.
+# Characters.
 MAX_LENGTH = 4096
 
 # RFC 6750 section 2.1: b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="
 _B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
-# The header of nearly every request that has one, white space around it as some servers leave it there.
-_ORDINARY = re.compile(rf"[ \t]*(?i:bearer) +({_B64TOKEN.pattern})[ \t]*")
 
 # RFC 9110 section 11.4: credentials = auth-scheme [ 1*SP ( token68 / #auth-param ) ]
 _BEARER = re.compile(rf"bearer(?!{TOKEN})", re.IGNORECASE | re.ASCII)
@@ -32,37 +32,29 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
 # RFC 9110 section 11.2: auth-param = token BWS "=" BWS ...; a comma before anything else begins another credential.
 _SECOND_CREDENTIAL = re.compile(rf",(?![ \t]*{TOKEN}[ \t]*=)")
 
-# The key in any letter case, each character plain or percent-encoded: all that form-decodes to "sessionId".
-_KEY = "".join(f"(?:{char}|%{ord(char):02x}|%{ord(char.upper()):02x})" for char in "sessionid")
-_PAIR = re.compile(rf"{_KEY}(?:=|\Z)", re.IGNORECASE | re.ASCII)
-# In a URI the value ends at "&" and "#", and at a ";" that begins another pair.
-_IN_URI = re.compile(rf"([?&;#]{_KEY}=)[^&#;]*+(?:;(?![^&#;=]*=)[^&#;]*+)*+", re.IGNORECASE | re.ASCII)
-# In a log line it ends at white space too, and at a quote or bracket that is the end of what the line quotes. Servers
-# quote a whole header line, too, when it is none.
-_IN_LOG = re.compile(
-    rf"""((?<![\w%-]){_KEY}=|authorization\W{{1,4}}bearer\ +)"""
-    rf"""(?:[^&#;\s"'<>\\]|["'<>\\](?![\s.,:;)\]}}>]|\Z)|;(?![^&#;=\s]*=))*+""",
-    re.IGNORECASE | re.ASCII,
-)
-_URIS = ("RAW_URI", "REQUEST_URI", "HTTP_REFERER")
+_PAIR = re.compile(rf"{SESSION_KEY}(?:=|\Z)", re.IGNORECASE | re.ASCII)
+
+# A digest that a client could compute would let it choose the URL under which a cache in the application keeps a page.
+_DIGEST_KEY = secrets.token_bytes(32)
 
 Source = Literal["header", "query"]
 
 
 class SessionCredential:
-    """Hold the session ID of a request: ``value``, and ``source``, where it stood.
+    """Hold the session ID of a request.
 
-    ``repr()``, ``str()`` and ``format()`` never show the value, so that it can be printed, logged and captured; it is
-    no dataclass, which JSON encoders would write out. The value is an RFC 6750 b64token of at most 4096 characters.
-    Not checked: that any storage knows it.
+    ``repr()``, ``str()`` and ``format()`` never show the ID, so that a credential can be printed, logged and captured.
+    It is no dataclass because JSON encoders write those out. Not checked: that any storage knows the session.
+
+    :param value: the session ID, an RFC 6750 b64token of at most 4096 characters.
+    :param source: where it was: ``"header"`` or ``"query"``.
     """
 
-    __slots__ = ("_pair", "_source", "_value")
+    __slots__ = ("_source", "_value")
 
-    def __init__(self, value: str, source: Source, pair: str | None = None) -> None:
+    def __init__(self, value: str, source: Source) -> None:
         self._value = value
         self._source = source
-        self._pair = pair
 
     @property
     def value(self) -> str:
@@ -73,11 +65,6 @@ class SessionCredential:
     def source(self) -> Source:
         """``"header"`` or ``"query"``."""
         return self._source
-
-    @property
-    def pair(self) -> str | None:
-        """The pair of the query that named it, as it came, also where the header named it too; or ``None``."""
-        return self._pair
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SessionCredential):
@@ -95,10 +82,11 @@ class SessionCredential:
 
 
 class SessionRefused(Exception):
-    """Say that a request's session ID is ambiguous or malformed (RFC 6750 section 3.1).
+    """A request's session ID is ambiguous or malformed (RFC 6750 section 3.1). It never carries the session ID.
 
-    ``status`` is 400 with ``code`` ``"invalid_request"``, or 401 with ``"invalid_token"``; ``detail`` is a sentence for
-    the client. It never carries the session ID.
+    :param status: 400 or 401.
+    :param code: ``"invalid_request"`` with 400, ``"invalid_token"`` with 401.
+    :param detail: a sentence for the client.
     """
 
     def __init__(self, status: int, code: str, detail: str) -> None:
@@ -109,15 +97,17 @@ class SessionRefused(Exception):
 
 
 # What a request carries: a session, one that is refused, or none.
-Session = SessionCredential | SessionRefused | None
+SessionResult = SessionCredential | SessionRefused | None
 
 
 def session_of(environ: "WSGIEnvironment") -> SessionCredential | None:
-    """Return the session of a request: what the middleware resolved, or resolved now by the same rules.
+    """Return the session of a request, or ``None`` when it carries none.
 
-    ``None`` when the request carries none. Raises ``SessionRefused`` when what it carries is ambiguous (400) or not
-    an RFC 6750 b64token of at most 4096 characters (401). Cookies, other headers, the path and the body are never
-    read; the environ is not changed.
+    That is what the middleware resolved, or what the same rules give now. Cookies, other headers, the path and the body
+    are never read. The environ is not changed.
+
+    :param environ: the WSGI environ (``request.environ`` in Flask, ``request.META`` in Django).
+    :raises SessionRefused: the session is ambiguous (400), or no RFC 6750 b64token of at most 4096 characters (401).
     """
     session = resolve(environ)
     if isinstance(session, SessionRefused):
@@ -125,96 +115,71 @@ def session_of(environ: "WSGIEnvironment") -> SessionCredential | None:
     return session
 
 
-def resolve(environ: "WSGIEnvironment") -> Session:
+def resolve(environ: "WSGIEnvironment") -> SessionResult:
     """Return what ``session_of`` returns, and a refusal as a value."""
     known = environ.get(SESSION)
     if isinstance(known, SessionCredential):
         return known
-    return _resolved(environ, session_pairs(environ.get("QUERY_STRING", "")))
+    return _decide(_find_in_header(environ), session_pairs(environ.get("QUERY_STRING", "")))
 
 
-def resolve_header(environ: "WSGIEnvironment") -> Session:
+def resolve_header(environ: "WSGIEnvironment") -> SessionResult:
     """Return the session of a request that may send it in the ``Authorization`` header only."""
-    return _resolved(environ, [])
+    return _decide(_find_in_header(environ), [])
 
 
-def claim_session(environ: "WSGIEnvironment") -> tuple[Session, bool]:
-    """Resolve the session of a claimed request and leave it in one place of its environ, in place.
+def unify_session(environ: "WSGIEnvironment") -> tuple[SessionResult, list[str]]:
+    """Resolve the session of a matched request, and leave it in one place of the environ.
 
-    ``QUERY_STRING`` loses its session pairs and keeps every other byte, ``HTTP_AUTHORIZATION`` is set when none came,
-    the raw target and the Referer are redacted. Returns the session, and whether the query named one, accepted or not.
+    A digest replaces each session pair in ``QUERY_STRING``, ``HTTP_AUTHORIZATION`` is set when there was none, and the
+    raw target and the Referer are redacted. Return the session and the pairs of the query that named it.
     """
     query = environ.get("QUERY_STRING", "")
     pairs = session_pairs(query)
-    session = _resolved(environ, pairs)
+    session = _decide(_find_in_header(environ), pairs)
     if pairs:
-        environ["QUERY_STRING"] = "&".join(pair for pair in query.split("&") if pair not in pairs)
-    for key in _URIS:
-        if key in environ and "=" in environ[key]:  # or no pair can be in it
-            environ[key] = redact_uri(environ[key])
+        kept = [digest_pair(pair) if _PAIR.match(pair) else pair for pair in query.split("&")]
+        environ["QUERY_STRING"] = "&".join(kept)
+    redact_environ(environ)
+    environ.pop(SESSION, None)
     if isinstance(session, SessionCredential):
         environ[SESSION] = session
-        if pairs and not _authorization(environ):
+        if session.source == "query" and not _authorization(environ):
             environ["HTTP_AUTHORIZATION"] = f"Bearer {session.value}"
-    else:
-        environ.pop(SESSION, None)
-    return session, bool(pairs)
+    return session, pairs
+
+
+def list_session_ids(environ: "WSGIEnvironment") -> list[str]:
+    """Return every session ID that a request names, also those of a request that is refused."""
+    pairs = session_pairs(environ.get("QUERY_STRING", ""))
+    return list(filter(None, [_authorization(environ).partition(" ")[2].strip(" "), *map(_decode_value, pairs)]))
 
 
 def session_pairs(query: str) -> list[str]:
-    """Return the pairs of a query string whose form-decoded key is ``sessionId`` in any letter case, as they came."""
+    """Return the pairs of a query string whose form-decoded key is ``sessionId`` in any letter case, unchanged."""
     return [pair for pair in query.split("&") if _PAIR.match(pair)] if query else []
 
 
-def redact_uri(uri: str) -> str:
-    """Return a URI with the value of every session pair masked, wherever some reader might see a pair."""
-    return _IN_URI.sub(_masked, uri)
+def digest_pair(pair: str) -> str:
+    """Return the pair that replaces a session pair of the query.
 
-
-def redact_text(text: str) -> str:
-    """Return a text, such as a log line, with the value of every session pair in it masked."""
-    return _IN_LOG.sub(_masked, text)
-
-
-def _masked(pair: re.Match[str]) -> str:
-    return pair[1] + MASK
-
-
-class SessionLogFilter(logging.Filter):
-    """Mask session IDs in what servers log from their own copy of a request.
-
-    Put it on each logger by name (``gunicorn.access``, ``gunicorn.error``, ``werkzeug``): a filter on a parent logger
-    does not see the records of its children. In the formatted message and in the traceback it masks the value of
-    session pairs, of unclaimed requests too, and what follows ``Authorization: Bearer``. It drops no record. Not
-    masked: the value alone of an ``Authorization`` header, which a log format may print.
+    A cache in your application that is keyed by the URL keeps two sessions apart, and nothing shows the session ID.
     """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Mask the record in place; always ``True``."""
-        try:
-            message = record.getMessage()
-        except Exception:  # noqa: BLE001 - a message that does not format is reported by logging itself
-            return True
-        masked = redact_text(message)
-        if masked != message:
-            record.msg, record.args = masked, ()
-        if record.exc_info and not record.exc_text:
-            record.exc_text = _traceback(record.exc_info)
-        if record.exc_text:
-            record.exc_text = redact_text(record.exc_text)
-        return True
+    value = _decode_value(pair).encode("latin-1", "replace")
+    return f"{SESSION}={blake2b(value, digest_size=8, key=_DIGEST_KEY).hexdigest()}"
 
 
-_traceback = logging.Formatter().formatException
+def _decode_value(pair: str) -> str:
+    return unquote_plus(pair.partition("=")[2], "latin-1")
 
 
 def _authorization(environ: "WSGIEnvironment") -> str:
-    # RFC 9110 section 5.5: white space around a field value is not part of it; some servers leave it there.
+    # RFC 9110 section 5.5: white space around a header's value is not part of it; some servers leave it there.
     header: str = environ.get("HTTP_AUTHORIZATION", "")
     return header.strip(" \t")
 
 
-def _in_header(environ: "WSGIEnvironment") -> str | SessionRefused | None:
+def _find_in_header(environ: "WSGIEnvironment") -> str | SessionRefused | None:
     header = _authorization(environ)
     if "," in header and _SECOND_CREDENTIAL.search(_QUOTED.sub(_blank_if_closed, header)):
         return _ambiguous("The Authorization header holds more than one credential.")
@@ -230,24 +195,16 @@ def _blank_if_closed(quoted: re.Match[str]) -> str:
     return '""' if quoted[1] else quoted[0]
 
 
-def _in_query(pairs: list[str]) -> str | SessionRefused:
+def _find_in_query(pairs: list[str]) -> str | SessionRefused | None:
+    if not pairs:
+        return None
     if len(pairs) > 1:
         return _ambiguous("The query string names the session more than once.")
-    value = pairs[0].partition("=")[2]
-    if not value:
-        return _ambiguous("The query string names an empty session.")
-    return unquote_plus(value, "latin-1")
+    return _decode_value(pairs[0]) or _ambiguous("The query string names an empty session.")
 
 
-def _resolved(environ: "WSGIEnvironment", pairs: list[str]) -> Session:
-    ordinary = _ORDINARY.fullmatch(environ.get("HTTP_AUTHORIZATION", ""))
-    if ordinary and not pairs and len(ordinary[1]) <= MAX_LENGTH:
-        return SessionCredential(ordinary[1], "header")
-    return _decide(_in_header(environ), pairs)
-
-
-def _decide(header: str | SessionRefused | None, pairs: list[str]) -> Session:
-    query = _in_query(pairs) if pairs else None
+def _decide(header: str | SessionRefused | None, pairs: list[str]) -> SessionResult:
+    query = _find_in_query(pairs)
     if isinstance(header, SessionRefused):
         return header
     if isinstance(query, SessionRefused):
@@ -259,7 +216,7 @@ def _decide(header: str | SessionRefused | None, pairs: list[str]) -> Session:
         return None
     if len(value) > MAX_LENGTH or not _B64TOKEN.fullmatch(value):
         return SessionRefused(401, "invalid_token", _MALFORMED)
-    return SessionCredential(value, "query" if header is None else "header", pairs[0] if pairs else None)
+    return SessionCredential(value, "query" if header is None else "header")
 
 
 _MALFORMED = (

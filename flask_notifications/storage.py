@@ -1,56 +1,77 @@
-"""What the host supplies: the storage protocol, and the errors that a storage may raise.
+"""The storage protocol that your application implements, and the errors that a storage may raise.
 
-Knows no status code, no field of a record and no database.
+Knows no status code, no member of a record and no database.
 """
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeGuard, TypeVar
 
-# What ``encode`` can express as a JSON object (a mapping, a dataclass, ...), or the text of one JSON object as bytes.
+# What ``encode`` can express as a JSON object (a mapping, a dataclass, ...), or one JSON object as bytes.
 Record = Any
 
 Caller = TypeVar("Caller")
 
 # Seconds: a year.
-LONGEST_WAIT = 31_536_000
+MAX_RETRY_AFTER = 31_536_000
 
 
 class NotificationStorage(Protocol[Caller]):
     """Read notification records for the two operations.
 
-    A ``Caller`` is whatever the storage wants to know again of a session's user; the library hands it back untouched.
-    The methods are called in the order of a request, ``resolve_session`` first, from any thread, and by many
-    threads at once. Their iterables are read to the end before anything is sent; one that has a ``close()`` is closed
-    exactly once, on success and on failure. A method may be a generator function.
-
-    A storage that holds something for the time of a request, such as one connection, may also have a method
-    ``unit_of_work()``, found on its class. It returns a context manager, which is entered before ``resolve_session``
-    and left when the records are read and closed, with the exception if there was one, which it must let pass.
+    A ``Caller`` is what the storage needs to know of a session's user; the library passes it back unchanged. The
+    methods are called in the order of a request, ``resolve_session`` first, from any thread, and by many threads
+    concurrently.
+    Their iterables are read to the end before anything is sent. One that has a ``close()`` is closed exactly once, on
+    success and on failure. Except for ``resolve_session``, a method may be a generator function.
 
     Each method may raise ``AccessDenied``, ``AccountNotFound`` and ``StorageUnavailable``, when it is called or while
-    it is read. Any other exception is answered as a failure of the storage, and logged.
+    its result is read. Any other exception is logged and becomes a response with status 500. So does a result that is
+    only promised: a coroutine, a future, or anything else that must be awaited.
     """
 
     def resolve_session(self, session_id: str) -> Caller | None:
-        """Return the caller of a session, or ``None`` when the session is unknown or has ended.
+        """Return the caller of a session, or ``None`` if the session is unknown or has ended.
 
-        ``session_id`` is an RFC 6750 b64token of at most 4096 characters. Only ``None`` means "unknown": a caller that
-        is false, ``0`` say, is a caller.
+        Only ``None`` means "unknown": ``0`` or an empty string is a caller. A generator is refused.
+
+        :param session_id: an RFC 6750 b64token of at most 4096 characters.
         """
 
     def current_user_notifications(self, caller: Caller) -> Iterable[Record]:
-        """Return the records of the caller, in the host's order; none: an empty iterable."""
+        """Return the records of the caller, in your order; an empty iterable if there are none.
+
+        :param caller: what ``resolve_session`` returned.
+        """
 
     def account_notifications(self, caller: Caller, account_id: str) -> Iterable[Record]:
-        """Return the records of an account, in the host's order; none: an empty iterable.
+        """Return the records of an account, in your order; an empty iterable if there are none.
 
-        ``account_id`` is 1 to 512 characters without control characters, in the caller's own spelling. Raises
-        ``AccessDenied`` before it looks whether the account exists: otherwise the 404 tells which accounts there are.
+        :param caller: what ``resolve_session`` returned.
+        :param account_id: 1 to 512 characters without control characters, as the client spelled it.
+        :raises AccessDenied: the caller may not see the account. Check this before you look whether the account
+            exists; otherwise the 404 reveals which accounts there are.
+        :raises AccountNotFound: there is no such account.
+        """
+
+
+class TransactionalStorage(NotificationStorage[Caller], Protocol):
+    """Read notification records within a unit of work, such as one transaction on one connection.
+
+    The method is looked up on the class of the storage. A storage that wraps another one must define it itself.
+    """
+
+    def unit_of_work(self) -> AbstractContextManager[NotificationStorage[Caller]]:
+        """Return a context manager that yields the storage to use for one request.
+
+        It is entered before ``resolve_session``, and exited after the records have been read and closed, before
+        anything is sent. It must yield a storage: a copy of this one that is bound to a connection, or ``self``. It is
+        exited with the exception if there was one, and must not suppress it.
         """
 
 
 class StorageError(Exception):
-    """The base of what a storage raises to say why it does not answer."""
+    """The base class of the exceptions with which a storage says why it returns no records."""
 
 
 class AccessDenied(StorageError):
@@ -64,32 +85,39 @@ class AccountNotFound(StorageError):
 class StorageUnavailable(StorageError):
     """The storage is out of reach for now.
 
-    ``retry_after`` is the time after which a client may try again, in seconds, at most a year; ``None`` when the
-    storage cannot tell. Anything else raises ``ValueError``.
+    :param args: what you want to keep in the exception; it is neither sent nor logged.
+    :param retry_after: the seconds after which a client may try again, from 0 to 31,536,000 (a year); by default
+        the storage cannot say, and clients are asked to wait for 30 seconds.
+    :raises ValueError: ``retry_after`` is something else.
     """
 
     retry_after: float | None = None
 
     def __init__(self, *args: object, retry_after: float | None = None) -> None:
         super().__init__(*args)
-        if retry_after is not None and not is_wait(retry_after):
-            message = f"retry_after must be a number of seconds from 0 to {LONGEST_WAIT}, not {retry_after!r}"
+        if retry_after is not None and not is_valid_delay(retry_after):
+            message = f"retry_after must be a number of seconds from 0 to {MAX_RETRY_AFTER}, not {retry_after!r}"
             raise ValueError(message)
         self.retry_after = retry_after
 
 
-def is_wait(seconds: Any) -> TypeGuard[float]:
-    """Tell whether a client can be told to wait for so many seconds; ``None``, NaN and texts are no number of them."""
+def is_valid_delay(seconds: Any) -> TypeGuard[float]:
+    """Return whether a client can be asked to wait for so many seconds.
+
+    :param seconds: anything; ``None``, NaN and strings are not valid.
+    """
     try:
-        return bool(0 <= seconds <= LONGEST_WAIT)
+        return bool(0 <= seconds <= MAX_RETRY_AFTER)
     except (TypeError, ArithmeticError):
         return False
 
 
-def has_unit_of_work(storage: object) -> bool:
-    """Tell whether a storage has ``unit_of_work``, which not every one has.
+def is_transactional(storage: object) -> TypeGuard[TransactionalStorage[Any]]:
+    """Return whether a storage has a ``unit_of_work``.
 
-    It is looked for on the class, as Python does with its own protocols: an object that makes up whatever attribute it
-    is asked for has none.
+    It is looked up on the class, as Python does for its own protocols: a mock object, which has every attribute that
+    it is asked for, has none.
+
+    :param storage: any storage.
     """
     return hasattr(type(storage), "unit_of_work")

@@ -1,17 +1,21 @@
-"""For the host's own tests: a storage in memory, the tests that any storage must pass, and the announcement's check.
+"""For your own tests: a storage in memory, the tests that any storage must pass, and checks of announcements and plans.
 
 Plain asserts, no test framework: ``StorageContract`` runs under pytest and under anything else that calls its methods.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, TypeVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from urllib.parse import unquote, urlsplit
 
-from .deprecation import Announcement, DeprecationPolicy
-from .operations import Operation
+from .dates import parse_deprecation, parse_sunset
+from .deprecation import DeprecationHeaders, DeprecationPolicy
+from .operations import Match, Operation
+from .plans import Plan
 from .storage import (
     AccessDenied,
     AccountNotFound,
@@ -19,8 +23,22 @@ from .storage import (
     Record,
     StorageError,
     StorageUnavailable,
-    has_unit_of_work,
+    TransactionalStorage,
+    is_transactional,
 )
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+    from werkzeug.test import TestResponse
+
+__all__ = [
+    "MemoryStorage",
+    "StorageContract",
+    "assert_deprecated",
+    "assert_plan_reaches",
+    "parse_deprecation",
+    "parse_sunset",
+]
 
 Raised = TypeVar("Raised", bound=StorageError)
 
@@ -60,63 +78,134 @@ class MemoryStorage:
         return self._notifications[account_id]
 
 
-def parse_deprecation(value: str) -> datetime:
-    """Return the date of a ``Deprecation`` field, strictly: a structured-field date (RFC 9745 section 2.1, RFC 9651).
-
-    Raises ``AssertionError`` for anything else, such as ``true``, an HTTP-date, or two lines in one. Parameters, which
-    RFC 9745 defines none of, are not accepted.
-    """
-    match = _STRUCTURED_DATE.fullmatch(value.strip(" "))
-    assert match, f"Deprecation must be '@' and whole seconds since 1970, not {value!r}"
-    try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=int(match[1]))
-    except OverflowError as fault:
-        message = f"Deprecation must be a date before the year 10000, not {value!r}"
-        raise AssertionError(message) from fault
-
-
-def parse_sunset(value: str) -> datetime:
-    """Return the date of a ``Sunset`` field, strictly: an IMF-fixdate with the right weekday (RFC 9110 section 5.6.7).
-
-    Raises ``AssertionError`` for the obsolete forms of an HTTP-date too, which no sender may use.
-    """
-    match = _IMF_FIXDATE.fullmatch(value)
-    assert match, f"Sunset must be like 'Fri, 01 Jan 2027 00:00:00 GMT', not {value!r}"
-    weekday, day, month, year, hour, minute, second = match.groups()
-    try:
-        numbers = (int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second))
-        date = datetime(*numbers, tzinfo=UTC)
-    except ValueError as fault:
-        message = f"Sunset must be a date of the calendar, not {value!r}"
-        raise AssertionError(message) from fault
-    assert _WEEKDAYS[date.weekday()] == weekday, f"Sunset must name a {_WEEKDAYS[date.weekday()]}, not {value!r}"
-    return date
-
-
 def assert_deprecated(
-    response: Any, policy: DeprecationPolicy, operation: Operation, *, base_url: str = "", mount: str = ""
+    response: Any,
+    policy: DeprecationPolicy | Plan,
+    operation: Operation,
+    *,
+    base_url: str = "",
+    mount: str = "",
+    parameters: Mapping[str, str] | None = None,
 ) -> None:
     """Assert that a response announces the retirement of an operation, whole and once.
 
-    Takes the responses of Werkzeug (and so Flask), requests, httpx and Django. ``base_url`` is that of the middleware,
-    ``mount`` the path, percent-encoded, at which the application is mounted. Raises ``AssertionError`` that says what
-    differs. Not checked: status, body, and ``Link`` lines of the application's own.
+    Not checked: status, body, and ``Link`` headers of your application's own.
+
+    :param response: a response of Werkzeug (and so of Flask's test client), requests, httpx or Django.
+    :param policy: the policy of the operation, or a plan that has it. Of an operation that is live in the plan, the
+        response must not announce a date.
+    :param operation: the operation that the request matches.
+    :param base_url: that of the middleware.
+    :param mount: the path at which the application is mounted, percent-encoded.
+    :param parameters: the values of the path's parameters, if the successor uses them.
+    :raises AssertionError: the response differs; the message says how.
     """
-    announced = Announcement(policy, operation.successor, base_url=base_url).lines(mount)
+    own = policy if isinstance(policy, DeprecationPolicy) else policy[operation]
+    successor = operation.successor
+    if successor is not None:
+        successor = Match(operation, "", dict(parameters or {})).fill_in(successor)
+    announced = [] if own is None else DeprecationHeaders(own, base_url=base_url).render(successor, mount)
     expected = {name: [value for key, value in announced if key == name] for name in ("Deprecation", "Sunset", "Link")}
     for name, parse in (("Deprecation", parse_deprecation), ("Sunset", parse_sunset)):
-        found = _field_lines(response, name)
+        found = _header_lines(response, name)
         assert len(found) == len(expected[name]), f"{name}: {expected[name]} expected, not {found}"
         for value, due in zip(found, expected[name], strict=True):
-            assert parse(value) == parse(due), f"{name}: {due!r} expected, not {value!r}"
-    # Some clients give several lines as one, with commas between them (RFC 9110 section 5.3).
-    links, due = ", ".join(_field_lines(response, "Link")), ", ".join(expected["Link"])
+            assert _parse(parse, value) == parse(due), f"{name}: {due!r} expected, not {value!r}"
+    # Some clients join several lines with commas (RFC 9110 section 5.3).
+    links, due = ", ".join(_header_lines(response, "Link")), ", ".join(expected["Link"])
     assert links.endswith(due), f"Link: {due!r} expected at the end, not {links!r}"
     assert not due or links.count(due) == 1, f"Link: {due!r} expected once, not {links!r}"
 
 
-def _field_lines(response: Any, name: str) -> list[str]:
-    """Return the lines of a field as the response of some framework or client holds them."""
+def assert_plan_reaches(
+    application: "WSGIApplication",
+    plan: Plan | Iterable[Operation],
+    *,
+    parameters: Mapping[str, str] | None = None,
+    mount: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """Assert that each operation of a plan reaches a view of your application.
+
+    Each operation is called once, for real, at the path as the plan spells it. 404, 405, a redirect to another spelling
+    of the path, and the response that a path without a view gets too, such as 400 for a host that is not allowed, mean
+    that no view was reached. Every other response, and an exception, mean that one was. Use a test database, because
+    views may change it.
+
+    :param application: your WSGI application, without ``DeprecationMiddleware``, which may respond itself.
+    :param plan: the plan, or its operations.
+    :param parameters: a value for each parameter of the paths that needs one, by its name; by default ``1``. If views
+        respond 404 to unknown values, use values that they find.
+    :param mount: the path at which the application is mounted, percent-encoded.
+    :param headers: headers of each request, such as ``{"Authorization": "Bearer ..."}``.
+    :raises AssertionError: operations reach no view; the message lists them, each with the reason.
+    """
+    from werkzeug.test import Client, EnvironBuilder  # noqa: PLC0415 - the rest of the module needs no Werkzeug
+
+    client = Client(application)
+
+    def call(method: str, path: str) -> "TestResponse | None":
+        lines = list((headers or {}).items())
+        request = EnvironBuilder(path, f"http://localhost{mount}", method=method, headers=lines)
+        try:
+            return client.open(request, buffered=True)
+        except Exception:  # noqa: BLE001 - a view that fails was reached
+            return None
+
+    call_without_a_view = cache(lambda method: call(method, _WITHOUT_A_VIEW))
+    problems = []
+    for operation in plan:
+        path = _fill_in_path(operation, parameters or {})
+        response, other = call(operation.method, path), call_without_a_view(operation.method)
+        problem = _find_problem(f"{mount.rstrip('/')}{path}", response, other)
+        if problem is not None:
+            problems.append(f"{operation.name} ({operation.method} {path}): {problem}")
+    assert not problems, "no view is reached by " + "; ".join(problems)
+
+
+_WITHOUT_A_VIEW = "/flask-notifications/without-a-view"
+
+
+def _fill_in_path(operation: Operation, parameters: Mapping[str, str]) -> str:
+    """Return the path of an operation, percent-encoded, with a value for each parameter."""
+    values = dict.fromkeys(re.findall(r"\{([^{}]+)\}", operation.path), "1")
+    values |= {name: value.encode().decode("latin-1") for name, value in parameters.items()}
+    return Match(operation, "", values).fill_in(operation.path)
+
+
+def _find_problem(path: str, response: "TestResponse | None", other: "TestResponse | None") -> str | None:
+    """Return why a request reaches no view, or ``None`` if it reaches one.
+
+    :param path: the path of the request, percent-encoded.
+    :param response: the response, or ``None`` after an exception.
+    :param other: the response to a path without a view.
+    """
+    if response is None:
+        return None
+    if response.status_code in {404, 405}:
+        return f"the status is {response.status_code}"
+    target = urlsplit(response.location or "").path
+    if response.location and target != path and _spell(path) == _spell(target):
+        return f"it redirects to the spelling {target}"
+    if other is not None and (response.status_code, response.data) == (other.status_code, other.data):
+        return f"the status is {response.status_code}, as for {_WITHOUT_A_VIEW}"
+    return None
+
+
+def _spell(path: str) -> str:
+    """Return what does not change if a router redirects to its own spelling of a path."""
+    return re.sub("/+", "/", f"{unquote(path)}/").lower()
+
+
+def _parse(parse: Callable[[str], datetime], value: str) -> datetime:
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise AssertionError(str(error)) from error
+
+
+def _header_lines(response: Any, name: str) -> list[str]:
+    """Return the lines of a header; frameworks and clients hold them in different ways."""
     headers = response.headers
     for method in ("getlist", "get_list"):  # Werkzeug, httpx
         if hasattr(headers, method):
@@ -125,21 +214,11 @@ def _field_lines(response: Any, name: str) -> list[str]:
     return [] if value is None else [value]
 
 
-# RFC 9651 section 3.3.7: sf-date = "@" sf-integer, of at most 15 digits.
-_STRUCTURED_DATE = re.compile(r"@(-?\d{1,15})", re.ASCII)
-_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# RFC 9110 section 5.6.7: IMF-fixdate = day-name "," SP date1 SP time-of-day SP GMT
-_IMF_FIXDATE = re.compile(
-    rf"({'|'.join(_WEEKDAYS)}), (\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII
-)
-
-
 class StorageContract:
     """Prove that a storage keeps what ``NotificationStorage`` promises.
 
-    Inherit it in a test class, give ``make_storage`` and the facts below about the data that it holds, and let the test
-    runner find the ``test_`` methods.
+    Inherit it in a test class, define ``make_storage`` and the facts below about the data that it holds, and let the
+    test runner find the ``test_`` methods.
 
     >>> class TestMemoryStorage(StorageContract):
     ...     session_id, other_session_id, administrator_session_id = "a1", "b2", "c3"
@@ -172,81 +251,88 @@ class StorageContract:
         raise NotImplementedError
 
     def make_unreachable_storage(self) -> NotificationStorage[Any] | None:
-        """Return a storage whose database does not answer, or ``None`` where there is no such thing."""
+        """Return a storage whose database is out of reach, or ``None`` if there is no such thing."""
         return None
 
     def test_a_session_leads_to_a_caller(self) -> None:
         """A known session resolves, again and again, to a caller with notifications."""
         storage = self.make_storage()
-        assert storage.resolve_session(self.session_id) is not None
-        assert _current_user(storage, self.session_id) == _current_user(storage, self.session_id) != []
+        first, second = [_current_user(storage, self.session_id) for _ in range(2)]
+        assert first, "the user of session_id must have a notification"
+        assert first == second, "a session must lead to the same notifications each time"
 
     def test_an_unknown_session_is_none(self) -> None:
-        """``None`` and no exception, for an ID that nobody has, of any form."""
+        """An unknown ID of any form resolves to ``None``, without an exception."""
         storage = self.make_storage()
         for session_id in (self.unknown_session_id, "A", "~" * 4096, "..", "null"):
-            assert storage.resolve_session(session_id) is None, f"{session_id[:40]!r} must be unknown"
+            with _unit_of_work(storage) as bound:
+                assert bound.resolve_session(session_id) is None, f"{session_id[:40]!r} must be unknown"
 
     def test_callers_see_their_own_notifications(self) -> None:
         """Two sessions never mix, whatever the order of calls."""
-        storage = self.make_storage()
-        callers = [storage.resolve_session(each) for each in (self.session_id, self.other_session_id)]
-        mine, theirs = [_read(storage.current_user_notifications(caller)) for caller in callers]
-        assert mine != theirs
-        assert _read(storage.current_user_notifications(callers[0])) == mine
+        with _unit_of_work(self.make_storage()) as storage:
+            callers = [_resolve(storage, each) for each in (self.session_id, self.other_session_id)]
+            mine, theirs = [_read(storage.current_user_notifications(caller)) for caller in callers]
+            assert mine != theirs, "session_id and other_session_id must have different notifications"
+            again = _read(storage.current_user_notifications(callers[0]))
+            assert again == mine, "a caller must see the same notifications after another caller's"
 
     def test_callers_see_their_own_account(self) -> None:
         """The account operation shows the caller's own account."""
-        assert _account(self.make_storage(), self.session_id, self.account_id) != []
+        records = _account(self.make_storage(), self.session_id, self.account_id)
+        assert records, "account_id must have a notification"
 
     def test_a_plain_caller_is_denied_a_foreign_account(self) -> None:
-        """A foreign account is ``AccessDenied``, and not an empty answer."""
+        """A foreign account is ``AccessDenied``, and not an empty result."""
         storage = self.make_storage()
         _fails(AccessDenied, lambda: _account(storage, self.session_id, self.other_account_id))
 
     def test_a_plain_caller_does_not_learn_which_accounts_exist(self) -> None:
-        """An unknown account is ``AccessDenied`` as well: a 404 would tell it from one that is there."""
+        """An unknown account is ``AccessDenied`` as well, because a 404 would show which accounts exist."""
         storage = self.make_storage()
         _fails(AccessDenied, lambda: _account(storage, self.session_id, self.unknown_account_id))
 
     def test_an_administrator_sees_a_foreign_account(self) -> None:
-        """Who may see every account sees what its own user sees."""
+        """A caller who may see every account gets the same notifications as the account's user."""
         if self.administrator_session_id is not None:
             storage = self.make_storage()
             theirs = _account(storage, self.other_session_id, self.other_account_id)
-            assert _account(storage, self.administrator_session_id, self.other_account_id) == theirs
+            seen = _account(storage, self.administrator_session_id, self.other_account_id)
+            assert seen == theirs, "an administrator must see the notifications that the user sees"
 
     def test_an_administrator_is_told_of_an_unknown_account(self) -> None:
-        """Who may see every account gets ``AccountNotFound`` for one that is not there."""
+        """A caller who may see every account gets ``AccountNotFound`` for one that is not there."""
         storage, session_id = self.make_storage(), self.administrator_session_id
         if session_id is not None:
             _fails(AccountNotFound, lambda: _account(storage, session_id, self.unknown_account_id))
 
     def test_records_can_be_left_unread(self) -> None:
         """Closing after the first record, or before it, harms no later call."""
-        storage = self.make_storage()
-        caller = storage.resolve_session(self.session_id)
-        whole = _read(storage.current_user_notifications(caller))
-        for count in (0, 1):
-            records = storage.current_user_notifications(caller)
-            for _record, _number in zip(records, range(count), strict=False):
-                pass
-            _close(records)
-        assert _read(storage.current_user_notifications(caller)) == whole
+        with _unit_of_work(self.make_storage()) as storage:
+            caller = _resolve(storage, self.session_id)
+            whole = _read(storage.current_user_notifications(caller))
+            for count in (0, 1):
+                records = storage.current_user_notifications(caller)
+                for _record, _number in zip(records, range(count), strict=False):
+                    pass
+                _close(records)
+            again = _read(storage.current_user_notifications(caller))
+            assert again == whole, "records that were left unread must not change what is read later"
 
-    def test_a_unit_of_work_changes_no_answer(self) -> None:
-        """Inside of one, where the storage has it, and after one that failed, callers see what they see without."""
-        storage: Any = self.make_storage()
-        whole = _current_user(storage, self.session_id)
-        unit_of_work = storage.unit_of_work if has_unit_of_work(storage) else nullcontext
+    def test_a_unit_of_work_changes_no_response(self) -> None:
+        """A unit of work, if the storage has any, knows every session, and one that fails changes nothing."""
+        storage = self.make_storage()
+        mine, theirs = [_current_user(storage, each) for each in (self.session_id, self.other_session_id)]
+        assert mine != theirs, "a unit of work must know the session that it is asked for"
 
         def failing() -> None:
-            with unit_of_work():
-                assert _current_user(storage, self.session_id) == whole
+            with _unit_of_work(storage) as bound:
+                assert _read_current_user(bound, self.session_id) == mine
+                assert _read_current_user(bound, self.other_session_id) == theirs
                 raise AccessDenied
 
         _fails(AccessDenied, failing)
-        assert _current_user(storage, self.session_id) == whole
+        assert _current_user(storage, self.session_id) == mine, "a unit of work that failed must change nothing"
 
     def test_threads_do_not_mix(self) -> None:
         """Two threads with two sessions, at the same time, get the rows of their own session only."""
@@ -255,21 +341,45 @@ class StorageContract:
         alone = [_current_user(storage, session_id) for session_id in sessions]
         with ThreadPoolExecutor(max_workers=2) as threads:
             rounds = list(threads.map(lambda session_id: _current_user(storage, session_id), sessions * 50))
-        assert rounds == alone * 50
+        assert rounds == alone * 50, "threads must get the notifications of their own session"
 
     def test_a_storage_out_of_reach_says_so(self) -> None:
-        """Whatever call comes first raises ``StorageUnavailable``, and nothing of the driver's own."""
+        """The first call raises ``StorageUnavailable``, and no exception of the driver."""
         storage = self.make_unreachable_storage()
         if storage is not None:
-            _fails(StorageUnavailable, lambda: storage.resolve_session(self.session_id))
+            _fails(StorageUnavailable, lambda: _current_user(storage, self.session_id))
+
+
+def _unit_of_work(storage: NotificationStorage[Any]) -> AbstractContextManager[NotificationStorage[Any]]:
+    """Begin a unit of work, where the storage has one, as each request does; check that it yields a storage."""
+    return _yielding_a_storage(storage) if is_transactional(storage) else nullcontext(storage)
+
+
+@contextmanager
+def _yielding_a_storage(storage: TransactionalStorage[Any]) -> Iterator[NotificationStorage[Any]]:
+    with storage.unit_of_work() as bound:
+        assert hasattr(bound, "resolve_session"), f"unit_of_work must yield the storage to use, not {bound!r}"
+        yield bound
+
+
+def _resolve(storage: NotificationStorage[Any], session_id: str) -> Any:
+    caller = storage.resolve_session(session_id)
+    assert caller is not None, f"the storage must know the session {session_id!r}"
+    return caller
 
 
 def _current_user(storage: NotificationStorage[Any], session_id: str) -> list[Record]:
-    return _read(storage.current_user_notifications(storage.resolve_session(session_id)))
+    with _unit_of_work(storage) as bound:
+        return _read_current_user(bound, session_id)
+
+
+def _read_current_user(storage: NotificationStorage[Any], session_id: str) -> list[Record]:
+    return _read(storage.current_user_notifications(_resolve(storage, session_id)))
 
 
 def _account(storage: NotificationStorage[Any], session_id: str, account_id: str) -> list[Record]:
-    return _read(storage.account_notifications(storage.resolve_session(session_id), account_id))
+    with _unit_of_work(storage) as bound:
+        return _read(bound.account_notifications(_resolve(bound, session_id), account_id))
 
 
 def _read(records: Iterable[Record]) -> list[Record]:

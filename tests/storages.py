@@ -1,9 +1,9 @@
-"""Storages whose behaviour a test chooses, and the doors that lead to them."""
+"""Storages whose behaviour a test chooses, and the entry points that serve them."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import flask
 import pytest
@@ -21,29 +21,29 @@ ACCOUNT = "/API/Notification/GetNotificationsForAccount/{}/"
 
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2027, 1, 1, tzinfo=UTC))
 
-# A text that no answer and no log line may hold, for the exceptions of storages.
-SECRET = "hunter2 from the statement"  # noqa: S105 - that is the point
+# A string that no response and no log line may have; the exceptions of storages have it.
+SECRET = "hunter2 from the statement"  # noqa: S105 - no password
 
 
 class Source:
-    """Records that are to be closed, with a fault behind the last of them where there is one."""
+    """Records that must be closed; the iteration may fail after the last of them."""
 
     def __init__(
         self,
         records: Iterable[Any] = (),
         *,
-        fault: BaseException | None = None,
+        failure: BaseException | None = None,
         closing: BaseException | None = None,
     ) -> None:
-        self._records, self._fault, self._closing = records, fault, closing
+        self._records, self._failure, self._closing = records, failure, closing
         self.closed = 0
 
     def __iter__(self) -> Iterator[Any]:
         for record in self._records:
             assert not self.closed
             yield record
-        if self._fault is not None:
-            raise self._fault
+        if self._failure is not None:
+            raise self._failure
 
     def close(self) -> None:
         self.closed += 1
@@ -52,7 +52,7 @@ class Source:
 
 
 class OneSession:
-    """Know one session, answer it with ``records()``, and keep the calls."""
+    """A storage with one session that returns ``records()`` and keeps its calls."""
 
     def __init__(self, records: Callable[[], Any] = tuple, *, caller: object = "alice") -> None:
         self._records, self._caller = records, caller
@@ -72,7 +72,7 @@ class OneSession:
 
 
 class OneUnit(OneSession):
-    """Have a unit of work for each request, whose beginning and end are among the calls; either may fail."""
+    """A storage with a unit of work, whose beginning and end are among its calls; either may fail."""
 
     def __init__(
         self,
@@ -88,29 +88,41 @@ class OneUnit(OneSession):
     def unit_of_work(self) -> "OneUnit":
         return self
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self.calls.append(("enter",))
         if self._opening is not None:
             raise self._opening
+        return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_fault: object) -> bool:
+    def __exit__(self, kind: type[BaseException] | None, *_failure: object) -> bool:
         self.calls.append(("exit", kind))
         if self._closing is not None:
             raise self._closing
         return self._swallows
 
 
-def raising(fault: BaseException) -> Callable[[], Any]:
-    """Return a function that raises: a storage that fails when it is called."""
+def raising(failure: BaseException) -> Callable[[], Any]:
+    """Return a function that raises an exception, for a storage that fails when it is called."""
 
     def call() -> Any:
-        raise fault
+        raise failure
 
     return call
 
 
+def rows(failure: BaseException | None = None, count: int = 0) -> Callable[[], Iterator[Any]]:
+    """Return a generator function: some records, and then an exception if one is given."""
+
+    def generate() -> Iterator[Any]:
+        yield from ({"n": number} for number in range(count))
+        if failure is not None:
+            raise failure
+
+    return generate
+
+
 def keep_temporary_files(monkeypatch: pytest.MonkeyPatch) -> list[BinaryIO]:
-    """Return the list to which every temporary file is added from now on, open and closed."""
+    """Return a list to which every temporary file is added from now on, open or closed."""
     files: list[BinaryIO] = []
     make = tempfile.TemporaryFile
 
@@ -123,7 +135,7 @@ def keep_temporary_files(monkeypatch: pytest.MonkeyPatch) -> list[BinaryIO]:
 
 
 def flask_app(storage: Any, **options: Any) -> flask.Flask:
-    app = flask.Flask("host")
+    app = flask.Flask("app")
     app.register_blueprint(create_blueprint(storage, **options))
     return app
 
@@ -132,7 +144,7 @@ def deprecated(app: "WSGIApplication") -> "WSGIApplication":
     return DeprecationMiddleware(app, POLICY, clock=lambda: datetime(2026, 6, 1, tzinfo=UTC))
 
 
-DOORS: "dict[str, Callable[..., WSGIApplication]]" = {
+ENTRY_POINTS: "dict[str, Callable[..., WSGIApplication]]" = {
     "blueprint": flask_app,
     "application": NotificationApp,
     "blueprint, middleware": lambda storage, **options: deprecated(flask_app(storage, **options)),

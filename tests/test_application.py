@@ -1,4 +1,4 @@
-"""The door without Flask: its paths, what it answers to the others, and its arguments."""
+"""The WSGI application without Flask: its paths, its responses to other requests, and its arguments."""
 
 import subprocess
 import sys
@@ -28,9 +28,9 @@ ALICE = ACCOUNT.format("alice")
     ],
 )
 @pytest.mark.parametrize("mount", ["", "/erp", "/a/b"])
-def test_paths_are_matched_as_legacy_clients_spell_them(method: str, path: str, mount: str) -> None:
-    answer = call(NotificationApp(OneSession()), method, path, SCRIPT_NAME=mount, **BEARER)
-    assert answer.status == "200 OK"
+def test_paths_match_as_legacy_clients_spell_them(method: str, path: str, mount: str) -> None:
+    response = call(NotificationApp(OneSession()), method, path, SCRIPT_NAME=mount, **BEARER)
+    assert response.status == "200 OK"
 
 
 @pytest.mark.parametrize("account_id", ["acc0", "A B", "Ünï-東京", "GetNotificationsForAccount", "a;b", "x" * 512])
@@ -41,13 +41,13 @@ def test_an_account_id_keeps_its_letter_case_and_its_bytes(account_id: str) -> N
     assert storage.calls[-1] == ("account_notifications", "alice", account_id)
 
 
-def test_text_that_is_no_bytes_is_answered_like_any_other() -> None:
-    """No server that keeps to PEP 3333 lets it through."""
+def test_a_path_beyond_latin_1_is_a_path_like_any_other() -> None:
+    """No server that follows PEP 3333 sends such a path."""
     assert call(NotificationApp(OneSession()), "POST", ACCOUNT.format("\u20ac"), **BEARER).code == 200
 
 
-def test_a_path_may_be_missing() -> None:
-    """PEP 3333 lets a server leave out what is empty."""
+def test_path_info_may_be_missing() -> None:
+    """PEP 3333 allows a server to omit an empty variable."""
     environ = environ_of("GET", "", **BEARER)
     del environ["PATH_INFO"]
     assert run(NotificationApp(OneSession(), operations=notification_operations("")), environ).code == 200
@@ -77,72 +77,73 @@ def test_a_path_may_be_missing() -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "BREW"])
-def test_another_path_is_not_found(method: str, path: str) -> None:
+def test_any_other_path_is_not_found(method: str, path: str) -> None:
     storage = OneSession()
-    answer = run(NotificationApp(storage), environ_of(method, path, **BEARER))
-    assert answer.status == "404 Not Found"
-    check_problem(answer, "not_found", head=method == "HEAD")
-    assert answer.all("Allow") == []
+    response = run(NotificationApp(storage), environ_of(method, path, **BEARER))
+    assert response.status == "404 Not Found"
+    check_problem(response, "not_found", head=method == "HEAD")
+    assert response.all("Allow") == []
     assert storage.calls == []
 
 
 @pytest.mark.parametrize(
     ("path", "allow", "methods"),
     [
-        (CURRENT_USER, "GET, HEAD", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW", "get"]),
+        (CURRENT_USER, "GET, HEAD", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"]),
         ("/api/notification", "GET, HEAD", ["POST"]),
         (ALICE, "POST", ["GET", "HEAD", "PUT", "OPTIONS"]),
         (ALICE.rstrip("/").lower(), "POST", ["GET"]),
     ],
 )
-def test_another_method_is_not_allowed(path: str, allow: str, methods: list[str]) -> None:
+def test_any_other_method_is_not_allowed(path: str, allow: str, methods: list[str]) -> None:
     storage = OneSession()
     for method in methods:
-        answer = run(NotificationApp(storage), environ_of(method, path, **BEARER))
-        assert answer.status == "405 Method Not Allowed"
-        assert answer.one("Allow") == allow
-        check_problem(answer, "method_not_allowed", head=method == "HEAD")
+        response = run(NotificationApp(storage), environ_of(method, path, **BEARER))
+        assert response.status == "405 Method Not Allowed"
+        assert response.one("Allow") == allow
+        check_problem(response, "method_not_allowed", head=method == "HEAD")
     assert storage.calls == []
 
 
-def check_problem(answer: Any, code: str, *, head: bool) -> None:
+def check_problem(response: Any, code: str, *, head: bool) -> None:
+    """Check that a response is a problem with a code, with a body unless it is a response to HEAD."""
     if head:
-        assert answer.body == b""
-        assert int(answer.one("Content-Length")) > 0
+        assert response.body == b""
+        assert int(response.one("Content-Length")) > 0
     else:
-        assert answer.one("Content-Length") == str(len(answer.body))
-        number, _, title = answer.status.partition(" ")
-        body = answer.json
+        assert response.one("Content-Length") == str(len(response.body))
+        number, _, title = response.status.partition(" ")
+        body = response.json
         assert (body["code"], body["status"], body["title"], body["type"]) == (code, int(number), title, "about:blank")
         assert body.keys() == {"type", "title", "status", "detail", "code"}
-    assert answer.one("Content-Type") == "application/problem+json"
-    assert answer.one("Cache-Control") == "no-store"
-    assert answer.one("X-Content-Type-Options") == "nosniff"
+    assert response.one("Content-Type") == "application/problem+json"
+    assert response.one("Cache-Control") == "no-store"
+    assert response.one("X-Content-Type-Options") == "nosniff"
 
 
-def test_the_middleware_announces_nothing_on_other_answers() -> None:
+def test_the_middleware_announces_nothing_on_other_responses() -> None:
     app = deprecated(NotificationApp(OneSession()))
     for method, path in (("GET", "/other"), ("POST", CURRENT_USER), ("OPTIONS", CURRENT_USER)):
         assert call(app, method, path, **BEARER).all("Deprecation") == []
 
 
-def test_an_environ_without_path_and_query_is_another_path() -> None:
+def test_an_environ_without_path_and_query_is_not_found() -> None:
     environ = environ_of()
     del environ["PATH_INFO"], environ["QUERY_STRING"]
     assert run(NotificationApp(OneSession()), environ).code == 404
 
 
-# Operations of the host's own.
+# Operations of the application's own.
 
 
-def test_operations_below_another_prefix() -> None:
+def test_operations_are_served_below_another_prefix() -> None:
     app = NotificationApp(OneSession(), operations=notification_operations("/v1"))
     assert call(app, "GET", "/V1", **BEARER).code == 200
     assert call(app, "POST", "/v1/getnotificationsforaccount/a", **BEARER).code == 200
     assert call(app, "GET", CURRENT_USER, **BEARER).code == 404
 
 
-def test_operations_are_told_apart_by_their_names() -> None:
+def test_operations_are_distinguished_by_their_names() -> None:
     storage = OneSession()
     operations = [Operation("account", "GET", "/of/{whom}/list"), Operation("current_user", "POST", "/mine")]
     app = NotificationApp(storage, operations=operations)
@@ -152,7 +153,7 @@ def test_operations_are_told_apart_by_their_names() -> None:
     assert storage.calls[-1][-1] == "Bob"
 
 
-def test_one_operation_alone() -> None:
+def test_one_operation_can_be_served_alone() -> None:
     app = NotificationApp(OneSession(), operations=[GET])
     assert call(app, "GET", CURRENT_USER, **BEARER).code == 200
     assert call(app, "POST", ALICE, **BEARER).code == 404
@@ -165,14 +166,20 @@ def test_one_operation_alone() -> None:
         pytest.param([Operation("account", "POST", "/a")], id="account without a parameter"),
         pytest.param([Operation("account", "POST", "/a/{b}/{c}")], id="account with two parameters"),
         pytest.param([Operation("current_user", "GET", "/a/{b}")], id="current user with a parameter"),
-        pytest.param([GET, GET], id="one twice"),
-        pytest.param([GET, Operation("current_user", "GET", "/api/NOTIFICATION")], id="in another letter case"),
+        pytest.param([GET, GET], id="an operation twice"),
         pytest.param(
-            [POST, Operation("account", "POST", f"{POST.path[:-5]}{{other}}")], id="by another parameter name"
+            [GET, Operation("current_user", "GET", "/api/NOTIFICATION/")], id="a path twice, in another letter case"
         ),
-        pytest.param(["GET /API/Notification/"], id="text"),
+        pytest.param(
+            [POST, Operation("account", "POST", f"{POST.path[:-5]}{{other}}/")],
+            id="a path twice, with another parameter name",
+        ),
+        pytest.param(["GET /API/Notification/"], id="a string"),
         pytest.param([None], id="None"),
-        pytest.param((operation for operation in [Operation("query", "POST", "/q")]), id="a wrong one in a generator"),
+        pytest.param(
+            (operation for operation in [Operation("query", "POST", "/q")]),
+            id="an operation with another name, in a generator",
+        ),
         pytest.param(GET, id="an operation that is no sequence"),
         pytest.param(None, id="no operations"),
     ],
@@ -194,12 +201,13 @@ def test_operations_that_cannot_be_served_are_refused(operations: Any) -> None:
         ("realm", "\x7f"),
     ],
 )
-def test_an_argument_that_does_not_fit_is_named_at_once(argument: str, value: Any) -> None:
+def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> None:
     arguments: dict[str, Any] = {"storage": OneSession(), argument: value}
     with pytest.raises(ValueError, match=argument):
         NotificationApp(arguments.pop("storage"), **arguments)
 
 
+@pytest.mark.slow
 def test_no_flask_is_imported() -> None:
     program = """
 import sys

@@ -1,7 +1,6 @@
-"""PEP 3333: whatever an application does, the middleware stands between it and the server as if it were not there.
+"""The middleware conforms to PEP 3333, whatever an application does.
 
-``wsgiref.validate`` on both sides sees much and misses some; the checks here are for the rest. What they are worth is
-shown by middlewares that are broken on purpose.
+The checks find what ``wsgiref.validate`` misses. Middlewares that are broken on purpose show that the checks work.
 """
 
 import sys
@@ -24,26 +23,29 @@ if TYPE_CHECKING:
     Wrap = Callable[[WSGIApplication], WSGIApplication]
 
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
-OURS = [("Deprecation", "@1767225600"), ("Link", '</new>; rel="successor-version"')]
-OPERATIONS = [Operation("page", "GET", "/page", "/new"), Operation("post", "POST", "/page", "/new")]
+ADDED = [("Deprecation", "@1767225600"), ("Link", '</new>; rel="successor-version"')]
+OPERATIONS = [
+    Operation("page", "GET", "/page", "/new", rewrite_path=True, unify_session=True),
+    Operation("post", "POST", "/page", "/new", rewrite_path=True, unify_session=True),
+]
 TEXT = ("Content-Type", "text/plain")
 COOKIES = [("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]
 QUERY = "sessionId=s"
 
 
-def middleware(app: "WSGIApplication") -> "WSGIApplication":
+def wrap_once(app: "WSGIApplication") -> "WSGIApplication":
     return DeprecationMiddleware(app, POLICY, operations=OPERATIONS)
 
 
-def twice(app: "WSGIApplication") -> "WSGIApplication":
-    return middleware(middleware(app))
+def wrap_twice(app: "WSGIApplication") -> "WSGIApplication":
+    return wrap_once(wrap_once(app))
 
 
-# What applications do.
+# Behaviours of applications.
 
 
 class Body:
-    """An iterable that keeps how far it was read, and how often it was closed."""
+    """An iterable that counts the parts that were read, and how often it was closed."""
 
     def __init__(self, parts: Iterable[bytes], before: Callable[[], object] = lambda: None) -> None:
         self._parts, self._before = iter(parts), before
@@ -66,46 +68,46 @@ class Body:
 Behaviour = Callable[["StartResponse"], Body]
 
 
-def plain(start_response: "StartResponse") -> Body:
+def respond(start_response: "StartResponse") -> Body:
     start_response("200 OK", [TEXT, *COOKIES])
     return Body([b"first", b"second"])
 
 
-def writing(start_response: "StartResponse") -> Body:
+def respond_with_write(start_response: "StartResponse") -> Body:
     write = start_response("200 OK", [TEXT, *COOKIES])
     write(b"written")
     return Body([b"first"])
 
 
-def failing(start_response: "StartResponse") -> Body:
+def replace_the_start(start_response: "StartResponse") -> Body:
     start_response("200 OK", [TEXT])
     try:
-        raise ValueError  # noqa: TRY301 - an exception that is being handled is what PEP 3333 asks for
+        raise ValueError  # noqa: TRY301 - PEP 3333 requires an exception that is being handled
     except ValueError:
         start_response("500 Internal Server Error", [TEXT, *COOKIES], sys.exc_info())
     return Body([b"sorry"])
 
 
-def unchanged(start_response: "StartResponse") -> Body:
+def respond_not_modified(start_response: "StartResponse") -> Body:
     start_response("304 Not Modified", [("ETag", '"1"'), *COOKIES])
     return Body([])
 
 
-def lazy(start_response: "StartResponse") -> Body:
+def respond_lazily(start_response: "StartResponse") -> Body:
     return Body([b"first", b"second"], lambda: start_response("200 OK", [TEXT, *COOKIES]))
 
 
 BEHAVIOURS: dict[str, tuple[Behaviour, str, bytes]] = {
-    "plain": (plain, "200 OK", b"firstsecond"),
-    "write": (writing, "200 OK", b"writtenfirst"),
-    "exc_info": (failing, "500 Internal Server Error", b"sorry"),
-    "304": (unchanged, "304 Not Modified", b""),
-    "lazy": (lazy, "200 OK", b"firstsecond"),
+    "plain": (respond, "200 OK", b"firstsecond"),
+    "write": (respond_with_write, "200 OK", b"writtenfirst"),
+    "exc_info": (replace_the_start, "500 Internal Server Error", b"sorry"),
+    "304": (respond_not_modified, "304 Not Modified", b""),
+    "lazy": (respond_lazily, "200 OK", b"firstsecond"),
 }
 
 
 class App:
-    """An application of one behaviour, that keeps its bodies."""
+    """An application with one behaviour that keeps its bodies."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
@@ -124,30 +126,30 @@ def environ(method: str = "GET") -> "WSGIEnvironment":
 
 
 def check_between_validators(wrap: "Wrap") -> None:
-    """Both sides of the middleware keep to the letter of PEP 3333."""
+    """Check that both sides of the middleware satisfy the validators."""
     for behaviour, status, body in BEHAVIOURS.values():
-        answer = run(between_validators(wrap, App(behaviour)), environ())
-        assert (answer.status, answer.body) == (status, body)
+        response = run(between_validators(wrap, App(behaviour)), environ())
+        assert (response.status, response.body) == (status, body)
 
 
-def check_every_field_stays(wrap: "Wrap") -> None:
-    """No field is lost, not even one that comes twice, and ours are there: after a replaced start as well."""
+def check_every_header_is_kept(wrap: "Wrap") -> None:
+    """Check that all headers are kept, repeated ones too, and that any start, even a replaced one, is announced."""
     for behaviour, _status, _body in BEHAVIOURS.values():
         app = App(behaviour)
-        answer, bare = run(wrap(app), environ()), run(app, environ())
-        assert [field for field in answer.fields if field[0] == "Set-Cookie"] == COOKIES
-        assert all(field in answer.fields for field in (*bare.fields, *OURS))
+        response, bare = run(wrap(app), environ()), run(app, environ())
+        assert [header for header in response.headers if header[0] == "Set-Cookie"] == COOKIES
+        assert all(header in response.headers for header in (*bare.headers, *ADDED))
 
 
-def check_every_field_can_be_sent(wrap: "Wrap") -> None:
+def check_every_header_can_be_sent(wrap: "Wrap") -> None:
     for behaviour, _status, _body in BEHAVIOURS.values():
-        for name, value in run(wrap(App(behaviour)), environ()).fields:
+        for name, value in run(wrap(App(behaviour)), environ()).headers:
             assert value.encode("latin-1").isascii()
             assert f"{name}{value}".isprintable()
 
 
 def check_closed_once(wrap: "Wrap") -> None:
-    """When it was read to the end, in part, or not at all."""
+    """Check bodies that were read to the end, in part, or not at all."""
     for behaviour, _status, _body in BEHAVIOURS.values():
         for parts in (0, 1, 99):
             app = App(behaviour)
@@ -161,8 +163,8 @@ def check_closed_once(wrap: "Wrap") -> None:
 
 
 def check_nothing_is_read_ahead(wrap: "Wrap") -> None:
-    """The first item arrives before the second is produced."""
-    for behaviour in (plain, lazy):
+    """Check that the first part arrives before the second is produced."""
+    for behaviour in (respond, respond_lazily):
         app = App(behaviour)
         body = wrap(app)(environ(), lambda *_arguments: lambda _data: None)
         assert sum(each.produced for each in app.bodies) == 0
@@ -171,8 +173,8 @@ def check_nothing_is_read_ahead(wrap: "Wrap") -> None:
 
 
 def check_the_iterable_is_the_same(wrap: "Wrap") -> None:
-    """Or a server that could send a file by itself does not see that it is one."""
-    file = FileWrapper(BytesIO(b"text"))
+    """Check that a server can recognise its own file wrapper."""
+    file = FileWrapper(BytesIO(b"data"))
 
     def app(_environ: "WSGIEnvironment", start_response: "StartResponse") -> FileWrapper:
         start_response("200 OK", [TEXT])
@@ -183,8 +185,8 @@ def check_the_iterable_is_the_same(wrap: "Wrap") -> None:
 
 CHECKS: "list[Callable[[Wrap], None]]" = [
     check_between_validators,
-    check_every_field_stays,
-    check_every_field_can_be_sent,
+    check_every_header_is_kept,
+    check_every_header_can_be_sent,
     check_closed_once,
     check_nothing_is_read_ahead,
     check_the_iterable_is_the_same,
@@ -192,7 +194,7 @@ CHECKS: "list[Callable[[Wrap], None]]" = [
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("wrap", [middleware, twice])
+@pytest.mark.parametrize("wrap", [wrap_once, wrap_twice])
 def test_the_middleware_conforms(check: "Callable[[Wrap], None]", wrap: "Wrap") -> None:
     check(wrap)
 
@@ -200,17 +202,17 @@ def test_the_middleware_conforms(check: "Callable[[Wrap], None]", wrap: "Wrap") 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_nothing_but_the_announcement_is_added(behaviour: str, method: str) -> None:
-    """The validators stay silent too: what they only tell on standard error is a warning here, hence a failure."""
+    """The validators report nothing either, because a warning of theirs would fail the test."""
     app = App(BEHAVIOURS[behaviour][0])
-    wrapped = run(between_validators(middleware, app), {**environ(method), "QUERY_STRING": ""})
+    wrapped = run(between_validators(wrap_once, app), {**environ(method), "QUERY_STRING": ""})
     bare = run(app, environ(method))
     assert (wrapped.status, wrapped.body) == (bare.status, bare.body)
-    assert wrapped.fields == [*bare.fields, ("Vary", "Authorization"), *OURS]
+    assert wrapped.headers == [*bare.headers, ("Vary", "Authorization"), *ADDED]
 
 
-def test_an_answer_that_is_not_read_passes_the_validators() -> None:
-    app = App(plain)
-    body: Any = between_validators(middleware, app)(environ(), lambda *_arguments: lambda _data: None)
+def test_a_body_that_is_not_read_passes_the_validators() -> None:
+    app = App(respond)
+    body: Any = between_validators(wrap_once, app)(environ(), lambda *_arguments: lambda _data: None)
     body.close()
     assert (app.bodies[0].closed, app.bodies[0].produced) == (1, 0)
 
@@ -218,17 +220,17 @@ def test_an_answer_that_is_not_read_passes_the_validators() -> None:
 # Middlewares that are broken on purpose.
 
 
-def generator_without_close(app: "WSGIApplication") -> "WSGIApplication":
+def iterate_without_close(app: "WSGIApplication") -> "WSGIApplication":
     def wrapped(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterator[bytes]:
-        for part in app(environ, adding(start_response)):  # noqa: UP028 - "yield from" would close it in part
+        for part in app(environ, add_headers(start_response)):  # noqa: UP028 - "yield from" would close it in part
             yield part
 
     return wrapped
 
 
-def generator_that_closes_at_its_end(app: "WSGIApplication") -> "WSGIApplication":
+def iterate_and_close_at_the_end(app: "WSGIApplication") -> "WSGIApplication":
     def wrapped(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterator[bytes]:
-        body: Any = app(environ, adding(start_response))
+        body: Any = app(environ, add_headers(start_response))
         try:
             for part in body:  # noqa: UP028 - "yield from" would close it as well
                 yield part
@@ -238,22 +240,22 @@ def generator_that_closes_at_its_end(app: "WSGIApplication") -> "WSGIApplication
     return wrapped
 
 
-def joined(app: "WSGIApplication") -> "WSGIApplication":
+def join_body(app: "WSGIApplication") -> "WSGIApplication":
     def wrapped(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        body: Any = app(environ, adding(start_response))
-        text = b"".join(body)
+        body: Any = app(environ, add_headers(start_response))
+        data = b"".join(body)
         body.close()
-        return [text]
+        return [data]
 
     return wrapped
 
 
-def listed(app: "WSGIApplication") -> "WSGIApplication":
-    return lambda environ, start_response: iter(list(app(environ, adding(start_response))))
+def list_body(app: "WSGIApplication") -> "WSGIApplication":
+    return lambda environ, start_response: iter(list(app(environ, add_headers(start_response))))
 
 
 class Relay:
-    """Hand on an iterable, and close it more than once."""
+    """Iterate over a body, and close it more than once."""
 
     def __init__(self, body: Any) -> None:
         self._body = body
@@ -266,73 +268,79 @@ class Relay:
         self._body.close()
 
 
-def closing_twice(app: "WSGIApplication") -> "WSGIApplication":
-    return lambda environ, start_response: Relay(app(environ, adding(start_response)))
+def close_twice(app: "WSGIApplication") -> "WSGIApplication":
+    return lambda environ, start_response: Relay(app(environ, add_headers(start_response)))
 
 
-def adding(start_response: Any, change: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Return a ``start_response`` that adds our fields, and changes the list of them."""
+def add_headers(start_response: Any, change: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Return a ``start_response`` that adds the announcement, then changes the list."""
 
     def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-        fields = [*headers, *OURS]
-        changed = fields if change is None else change(fields)
+        headers = [*headers, *ADDED]
+        changed = headers if change is None else change(headers)
         return start_response(status, changed, exc_info) if exc_info else start_response(status, changed)
 
     return start
 
 
-def changing(change: Callable[[list[tuple[str, Any]]], Any]) -> "Wrap":
-    return lambda app: lambda environ, start_response: app(environ, adding(start_response, change))
+def change_headers(change: Callable[[list[tuple[str, Any]]], Any]) -> "Wrap":
+    return lambda app: lambda environ, start_response: app(environ, add_headers(start_response, change))
 
 
-def starting(make: Callable[[Any], Any]) -> "Wrap":
+def change_start_response(make: Callable[[Any], Any]) -> "Wrap":
     return lambda app: lambda environ, start_response: app(environ, make(start_response))
 
 
-def without_exc_info(start_response: Any) -> Any:
-    return lambda status, headers: start_response(status, [*headers, *OURS])
+def reject_exc_info(start_response: Any) -> Any:
+    return lambda status, headers: start_response(status, [*headers, *ADDED])
 
 
-def dropping_exc_info(start_response: Any) -> Any:
-    return lambda status, headers, exc_info=None: start_response(status, [*headers, *OURS])  # noqa: ARG005 - the fault
+def drop_exc_info(start_response: Any) -> Any:
+    return lambda status, headers, exc_info=None: start_response(status, [*headers, *ADDED])  # noqa: ARG005 - broken on purpose
 
 
-def without_write(start_response: Any) -> Any:
+def drop_write(start_response: Any) -> Any:
     def start(*arguments: Any) -> None:
-        adding(start_response)(*arguments)
+        add_headers(start_response)(*arguments)
 
     return start
 
 
-def first_time_only(start_response: Any) -> Any:
+def add_headers_once(start_response: Any) -> Any:
     def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-        return start_response(status, headers, exc_info) if exc_info else adding(start_response)(status, headers)
+        return start_response(status, headers, exc_info) if exc_info else add_headers(start_response)(status, headers)
 
     return start
 
 
-def with_keywords(start_response: Any) -> Any:
+def pass_keywords(start_response: Any) -> Any:
     return lambda status, headers, exc_info=None: start_response(
-        status=status, headers=[*headers, *OURS], exc_info=exc_info
+        status=status, headers=[*headers, *ADDED], exc_info=exc_info
     )
 
 
 BROKEN: "dict[str, tuple[Wrap, list[Callable[[Wrap], None]]]]" = {
-    "generator without close": (generator_without_close, [check_closed_once, check_the_iterable_is_the_same]),
-    "generator with finally": (generator_that_closes_at_its_end, [check_closed_once, check_the_iterable_is_the_same]),
-    "joins the body": (joined, [check_nothing_is_read_ahead, check_the_iterable_is_the_same]),
-    "lists the body": (listed, [check_closed_once, check_nothing_is_read_ahead, check_the_iterable_is_the_same]),
-    "closes twice": (closing_twice, [check_closed_once, check_the_iterable_is_the_same]),
-    "no exc_info": (starting(without_exc_info), [check_between_validators, check_every_field_stays]),
-    "exc_info not forwarded": (starting(dropping_exc_info), [check_between_validators]),
-    "write not returned": (starting(without_write), [check_between_validators]),
-    "fields in a dict": (changing(lambda fields: list(dict(fields).items())), [check_every_field_stays]),
-    "fields in a tuple": (changing(tuple), [check_between_validators]),
-    "lines in a value": (changing(lambda fields: [*fields, ("X", "a\r\nY: b")]), [check_every_field_can_be_sent]),
-    "value not latin-1": (changing(lambda fields: [*fields, ("X", "\u20ac")]), [check_every_field_can_be_sent]),
-    "number for a value": (changing(lambda fields: [*fields, ("X", 1)]), [check_between_validators]),
-    "fields added once": (starting(first_time_only), [check_every_field_stays]),
-    "keyword arguments": (starting(with_keywords), [check_between_validators]),
+    "generator without close": (iterate_without_close, [check_closed_once, check_the_iterable_is_the_same]),
+    "generator with finally": (iterate_and_close_at_the_end, [check_closed_once, check_the_iterable_is_the_same]),
+    "joins the body": (join_body, [check_nothing_is_read_ahead, check_the_iterable_is_the_same]),
+    "lists the body": (list_body, [check_closed_once, check_nothing_is_read_ahead, check_the_iterable_is_the_same]),
+    "closes twice": (close_twice, [check_closed_once, check_the_iterable_is_the_same]),
+    "no exc_info": (change_start_response(reject_exc_info), [check_between_validators, check_every_header_is_kept]),
+    "exc_info not forwarded": (change_start_response(drop_exc_info), [check_between_validators]),
+    "write not returned": (change_start_response(drop_write), [check_between_validators]),
+    "headers in a dict": (change_headers(lambda headers: list(dict(headers).items())), [check_every_header_is_kept]),
+    "headers in a tuple": (change_headers(tuple), [check_between_validators]),
+    "lines in a value": (
+        change_headers(lambda headers: [*headers, ("X", "a\r\nY: b")]),
+        [check_every_header_can_be_sent],
+    ),
+    "value not latin-1": (
+        change_headers(lambda headers: [*headers, ("X", "\u20ac")]),
+        [check_every_header_can_be_sent],
+    ),
+    "number for a value": (change_headers(lambda headers: [*headers, ("X", 1)]), [check_between_validators]),
+    "headers added once": (change_start_response(add_headers_once), [check_every_header_is_kept]),
+    "keyword arguments": (change_start_response(pass_keywords), [check_between_validators]),
 }
 
 
@@ -344,23 +352,23 @@ def test_a_broken_middleware_is_caught(name: str) -> None:
             check(wrap)
 
 
-def test_a_middleware_that_is_not_broken_is_not_caught() -> None:
+def test_a_correct_middleware_passes_every_check() -> None:
     for check in CHECKS:
-        check(changing(lambda fields: fields))
+        check(change_headers(lambda headers: headers))
 
 
 # Any sequence of calls.
 
 
 class Failure(Exception):
-    """What an application of a test raises."""
+    """Raised by the applications of these tests."""
 
 
 Step = tuple[str, Any]
 
 
 class Server:
-    """Serve as PEP 3333 says, and keep what happens."""
+    """Serve as PEP 3333 specifies, and record each event."""
 
     def __init__(self) -> None:
         self.trace: list[tuple[Any, ...]] = []
@@ -386,15 +394,15 @@ class Server:
             self.trace.append(("returned",))
             for part in body:
                 self.write(part)
-        except (Failure, AssertionError) as fault:
-            self.trace.append(("raised", type(fault)))
+        except (Failure, AssertionError) as failure:
+            self.trace.append(("raised", type(failure)))
         if body is not None:
             body.close()
         return self.trace
 
 
 class Scripted:
-    """An application that does what it is told: steps when it is called, then steps before each part of its body."""
+    """An application that takes given steps when it is called, and further steps before each part of its body."""
 
     def __init__(self, called: list[Step], read: list[list[Step]]) -> None:
         self._called, self._read = called, read
@@ -429,7 +437,7 @@ class Scripted:
                 raise Failure
 
 
-starts = st.sampled_from(
+STARTS = st.sampled_from(
     [
         ("200 OK", [TEXT]),
         ("404 Not Found", [TEXT, *COOKIES]),
@@ -437,10 +445,10 @@ starts = st.sampled_from(
         ("500 Oops", [("X-A", "1")] * 2),
     ]
 )
-steps = st.lists(
+STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("start"), starts),
-        st.tuples(st.just("restart"), starts),
+        st.tuples(st.just("start"), STARTS),
+        st.tuples(st.just("restart"), STARTS),
         st.tuples(st.just("write"), st.sampled_from([b"", b"written"])),
         st.tuples(st.just("raise"), st.none()),
     ),
@@ -448,7 +456,7 @@ steps = st.lists(
 )
 
 
-@given(steps, st.lists(steps, max_size=3), st.sampled_from([1, 2]))
+@given(STEPS, st.lists(STEPS, max_size=3), st.sampled_from([1, 2]))
 def test_any_sequence_of_calls_is_as_without_the_middleware(
     called: list[Step], read: list[list[Step]], times: int
 ) -> None:
@@ -457,18 +465,18 @@ def test_any_sequence_of_calls_is_as_without_the_middleware(
     for _time in range(times):
         wrapped = DeprecationMiddleware(wrapped, POLICY, operations=OPERATIONS, observers=[uses.append])
     expected, trace = Server().serve(bare), Server().serve(wrapped)
-    assert [without_ours(event) for event in trace] == expected
+    assert [without_added(event) for event in trace] == expected
     assert app.closed == bare.closed
     returned, started = ("returned",) in trace, [event[1] for event in trace if event[0] == "start"]
-    assert len(uses) == (bool(started) if returned else 1)
+    assert len(uses) == 1
     if returned and started and trace.index(("returned",)) > 0:
         known = [event[1] for event in trace[: trace.index(("returned",))] if event[0] == "start"]
         assert uses[0].status == int((known or started[:1])[-1][:3])
 
 
-def without_ours(event: tuple[Any, ...]) -> tuple[Any, ...]:
+def without_added(event: tuple[Any, ...]) -> tuple[Any, ...]:
     if event[0] != "start":
         return event
     kind, status, headers, replaced = event
-    assert headers[-3:] == [("Vary", "Authorization"), *OURS]
+    assert headers[-3:] == [("Vary", "Authorization"), *ADDED]
     return kind, status, headers[:-3], replaced

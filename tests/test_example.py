@@ -1,6 +1,7 @@
-"""The example application: who may see what, on both databases, and its page."""
+"""The example application on both databases: access to notifications, its usage report and its pages."""
 
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,9 @@ import pytest
 
 from example_app import create_app
 from example_app.database import open_engine, prepare
-from flask_notifications import DeprecationMiddleware, load_policy
+from example_app.demo import make_demo
+from flask_notifications import DeprecationMiddleware
+from flask_notifications.usage import UsageRecorder
 from tests.services import postgresql_schema
 from tests.wsgi import call
 
@@ -38,7 +41,7 @@ def application(
 @contextmanager
 def served(database_url: str | None = None) -> "Iterator[WSGIApplication]":
     app = create_app(database_url)
-    yield DeprecationMiddleware(app, load_policy(app.config.get_namespace("NOTIFICATIONS_")))
+    yield DeprecationMiddleware(app, app.extensions["plan"])
     app.extensions["engine"].dispose()
 
 
@@ -50,12 +53,12 @@ def served(database_url: str | None = None) -> "Iterator[WSGIApplication]":
 def test_callers_see_their_own_notifications(
     application: "WSGIApplication", session: str, status: int, records: int
 ) -> None:
-    answer = call(application, "GET", "/api/notification", f"sessionId={session}")
-    assert answer.code == status
-    assert status != 200 or len(answer.json) == records
-    assert answer.one("Deprecation") == "@1767225600"
-    assert answer.one("Sunset") == "Thu, 01 Jul 2027 00:00:00 GMT"
-    assert answer.all("Link") == [
+    response = call(application, "GET", "/api/notification", f"sessionId={session}")
+    assert response.code == status
+    assert status != 200 or len(response.json) == records
+    assert response.one("Deprecation") == "@1767225600"
+    assert response.one("Sunset") == "Thu, 01 Jul 2027 00:00:00 GMT"
+    assert response.all("Link") == [
         '</API/Notification/CurrentUser>; rel="successor-version"',
         '</docs/retirement>; rel="deprecation"; type="text/html"',
     ]
@@ -74,7 +77,7 @@ def test_callers_see_their_own_notifications(
         pytest.param(ADMIN, "no guid", 404, id="admin, no GUID"),
     ],
 )
-def test_accounts_are_seen_by_those_who_may(
+def test_only_callers_with_access_see_an_account(
     application: "WSGIApplication", session: str, account: str, status: int
 ) -> None:
     assert call(application, "POST", FOR_ACCOUNT.format(account), f"sessionId={session}").code == status
@@ -84,21 +87,71 @@ def test_accounts_are_seen_by_those_who_may(
     ("path", "query"),
     [("/API/Notification/CurrentUser", ""), ("/API/Notification/Account", f"accountId={ACCOUNT.format('a')}")],
 )
-def test_the_announced_successors_answer_without_an_announcement(
-    application: "WSGIApplication", path: str, query: str
-) -> None:
-    answer = call(application, "GET", path, query, HTTP_AUTHORIZATION=f"Bearer {ALICE}")
-    assert (answer.code, len(answer.json), answer.all("Deprecation")) == (200, 3, [])
+def test_the_announced_successors_announce_nothing(application: "WSGIApplication", path: str, query: str) -> None:
+    response = call(application, "GET", path, query, HTTP_AUTHORIZATION=f"Bearer {ALICE}")
+    assert (response.code, len(response.json), response.all("Deprecation")) == (200, 3, [])
 
 
-def test_the_documented_page_is_there_for_people(application: "WSGIApplication") -> None:
-    answer = call(application, "GET", "/docs/retirement")
-    assert answer.one("Content-Type").startswith("text/html")
-    assert b"2027-07-01" in answer.body
+def test_the_announced_documentation_is_an_html_page(application: "WSGIApplication") -> None:
+    response = call(application, "GET", "/docs/retirement")
+    assert response.one("Content-Type").startswith("text/html")
+    assert b"2027-07-01" in response.body
     assert call(application, "GET", "/").one("Location") == "/docs/retirement"
 
 
-def test_preparing_twice_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("headers", "query", "status", "code"),
+    [
+        pytest.param({}, "", 401, "session_missing", id="no session"),
+        pytest.param({}, f"sessionId={ADMIN}", 401, "session_missing", id="a session in the query"),
+        pytest.param({"HTTP_AUTHORIZATION": "Bearer unknown"}, "", 401, "session_invalid", id="an unknown session"),
+        pytest.param({"HTTP_AUTHORIZATION": f"Bearer {EXPIRED}"}, "", 401, "session_invalid", id="an expired session"),
+        pytest.param({"HTTP_AUTHORIZATION": f"Bearer {ALICE}"}, "", 403, "access_denied", id="no administrator"),
+        pytest.param({"HTTP_AUTHORIZATION": "Bearer"}, "", 400, "invalid_request", id="half a header"),
+    ],
+)
+def test_the_usage_report_is_for_administrators(
+    application: "WSGIApplication", headers: dict[str, str], query: str, status: int, code: str
+) -> None:
+    response = call(application, "GET", "/usage", query, **headers)
+    assert (response.code, response.json["code"], response.json["status"]) == (status, code, status)
+    assert response.one("Content-Type") == "application/problem+json"
+    challenge = dict(response.headers).get("WWW-Authenticate", "")
+    assert challenge.startswith('Bearer realm="notifications"') == (status in {400, 401})
+    assert (response.one("Vary"), response.one("X-Content-Type-Options")) == ("Authorization", "nosniff")
+
+
+@pytest.mark.parametrize("query", ["", "days=90", "days=0", "days=none"])
+def test_an_administrator_sees_who_calls(application: "WSGIApplication", query: str) -> None:
+    response = call(application, "GET", "/usage", query, HTTP_AUTHORIZATION=f"Bearer {ADMIN}")
+    assert (response.code, response.one("Content-Type")) == (200, "text/html; charset=utf-8")
+    assert response.one("Cache-Control") == "no-store"
+    assert (response.one("Vary"), response.one("X-Content-Type-Options")) == ("Authorization", "nosniff")
+    assert response.one("Content-Security-Policy").startswith("default-src 'none'; style-src 'unsafe-inline'")
+    assert b"current_user" in response.body
+
+
+def test_calls_are_recorded_with_the_name_of_the_caller(tmp_path: Path) -> None:
+    app = create_app(f"sqlite:///{tmp_path}/example.sqlite3")
+    recorder = UsageRecorder(app.extensions["engine"], create_tables=False)
+    application = DeprecationMiddleware(app, app.extensions["plan"], observers=[recorder])
+    call(application, "GET", "/API/Notification/", f"sessionId={ALICE}")
+    recorder.close()
+    report = call(application, "GET", "/usage", HTTP_AUTHORIZATION=f"Bearer {ADMIN}").body.decode()
+    app.extensions["engine"].dispose()
+    assert "<bdi>alice</bdi>" in report
+    assert "1 of 2 operations is still in use" in report
+
+
+def test_the_demonstration_has_half_a_year_of_calls(tmp_path: Path) -> None:
+    make_demo(tmp_path, datetime(2026, 11, 20, 16, tzinfo=UTC))
+    report = (tmp_path / "usage.html").read_text(encoding="utf-8")
+    assert "1 of 2 operations is still in use" in report
+    assert "What the brownouts changed" in report
+    assert "2 operations are being retired" in (tmp_path / "guide.html").read_text(encoding="utf-8")
+
+
+def test_preparing_the_database_twice_changes_nothing(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/example.sqlite3"
     with served(url) as application:
         first = call(application, "GET", "/API/Notification/", f"sessionId={ALICE}").body
@@ -106,13 +159,15 @@ def test_preparing_twice_changes_nothing(tmp_path: Path) -> None:
         assert call(application, "GET", "/API/Notification/", f"sessionId={ALICE}").body == first
 
 
-def test_the_environment_replaces_a_date_of_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EXAMPLE_NOTIFICATIONS_SUNSET_AT", "2026-02-01T00:00:00Z")
-    monkeypatch.setenv("EXAMPLE_NOTIFICATIONS_ENFORCE_SUNSET", "true")
+def test_an_environment_variable_replaces_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "plan.toml"
+    dates = "deprecated_at = 2026-01-01T00:00:00Z\nsunset_at = 2026-02-01T00:00:00Z\nenforce_sunset = true\n"
+    file.write_text(dates, encoding="utf-8")
+    monkeypatch.setenv("EXAMPLE_PLAN", str(file))
     with served(f"sqlite:///{tmp_path}/example.sqlite3") as application:
-        answer = call(application, "GET", "/API/Notification/")
-    assert (answer.code, answer.json["code"]) == (410, "sunset")
-    assert answer.one("Sunset") == "Sun, 01 Feb 2026 00:00:00 GMT"
+        response = call(application, "GET", "/API/Notification/")
+    assert (response.code, response.json["code"]) == (410, "sunset")
+    assert response.one("Sunset") == "Sun, 01 Feb 2026 00:00:00 GMT"
 
 
 def test_without_a_url_the_database_is_a_file_in_the_instance_folder(

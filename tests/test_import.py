@@ -1,14 +1,18 @@
-"""What importing the library brings in, and what it offers."""
+"""Imports of the library: the modules that they load, and the public names."""
 
 import importlib
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 
 import flask_notifications
+from flask_notifications import DeprecationPolicy
 
-# The names of the documentation; a name that goes is a breaking change.
+pytestmark = pytest.mark.slow
+
+# The documented names; to remove one is a breaking change.
 NAMES = [
     "create_blueprint",
     "NotificationApp",
@@ -18,6 +22,7 @@ NAMES = [
     "Operation",
     "NOTIFICATION_OPERATIONS",
     "notification_operations",
+    "load_plan",
     "load_policy",
     "Use",
     "NotificationStorage",
@@ -25,6 +30,7 @@ NAMES = [
     "AccessDenied",
     "AccountNotFound",
     "StorageUnavailable",
+    "Phase",
     "SessionCredential",
     "SessionRefused",
     "session_of",
@@ -32,55 +38,61 @@ NAMES = [
     "Statuses",
 ]
 
-# Hides everything that is not part of Python, as on a machine where nothing else is installed.
+# Hides everything outside the standard library, as if nothing else were installed.
 STANDARD_LIBRARY_ONLY = """
 import sys
 from importlib.abc import MetaPathFinder
 
 class Hidden(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        room = name.partition(".")[0]
-        if room not in sys.stdlib_module_names and room != "flask_notifications":
+        package = name.partition(".")[0]
+        if package not in sys.stdlib_module_names and package != "flask_notifications":
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Hidden())
 """
 
 
-def python(code: str) -> str:
-    """Run code in an interpreter of its own and return what it prints."""
+def run_python(code: str) -> str:
+    """Run code in a new interpreter and return its output."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def loaded(code: str) -> set[str]:
+def loaded_modules(code: str) -> set[str]:
     """Return the top-level modules that are loaded after running code."""
-    return set(python(f"{code}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})").split())
+    return set(run_python(f"{code}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})").split())
 
 
 def test_the_package_alone_imports_no_framework() -> None:
-    assert not {"flask", "werkzeug", "marshmallow", "orjson", "sqlalchemy"} & loaded("import flask_notifications")
+    assert not {"flask", "werkzeug", "marshmallow", "orjson", "sqlalchemy"} & loaded_modules(
+        "import flask_notifications"
+    )
 
 
-@pytest.mark.parametrize("room", ["middleware", "sessions", "deprecation"])
-def test_a_room_that_needs_the_standard_library_only(room: str) -> None:
-    python(f"{STANDARD_LIBRARY_ONLY}\nimport flask_notifications.{room}")
+@pytest.mark.parametrize("module", ["middleware", "sessions", "deprecation"])
+def test_these_modules_need_only_the_standard_library(module: str) -> None:
+    run_python(f"{STANDARD_LIBRARY_ONLY}\nimport flask_notifications.{module}")
 
 
 @pytest.mark.parametrize("name", ["flask", "orjson"])
-def test_the_standard_library_is_all_that_is_left_then(name: str) -> None:
+def test_the_finder_hides_installed_packages(name: str) -> None:
     with pytest.raises(AssertionError, match="ModuleNotFoundError"):
-        python(f"{STANDARD_LIBRARY_ONLY}\nimport {name}")
+        run_python(f"{STANDARD_LIBRARY_ONLY}\nimport {name}")
 
 
 def test_the_application_needs_no_flask() -> None:
-    assert not {"flask", "werkzeug", "marshmallow"} & loaded("from flask_notifications import NotificationApp")
+    assert not {"flask", "werkzeug", "marshmallow"} & loaded_modules("from flask_notifications import NotificationApp")
+
+
+def test_the_pages_need_no_flask_and_no_database() -> None:
+    assert not {"flask", "werkzeug", "marshmallow", "sqlalchemy"} & loaded_modules("import flask_notifications.pages")
 
 
 def test_only_loading_a_policy_needs_marshmallow() -> None:
-    assert "marshmallow" not in loaded("from flask_notifications import create_blueprint")
-    assert "marshmallow" in loaded("from flask_notifications import load_policy")
+    assert "marshmallow" not in loaded_modules("from flask_notifications import create_blueprint")
+    assert "marshmallow" in loaded_modules("from flask_notifications import load_policy")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,13 +102,13 @@ def test_every_public_name_resolves(name: str) -> None:
     assert getattr(value, "__name__", name) == name
 
 
-def test_the_public_names_are_all_there_is() -> None:
+def test_the_documented_names_are_all_public_names() -> None:
     assert sorted(flask_notifications.__all__) == sorted(NAMES)
     assert set(NAMES) <= set(dir(flask_notifications))
-    assert python("from flask_notifications import *\nprint(Use.__name__)") == "Use\n"
+    assert run_python("from flask_notifications import *\nprint(Use.__name__)") == "Use\n"
 
 
-@pytest.mark.parametrize("name", ["nothing", "use", "", "Claim"])
+@pytest.mark.parametrize("name", ["nothing", "use", "", "Matching"])
 def test_an_unknown_name_is_an_attribute_error(name: str) -> None:
     with pytest.raises(AttributeError, match=f"flask_notifications.*{name!r}"):
         getattr(flask_notifications, name)
@@ -107,13 +119,29 @@ def test_an_unknown_name_cannot_be_imported() -> None:
         from flask_notifications import Nothing  # noqa: F401, PLC0415 - the mistake that is tested
 
 
+def test_reading_an_openapi_document_needs_the_standard_library_only() -> None:
+    run_python(f"{STANDARD_LIBRARY_ONLY}\nfrom flask_notifications.openapi import plan_from_openapi")
+
+
 @pytest.mark.parametrize(
-    ("room", "library", "extra"), [("sql", "sqlalchemy", "sqlalchemy"), ("openapi", "apispec", "openapi")]
+    ("module", "library", "extra"),
+    [
+        ("sql", "sqlalchemy", "sqlalchemy"),
+        ("usage", "sqlalchemy", "usage"),
+        ("metrics", "prometheus_client", "prometheus"),
+    ],
 )
-def test_a_missing_extra_names_the_command_that_installs_it(
-    room: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
+def test_the_error_about_a_missing_extra_has_the_command_that_installs_it(
+    module: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = importlib.import_module(f"flask_notifications.{room}")
+    loaded = importlib.import_module(f"flask_notifications.{module}")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == library else name)
     with pytest.raises(ModuleNotFoundError, match=rf"pip install 'Flask-Notifications\[{extra}\]'"):
-        importlib.reload(module)
+        importlib.reload(loaded)
+
+
+def test_writing_an_openapi_document_without_its_extra_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("flask_notifications.openapi")
+    monkeypatch.setattr(module, "find_spec", lambda _name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'Flask-Notifications\[openapi\]'"):
+        module.openapi_document(DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC)))

@@ -1,6 +1,7 @@
-"""OpenAPI in and out: operations from a host's document, and the document of the two operations."""
+"""From an OpenAPI document of your application to a plan, and from a plan to an OpenAPI document."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -8,8 +9,15 @@ import pytest
 from marshmallow import Schema, fields
 from openapi_spec_validator import validate
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation, Statuses, notification_operations
-from flask_notifications.openapi import openapi_document, operations_from_openapi
+from flask_notifications import (
+    Brownout,
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    Operation,
+    Statuses,
+    notification_operations,
+)
+from flask_notifications.openapi import openapi_document, plan_from_openapi
 from tests.wsgi import call, plain_app
 
 POLICY = DeprecationPolicy(
@@ -20,22 +28,23 @@ POLICY = DeprecationPolicy(
 
 
 def document(**changed: Any) -> dict[str, Any]:
-    """Return a document with one deprecated operation, and others that are not."""
+    """Return a document with one deprecated operation and others that are not deprecated."""
     operation = {"deprecated": True, "responses": {}} | changed.pop("operation", {})
     paths = {"/old/{id}": {"get": operation, "post": {"responses": {}}}, "/new": {"get": {"deprecated": False}}}
     return {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": paths} | changed
 
 
-def described(source: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return [(operation.name, operation.method, operation.path) for operation in operations_from_openapi(source)]
+def plan_of(source: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the name, the method and the path of each operation in the plan of a document."""
+    return [(operation.name, operation.method, operation.path) for operation in plan_from_openapi(source, POLICY)]
 
 
-def test_operations_that_are_deprecated_are_found_and_no_others() -> None:
-    assert described(document()) == [("GET /old/{id}", "GET", "/old/{id}")]
+def test_a_plan_has_the_deprecated_operations_and_no_others() -> None:
+    assert plan_of(document()) == [("GET /old/{id}", "GET", "/old/{id}")]
 
 
-def test_the_operation_id_is_the_name() -> None:
-    assert described(document(operation={"operationId": "old"})) == [("old", "GET", "/old/{id}")]
+def test_the_operation_id_names_the_operation() -> None:
+    assert plan_of(document(operation={"operationId": "old"})) == [("old", "GET", "/old/{id}")]
 
 
 @pytest.mark.parametrize(
@@ -51,13 +60,13 @@ def test_the_operation_id_is_the_name() -> None:
     ],
     ids=["absolute", "a path", "no path", "none", "one path twice", "two paths", "a variable"],
 )
-def test_paths_begin_with_that_of_the_server(servers: list[dict[str, Any]], paths: list[str]) -> None:
-    assert [path for _, _, path in described(document(servers=servers))] == paths
+def test_paths_begin_with_the_path_of_the_server(servers: list[dict[str, Any]], paths: list[str]) -> None:
+    assert [path for _, _, path in plan_of(document(servers=servers))] == paths
 
 
 def test_the_server_of_an_operation_wins() -> None:
     source = document(servers=[{"url": "/all"}], operation={"servers": [{"url": "/own"}]})
-    assert described(source) == [("GET /own/old/{id}", "GET", "/own/old/{id}")]
+    assert plan_of(source) == [("GET /own/old/{id}", "GET", "/own/old/{id}")]
 
 
 @pytest.mark.parametrize(
@@ -67,18 +76,31 @@ def test_the_server_of_an_operation_wins() -> None:
         ("2027-07-01T02:00:00+02:00", datetime(2027, 7, 1, tzinfo=UTC)),
         (date(2027, 7, 1), datetime(2027, 7, 1, tzinfo=UTC)),
         (datetime(2027, 7, 1, tzinfo=UTC), datetime(2027, 7, 1, tzinfo=UTC)),
-        (None, None),
     ],
-    ids=["a date", "with an offset", "a YAML date", "a YAML time", "none"],
+    ids=["a date", "with an offset", "a YAML date", "a YAML time"],
 )
-def test_the_sunset_and_the_documentation_are_read(written: object, read: datetime | None) -> None:
+def test_the_sunset_and_the_documentation_are_read(written: object, read: datetime) -> None:
     docs = {"url": "https://example.com/docs"}
-    (operation,) = operations_from_openapi(document(operation={"x-sunset": written, "externalDocs": docs}))
-    assert (operation.sunset_at, operation.documentation) == (read, "https://example.com/docs")
+    plan = plan_from_openapi(document(operation={"x-sunset": written, "externalDocs": docs}), POLICY)
+    expected = replace(POLICY, sunset_at=read, documentation="https://example.com/docs")
+    assert list(plan.values()) == [expected]
 
 
-def test_extensions_beside_the_paths_are_none() -> None:
-    assert described(document(paths={"x-owner": "team", "/a": {"get": {"deprecated": True}}})) == [
+def test_values_that_a_document_leaves_out_are_those_of_the_policy() -> None:
+    window = Brownout(datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC))
+    policy = replace(POLICY, brownouts=[window], sunset_documentation="/policy")
+    assert list(plan_from_openapi(document(), policy).values()) == [policy]
+    (dated,) = plan_from_openapi(document(operation={"x-sunset": "2027-02-01"}), policy).values()
+    assert dated == replace(policy, sunset_at=datetime(2027, 2, 1, tzinfo=UTC))
+
+
+def test_the_successor_is_read() -> None:
+    (operation,) = plan_from_openapi(document(operation={"x-successor": "/v2/old"}), POLICY)
+    assert operation == Operation("GET /old/{id}", "GET", "/old/{id}", "/v2/old")
+
+
+def test_an_extension_among_the_paths_is_no_path() -> None:
+    assert plan_of(document(paths={"x-owner": "team", "/a": {"get": {"deprecated": True}}})) == [
         ("GET /a", "GET", "/a")
     ]
 
@@ -86,25 +108,27 @@ def test_extensions_beside_the_paths_are_none() -> None:
 def test_references_within_the_document_are_followed() -> None:
     source = document(paths={"/a": {"$ref": "#/components/pathItems/a~1b"}})
     source["components"] = {"pathItems": {"a/b": {"delete": {"deprecated": True}}}}
-    assert described(source) == [("DELETE /a", "DELETE", "/a")]
+    assert plan_of(source) == [("DELETE /a", "DELETE", "/a")]
 
 
 @pytest.mark.parametrize(
     ("source", "place"),
     [
-        pytest.param([], "document", id="no mapping"),
+        pytest.param([], "document", id="not a mapping"),
         pytest.param({"swagger": "2.0", "paths": {}}, "openapi", id="Swagger"),
         pytest.param(document(openapi="4.0.0"), "openapi", id="another version"),
-        pytest.param(document(openapi=3.1), "openapi", id="a number for a version"),
+        pytest.param(document(openapi=3.1), "openapi", id="a number as the version"),
         pytest.param(document(paths=[]), "paths", id="no paths"),
         pytest.param(document(paths={"/a": []}), r"paths\./a", id="no path item"),
         pytest.param(document(paths={"/a": {"get": 1}}), r"paths\./a\.get", id="no operation"),
-        pytest.param(document(operation={"deprecated": "true"}), r"get\.deprecated", id="a text for a truth"),
+        pytest.param(document(operation={"deprecated": "true"}), r"get\.deprecated", id="a string instead of true"),
         pytest.param(document(operation={"x-sunset": "soon"}), "x-sunset", id="no date"),
         pytest.param(document(operation={"x-sunset": "2027-07-01T00:00:00"}), "x-sunset", id="no offset"),
         pytest.param(document(operation={"x-sunset": datetime(2027, 7, 1)}), "x-sunset", id="naive"),  # noqa: DTZ001
         pytest.param(document(operation={"x-sunset": 20270701.5}), "x-sunset", id="a number"),
-        pytest.param(document(operation={"externalDocs": "x"}), "externalDocs", id="docs are no mapping"),
+        pytest.param(document(operation={"x-sunset": "2025-07-01"}), r"get: sunset_at", id="before the deprecation"),
+        pytest.param(document(operation={"x-successor": "a b"}), r"get: successor", id="a successor with a space"),
+        pytest.param(document(operation={"externalDocs": "x"}), "externalDocs", id="externalDocs is not a mapping"),
         pytest.param(document(operation={"externalDocs": {"url": "a b"}}), "externalDocs.url", id="no URI"),
         pytest.param(document(operation={"operationId": ""}), r"paths\./old/\{id\}\.get: name", id="an empty name"),
         pytest.param(document(servers=[{}]), "servers", id="a server without a URL"),
@@ -117,39 +141,85 @@ def test_references_within_the_document_are_followed() -> None:
         pytest.param(document(paths={"/a": {"$ref": "#/nowhere/at"}}), r"\$ref", id="a dangling reference"),
     ],
 )
-def test_a_document_that_cannot_be_read_says_where(source: Any, place: str) -> None:
+def test_the_error_about_a_wrong_document_has_the_place(source: Any, place: str) -> None:
     with pytest.raises(ValueError, match=place):
-        operations_from_openapi(source)
+        plan_from_openapi(source, POLICY)
 
 
-def test_a_host_deprecates_from_its_own_document() -> None:
-    operations = operations_from_openapi(document(servers=[{"url": "/v1"}]))
-    application = DeprecationMiddleware(plain_app(), POLICY, operations=operations, extract_session=False)
+def test_another_object_than_a_policy_is_refused() -> None:
+    policy: Any = {"deprecated_at": "2026-01-01"}
+    with pytest.raises(ValueError, match="policy"):
+        plan_from_openapi(document(), policy)
+
+
+def test_an_application_retires_the_operations_that_its_document_deprecates() -> None:
+    plan = plan_from_openapi(document(servers=[{"url": "/v1"}]), POLICY)
+    application = DeprecationMiddleware(plain_app(), plan)
     assert call(application, "GET", "/v1/old/7").one("Deprecation") == "@1767225600"
     assert call(application, "GET", "/v1/new").all("Deprecation") == []
 
 
-def test_the_document_of_the_two_operations_is_valid_and_says_they_are_deprecated() -> None:
-    made = openapi_document(POLICY)
-    validate(made)
+def test_the_document_of_the_two_operations_is_valid_and_deprecates_them() -> None:
+    written = openapi_document(POLICY)
+    validate(written)
     for path, method in (("/API/Notification/", "get"), ("/API/Notification/GetNotificationsForAccount/{id}/", "post")):
-        operation = made["paths"][path][method]
+        operation = written["paths"][path][method]
         assert operation["deprecated"] is True
         assert operation["x-sunset"] == "2027-07-01"
         assert operation["externalDocs"] == {"url": "https://example.com/retire"}
         assert operation["security"] == [{"header": []}, {"query": []}]
 
 
-def test_it_says_the_same_as_what_is_read_back() -> None:
-    made = openapi_document(POLICY, operations=notification_operations("/x"), server="https://api.example/v1")
-    (first, second) = operations_from_openapi(json.loads(json.dumps(made)))
-    assert (first.path, second.path) == ("/v1/x/", "/v1/x/GetNotificationsForAccount/{id}/")
-    assert (first.sunset_at, first.documentation) == (POLICY.sunset_at, POLICY.documentation)
+def test_a_plan_that_is_read_from_a_written_document_is_the_same() -> None:
+    written = openapi_document(POLICY, operations=notification_operations("/x"), server="https://api.example/v1")
+    default = DeprecationPolicy(deprecated_at=POLICY.deprecated_at)
+    read = plan_from_openapi(json.loads(json.dumps(written)), default)
+    expected = notification_operations("/v1/x", successor_prefix="/x")
+    actual = [(operation.name, operation.path, operation.successor) for operation in read]
+    assert actual == [(operation.name, operation.path, operation.successor) for operation in expected]
+    assert list(read.values()) == [POLICY, POLICY]
 
 
-def test_a_policy_without_a_date_leaves_it_out() -> None:
-    made = openapi_document(DeprecationPolicy(deprecated_at=POLICY.deprecated_at))
-    operation = made["paths"]["/API/Notification/"]["get"]
+def test_a_plan_becomes_a_document_of_its_retired_operations() -> None:
+    window = Brownout(datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC))
+    report = Operation("report", "GET", "/reports/{id}/{page}", successor="/v2/reports")
+    delete = Operation("delete", "DELETE", "/reports/{id}/{page}")
+    undated = DeprecationPolicy(deprecated_at=POLICY.deprecated_at)
+    plan = {report: replace(POLICY, brownouts=[window]), delete: undated, Operation("me", "GET", "/me"): None}
+    written = openapi_document(plan)
+    validate(written)
+    assert set(written["paths"]) == {"/reports/{id}/{page}"}
+    written_get, written_delete = (written["paths"]["/reports/{id}/{page}"][method] for method in ("get", "delete"))
+    assert (written_get["x-sunset"], written_get["x-successor"]) == ("2027-07-01", "/v2/reports")
+    assert [parameter["name"] for parameter in written_get["parameters"]] == ["id", "page"]
+    assert (sorted(written_get["responses"]), sorted(written_delete["responses"])) == (["410", "default"], ["default"])
+    assert "security" not in written_get
+    assert plan_from_openapi(written, replace(undated, brownouts=[window])) == {
+        report: plan[report],
+        delete: replace(undated, brownouts=[window]),
+    }
+
+
+def test_operations_beside_a_plan_are_refused() -> None:
+    report = Operation("report", "GET", "/report")
+    with pytest.raises(ValueError, match="operations"):
+        openapi_document({report: POLICY}, operations=[report])
+
+
+def test_the_error_about_a_method_that_openapi_lacks_names_the_operation() -> None:
+    with pytest.raises(ValueError, match=r"^the method of 'empty the cache' must be .* not 'PURGE'$"):
+        openapi_document({Operation("empty the cache", "PURGE", "/cache"): POLICY})
+
+
+@pytest.mark.parametrize("policy", [None, "2027", [POLICY]])
+def test_an_object_that_is_neither_a_policy_nor_a_plan_is_refused(policy: Any) -> None:
+    with pytest.raises(ValueError, match="policy"):
+        openapi_document(policy)
+
+
+def test_a_policy_without_a_sunset_writes_none() -> None:
+    written = openapi_document(DeprecationPolicy(deprecated_at=POLICY.deprecated_at))
+    operation = written["paths"]["/API/Notification/"]["get"]
     assert "x-sunset" not in operation
     assert "externalDocs" not in operation
 
@@ -165,7 +235,7 @@ def test_a_policy_without_a_date_leaves_it_out() -> None:
         ),
     ],
 )
-def test_every_status_is_there_with_its_problem(path: str, method: str, statuses: list[str]) -> None:
+def test_every_status_of_an_operation_is_documented(path: str, method: str, statuses: list[str]) -> None:
     responses = openapi_document(POLICY)["paths"][path][method]["responses"]
     assert sorted(responses) == statuses
     for status in statuses[1:]:
@@ -175,9 +245,11 @@ def test_every_status_is_there_with_its_problem(path: str, method: str, statuses
     assert "Retry-After" in responses["410"]["headers"]
 
 
-def test_replaced_statuses_are_in_it() -> None:
-    made = openapi_document(POLICY, statuses=Statuses(session_missing=440, session_invalid=440, account_not_found=410))
-    responses = made["paths"]["/API/Notification/GetNotificationsForAccount/{id}/"]["post"]["responses"]
+def test_replaced_statuses_are_documented() -> None:
+    written = openapi_document(
+        POLICY, statuses=Statuses(session_missing=440, session_invalid=440, account_not_found=410)
+    )
+    responses = written["paths"]["/API/Notification/GetNotificationsForAccount/{id}/"]["post"]["responses"]
     assert "404" not in responses
     assert responses["440"]["description"] == "Login Time-out"
 
@@ -191,6 +263,6 @@ def test_a_schema_describes_the_record() -> None:
     class NotificationSchema(Schema):
         name = fields.String(required=True)
 
-    made = openapi_document(POLICY, schema=NotificationSchema)
-    validate(made)
-    assert made["components"]["schemas"]["Notification"]["properties"] == {"name": {"type": "string"}}
+    written = openapi_document(POLICY, schema=NotificationSchema)
+    validate(written)
+    assert written["components"]["schemas"]["Notification"]["properties"] == {"name": {"type": "string"}}

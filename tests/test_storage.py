@@ -1,4 +1,4 @@
-"""What a storage may raise."""
+"""The protocol of a storage, and the exceptions that a storage may raise."""
 
 import math
 
@@ -17,13 +17,13 @@ def test_every_error_of_a_storage_is_a_storage_error(error: type[StorageError]) 
 
 
 @pytest.mark.parametrize("seconds", [None, 0, 0.2, 30, 86400.5, 31_536_000])
-def test_a_storage_out_of_reach_may_say_for_how_long(seconds: float | None) -> None:
+def test_an_unavailable_storage_may_have_a_retry_after(seconds: float | None) -> None:
     assert StorageUnavailable("why", retry_after=seconds).retry_after == seconds
     assert StorageUnavailable("why").retry_after is None
 
 
 @pytest.mark.parametrize("seconds", [-1, -0.001, 31_536_000.5, math.inf, -math.inf, math.nan])
-def test_a_time_that_no_client_can_wait_is_refused(seconds: float) -> None:
+def test_a_retry_after_that_is_negative_or_too_long_is_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match=r"^retry_after\b"):
         StorageUnavailable(retry_after=seconds)
 

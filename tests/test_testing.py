@@ -1,4 +1,4 @@
-"""The test kit for hosts, tried on storages that are right and on storages that are wrong."""
+"""The storage contract of the test kit passes with right storages and fails with wrong ones."""
 
 import inspect
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from flask_notifications import AccessDenied, AccountNotFound, NotificationStora
 from flask_notifications.testing import MemoryStorage, StorageContract
 
 
-def memory() -> MemoryStorage:
+def make_memory_storage() -> MemoryStorage:
     return MemoryStorage(
         sessions={"a1": "alice", "b2": "bob", "c3": "carol"},
         notifications={"alice": [{"id": 1}, {"id": 2}], "bob": [b'{"id":3}'], "carol": []},
@@ -19,14 +19,14 @@ def memory() -> MemoryStorage:
     )
 
 
-class Facts(StorageContract):
+class Contract(StorageContract):
     __test__ = False
     session_id, other_session_id = "a1", "b2"
     administrator_session_id: ClassVar[str | None] = "c3"
     account_id, other_account_id = "alice", "bob"
 
     def make_storage(self) -> NotificationStorage[Any]:
-        return memory()
+        return make_memory_storage()
 
 
 class Unreachable(MemoryStorage):
@@ -34,23 +34,23 @@ class Unreachable(MemoryStorage):
         raise StorageUnavailable(session_id[:0])
 
 
-class TestMemoryStorage(Facts):
+class TestMemoryStorage(Contract):
     __test__ = True
 
     def make_unreachable_storage(self) -> NotificationStorage[Any]:
         return Unreachable(sessions={}, notifications={})
 
 
-class TestMemoryStorageWithoutAdministrators(Facts):
+class TestMemoryStorageWithoutAdministrators(Contract):
     __test__ = True
     administrator_session_id = None
 
 
 class Wrong:
-    """A storage like the one in memory; each of its children breaks one promise."""
+    """A storage like the one in memory; each subclass breaks one promise."""
 
     def __init__(self) -> None:
-        self.right = memory()
+        self.right = make_memory_storage()
 
     def resolve_session(self, session_id: str) -> str | None:
         return self.right.resolve_session(session_id)
@@ -62,12 +62,12 @@ class Wrong:
         return self.right.account_notifications(caller, account_id)
 
 
-class TakesAnySession(Wrong):
+class AcceptsEverySession(Wrong):
     def resolve_session(self, session_id: str) -> str | None:
         return super().resolve_session(session_id) or "alice"
 
 
-class KnowsNobody(Wrong):
+class KnowsNoSession(Wrong):
     def resolve_session(self, session_id: str) -> str | None:
         return None if session_id else "alice"
 
@@ -77,12 +77,12 @@ class RaisesForAnUnknownSession(Wrong):
         return {"a1": "alice", "b2": "bob", "c3": "carol"}[session_id]
 
 
-class ForgetsTheCaller(Wrong):
+class IgnoresTheCaller(Wrong):
     def current_user_notifications(self, caller: str) -> Iterable[Any]:
         return super().current_user_notifications("alice" if caller else caller)
 
 
-class RemembersTheLastCaller(Wrong):
+class SharesTheLastCaller(Wrong):
     def resolve_session(self, session_id: str) -> str | None:
         self.last = super().resolve_session(session_id)
         return self.last
@@ -91,7 +91,7 @@ class RemembersTheLastCaller(Wrong):
         return super().current_user_notifications(self.last or caller)
 
 
-class AnswersEmptyToStrangers(Wrong):
+class ReturnsNothingInsteadOfDenying(Wrong):
     def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
         try:
             return super().account_notifications(caller, account_id)
@@ -99,19 +99,19 @@ class AnswersEmptyToStrangers(Wrong):
             return []
 
 
-class ShowsOnesOwnInstead(Wrong):
+class ReturnsTheCallersOwnInsteadOfDenying(Wrong):
     def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
         return super().account_notifications(caller, account_id if caller == "carol" else caller)
 
 
-class LooksForTheAccountFirst(Wrong):
+class RevealsWhichAccountsExist(Wrong):
     def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
         if account_id not in {"alice", "bob", "carol"}:
             raise AccountNotFound
         return super().account_notifications(caller, account_id)
 
 
-class TakesUnknownAccountsForEmpty(Wrong):
+class ReturnsNothingForUnknownAccounts(Wrong):
     def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
         try:
             return super().account_notifications(caller, account_id)
@@ -146,26 +146,36 @@ class BreaksWhenLeftUnread(Wrong):
         self.broken = False
 
 
-class SwallowsFaults(Wrong):
-    def unit_of_work(self) -> Any:
-        return suppress(Exception)
+class SwallowsExceptions(Wrong):
+    @contextmanager
+    def unit_of_work(self) -> Iterator[NotificationStorage[str]]:
+        with suppress(Exception):
+            yield self
 
 
-class AnswersEmptyInAUnit(Wrong):
+class YieldsNothing(Wrong):
     @contextmanager
     def unit_of_work(self) -> Iterator[None]:
-        whole, self.right = self.right, MemoryStorage(sessions={"a1": "alice"}, notifications={})
-        try:
-            yield
-        finally:
-            self.right = whole
+        yield
+
+
+class ReturnsNothingInAUnit(Wrong):
+    @contextmanager
+    def unit_of_work(self) -> Iterator[NotificationStorage[str]]:
+        yield MemoryStorage(sessions={"a1": "alice"}, notifications={})
+
+
+class IsBoundToOneCaller(Wrong):
+    @contextmanager
+    def unit_of_work(self) -> Iterator[NotificationStorage[str]]:
+        yield MemoryStorage(sessions={"a1": "alice", "b2": "alice"}, notifications={"alice": [{"id": 1}]})
 
 
 class BreaksAfterAFailure(Wrong):
     @contextmanager
-    def unit_of_work(self) -> Iterator[None]:
+    def unit_of_work(self) -> Iterator[NotificationStorage[str]]:
         try:
-            yield
+            yield self
         except AccessDenied:
             self.right = MemoryStorage(sessions={}, notifications={})
             raise
@@ -174,77 +184,98 @@ class BreaksAfterAFailure(Wrong):
 @pytest.mark.parametrize(
     ("wrong", "caught_by"),
     [
-        (TakesAnySession, "test_an_unknown_session_is_none"),
-        (KnowsNobody, "test_a_session_leads_to_a_caller"),
+        (AcceptsEverySession, "test_an_unknown_session_is_none"),
+        (KnowsNoSession, "test_a_session_leads_to_a_caller"),
         (RaisesForAnUnknownSession, "test_an_unknown_session_is_none"),
-        (ForgetsTheCaller, "test_callers_see_their_own_notifications"),
-        (RemembersTheLastCaller, "test_callers_see_their_own_notifications"),
-        (AnswersEmptyToStrangers, "test_a_plain_caller_is_denied_a_foreign_account"),
-        (ShowsOnesOwnInstead, "test_a_plain_caller_is_denied_a_foreign_account"),
-        (LooksForTheAccountFirst, "test_a_plain_caller_does_not_learn_which_accounts_exist"),
-        (TakesUnknownAccountsForEmpty, "test_an_administrator_is_told_of_an_unknown_account"),
+        (IgnoresTheCaller, "test_callers_see_their_own_notifications"),
+        (SharesTheLastCaller, "test_callers_see_their_own_notifications"),
+        (ReturnsNothingInsteadOfDenying, "test_a_plain_caller_is_denied_a_foreign_account"),
+        (ReturnsTheCallersOwnInsteadOfDenying, "test_a_plain_caller_is_denied_a_foreign_account"),
+        (RevealsWhichAccountsExist, "test_a_plain_caller_does_not_learn_which_accounts_exist"),
+        (ReturnsNothingForUnknownAccounts, "test_an_administrator_is_told_of_an_unknown_account"),
         (DeniesEvenAdministrators, "test_an_administrator_sees_a_foreign_account"),
         (CannotBeReadTwice, "test_a_session_leads_to_a_caller"),
         (BreaksWhenLeftUnread, "test_records_can_be_left_unread"),
-        (SwallowsFaults, "test_a_unit_of_work_changes_no_answer"),
-        (AnswersEmptyInAUnit, "test_a_unit_of_work_changes_no_answer"),
-        (BreaksAfterAFailure, "test_a_unit_of_work_changes_no_answer"),
+        (SwallowsExceptions, "test_a_unit_of_work_changes_no_response"),
+        (YieldsNothing, "test_a_unit_of_work_changes_no_response"),
+        (IsBoundToOneCaller, "test_a_unit_of_work_changes_no_response"),
+        (ReturnsNothingInAUnit, "test_a_unit_of_work_changes_no_response"),
+        (BreaksAfterAFailure, "test_a_unit_of_work_changes_no_response"),
     ],
 )
 def test_a_wrong_storage_fails_for_the_right_reason(wrong: type[Wrong], caught_by: str) -> None:
-    class Tried(Facts):
+    class Checked(Contract):
         def make_storage(self) -> NotificationStorage[Any]:
             return wrong()
 
     with pytest.raises((AssertionError, StorageError, KeyError, RuntimeError)):
-        getattr(Tried(), caught_by)()
+        getattr(Checked(), caught_by)()
 
 
-def test_a_storage_that_hands_on_whatever_it_is_asked_for_needs_no_unit_of_work() -> None:
-    class HandsOn:
+def test_a_storage_that_forwards_every_attribute_needs_no_unit_of_work() -> None:
+    class Forwards:
         def __init__(self) -> None:
-            self.right = memory()
+            self.right = make_memory_storage()
 
         def __getattr__(self, name: str) -> Any:
             return getattr(self.right, name)
 
-    class Tried(Facts):
+    class Checked(Contract):
         def make_storage(self) -> Any:
-            return HandsOn()
+            return Forwards()
 
-    Tried().test_a_unit_of_work_changes_no_answer()
+    Checked().test_a_unit_of_work_changes_no_response()
+
+
+def test_a_storage_that_reads_only_within_a_unit_of_work_keeps_the_promises() -> None:
+    class Bound(Wrong):
+        @contextmanager
+        def unit_of_work(self) -> Iterator[NotificationStorage[str]]:
+            yield self.right
+
+        def resolve_session(self, session_id: str) -> str | None:
+            raise AssertionError(session_id)
+
+    class Checked(Contract):
+        def make_storage(self) -> NotificationStorage[Any]:
+            return Bound()
+
+    tests = [name for name in dir(Checked) if name.startswith("test_")]
+    assert len(tests) > 10
+    for name in tests:
+        getattr(Checked(), name)()
 
 
 def test_threads_that_share_a_callers_rows_are_caught() -> None:
     class SharesOneIterator(Wrong):
-        """Hands the rows of whoever asked last to everybody; with the interleaving made certain."""
+        """Return another caller's rows from the third call on, so that the outcome does not depend on timing."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.asked = 0
+            self.calls = 0
 
         def current_user_notifications(self, caller: str) -> Iterable[Any]:
-            self.asked += 1
-            return super().current_user_notifications("bob" if self.asked > 2 else caller)
+            self.calls += 1
+            return super().current_user_notifications("bob" if self.calls > 2 else caller)
 
-    class Tried(Facts):
+    class Checked(Contract):
         def make_storage(self) -> NotificationStorage[Any]:
             return SharesOneIterator()
 
     with pytest.raises(AssertionError):
-        Tried().test_threads_do_not_mix()
+        Checked().test_threads_do_not_mix()
 
 
 def test_a_storage_that_hides_its_outage_is_caught() -> None:
-    class Tried(Facts):
+    class Checked(Contract):
         def make_unreachable_storage(self) -> NotificationStorage[Any]:
-            return memory()
+            return make_memory_storage()
 
     with pytest.raises(AssertionError, match="StorageUnavailable expected"):
-        Tried().test_a_storage_out_of_reach_says_so()
+        Checked().test_a_storage_out_of_reach_says_so()
 
 
-def test_a_contract_without_a_storage_says_so() -> None:
+def test_a_contract_without_a_storage_raises_not_implemented() -> None:
     with pytest.raises(NotImplementedError):
         StorageContract().make_storage()
 

@@ -1,4 +1,4 @@
-"""Call a WSGI application as a strict server would, and see all that it answers."""
+"""Call a WSGI application as a strict server would, and return its whole response."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Answer:
-    """What came back: the fields as a list, since their order and number count."""
+class Response:
+    """A response; its headers are a list, because their order and number count."""
 
     status: str
-    fields: list[tuple[str, str]]
+    headers: list[tuple[str, str]]
     body: bytes
     environ: "WSGIEnvironment" = field(repr=False, default_factory=dict)
 
@@ -29,7 +29,7 @@ class Answer:
         return json.loads(self.body)
 
     def all(self, name: str) -> list[str]:
-        return [value for key, value in self.fields if key.lower() == name.lower()]
+        return [value for key, value in self.headers if key.lower() == name.lower()]
 
     def one(self, name: str) -> str:
         (value,) = self.all(name)
@@ -37,12 +37,12 @@ class Answer:
 
     @property
     def wire(self) -> tuple[str, list[tuple[str, str]], bytes]:
-        """All that a client can see."""
-        return self.status, self.fields, self.body
+        """Return everything that a client can see."""
+        return self.status, self.headers, self.body
 
 
 def environ_of(method: str = "GET", path: str = "/", query: str = "", **extra: Any) -> "WSGIEnvironment":
-    """Return the environ of a request; ``path`` and ``query`` are WSGI text."""
+    """Return the environ of a request; ``path`` and ``query`` are WSGI strings."""
     return {
         "REQUEST_METHOD": method,
         "SCRIPT_NAME": "",
@@ -64,7 +64,7 @@ def environ_of(method: str = "GET", path: str = "/", query: str = "", **extra: A
 
 
 class _Errors:
-    """``wsgi.errors``; the validator reports what was not closed here, so nothing may be written."""
+    """``wsgi.errors``, to which nothing may be written: the validator reports unclosed iterables here."""
 
     def write(self, text: str) -> None:
         raise AssertionError(text)
@@ -76,12 +76,12 @@ class _Errors:
         pass
 
 
-def call(app: "WSGIApplication", method: str = "GET", path: str = "/", query: str = "", **extra: Any) -> Answer:
+def call(app: "WSGIApplication", method: str = "GET", path: str = "/", query: str = "", **extra: Any) -> Response:
     """Call an application under ``wsgiref.validate``, read its body to the end and close it."""
     return run(validator(app), environ_of(method, path, query, **extra))
 
 
-def run(app: "WSGIApplication", environ: "WSGIEnvironment") -> Answer:
+def run(app: "WSGIApplication", environ: "WSGIEnvironment") -> Response:
     """Call an application with an environ as it is, read its body to the end and close it."""
     started: list[tuple[str, list[tuple[str, str]]]] = []
     written: list[bytes] = []
@@ -101,20 +101,20 @@ def run(app: "WSGIApplication", environ: "WSGIEnvironment") -> Answer:
     for name, value in headers:
         assert f"{name}{value}".isprintable(), (name, value)
         value.encode("latin-1")
-    return Answer(status, headers, b"".join(written), environ)
+    return Response(status, headers, b"".join(written), environ)
 
 
 def between_validators(
     wrap: "Callable[[WSGIApplication], WSGIApplication]", app: "WSGIApplication"
 ) -> "WSGIApplication":
-    """Put a middleware between two validators: for what it does to the server, and to the application."""
+    """Put a middleware between two validators, one towards the server and one towards the application."""
     return validator(wrap(validator(app)))
 
 
 def plain_app(
     status: str = "200 OK", headers: Iterable[tuple[str, str]] = (), body: bytes = b"ok"
 ) -> "WSGIApplication":
-    """Return an application that always answers the same."""
+    """Return an application whose response is always the same."""
 
     def app(_environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
         start_response(status, [("Content-Type", "text/plain"), *headers])

@@ -1,1 +1,1 @@
-"""The same work as whole applications, each written as its framework's own documentation would."""
+"""The candidates, each written as in the documentation of its framework."""

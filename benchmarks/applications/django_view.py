@@ -25,7 +25,7 @@ settings.configure(
 )
 django.setup()
 
-from rest_framework import serializers  # wants the settings
+from rest_framework import serializers  # needs the settings
 from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -40,7 +40,7 @@ def _user(request: HttpRequest | Request) -> int | None:
 
 
 def view(request: HttpRequest) -> HttpResponse:
-    """Answer with the records of a session's user."""
+    """Return the records of the session's user."""
     user = _user(request)
     if user is None:
         return HttpResponse(status=401, headers=ANNOUNCEMENT)
@@ -74,7 +74,7 @@ class Notifications(APIView):
     """The records of a session's user."""
 
     def get(self, request: Request, **_parameters: Any) -> Response:
-        """Answer with them."""
+        """Return the records."""
         user = _user(request)
         if user is None:
             raise NotAuthenticated

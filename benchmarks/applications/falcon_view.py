@@ -11,7 +11,7 @@ class Notifications:
     """The records of a session's user."""
 
     def on_get(self, request: Request, response: Response) -> None:
-        """Answer with them."""
+        """Send the records."""
         response.set_headers(ANNOUNCEMENT)
         session_id = request.get_param("sessionId")
         if session_id is None:

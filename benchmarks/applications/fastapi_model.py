@@ -39,7 +39,7 @@ async def notifications(
     authorization: Annotated[str, fastapi.Header()] = "",
     session_id: Annotated[str | None, fastapi.Query(alias="sessionId")] = None,
 ) -> list[Record]:
-    """Answer with the records of a session's user."""
+    """Return the records of the session's user."""
     user = SESSIONS.get(authorization.removeprefix("Bearer ") if session_id is None else session_id)
     if user is None:
         raise fastapi.HTTPException(401, headers=ANNOUNCEMENT)

@@ -8,11 +8,11 @@ import orjson
 from benchmarks.work import ANNOUNCEMENT, PATH, RECORDS_OF, SESSIONS, Record
 
 
-def _dumped(records: list[Record]) -> flask.Response:
+def _dump(records: list[Record]) -> flask.Response:
     return flask.Response(orjson.dumps(records), mimetype="application/json")
 
 
-def _application(answer: Callable[[list[Record]], flask.Response]) -> flask.Flask:
+def _application(respond: Callable[[list[Record]], flask.Response]) -> flask.Flask:
     app = flask.Flask(__name__)
     app.secret_key = "not a secret"
 
@@ -23,7 +23,7 @@ def _application(answer: Callable[[list[Record]], flask.Response]) -> flask.Flas
             session_id = flask.request.headers.get("Authorization", "").removeprefix("Bearer ")
         if session_id not in SESSIONS:
             flask.abort(401)
-        return answer(RECORDS_OF[SESSIONS[session_id]])
+        return respond(RECORDS_OF[SESSIONS[session_id]])
 
     @app.after_request
     def announce(response: flask.Response) -> flask.Response:
@@ -33,5 +33,5 @@ def _application(answer: Callable[[list[Record]], flask.Response]) -> flask.Flas
     return app
 
 
-usual = _application(_dumped)
+usual = _application(_dump)
 jsonified = _application(flask.jsonify)

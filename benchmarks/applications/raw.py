@@ -1,4 +1,4 @@
-"""WSGI without any framework: what is left of the work, step by step, down to handing out ready bytes."""
+"""WSGI without any framework: less and less work, down to sending bytes that are ready."""
 
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from benchmarks.work import ANNOUNCEMENT, RECORDS_OF, SESSIONS, TEXTS_OF
+from benchmarks.work import ANNOUNCEMENT, ENCODED_OF, RECORDS_OF, SESSIONS
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _JSON = [("Content-Type", "application/json")]
 
 
-def serving(body_of: Callable[[int], list[bytes]]) -> "WSGIApplication":
-    """Return an application that answers with the body of a session's user, in whatever pieces."""
+def make_application(body_of: Callable[[int], list[bytes]]) -> "WSGIApplication":
+    """Return an application that sends the body for a session's user; the body is a list of chunks."""
 
     def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         query = environ.get("QUERY_STRING", "")
@@ -33,22 +33,22 @@ def serving(body_of: Callable[[int], list[bytes]]) -> "WSGIApplication":
     return application
 
 
-def _joined(user: int) -> list[bytes]:
-    return [b"[", b",".join(TEXTS_OF[user]), b"]"]
+def _join(user: int) -> list[bytes]:
+    return [b"[", b",".join(ENCODED_OF[user]), b"]"]
 
 
 @cache
 def _ready(authorization: str) -> tuple[list[tuple[str, str]], bytes]:
-    body = b"".join(_joined(SESSIONS[authorization.removeprefix("Bearer ")]))
+    body = b"".join(_join(SESSIONS[authorization.removeprefix("Bearer ")]))
     return [*_JSON, ("Content-Length", str(len(body))), *ANNOUNCEMENT.items()], body
 
 
 def ready_bytes(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-    """Answer with bytes that are there already: the limit of what anything can reach."""
-    fields, body = _ready(environ["HTTP_AUTHORIZATION"])
-    start_response("200 OK", fields)
+    """Send bytes that are ready: the lower limit for every application."""
+    headers, body = _ready(environ["HTTP_AUTHORIZATION"])
+    start_response("200 OK", headers)
     return [body]
 
 
-dumped = serving(lambda user: [orjson.dumps(RECORDS_OF[user])])
-joined = serving(_joined)
+dumped = make_application(lambda user: [orjson.dumps(RECORDS_OF[user])])
+joined = make_application(_join)

@@ -29,7 +29,7 @@ class Notifications(flask_restful.Resource):
 
     @flask_restful.marshal_with(NOTIFICATION)
     def get(self) -> list[Record]:
-        """Answer with them."""
+        """Return the records."""
         session_id = flask.request.args.get("sessionId")
         if session_id is None:
             session_id = flask.request.headers.get("Authorization", "").removeprefix("Bearer ")

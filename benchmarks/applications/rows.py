@@ -1,4 +1,4 @@
-"""The same two queries through the library's storage and around it, as WSGI applications on a database."""
+"""The same two queries with the library's storage and without it, as WSGI applications on a database."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 _SESSION = "SELECT owner FROM sessions WHERE id = {}"
 _DOCUMENTS = "SELECT document FROM notifications WHERE owner = {}"
 
-# Rows that the driver fetches, and that are joined, at a time.
+# Rows that the driver fetches, and that are joined, in one step.
 _BATCH = 128
 
 Read = Callable[[str], Iterable[bytes] | None]
-"""From a session ID to the parts of the body, or ``None`` for a session that nobody has."""
+"""A function from a session ID to the chunks of the body, or to ``None`` for an unknown session."""
 
 
 def ours(url: str) -> "WSGIApplication":
-    """Return the library's own storage on SQLAlchemy, behind its application."""
+    """Return the library's application with its storage on SQLAlchemy."""
     storage = SQLAlchemyStorage(
         create_engine(url),
         session_query=_SESSION.format(":session_id"),
@@ -37,7 +37,7 @@ def ours(url: str) -> "WSGIApplication":
 
 
 def core(url: str) -> "WSGIApplication":
-    """Return SQLAlchemy Core, all rows in memory."""
+    """Return an application on SQLAlchemy Core, with all rows in memory."""
     engine = create_engine(url)
     session, documents = text(_SESSION.format(":id")), text(_DOCUMENTS.format(":owner"))
 
@@ -49,11 +49,11 @@ def core(url: str) -> "WSGIApplication":
             found = connection.execute(documents, {"owner": owner}).scalars()
             return [f"[{','.join(found)}]".encode()]
 
-    return _answering(read)
+    return _respond_with(read)
 
 
 def sqlite(url: str) -> "WSGIApplication":
-    """Return the standard library's driver, all rows in memory."""
+    """Return an application on the standard library's driver, with all rows in memory."""
     connection = sqlite3.connect(make_url(url).database or "")
 
     def read(session_id: str) -> list[bytes] | None:
@@ -63,12 +63,12 @@ def sqlite(url: str) -> "WSGIApplication":
         found = connection.execute(_DOCUMENTS.format("?"), session)
         return [f"[{','.join(document for (document,) in found)}]".encode()]
 
-    return _answering(read)
+    return _respond_with(read)
 
 
 def plain(url: str) -> "WSGIApplication":
-    """Return psycopg, all rows in memory."""
-    connection = connected(url)
+    """Return an application on psycopg, with all rows in memory."""
+    connection = connect(url)
 
     def read(session_id: str) -> list[bytes] | None:
         session = connection.execute(_SESSION.format("%s"), (session_id,)).fetchone()
@@ -77,21 +77,21 @@ def plain(url: str) -> "WSGIApplication":
         found = connection.execute(_DOCUMENTS.format("%s"), session, binary=True)
         return [b"[%b]" % b",".join(document for (document,) in found)]
 
-    return _answering(read)
+    return _respond_with(read)
 
 
 def stream(url: str) -> "WSGIApplication":
-    """Return psycopg's rows as they come, sent on at once: nothing is kept, and a failure cuts the answer short."""
-    connection = connected(url)
+    """Return an application that streams the rows of psycopg, so that a failure truncates the response."""
+    connection = connect(url)
 
     def read(session_id: str) -> Iterator[bytes] | None:
         session = connection.execute(_SESSION.format("%s"), (session_id,)).fetchone()
-        return None if session is None else _streamed(connection, session)
+        return None if session is None else _stream_array(connection, session)
 
-    return _answering(read)
+    return _respond_with(read)
 
 
-def _streamed(connection: "psycopg.Connection[Any]", session: tuple[int]) -> Iterator[bytes]:
+def _stream_array(connection: "psycopg.Connection[Any]", session: tuple[int]) -> Iterator[bytes]:
     with connection.cursor() as cursor:
         found = cursor.stream(_DOCUMENTS.format("%s"), session, binary=True, size=_BATCH)
         documents = (document for (document,) in found)
@@ -101,20 +101,20 @@ def _streamed(connection: "psycopg.Connection[Any]", session: tuple[int]) -> Ite
         yield b"]"
 
 
-def connected(url: str) -> "psycopg.Connection[Any]":
-    """Return a connection that hands over texts as the bytes that came."""
+def connect(url: str) -> "psycopg.Connection[Any]":
+    """Return a connection that returns the bytes of a text column undecoded."""
     conninfo = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     connection = psycopg.connect(conninfo, autocommit=True)
-    connection.adapters.register_loader("text", _Untouched)
+    connection.adapters.register_loader("text", _Undecoded)
     return connection
 
 
-class _Untouched(ByteaBinaryLoader):
-    """Texts, in the binary format, are what they are."""
+class _Undecoded(ByteaBinaryLoader):
+    """Loads a text column, in the binary format, as bytes."""
 
 
-def _answering(read: Read) -> "WSGIApplication":
-    """Return a WSGI application, without any framework, that answers with what is read for a session."""
+def _respond_with(read: Read) -> "WSGIApplication":
+    """Return a WSGI application without any framework that sends the body of a session."""
 
     def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         body = read(environ["HTTP_AUTHORIZATION"].removeprefix("Bearer "))

@@ -39,7 +39,7 @@ blueprint = flask_smorest.Blueprint("notifications", __name__)
 @blueprint.route(PATH)
 @blueprint.response(200, Notification(many=True))
 def notifications() -> list[Record]:
-    """Answer with the records of a session's user."""
+    """Return the records of the session's user."""
     session_id = flask.request.args.get("sessionId")
     if session_id is None:
         session_id = flask.request.headers.get("Authorization", "").removeprefix("Bearer ")

@@ -12,7 +12,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def notifications(request: Request) -> Response:
-    """Answer with the records of a session's user."""
+    """Return the records of the session's user."""
     session_id = request.query_params.get("sessionId")
     if session_id is None:
         session_id = request.headers.get("Authorization", "").removeprefix("Bearer ")

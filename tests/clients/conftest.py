@@ -1,4 +1,4 @@
-"""What the tests of several clients need."""
+"""Fixtures for the tests of several clients."""
 
 from collections.abc import Iterator
 from shutil import which
@@ -12,14 +12,14 @@ from tests.services import service_or_skip
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Lend the host on a server of its own."""
+    """Start a server with the application."""
     with serving(tmp_path_factory.mktemp("site")) as site:
         yield site
 
 
 @pytest.fixture(scope="session")
 def node(pytestconfig: pytest.Config) -> Node:
-    """Return Node with the clients, which are kept in pytest's cache between runs."""
+    """Return Node.js with the clients, which stay in pytest's cache between runs."""
     program = which("node")
     service_or_skip("Node.js", program is not None)
     service_or_skip("npm", which("npm") is not None)

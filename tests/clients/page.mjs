@@ -1,10 +1,10 @@
-// What a page of another origin makes of an answer: its status and the fields that the browser lets it read.
+// Report what a page of another origin can read of each response: its status and some of its headers.
 const seen = async ({ url, init }) => {
   try {
-    const answer = await fetch(url, init);
-    return { status: answer.status, fields: Object.fromEntries(answer.headers) };
-  } catch (fault) {
-    return { fault: fault.name };
+    const response = await fetch(url, init);
+    return { status: response.status, headers: Object.fromEntries(response.headers) };
+  } catch (error) {
+    return { error: error.name };
   }
 };
 

@@ -1,4 +1,4 @@
-"""The host on a real server, as its clients reach it."""
+"""Run the application on a real server for its clients."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,17 +7,17 @@ from pathlib import Path
 
 from tests.servers.process import Server, gunicorn, running
 
-APPLICATION = "tests.clients.host:application"
+APPLICATION = "tests.clients.application:application"
 
 LIST = "/API/Notification/"
 ACCOUNT = "/API/Notification/GetNotificationsForAccount/alice/"
 
-# What the host's policy comes down to.
+# The headers of the application's policy.
 DEPRECATION = "@1767225600"
 SUNSET = "Thu, 01 Jul 2027 00:00:00 GMT"
 DOCUMENTATION = "https://api.example.com/docs/retirement"
 POLICY = "https://example.com/policy"
-# By the method, which is enough to tell the two operations apart.
+# By the method, which distinguishes the two operations.
 SUCCESSORS = {
     "GET": "https://api.example.com/API/Notification/CurrentUser",
     "HEAD": "https://api.example.com/API/Notification/CurrentUser",
@@ -27,7 +27,7 @@ SUCCESSORS = {
 
 @dataclass(frozen=True)
 class Site:
-    """The host's address, and what its server has seen."""
+    """The address of the application, and the log of its server."""
 
     server: Server
 
@@ -35,15 +35,15 @@ class Site:
         return f"http://127.0.0.1:{self.server.port}{target}"
 
     def seen(self, marker: str) -> list[str]:
-        """Return the lines of the access log about requests whose target holds ``marker``."""
-        # The one thread logs a request before it takes the next one.
+        """Return the lines of the access log whose request target contains ``marker``."""
+        # The only thread logs a request before it handles the next one.
         self.server.ask("GET", "/news")
         return [line for line in self.server.written().splitlines() if marker in line and " HTTP/1.1" in line]
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Site]:
-    """Run gunicorn until it is no longer needed; browsers hold connections open that would keep a sync worker busy."""
+    """Run gunicorn with a thread, because the open connections of browsers would block a sync worker."""
     *options, _application = gunicorn("gthread").command(folder)
     with running([*options, "--threads=1", APPLICATION], folder) as server:
         yield Site(server)

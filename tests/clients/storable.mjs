@@ -1,20 +1,20 @@
-// Tell whether a cache may keep an answer; and whether it could, had the answer not said anything about it.
+// Report whether a cache may store a response, and whether it could if the response did not forbid it.
 import CachePolicy from "http-cache-semantics";
 
 const [method, url, session] = process.argv.slice(2);
-const headers = session === "" ? {} : { authorization: `Bearer ${session}` };
-const answer = await fetch(url, { method, headers });
-const { "cache-control": _, ...unguarded } = Object.fromEntries(answer.headers);
+const requestHeaders = session === "" ? {} : { authorization: `Bearer ${session}` };
+const response = await fetch(url, { method, headers: requestHeaders });
+const { "cache-control": _, ...unguarded } = Object.fromEntries(response.headers);
 
-const storable = (fields, shared) =>
-  new CachePolicy({ method, url, headers }, { status: answer.status, headers: fields }, { shared }).storable();
+const storable = (headers, shared) =>
+  new CachePolicy({ method, url, headers: requestHeaders }, { status: response.status, headers }, { shared }).storable();
 
-const fields = Object.fromEntries(answer.headers);
+const headers = Object.fromEntries(response.headers);
 console.log(
   JSON.stringify({
-    status: answer.status,
-    shared: storable(fields, true),
-    private: storable(fields, false),
+    status: response.status,
+    shared: storable(headers, true),
+    private: storable(headers, false),
     unguarded: storable(unguarded, false),
   }),
 );

@@ -1,4 +1,4 @@
-"""A page of another origin reads the announcement, in a real browser, exactly where it may read the answer."""
+"""In a real browser, a page of another origin reads the deprecation headers if it may read the response."""
 
 import json
 import os
@@ -15,20 +15,22 @@ from typing import Any
 
 import pytest
 
-from tests.clients.host import SESSION
+from tests.clients.application import SESSION
 from tests.clients.serving import ACCOUNT, DEPRECATION, DOCUMENTATION, LIST, POLICY, SUCCESSORS, SUNSET, Site, serving
 from tests.services import service_or_skip
 
+pytestmark = pytest.mark.browser
+
 HERE = Path(__file__).parent
 
-# Seconds: how long the browser may take for all of it before it counts as broken.
+# Seconds: the time limit of the browser for all calls.
 PATIENCE = 60
 
-# What Fetch asks for about a call; a header of the page's own makes the browser ask the host first.
+# Options of Fetch. With the ``Authorization`` header, the browser sends a preflight request first.
 HEADER = {"headers": {"Authorization": f"Bearer {SESSION}"}}
 QUERY = f"?sessionId={SESSION}"
 
-# Target, what Fetch is told, status.
+# The target, the options of Fetch, and the status.
 READABLE: dict[str, tuple[str, dict[str, Any], int]] = {
     "session-in-the-query": (f"{LIST}{QUERY}", {}, 200),
     "session-in-the-header": (LIST, HEADER, 200),
@@ -36,20 +38,20 @@ READABLE: dict[str, tuple[str, dict[str, Any], int]] = {
     "head": (f"{LIST}{QUERY}", {"method": "HEAD"}, 200),
     "as-old-clients-spell-it": (f"/api/notification{QUERY}", {}, 200),
     "error": (LIST, {}, 401),
-    # Where the host's own wildcard means nothing.
+    # The application's wildcard has no effect here.
     "credentials-and-a-wildcard": (f"/wildcard{LIST}{QUERY}", {"credentials": "include"}, 200),
 }
-# Answers without the field that allows a page to read them. The middleware's own never reach the host that adds it.
+# Responses without the CORS headers. The middleware's own responses never reach the application, which adds them.
 UNREADABLE: dict[str, tuple[str, dict[str, Any]]] = {
     "without-cors": (f"/closed{LIST}{QUERY}", {}),
     "brownout": (f"/brownout{LIST}{QUERY}", {}),
     "sunset": (f"/sunset{LIST}{QUERY}", {}),
     "session-refused": (f"{LIST}{QUERY}&sessionId=", {}),
 }
-# Calls that need no table; what the browser asks before the first one is not switched off with the operation.
+# Further calls. The preflight request of the first one is served although the operation is switched off.
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "outermost": (f"/outermost{LIST}", HEADER),
-    "unclaimed": ("/news", {}),
+    "unmatched": ("/news", {}),
 }
 
 PAGE = (
@@ -58,7 +60,7 @@ PAGE = (
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Serve the page, tell it what to call, and take what it saw."""
+    """Serve the page and its list of calls, and receive its results."""
 
     server: "PageServer"
 
@@ -85,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class PageServer(ThreadingHTTPServer):
-    """The other origin: a server of its own, on a port of its own."""
+    """The server of the other origin, on its own port."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -111,7 +113,7 @@ def page_server() -> Iterator[PageServer]:
 
 @contextmanager
 def browser(url: str, folder: Path) -> Iterator[Path]:
-    """Show a page in Chromium until it is no longer needed; lend the log of the browser."""
+    """Open a page in Chromium, yield the browser's log, and stop the browser on exit."""
     program = which("chromium") or which("chromium-browser") or which("google-chrome")
     service_or_skip("Chromium", program is not None)
     options = [
@@ -121,7 +123,7 @@ def browser(url: str, folder: Path) -> Iterator[Path]:
         "--disable-dev-shm-usage",
         "--no-first-run",
         "--no-proxy-server",
-        "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # it asks nobody else
+        "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # no other host is contacted
         "--disable-background-networking",
         "--disable-component-update",
         "--disable-sync",
@@ -129,7 +131,7 @@ def browser(url: str, folder: Path) -> Iterator[Path]:
         *(["--no-sandbox"] if os.geteuid() == 0 else []),
     ]
     log = folder / "chromium.log"
-    # All that it writes is in the folder.
+    # Chromium writes only to the folder.
     environ = os.environ | {"HOME": str(folder), "TMPDIR": str(folder)}
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -138,14 +140,14 @@ def browser(url: str, folder: Path) -> Iterator[Path]:
     try:
         yield log
     finally:
-        # The browser is many processes, in a group of their own.
+        # The browser is many processes in one process group.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return what the page saw of each call, by name."""
+    """Return the page's result of each call, by name."""
     folder = tmp_path_factory.mktemp("browser")
     with page_server() as page, pytest.MonkeyPatch.context() as environment:
         environment.setenv("PAGE_ORIGIN", page.origin)
@@ -160,7 +162,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def calls(site: Site) -> dict[str, Any]:
-    """Return what the page is to call."""
+    """Return the calls for the page, by name."""
     named = [
         *((name, target, init) for name, (target, init, _status) in READABLE.items()),
         *((name, target, init) for name, (target, init) in (UNREADABLE | OTHERS).items()),
@@ -168,14 +170,14 @@ def calls(site: Site) -> dict[str, Any]:
     return {name: {"url": site.url(target), "init": init} for name, target, init in named}
 
 
-def announcement(answer: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
-    """Return what the page could read of it."""
-    deprecation, sunset, link = (answer["fields"].get(name) for name in ("deprecation", "sunset", "link"))
+def deprecation_headers(response: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+    """Return the deprecation headers that the page could read."""
+    deprecation, sunset, link = (response["headers"].get(name) for name in ("deprecation", "sunset", "link"))
     return deprecation, sunset, link
 
 
 def links(mount: str, method: str) -> str:
-    """Return the links of an announcement as a page gets them, joined."""
+    """Return the ``Link`` header as a page reads it, with all links joined."""
     successor, documentation = (uri.replace(".com", f".com{mount}") for uri in (SUCCESSORS[method], DOCUMENTATION))
     return ", ".join(
         [
@@ -187,33 +189,33 @@ def links(mount: str, method: str) -> str:
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_a_page_of_another_origin_reads_the_announcement(seen: dict[str, Any], name: str) -> None:
+def test_a_page_of_another_origin_reads_the_deprecation_headers(seen: dict[str, Any], name: str) -> None:
     target, init, status = READABLE[name]
     mount = "/wildcard" if target.startswith("/wildcard") else ""
     assert seen[name]["status"] == status
-    assert announcement(seen[name]) == (
+    assert deprecation_headers(seen[name]) == (
         DEPRECATION,
         SUNSET,
         f'</help>; rel="help", {links(mount, init.get("method", "GET"))}',
     )
 
 
-def test_it_still_reads_what_the_host_exposes(seen: dict[str, Any]) -> None:
-    assert seen["session-in-the-query"]["fields"]["x-own"] == "mine"
+def test_a_page_still_reads_the_headers_that_the_application_exposes(seen: dict[str, Any]) -> None:
+    assert seen["session-in-the-query"]["headers"]["x-own"] == "mine"
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_a_page_cannot_read_what_the_host_has_not_opened(seen: dict[str, Any], name: str) -> None:
-    assert seen[name] == {"fault": "TypeError"}
+def test_a_page_cannot_read_a_response_without_cors_headers(seen: dict[str, Any], name: str) -> None:
+    assert seen[name] == {"error": "TypeError"}
 
 
-def test_a_page_cannot_read_fields_that_nobody_has_exposed(seen: dict[str, Any]) -> None:
-    fields = seen["unclaimed"]["fields"]
-    assert ("x-own" in fields, "link" in fields) == (True, False)
+def test_a_page_cannot_read_headers_that_nobody_has_exposed(seen: dict[str, Any]) -> None:
+    headers = seen["unmatched"]["headers"]
+    assert ("x-own" in headers, "link" in headers) == (True, False)
 
 
-def test_a_page_reads_a_brownout_where_the_host_opens_answers_outside_of_the_middleware(seen: dict[str, Any]) -> None:
-    # Nobody but the host can expose the fields then.
-    answer = seen["outermost"]
-    assert (answer["status"], answer["fields"]["retry-after"]) == (410, "3600")
-    assert announcement(answer) == (DEPRECATION, SUNSET, links("/outermost", "GET"))
+def test_a_page_reads_a_brownout_if_a_cors_layer_wraps_the_middleware(seen: dict[str, Any]) -> None:
+    # Only the application can expose the headers in this case.
+    response = seen["outermost"]
+    assert (response["status"], response["headers"]["retry-after"]) == (410, "3600")
+    assert deprecation_headers(response) == (DEPRECATION, SUNSET, links("/outermost", "GET"))

@@ -1,10 +1,12 @@
-"""Clients in JavaScript warn their users, by themselves, as soon as the announcement is there."""
+"""JavaScript clients warn their users without further code when a response has the deprecation headers."""
 
 import pytest
 
-from tests.clients.host import RECORDS, SESSION
+from tests.clients.application import RECORDS, SESSION
 from tests.clients.node import Node
 from tests.clients.serving import ACCOUNT, DOCUMENTATION, LIST, SUNSET, Site
+
+pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,7 @@ def test_octokit_prints_the_date_and_the_documentation(
 
 @pytest.mark.parametrize("phase", ["brownout", "sunset"])
 @pytest.mark.parametrize(("method", "target"), [("GET", LIST), ("POST", ACCOUNT), ("HEAD", LIST)])
-def test_octokit_prints_them_when_the_operation_is_switched_off(
+def test_octokit_prints_both_when_the_operation_is_switched_off(
     node: Node, site: Site, phase: str, method: str, target: str
 ) -> None:
     result, (warning,) = node.call("octokit.mjs", method, site.url(f"/{phase}{target}"))
@@ -64,7 +66,7 @@ def test_ketting_prints_the_date_and_the_documentation(
 
 @pytest.mark.parametrize("target", [LIST, f"/brownout{LIST}", f"/sunset{LIST}"])
 def test_javascript_reads_the_dates(node: Node, site: Site, target: str) -> None:
-    assert node.call("fields.mjs", "GET", site.url(target)).result == {
+    assert node.call("headers.mjs", "GET", site.url(target)).result == {
         "deprecation": "2026-01-01T00:00:00.000Z",
         "parameters": 0,
         "sunset": "2027-07-01T00:00:00.000Z",

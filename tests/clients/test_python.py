@@ -1,4 +1,4 @@
-"""Clients in Python find the announcement where they look for it, and no brownout holds one up."""
+"""Python clients find the deprecation headers in their usual places, and do not wait during a brownout."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from tests.clients.host import OUT_OF_REACH, RECORDS, SESSION
+from tests.clients.application import OUT_OF_REACH, RECORDS, SESSION
 from tests.clients.serving import ACCOUNT, DOCUMENTATION, LIST, POLICY, SUCCESSORS, Site
 
 AUTHORIZATION = {"Authorization": f"Bearer {SESSION}"}
@@ -27,7 +27,7 @@ SWITCHED_OFF = ["brownout", "sunset"]
 
 @pytest.fixture
 def session() -> Iterator[requests.Session]:
-    """Lend a session of requests; a proxy in the environment is none of its business."""
+    """Return a session of requests, which ignores proxies of the environment."""
     with requests.Session() as session:
         session.trust_env = False
         yield session
@@ -35,17 +35,17 @@ def session() -> Iterator[requests.Session]:
 
 @pytest.fixture
 def client() -> Iterator[httpx.Client]:
-    """Lend a client of httpx."""
+    """Return a client of httpx."""
     with httpx.Client(trust_env=False, headers=AUTHORIZATION) as client:
         yield client
 
 
 @pytest.mark.parametrize(("method", "target", "status"), CALLS)
 def test_requests_finds_the_links(site: Site, session: requests.Session, method: str, target: str, status: int) -> None:
-    answer = session.request(method, site.url(target), headers=AUTHORIZATION)
-    assert answer.status_code == status
-    # The host's own comes first and stays.
-    assert answer.links == {
+    response = session.request(method, site.url(target), headers=AUTHORIZATION)
+    assert response.status_code == status
+    # The application's own link stays and is the first.
+    assert response.links == {
         "help": {"url": "/help", "rel": "help"},
         "successor-version": {"url": SUCCESSORS[method], "rel": "successor-version"},
         "deprecation": {"url": DOCUMENTATION, "rel": "deprecation", "type": "text/html"},
@@ -54,18 +54,18 @@ def test_requests_finds_the_links(site: Site, session: requests.Session, method:
 
 
 @pytest.mark.parametrize(("method", "target", "status"), CALLS)
-def test_httpx_finds_the_links_one_to_a_line(
+def test_httpx_finds_the_links_one_per_line(
     site: Site, client: httpx.Client, method: str, target: str, status: int
 ) -> None:
-    answer = client.request(method, site.url(target))
-    assert answer.status_code == status
-    assert answer.headers.get_list("Link") == [
+    response = client.request(method, site.url(target))
+    assert response.status_code == status
+    assert response.headers.get_list("Link") == [
         '</help>; rel="help"',
         f'<{SUCCESSORS[method]}>; rel="successor-version"',
         f'<{DOCUMENTATION}>; rel="deprecation"; type="text/html"',
         f'<{POLICY}>; rel="sunset"; type="text/html"',
     ]
-    assert (answer.links["successor-version"]["url"], answer.links["deprecation"]["url"]) == (
+    assert (response.links["successor-version"]["url"], response.links["deprecation"]["url"]) == (
         SUCCESSORS[method],
         DOCUMENTATION,
     )
@@ -73,47 +73,47 @@ def test_httpx_finds_the_links_one_to_a_line(
 
 @pytest.mark.parametrize("phase", SWITCHED_OFF)
 def test_the_links_are_there_when_the_operation_is_switched_off(site: Site, client: httpx.Client, phase: str) -> None:
-    answer = client.post(site.url(f"/{phase}{ACCOUNT}"))
-    assert (answer.status_code, answer.json()["code"]) == (410, phase)
-    assert list(answer.links) == ["successor-version", "deprecation", "sunset"]
-    assert answer.links["successor-version"]["url"] == answer.json()["successor"]
+    response = client.post(site.url(f"/{phase}{ACCOUNT}"))
+    assert (response.status_code, response.json()["code"]) == (410, phase)
+    assert list(response.links) == ["successor-version", "deprecation", "sunset"]
+    assert response.links["successor-version"]["url"] == response.json()["successor"]
 
 
 @pytest.mark.parametrize("place", ["", *(f"/{phase}" for phase in SWITCHED_OFF)])
 def test_python_reads_the_dates(site: Site, client: httpx.Client, place: str) -> None:
-    answer = client.get(site.url(f"{place}{LIST}"))
-    assert http_sf.parse(answer.headers["Deprecation"].encode(), tltype="item") == (
+    response = client.get(site.url(f"{place}{LIST}"))
+    assert http_sf.parse(response.headers["Deprecation"].encode(), tltype="item") == (
         datetime(2026, 1, 1, tzinfo=UTC),
         {},
     )
-    sunset = parsedate_to_datetime(answer.headers["Sunset"])
+    sunset = parsedate_to_datetime(response.headers["Sunset"])
     assert sunset == datetime(2027, 7, 1, tzinfo=UTC)
-    # The parser takes far more than senders may write.
-    assert answer.headers["Sunset"] == format_datetime(sunset, usegmt=True)
+    # The parser accepts far more than the one form that senders may write.
+    assert response.headers["Sunset"] == format_datetime(sunset, usegmt=True)
 
 
 @pytest.fixture
 def patient(session: requests.Session) -> requests.Session:
-    """Return a session that tries again when the server tells it to."""
-    # Were it told to, it would do so at once, and not after the hour that the brownout still lasts.
+    """Return a session that retries when the server asks for it."""
+    # It would retry at once, and not after the remaining hour of the brownout.
     session.mount("http://", HTTPAdapter(max_retries=Retry(3, allowed_methods=None, retry_after_max=0)))
     return session
 
 
 @pytest.mark.parametrize("phase", SWITCHED_OFF)
-def test_retry_hands_out_the_410_at_once(site: Site, patient: requests.Session, phase: str) -> None:
-    answer = patient.get(site.url(f"/{phase}{LIST}?case=retry"), headers=AUTHORIZATION)
-    assert (answer.status_code, answer.json()["code"]) == (410, phase)
-    assert answer.headers.get("Retry-After") == ("3600" if phase == "brownout" else None)
+def test_retry_returns_the_410_at_once(site: Site, patient: requests.Session, phase: str) -> None:
+    response = patient.get(site.url(f"/{phase}{LIST}?case=retry"), headers=AUTHORIZATION)
+    assert (response.status_code, response.json()["code"]) == (410, phase)
+    assert response.headers.get("Retry-After") == ("3600" if phase == "brownout" else None)
     assert len(site.seen(f"/{phase}{LIST}?case=retry")) == 1
 
 
-def test_retry_does_try_again_when_storage_is_out_of_reach(site: Site, patient: requests.Session) -> None:
+def test_retry_repeats_a_request_if_the_storage_is_unavailable(site: Site, patient: requests.Session) -> None:
     target = f"{ACCOUNT.replace('alice', OUT_OF_REACH)}?case=out-of-reach"
-    answer = patient.post(site.url(target), headers=AUTHORIZATION)
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "7")
+    response = patient.post(site.url(target), headers=AUTHORIZATION)
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "7")
     assert len(site.seen("case=out-of-reach")) == 4
 
 
-def test_the_records_come_with_it(site: Site, client: httpx.Client) -> None:
+def test_the_records_are_in_the_response(site: Site, client: httpx.Client) -> None:
     assert client.get(site.url(LIST)).json() == RECORDS

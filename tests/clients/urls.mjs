@@ -1,6 +1,6 @@
-// Where a browser goes when it follows a redirect (WHATWG URL).
+// Resolve redirect locations as a browser does (WHATWG URL).
 const { base, locations } = JSON.parse(await new Response(process.stdin).text());
-const resolved = (location) => {
+const resolve = (location) => {
   try {
     const url = new URL(location, base);
     return [url.origin, url.pathname];
@@ -8,4 +8,4 @@ const resolved = (location) => {
     return null;
   }
 };
-console.log(JSON.stringify(locations.map(resolved)));
+console.log(JSON.stringify(locations.map(resolve)));

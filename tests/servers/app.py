@@ -1,4 +1,4 @@
-"""The application that the servers run: a Flask host with the blueprint, and more around it that a host may do."""
+"""The application that the servers run: a Flask application with the blueprint, and with views of its own."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -19,9 +19,9 @@ from flask_notifications.testing import MemoryStorage
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-# Bytes; a few records are answered from memory, LARGE from a temporary file.
+# Bytes; a few records are sent from memory, LARGE from a temporary file.
 SPOOL_THRESHOLD = 65_536
-# More than the buffers of a connection take, so that a client can leave while it is being sent.
+# Larger than the buffers of a connection, so that a client can disconnect while it is being sent.
 LARGE_RECORDS = [b'{"id":%d,"name":"%s"}' % (number, b"n" * 1_000) for number in range(12_000)]
 LARGE = b"[" + b",".join(LARGE_RECORDS) + b"]"
 
@@ -49,49 +49,49 @@ storage = Storage(
     administrators=["admin"],
 )
 
-host = flask.Flask(__name__)
-host.register_blueprint(create_blueprint(storage, spool_threshold=SPOOL_THRESHOLD))
+flask_app = flask.Flask(__name__)
+flask_app.register_blueprint(create_blueprint(storage, spool_threshold=SPOOL_THRESHOLD))
 
 
-@host.get("/API/Notification/<int:number>")
+@flask_app.get("/API/Notification/<int:number>")
 def live(number: int) -> str:
-    """Answer a live operation, which shares the prefix and is not claimed."""
+    """Serve a current operation, which shares the prefix and is not matched."""
     return f"notification {number}"
 
 
-@host.get("/profile")
+@flask_app.get("/profile")
 def profile() -> flask.Response:
-    """Answer each caller with their own, and allow any cache to keep it."""
-    answer = flask.Response(f"this is for {flask.request.authorization}")
-    answer.headers["Cache-Control"] = "public, max-age=60"
-    return answer
+    """Return a private page for each caller, and allow any cache to store it."""
+    response = flask.Response(f"this is for {flask.request.authorization}")
+    response.headers["Cache-Control"] = "public, max-age=60"
+    return response
 
 
-@host.get("/news")
+@flask_app.get("/news")
 def news() -> flask.Response:
-    """Answer everybody alike, which any cache may keep."""
-    answer = flask.Response(f"written at {datetime.now(UTC)}")
-    answer.headers["Cache-Control"] = "public, max-age=60"
-    return answer
+    """Return the same page to everybody, and allow any cache to store it."""
+    response = flask.Response(f"written at {datetime.now(UTC)}")
+    response.headers["Cache-Control"] = "public, max-age=60"
+    return response
 
 
-@host.get("/broken")
+@flask_app.get("/broken")
 def broken() -> str:
-    """Fail where Flask notices, logs and answers 500."""
+    """Fail in a view, so that Flask logs the exception and responds with 500."""
     message = "the view failed"
     raise RuntimeError(message)
 
 
 def application_that_crashes(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-    """Fail where only the server notices, before the answer and within it; anything else is the host's."""
+    """Fail outside Flask, before or during the response; serve any other path with the Flask application."""
     path = environ["PATH_INFO"]
-    if path in {"/crash", "/unclaimed/crash"}:
+    if path in {"/crash", "/unmatched/crash"}:
         message = "the application failed"
         raise RuntimeError(message)
     if path == "/cut":
         start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1000")])
         return _cut()
-    return host(environ, start_response)
+    return flask_app(environ, start_response)
 
 
 def _cut() -> Iterator[bytes]:
@@ -109,6 +109,6 @@ application: "WSGIApplication" = DeprecationMiddleware(
     ),
     operations=[
         *NOTIFICATION_OPERATIONS,
-        *(Operation(name, "GET", f"/{name}") for name in ("profile", "broken", "crash", "cut")),
+        *(Operation(name, "GET", f"/{name}", unify_session=True) for name in ("profile", "broken", "crash", "cut")),
     ],
 )

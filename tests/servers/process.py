@@ -1,4 +1,4 @@
-"""Servers as real processes: started on a free port, asked over a real connection, stopped by their process id."""
+"""Run servers as real processes, and send them requests over real connections."""
 
 import os
 import re
@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 
 from tests.services import service_or_skip
-from tests.wsgi import Answer
+from tests.wsgi import Response
 
 ROOT = Path(__file__).parents[2]
 APPLICATION = "tests.servers.app:application"
 
-# Seconds: how long anything here may take before it counts as broken.
+# Seconds: the time limit for everything here.
 PATIENCE = 20
 
-# How each server is configured so that no session ID reaches its logs, as documented. Gunicorn: in gunicorn.conf.py.
+# The documented configuration that keeps session IDs out of each server's logs. Gunicorn: in gunicorn.conf.py.
 GUNICORN_FILTER = """
 import logging
 from flask_notifications import SessionLogFilter
@@ -33,7 +33,7 @@ from flask_notifications import SessionLogFilter
 for name in ("gunicorn.access", "gunicorn.error"):
     logging.getLogger(name).addFilter(SessionLogFilter())
 """
-# Werkzeug: one line before it runs.
+# Werkzeug: one line before the server starts.
 WERKZEUG = """
 import logging
 from flask_notifications import SessionLogFilter
@@ -43,26 +43,29 @@ from werkzeug.serving import run_simple
 logging.getLogger("werkzeug").addFilter(SessionLogFilter())
 run_simple("127.0.0.1", 0, application, threaded=True)
 """
-# uWSGI logs from memory of its own. Either the format leaves out the target, and no client that leaves is reported ...
+# uWSGI logs without Python. Either the format leaves out the target, and disconnects are not reported ...
 UWSGI_FORMAT = (
     "--buffer-size=65535",
     '--log-format=%(addr) - [%(ctime)] "%(method) %(proto)" %(status) %(rsize)',
     "--ignore-sigpipe",
     "--ignore-write-errors",
 )
-# ... or the process that collects the log drops each line with a session pair, its key plain or percent-encoded. (The
-# dots stand for percent signs, which uWSGI would expand in a configuration file.)
+# ... or the master process drops each log line with a session pair, whose characters may be percent-encoded. (The dots
+# match percent signs, which uWSGI would expand in a configuration file.)
+_ENCODED = ".(25)*"
 UWSGI_DRAIN = (
     "--master",
-    "--log-drain=(?i)[?&;#](s|.[57]3)(e|.[46]5)(s|.[57]3)(s|.[57]3)(i|.[46]9)(o|.[46]f)(n|.[46]e)(i|.[46]9)(d|.[46]4)=",
+    f"--log-drain=(?i)([?&;#]|{_ENCODED}(3F|26|23|3B|0A))"
+    + "".join(f"({char}|{_ENCODED}({ord(char):x}|{ord(char.upper()):x}))" for char in "sessionid")
+    + f"(=|{_ENCODED}3D)",
 )
 
 
-def _gunicorn(worker: str, conf: str) -> "Start":
-    """Return the start of gunicorn: the combined log format, which it has by default, and messages of all levels."""
+def _start_gunicorn(worker: str, conf: str) -> "Start":
+    """Return a function that makes gunicorn's command, with the default log format and messages of all levels."""
 
     def start(folder: Path, application: str) -> list[str]:
-        # No control socket in the home directory, and the file of the worker's heartbeat not among ours.
+        # No control socket in the home directory, and no heartbeat file among the temporary files that tests look at.
         settings = [
             "control_socket_disable = True",
             "graceful_timeout = 3",
@@ -78,64 +81,64 @@ def _gunicorn(worker: str, conf: str) -> "Start":
     return start
 
 
-def _waitress(_folder: Path, application: str) -> list[str]:
+def _start_waitress(_folder: Path, application: str) -> list[str]:
     return [sys.executable, "-m", "waitress", "--listen=127.0.0.1:0", application]
 
 
-def _uwsgi(log_options: tuple[str, ...]) -> "Start":
+def _start_uwsgi(log_options: tuple[str, ...]) -> "Start":
     run = [sys.executable, "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])"]
     options = ["--http-socket=127.0.0.1:0", "--need-app", "--die-on-term", *log_options]
     return lambda _folder, application: [*run, *options, f"--module={application}"]
 
 
-def _werkzeug(_folder: Path, application: str) -> list[str]:
+def _start_werkzeug(_folder: Path, application: str) -> list[str]:
     return [sys.executable, "-c", WERKZEUG.format(module=application.removesuffix(":application"))]
 
 
-# From a folder for all that a server writes, and the name of an application, to the command.
+# A function from a folder for all output and the name of an application to the command of a server.
 Start = Callable[[Path, str], list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A server program: the modules it needs, how it is started, and what it serves."""
+    """A server program: the modules it needs, the function that makes its command, and the application it serves."""
 
     name: str
     modules: tuple[str, ...]
     start: Start
     application: str = APPLICATION
     logs_targets: bool = True
-    sorts_fields: bool = False
+    sorts_headers: bool = False
 
     def command(self, folder: Path) -> list[str]:
-        """Return the command, given a folder for all that the server writes."""
+        """Return the command for a server that writes only to a folder."""
         return self.start(folder, self.application)
 
 
 def gunicorn(worker: str, conf: str = GUNICORN_FILTER) -> Program:
-    """Return gunicorn with a class of workers and the text of its configuration file."""
+    """Return gunicorn with a worker class and the content of its configuration file."""
     modules = ("gunicorn", "gevent") if worker == "gevent" else ("gunicorn",)
-    return Program(name=f"gunicorn-{worker}", modules=modules, start=_gunicorn(worker, conf))
+    return Program(name=f"gunicorn-{worker}", modules=modules, start=_start_gunicorn(worker, conf))
 
 
 def uwsgi(log_options: tuple[str, ...] = UWSGI_FORMAT) -> Program:
-    """Return uWSGI with its options about the log."""
-    return Program(name="uwsgi", modules=("pyuwsgi",), start=_uwsgi(log_options), logs_targets=False)
+    """Return uWSGI with its log options."""
+    return Program(name="uwsgi", modules=("pyuwsgi",), start=_start_uwsgi(log_options), logs_targets=False)
 
 
 PROGRAMS = [
     gunicorn("sync"),
     gunicorn("gthread"),
     gunicorn("gevent"),
-    Program(name="waitress", modules=("waitress",), start=_waitress, logs_targets=False, sorts_fields=True),
+    Program(name="waitress", modules=("waitress",), start=_start_waitress, logs_targets=False, sorts_headers=True),
     uwsgi(),
-    Program(name="werkzeug", modules=("werkzeug",), start=_werkzeug),
+    Program(name="werkzeug", modules=("werkzeug",), start=_start_werkzeug),
 ]
 program_name = attrgetter("name")
 
 
 class Server:
-    """A process that serves on a port of this machine; all that it writes is in one folder."""
+    """A process that serves on a port of this machine, and writes only to one folder."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", folder: Path, port: int | None = None) -> None:
         self._process = process
@@ -144,30 +147,30 @@ class Server:
 
     @property
     def port(self) -> int:
-        """Return the port, which servers that were asked for any free one tell in their log."""
+        """Return the port, which servers on a free port of their choice report in their log."""
         if self._port is None:
-            told = re.search(r"127\.0\.0\.1:([1-9]\d*)", self.written())
-            assert told is not None, "the server has not told its port yet"
-            self._port = int(told[1])
+            found = re.search(r"127\.0\.0\.1:([1-9]\d*)", self.written())
+            assert found is not None, "the server has not reported its port yet"
+            self._port = int(found[1])
         return self._port
 
     def written(self) -> str:
-        """Return all that the server wrote: standard output, standard error and every log file."""
+        """Return everything that the server has written to standard output, standard error and log files."""
         return "\n".join(path.read_text(encoding="latin-1") for path in sorted(self._folder.glob("*.log")))
 
     def exchange(self, request: bytes) -> bytes:
-        """Send bytes on a connection of their own and return all that comes back before it is closed."""
+        """Send bytes on a new connection, and return all bytes received until it is closed."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as connection:
             connection.sendall(request)
             return b"".join(iter(lambda: connection.recv(1 << 20), b""))
 
-    def ask(self, method: str, target: str, *fields: str, body: bytes = b"") -> Answer:
-        """Send a request with just these fields, and the two that every request needs here."""
-        return answer_of(self.exchange(request_of(method, target, *fields) + body))
+    def ask(self, method: str, target: str, *headers: str, body: bytes = b"") -> Response:
+        """Send a request with these headers and ``Host`` and ``Connection``, and return the response."""
+        return response_of(self.exchange(request_of(method, target, *headers) + body))
 
     @contextmanager
     def slow_reader(self, target: str) -> Iterator[socket.socket]:
-        """Lend a connection, with small buffers, on which something has been asked for; it ends with a reset."""
+        """Send a GET request on a connection with small buffers, yield the connection, and reset it on exit."""
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -177,13 +180,13 @@ class Server:
             yield connection
 
     def open_spools(self) -> list[str]:
-        """Return the temporary files that the server holds open."""
+        """Return the paths of the temporary files that the server holds open."""
         spools = str(self._folder / "tmp")
-        links = (link for process in self._processes() for link in _listed(process, "fd/*"))
-        return [target for target in map(_target, links) if target.startswith(spools)]
+        links = (link for process in self._processes() for link in _list_paths(process, "fd/*"))
+        return [target for target in map(_read_target, links) if target.startswith(spools)]
 
     def bytes_written(self) -> int:
-        """Return how many bytes the server has written to files and through sendfile; ``send()`` does not count."""
+        """Return how many bytes the server has written to files and with sendfile; ``send()`` does not count."""
         counters = "".join((process / "io").read_text(encoding="ascii") for process in self._processes())
         return sum(map(int, re.findall(r"^wchar: (\d+)$", counters, re.MULTILINE)))
 
@@ -191,7 +194,7 @@ class Server:
         """Return the directories in /proc of the process and its descendants."""
         found = [Path(f"/proc/{self._process.pid}")]
         for process in found:
-            for children in _listed(process, "task/*/children"):
+            for children in _list_paths(process, "task/*/children"):
                 with suppress(OSError):  # ended since it was listed
                     found.extend(Path(f"/proc/{pid}") for pid in children.read_text(encoding="ascii").split())
         return found
@@ -208,8 +211,8 @@ class Server:
         """Return the exit code of the process, after its end; minus the signal that killed it."""
         return self._process.wait(PATIENCE)
 
-    def answers(self) -> bool:
-        """Tell whether the server answers yet; raise what it wrote when it is no longer there."""
+    def is_ready(self) -> bool:
+        """Return whether the server responds yet; raise AssertionError with its output if it has ended."""
         assert self._process.poll() is None, self.written()
         try:
             return bool(self.exchange(request_of("GET", "/ready")))
@@ -217,14 +220,14 @@ class Server:
             return False
 
 
-def _listed(process: Path, pattern: str) -> list[Path]:
-    """Return what there is of a process in /proc; nothing, when it has ended."""
+def _list_paths(process: Path, pattern: str) -> list[Path]:
+    """Return the paths in /proc of a process that match a pattern; none if it has ended."""
     with suppress(OSError):
         return list(process.glob(pattern))
     return []
 
 
-def _target(link: Path) -> str:
+def _read_target(link: Path) -> str:
     try:
         return str(link.readlink())
     except OSError:  # closed since it was listed, or its process has ended
@@ -233,9 +236,9 @@ def _target(link: Path) -> str:
 
 @contextmanager
 def serving(program: Program, folder: Path, *before: str) -> Iterator[Server]:
-    """Run a server program, in a folder of its own, until it is no longer needed.
+    """Run a server program in a folder, yield the server when it responds, and stop it on exit.
 
-    ``before`` is a command that runs the one behind it: under limits, say.
+    ``before`` is the beginning of the command line, which may set limits for the rest.
     """
     service_or_skip("/proc", Path("/proc/self/io").exists())
     service_or_skip(program.name, all(map(find_spec, program.modules)))
@@ -245,14 +248,14 @@ def serving(program: Program, folder: Path, *before: str) -> Iterator[Server]:
 
 @contextmanager
 def running(command: list[str], folder: Path, port: int | None = None) -> Iterator[Server]:
-    """Run a server until it is no longer needed; it has answered once before it is lent."""
+    """Run a server, yield it when it responds, and stop it on exit."""
     (folder / "tmp").mkdir()
     environ = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder / "tmp")}
     with (folder / "stdout.log").open("wb") as stdout, (folder / "stderr.log").open("wb") as stderr:
         process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=stdout, stderr=stderr)
     server = Server(process, folder, port)
     try:
-        eventually(server.answers)
+        eventually(server.is_ready)
         yield server
     finally:
         process.terminate()
@@ -265,7 +268,7 @@ def running(command: list[str], folder: Path, port: int | None = None) -> Iterat
 
 
 def free_port() -> int:
-    """Return a port that is free now, for a program that cannot be told to take any."""
+    """Return a port that is free now, for programs that cannot choose one themselves."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -273,22 +276,22 @@ def free_port() -> int:
 
 
 def eventually(condition: Callable[[], object]) -> None:
-    """Poll a condition until it holds, and fail when it does not within our patience."""
+    """Poll a condition until it holds, and fail after ``PATIENCE`` seconds."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"{condition} did not come true"
         time.sleep(0.02)
 
 
-def request_of(method: str, target: str, *fields: str) -> bytes:
-    """Return the head of a request; its connection is closed after the answer."""
-    lines = [f"{method} {target} HTTP/1.1", "Host: api.example", "Connection: close", *fields]
+def request_of(method: str, target: str, *headers: str) -> bytes:
+    """Return the head of a request; the server closes its connection after the response."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: api.example", "Connection: close", *headers]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-def answer_of(received: bytes) -> Answer:
-    """Take apart what was received on a connection that was closed after one answer."""
+def response_of(received: bytes) -> Response:
+    """Parse the bytes of one response."""
     head, _, body = received.partition(b"\r\n\r\n")
     status_line, *lines = head.decode("latin-1").split("\r\n")
-    fields = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
-    return Answer(status_line.partition(" ")[2], fields, body)
+    headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+    return Response(status_line.partition(" ")[2], headers, body)

@@ -1,4 +1,4 @@
-"""The example application as `make run` serves it: gunicorn as a real process, asked by a real client."""
+"""The example application as `make run` serves it, with gunicorn as a real process."""
 
 import hashlib
 import json
@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from tests.servers.process import ROOT, Server, answer_of, eventually, free_port, running
+from tests.servers.process import ROOT, Server, eventually, free_port, response_of, running
 from tests.services import postgresql_schema, service_or_skip
 
 ALICE, BOB = "a11ce000-0000-4000-8000-000000000001", "b0b00000-0000-4000-8000-000000000002"
-ALICES = "acc00000-0000-4000-8000-00000000000a"
+ACCOUNT_OF_ALICE = "acc00000-0000-4000-8000-00000000000a"
 
 COMMAND = [
     sys.executable,
@@ -35,7 +35,7 @@ MIB = 1024 * 1024
 
 @contextmanager
 def example(database_url: str, folder: Path, *options: str) -> Iterator[Server]:
-    """Run the example on a database of its own."""
+    """Run the example with a database, yield its server, and stop it on exit."""
     with pytest.MonkeyPatch.context() as environment:
         port = free_port()
         environment.setenv("PORT", str(port))
@@ -45,7 +45,7 @@ def example(database_url: str, folder: Path, *options: str) -> Iterator[Server]:
 
 
 def peak_memory(server: Server) -> int:
-    """Return the most memory, in bytes, that any process of the server has ever had."""
+    """Return the peak memory, in bytes, of the largest process of the server."""
     statuses = ((process / "status").read_text(encoding="ascii") for process in server._processes())
     return max(int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024 for status in statuses)
 
@@ -61,17 +61,26 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             yield server
 
 
-def test_an_old_client_gets_its_notifications_and_the_announcement(server: Server) -> None:
-    answer = server.ask("GET", f"/API/Notification/?sessionId={ALICE}")
-    assert (answer.code, len(answer.json)) == (200, 3)
-    assert answer.one("Deprecation") == "@1767225600"
-    assert answer.one("Sunset") == "Thu, 01 Jul 2027 00:00:00 GMT"
-    for link in answer.all("Link"):
+def test_an_old_client_gets_its_notifications_and_the_deprecation_headers(server: Server) -> None:
+    response = server.ask("GET", f"/API/Notification/?sessionId={ALICE}")
+    assert (response.code, len(response.json)) == (200, 3)
+    assert response.one("Deprecation") == "@1767225600"
+    assert response.one("Sunset") == "Thu, 01 Jul 2027 00:00:00 GMT"
+    for link in response.all("Link"):
         target = link.partition(">")[0].removeprefix("<")
         assert server.ask("GET", target, f"Authorization: Bearer {ALICE}").code == 200
 
 
-def test_another_spelling_gets_the_same_without_a_redirect(server: Server) -> None:
+@pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", f"GetNotificationsForAccount/{ACCOUNT_OF_ALICE}/")])
+def test_production_announces_what_the_plan_says(server: Server, method: str, path: str) -> None:
+    url = f"http://127.0.0.1:{server.port}/API/Notification/{path}"
+    command = [sys.executable, "-m", "flask_notifications", "check", url, "--method", method, "--format", "json"]
+    options = ["--plan", f"{ROOT}/example_app/retirement.toml", "--header", f"Authorization: Bearer {ALICE}"]
+    checked = subprocess.run([*command, *options], check=True, capture_output=True)
+    assert json.loads(checked.stdout) == {"schema": 1, "url": url, "status": 200, "findings": []}
+
+
+def test_another_spelling_gets_the_same_response_without_a_redirect(server: Server) -> None:
     first, second = (
         server.ask("GET", f"/{path}?sessionId={ALICE}") for path in ("API/Notification/", "api/notification")
     )
@@ -79,26 +88,26 @@ def test_another_spelling_gets_the_same_without_a_redirect(server: Server) -> No
 
 
 def test_a_post_needs_no_content_length(server: Server) -> None:
-    answer = server.ask("POST", f"/API/Notification/GetNotificationsForAccount/{ALICES}/?sessionId={ALICE}")
-    assert (answer.code, len(answer.json)) == (200, 3)
+    response = server.ask("POST", f"/API/Notification/GetNotificationsForAccount/{ACCOUNT_OF_ALICE}/?sessionId={ALICE}")
+    assert (response.code, len(response.json)) == (200, 3)
 
 
 def test_a_foreign_account_is_refused_with_a_problem(server: Server) -> None:
-    answer = server.ask("POST", f"/API/Notification/GetNotificationsForAccount/{ALICES}/?sessionId={BOB}")
-    assert (answer.code, answer.one("Content-Type"), answer.json["code"]) == (
+    response = server.ask("POST", f"/API/Notification/GetNotificationsForAccount/{ACCOUNT_OF_ALICE}/?sessionId={BOB}")
+    assert (response.code, response.one("Content-Type"), response.json["code"]) == (
         403,
         "application/problem+json",
         "access_denied",
     )
 
 
-def test_the_printed_commands_work_as_they_stand(server: Server) -> None:
+def test_the_printed_commands_work(server: Server) -> None:
     service_or_skip("curl", shutil.which("curl") is not None)
     printed = [line for line in server.written().splitlines() if line.startswith("curl ")]
-    assert len(printed) == 5
+    assert len(printed) == 6
     for line in printed:
         got = subprocess.run([*shlex.split(line), "--silent"], check=True, capture_output=True).stdout
-        assert answer_of(got).code == 200, line
+        assert response_of(got).code == 200, line
 
 
 def test_the_access_log_is_on_standard_output_without_session_ids(server: Server) -> None:
@@ -115,16 +124,16 @@ def test_ctrl_c_stops_it_cleanly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PORT", str(port))
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/example.sqlite3")
     with (tmp_path / "all.log").open("wb") as log:
-        # One worker, or the other may still be starting when the first one answers.
+        # One worker, because a second one may still be starting when the first one responds.
         process = subprocess.Popen([*COMMAND, "--workers=1"], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
     server = Server(process, tmp_path, port)
-    eventually(server.answers)
+    eventually(server.is_ready)
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 0
     assert "Traceback" not in server.written()
 
 
-def test_a_million_records_leave_whole_while_memory_stays_flat(tmp_path: Path) -> None:
+def test_a_million_records_are_sent_completely_while_memory_stays_flat(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/example.sqlite3"
     document = json.dumps({"name": "n" * 64})
     with example(url, tmp_path, "--workers=1") as server:
@@ -133,14 +142,14 @@ def test_a_million_records_leave_whole_while_memory_stays_flat(tmp_path: Path) -
             million = (
                 "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000000) SELECT n FROM s"
             )
-            insert = f"INSERT INTO notifications SELECT :account, n, :document FROM ({million})"  # noqa: S608 - a text of ours
-            connection.execute(text(insert), {"account": ALICES[:-1] + "b", "document": document})
+            insert = f"INSERT INTO notifications SELECT :account, n, :document FROM ({million})"  # noqa: S608 - a constant
+            connection.execute(text(insert), {"account": ACCOUNT_OF_ALICE[:-1] + "b", "document": document})
         engine.dispose()
         assert server.ask("GET", f"/API/Notification/?sessionId={ALICE}").code == 200
         before = peak_memory(server)
-        answer = server.ask("GET", f"/API/Notification/?sessionId={BOB}")
+        response = server.ask("GET", f"/API/Notification/?sessionId={BOB}")
         grown = peak_memory(server) - before
     expected = f"[{','.join([document] * 1_000_000)}]".encode()
-    assert int(answer.one("Content-Length")) == len(expected)
-    assert hashlib.sha256(answer.body).digest() == hashlib.sha256(expected).digest()
+    assert int(response.one("Content-Length")) == len(expected)
+    assert hashlib.sha256(response.body).digest() == hashlib.sha256(expected).digest()
     assert grown < 32 * MIB

@@ -1,4 +1,4 @@
-"""What the README says can be typed, typed."""
+"""The commands and the first example of the README work."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ def test_the_first_example_runs_before_line_thirty() -> None:
     assert README[: README.index("```", first + 3)].count("\n") < 30
 
 
-def test_the_first_example_answers_as_it_is_printed(tmp_path: Path) -> None:
+def test_the_first_example_returns_the_printed_response(tmp_path: Path) -> None:
     (_, code), (_, session), *_ = FENCED.findall(README)
     (tmp_path / "shop.py").write_text(code, encoding="utf-8")
     (tmp_path / "gunicorn.conf.py").write_text("control_socket_disable = True", encoding="utf-8")
@@ -31,11 +31,11 @@ def test_the_first_example_answers_as_it_is_printed(tmp_path: Path) -> None:
     command, _, printed = session.partition("\n")
     target = command.partition("127.0.0.1:8000")[2].rstrip("'")
     with running([*gunicorn, "shop:application"], tmp_path, port) as server:
-        answer = server.ask("GET", target)
-    status, *fields, _, body, _ = printed.split("\n")
-    assert status == f"HTTP/1.1 {answer.status}"
-    assert set(fields) <= {f"{name}: {value}" for name, value in answer.fields}
-    assert answer.body.decode() == body
+        response = server.ask("GET", target)
+    status, *headers, _, body, _ = printed.split("\n")
+    assert status == f"HTTP/1.1 {response.status}"
+    assert set(headers) <= {f"{name}: {value}" for name, value in response.headers}
+    assert response.body.decode() == body
 
 
 def test_the_commands_of_the_readme_are_in_the_menu() -> None:

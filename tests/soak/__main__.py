@@ -1,7 +1,7 @@
-"""Serve under traffic and random faults for a while, and hold every answer against the promises: `make soak`.
+"""Serve traffic during random failures, and check every response against the guarantees: `make soak`.
 
-All is real: gunicorn behind nginx and without it, PostgreSQL, and a network that fails when it is told to. The command
-ends with 1 when a promise was broken.
+The soak runs gunicorn with and without nginx, PostgreSQL, and a TCP proxy that injects failures. The command exits with
+status 1 if a guarantee was violated.
 """
 
 import argparse
@@ -9,45 +9,58 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import median
+from types import FrameType
 
 import pytest
 
 from tests.soak.judge import TOLERANCES, thirds
 from tests.soak.rounds import PROGRAMS, History, soak, staged
 
-# Broken promises that are told in full.
-TOLD = 5
+# The number of violations that are reported in full.
+REPORTED = 5
 
 
 def main() -> int:
-    """Soak for as long as the command line says."""
+    """Run the soak that the command line asks for, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, prog="make soak")
     parser.add_argument("seconds", type=float)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))  # noqa: S311 - no secret
     parser.add_argument("--worker", choices=PROGRAMS, default="gthread")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # which stops what was started, too
+    interrupts: list[int] = []
+    handle_signals(
+        lambda number, _frame: interrupts.append(number)
+    )  # one while a process starts would leave it running
     sys.stdout.write(f"{arguments.seconds:.0f} seconds of {arguments.worker}, seed {arguments.seed}\n")
     sys.stdout.flush()
     try:
         with staged(arguments.worker) as stage:
+            handle_signals(signal.default_int_handler)  # stops the processes that were started
+            for number in interrupts:
+                signal.raise_signal(number)
             history = soak(stage, arguments.seconds, arguments.seed)
     except pytest.skip.Exception as missing:
-        sys.exit(str(missing))
+        sys.exit(f"{missing}. On Debian: apt-get install nginx-light postgresql")
     except KeyboardInterrupt:
-        os._exit(130)  # everything is stopped, and no thread is waited for that still waits for an answer
+        os._exit(130)  # all processes are stopped, and threads that wait for a response are abandoned
     sys.stdout.writelines(f"{line}\n" for line in report(history))
     return 1 if history.broken else 0
 
 
+def handle_signals(handler: Callable[[int, FrameType | None], object]) -> None:
+    """Call a function when somebody stops the program."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)
+
+
 def report(history: History) -> Iterator[str]:
-    """Yield the lines of what has been."""
+    """Yield the lines of the report on a soak."""
     yield from _table("requests", _requests(history))
     yield from _table("disturbances: times, seconds to heal (median, worst), requests that suffered", _healing(history))
-    yield from _table("workers at rest: from the first third of the time to the last", _workers(history))
-    yield from history.broken[:TOLD]
+    yield from _table("idle workers: from the first third of the time to the last", _workers(history))
+    yield from history.broken[:REPORTED]
     yield f"{sum(history.outcomes.values())} requests, broken promises: {len(history.broken)}"
 
 

@@ -1,4 +1,4 @@
-"""What became of a request, of the log and of the workers, and whether that keeps the promises."""
+"""Check the outcome of each request, the log and the size of the workers against the guarantees."""
 
 import json
 import re
@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from tests.faults.database_app import SPOOL_THRESHOLD
-from tests.faults.service import DOCUMENTATION
-from tests.servers.process import answer_of
-from tests.wsgi import Answer
+from tests.resilience.database_app import SPOOL_THRESHOLD
+from tests.resilience.service import DOCUMENTATION
+from tests.servers.process import response_of
+from tests.wsgi import Response
 
-# What may come of a request, besides the code of a problem: the whole array; the application's answer to what is no
-# operation; the beginning of an answer; nothing; an answer of the proxy's own.
-WHOLE, UNCLAIMED, CUT, LOST, GATEWAY = "whole", "unclaimed", "cut", "lost", "gateway"
+# The situations in which a request may end, besides the code of a problem: the whole array; the application's response
+# to an unmatched request; the beginning of a response; nothing; a response of the proxy.
+WHOLE, UNMATCHED, CUT, LOST, GATEWAY = "whole", "unmatched", "cut", "lost", "gateway"
 STORAGE, SPOOL = "storage_unavailable", "spool_unavailable"
 
 STATUSES = {
@@ -27,41 +27,41 @@ STATUSES = {
     STORAGE: 503,
     SPOOL: 503,
 }
-# Of what comes to this, the storage has been asked.
+# The situations in which the storage has been called.
 STORED = {WHOLE, "session_invalid", "access_denied", "account_not_found"}
 
-# What no log may hold, however it came there.
-UNTOLD = {
+# Patterns that no log may contain.
+FORBIDDEN = {
     "a session ID": r"5e55-4000",
     "a statement": r"SELECT|FROM notifications",
     "what is stored": r"tttt",
     "a traceback through the library": r"Traceback \(most recent call last\):\n(?:\s.*\n)*?\s.*flask_notifications/",
 }
 
-# Of a worker at rest: what it may have grown by, from the first third of the time to the last.
+# How much an idle worker may grow from the first third of the time to the last.
 TOLERANCES = {"MiB": 8, "descriptors": 4}
 
 
 class Broken(Exception):
-    """A promise is broken."""
+    """A guarantee is violated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request, and what comes of it when nothing is wrong: ``body`` is the array, of ``owner`` alone."""
+    """A request and its expected situation without a failure; ``body`` is the array, with the rows of ``owner``."""
 
     name: str
     method: str = "GET"
     target: str = "/API/Notification/"
-    fields: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
     expected: str = WHOLE
     owner: str = ""
     body: bytes = b""
 
     @property
     def announces(self) -> dict[str, list[str]]:
-        """The fields that every answer has, of whatever kind."""
-        if self.expected == UNCLAIMED:
+        """The headers that every response has."""
+        if self.expected == UNMATCHED:
             return {"Deprecation": [], "Sunset": [], "Link": []}
         successor = "Account" if self.method == "POST" else "CurrentUser"
         return {
@@ -75,7 +75,7 @@ class Request:
         }
 
     def admits(self, situation: str, permitted: frozenset[str]) -> bool:
-        """Tell whether this may become of it, when what is wrong at the time permits some situations."""
+        """Return whether the request may end in this situation, during a disturbance that permits some."""
         possible = {CUT, LOST, GATEWAY}
         if self.expected in STORED:
             possible.add(STORAGE)
@@ -85,78 +85,81 @@ class Request:
 
 
 def situation_of(request: Request, received: bytes) -> str:
-    """Return what became of a request; raise ``Broken`` when no fault whatever would excuse it."""
+    """Return the situation of a request; raise ``Broken`` if no failure would excuse the response."""
     if b"\r\n\r\n" not in received:
         return LOST
-    answer = answer_of(received)
-    if answer.code in {502, 504}:
+    response = response_of(received)
+    if response.code in {502, 504}:
         return GATEWAY
-    _hold(answer.code in {200, 404, *STATUSES.values()}, f"an unexpected {answer.status}")
+    _require(response.code in {200, 404, *STATUSES.values()}, f"an unexpected {response.status}")
     for name, values in request.announces.items():
-        _hold(answer.all(name) == values, f"{name} is {answer.all(name)}")
-    missing = _missing(request, answer)
-    if answer.code == 200:
-        _check_array(request, answer, whole=not missing)
+        _require(response.all(name) == values, f"{name} is {response.all(name)}")
+    missing = _missing(request, response)
+    if response.code == 200:
+        _check_array(request, response, whole=not missing)
         return CUT if missing else WHOLE
-    _hold(not answer.body.startswith(b"["), "a failure with an array")
-    return CUT if missing else _problem(request, answer)
+    _require(not response.body.startswith(b"["), "a failure with an array")
+    return CUT if missing else _problem(request, response)
 
 
-def _hold(kept: bool, reason: str) -> None:
-    if not kept:
+def _require(condition: bool, reason: str) -> None:
+    if not condition:
         raise Broken(reason)
 
 
-def _missing(request: Request, answer: Answer) -> int:
-    """Return how many bytes of the body did not come."""
-    lengths = answer.all("Content-Length")
-    _hold(len(lengths) == 1 and lengths[0].isdecimal(), f"Content-Length is {lengths}")
+def _missing(request: Request, response: Response) -> int:
+    """Return how many bytes of the body are missing."""
+    lengths = response.all("Content-Length")
+    _require(len(lengths) == 1 and lengths[0].isdecimal(), f"Content-Length is {lengths}")
     length = 0 if request.method == "HEAD" else int(lengths[0])
-    _hold(len(answer.body) <= length, "more than its Content-Length")
-    return length - len(answer.body)
+    _require(len(response.body) <= length, "more than its Content-Length")
+    return length - len(response.body)
 
 
-def _check_array(request: Request, answer: Answer, *, whole: bool) -> None:
-    _hold(request.expected == WHOLE, "an array for who may have none")
+def _check_array(request: Request, response: Response, *, whole: bool) -> None:
+    _require(request.expected == WHOLE, "an array for who may have none")
     if request.method == "HEAD":
-        _hold(answer.one("Content-Length") == str(len(request.body)), "another Content-Length than that of GET")
+        _require(response.one("Content-Length") == str(len(request.body)), "another Content-Length than that of GET")
         return
-    owners = set(re.findall(rb'"owner": ?"(\w+)"', answer.body))
-    _hold(owners <= {request.owner.encode()}, f"another caller's rows: {owners}")
-    stored = request.body if whole else request.body[: len(answer.body)]
-    _hold(answer.body == stored, "not what is stored, or not all of it")
+    owners = set(re.findall(rb'"owner": ?"(\w+)"', response.body))
+    _require(owners <= {request.owner.encode()}, f"another caller's rows: {owners}")
+    stored = request.body if whole else request.body[: len(response.body)]
+    _require(response.body == stored, "not what is stored, or not all of it")
 
 
-def _problem(request: Request, answer: Answer) -> str:
-    """Return the code of the problem with which a request was answered."""
-    if request.expected == UNCLAIMED and answer.code == 404:
-        return UNCLAIMED
-    _hold(answer.all("Content-Type") == ["application/problem+json"], f"a {answer.status} that is no problem of ours")
+def _problem(request: Request, response: Response) -> str:
+    """Return the code of the problem in a response."""
+    if request.expected == UNMATCHED and response.code == 404:
+        return UNMATCHED
+    _require(
+        response.all("Content-Type") == ["application/problem+json"],
+        f"a {response.status} without a problem document",
+    )
     if request.method == "HEAD":
-        code = STORAGE if answer.all("Retry-After") else SPOOL
+        code = STORAGE if response.all("Retry-After") else SPOOL
     else:
-        code = json.loads(answer.body)["code"]
-    _hold(STATUSES.get(code) == answer.code, f"{answer.status} does not go with {code}")
-    _hold(code != STORAGE or answer.all("Retry-After") == ["30"], "it does not say when to come back")
+        code = json.loads(response.body)["code"]
+    _require(STATUSES.get(code) == response.code, f"{response.status} does not go with {code}")
+    _require(code != STORAGE or response.all("Retry-After") == ["30"], "it does not say when to come back")
     return str(code)
 
 
-def told(log: str) -> Iterator[str]:
-    """Yield what a log tells, and must not."""
-    for name, pattern in UNTOLD.items():
+def find_leaks(log: str) -> Iterator[str]:
+    """Yield a message for each forbidden pattern in a log, with its surroundings."""
+    for name, pattern in FORBIDDEN.items():
         found = re.search(pattern, log)
         if found is not None:
             yield f"{name} in the log: {log[max(0, found.start() - 500) : found.end() + 500]}"
 
 
 def thirds(samples: Sequence[float]) -> tuple[float, float] | None:
-    """Return the medians of the first and the last third; nothing when there are too few samples to tell."""
+    """Return the medians of the first and the last third, or ``None`` if there are too few samples."""
     third = len(samples) // 3
     return (median(samples[:third]), median(samples[-third:])) if third > 1 else None
 
 
-def grown(samples: Sequence[float], unit: str) -> Iterator[str]:
-    """Yield by how much a worker has grown, when that is too much."""
+def find_growth(samples: Sequence[float], unit: str) -> Iterator[str]:
+    """Yield a message if a worker has grown by more than its tolerance."""
     first, last = thirds(samples) or (0, 0)
     if last - first > TOLERANCES[unit]:
         yield f"a worker grew from {first:.1f} to {last:.1f} {unit}"

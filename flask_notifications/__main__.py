@@ -1,0 +1,5 @@
+"""Run the command line: ``python -m flask_notifications``."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,27 @@
+"""The command line: arguments in, results and exit codes out. Logic is in the modules that the commands import.
+
+Each command imports what it needs when it runs, so ``--help`` needs neither Flask nor SQLAlchemy nor marshmallow.
+"""
+
+import os
+
+import click
+
+from .check import check
+from .guide import guide
+from .plan import plan
+from .usage import usage
+
+__all__ = ["main"]
+
+
+@click.group(commands=[plan, check, usage, guide], context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="Flask-Notifications", message="%(version)s")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Retire operations of an HTTP API: check the plan, check production, and find out who still calls.
+
+    Results go to standard output, messages to standard error. NO_COLOR switches colours off.
+    """
+    if os.environ.get("NO_COLOR"):
+        context.color = False

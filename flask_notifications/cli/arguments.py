@@ -1,0 +1,103 @@
+"""Arguments that several commands have, and how they are read."""
+
+import json
+import re
+import tomllib
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from flask_notifications.plans import Plan
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+# How the parser of TOML words a place; attributes have it from Python 3.14 on only.
+_TOML_PLACE = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
+
+
+# A plan file that exists.
+PLAN_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def parse_date(_context: click.Context, _parameter: click.Parameter, value: str | None) -> datetime | None:
+    """Return a date, which begins at midnight UTC, or a date and time with an offset, as a datetime in UTC."""
+    if value is None:
+        return None
+    try:
+        time = datetime.fromisoformat(f"{value}T00:00:00Z" if _DATE.fullmatch(value) else value)
+        if time.tzinfo is not None:
+            return time.astimezone(UTC)
+    except (ValueError, OverflowError):  # the latter for times that are outside the years 1 to 9999 in UTC
+        pass
+    message = f"{value!r} is neither like 2027-07-01 nor like 2027-07-01T09:00:00Z"
+    raise click.BadParameter(message)
+
+
+def parse_day(context: click.Context, parameter: click.Parameter, value: str | None) -> datetime | date | None:
+    """Return a date as it is, which includes all of the day, or a date and time with an offset in UTC."""
+    time = parse_date(context, parameter, value)
+    return time.date() if time is not None and value is not None and _DATE.fullmatch(value) else time
+
+
+def check_format(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
+    """Return the path of a plan file, if its name says which format it has."""
+    if value is not None and value.suffix not in {".toml", ".json"}:
+        message = f"the name of {str(value)!r} must end with .toml or .json"
+        raise click.BadParameter(message)
+    return value
+
+
+class PlanError(click.ClickException):
+    """Something is wrong with a plan file; one line for each error, of the form ``place: message``."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__("\n".join(map(_escape, lines)))
+
+    def show(self, file: Any = None) -> None:
+        """Write the lines to standard error."""
+        click.echo(self.message, file=file, err=True)
+
+
+def _escape(line: str) -> str:
+    r"""Return a line with escapes such as ``\n`` in place of what cannot be printed: keys may hold anything."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
+
+
+def read_plan(path: Path) -> "Plan":
+    """Read a plan file.
+
+    :param path: a file whose name ends with ``.toml`` or ``.json``.
+    :raises PlanError: something is wrong with it; it has every error that the parser or the schema found.
+    """
+    from marshmallow import ValidationError
+
+    from flask_notifications.config import flatten_messages, load_plan
+
+    try:
+        return load_plan(_parse(path))
+    except ValidationError as error:
+        problems = flatten_messages(error.messages)
+        raise PlanError([f"{_place(path, place)}: {message}" for place, message in problems]) from error
+    except RecursionError as error:
+        raise PlanError([f"{path}: nested too deeply"]) from error
+
+
+def _parse(path: Path) -> Any:
+    try:
+        content = path.read_text(encoding="utf-8")
+        return tomllib.loads(content) if path.suffix == ".toml" else json.loads(content)
+    except json.JSONDecodeError as error:
+        raise PlanError([f"{path}:{error.lineno}:{error.colno}: {error.msg}"]) from error
+    except tomllib.TOMLDecodeError as error:
+        found = _TOML_PLACE.fullmatch(str(error))
+        place, message = (f"{path}:{found[2]}:{found[3]}", found[1]) if found else (str(path), str(error))
+        raise PlanError([f"{place}: {message}"]) from error
+    except UnicodeDecodeError as error:
+        raise PlanError([f"{path}: not UTF-8: {error.reason} at byte {error.start}"]) from error
+
+
+def _place(path: Path, place: tuple[str | int, ...]) -> str:
+    """Return a place in a plan as in ``operations.1.sunset_at``; what concerns the whole plan is at the file."""
+    return ".".join(str(key) for key in place if key != "_schema") or str(path)

@@ -1,0 +1,54 @@
+"""Read the dates of ``Deprecation`` and ``Sunset`` strictly. Common parsers accept too much to check a header."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+# RFC 9651 section 3.3.7: sf-date = "@" sf-integer, of at most 15 digits.
+_STRUCTURED_DATE = re.compile(r"@(-?\d{1,15})", re.ASCII)
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# RFC 9110 section 5.6.7: IMF-fixdate = day-name "," SP date1 SP time-of-day SP GMT
+_IMF_FIXDATE = re.compile(
+    rf"({'|'.join(_WEEKDAYS)}), (\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII
+)
+
+
+def parse_deprecation(value: str) -> datetime:
+    """Return the date of a ``Deprecation`` header: a structured-field date (RFC 9745 section 2.1, RFC 9651).
+
+    :param value: the value of the header. Parameters are not accepted, because RFC 9745 defines none.
+    :raises ValueError: the value is something else, such as ``true``, an HTTP-date, or two headers joined to one.
+    """
+    match = _STRUCTURED_DATE.fullmatch(value.strip(" "))
+    if match is None:
+        message = f"Deprecation must be '@' and whole seconds since 1970, not {value!r}"
+        raise ValueError(message)
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=int(match[1]))
+    except OverflowError as error:
+        message = f"Deprecation must be a date before the year 10000, not {value!r}"
+        raise ValueError(message) from error
+
+
+def parse_sunset(value: str) -> datetime:
+    """Return the date of a ``Sunset`` header: an IMF-fixdate with the right weekday (RFC 9110 section 5.6.7).
+
+    :param value: the value of the header.
+    :raises ValueError: the value is something else. That includes the obsolete forms of an HTTP-date, which no sender
+        may generate.
+    """
+    match = _IMF_FIXDATE.fullmatch(value)
+    if match is None:
+        message = f"Sunset must be like 'Fri, 01 Jan 2027 00:00:00 GMT', not {value!r}"
+        raise ValueError(message)
+    weekday, day, month, year, hour, minute, second = match.groups()
+    try:
+        numbers = (int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second))
+        date = datetime(*numbers, tzinfo=UTC)
+    except ValueError as error:
+        message = f"Sunset must be a date of the calendar, not {value!r}"
+        raise ValueError(message) from error
+    if _WEEKDAYS[date.weekday()] != weekday:
+        message = f"Sunset must have the weekday {_WEEKDAYS[date.weekday()]}, not {value!r}"
+        raise ValueError(message)
+    return date

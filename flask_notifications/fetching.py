@@ -1,0 +1,178 @@
+"""Send requests to a live URL with a limit of time, and keep credentials to its own origin and out of messages.
+
+Standard library only: ``urllib.request`` keeps repeated headers apart and knows proxies.
+"""
+
+import re
+import ssl
+import urllib.request
+from collections.abc import Callable, Sequence
+from http.client import HTTPException, HTTPResponse
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar
+from urllib.error import URLError
+from urllib.parse import quote, urljoin, urlsplit
+
+from .headers import HeaderList, values_of
+from .links import is_splittable
+from .redaction import MASK, redact_uri
+
+Result = TypeVar("Result")
+
+# The canary of the usage report: calls of this client prove that calls are recorded, and do not count as use.
+USER_AGENT = "flask-notifications-check"
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+_MAX_REDIRECTS = 5
+# Bytes: more of a body than this is not read.
+_MAX_BODY = 65_536
+# Characters: shorter words of a header are no secret, and masking them would make messages unreadable.
+_SECRET_LENGTH = 4
+
+
+class Unreachable(Exception):
+    """A URL has no response; the message says why."""
+
+
+class LiveResponse(NamedTuple):
+    """A response as it was received; header lines are in their order, and repeated ones apart."""
+
+    url: str
+    status: int
+    headers: HeaderList
+    body: bytes
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of the header lines with this name, in any letter case."""
+        return values_of(self.headers, name.lower())
+
+
+class Fetcher:
+    """Send requests with the headers of the caller to one origin, and without them to all others.
+
+    :param url: an absolute URL; its origin gets the headers.
+    :param headers: pairs of name and value. A ``User-Agent`` among them is sent after our own product.
+    :param time_limit: seconds until a response must have arrived.
+    """
+
+    def __init__(self, url: str, headers: Sequence[tuple[str, str]], *, time_limit: float) -> None:
+        self._origin = _origin(url)
+        self._time_limit = time_limit
+        agents = [value for name, value in headers if name.lower() == "user-agent"]
+        self._own = [(name, value) for name, value in _merge(headers) if name.lower() != "user-agent"]
+        self._user_agent = " ".join([USER_AGENT, *agents])
+        self._opener = urllib.request.build_opener(_AsReceived)
+        self._secrets = _pattern_of([value for _name, value in headers])
+
+    def fetch(self, method: str, url: str) -> LiveResponse:
+        """Send a request without a body and return the response, whatever its status; redirects are not followed.
+
+        :param method: the HTTP method.
+        :param url: an absolute URL with the scheme ``http`` or ``https``.
+        :raises Unreachable: no response arrived within the limit of time, or what arrived is not HTTP.
+        """
+        request = urllib.request.Request(url, method=method, headers={"User-Agent": self._user_agent})  # noqa: S310
+        for name, value in self._own if _origin(url) == self._origin else ():
+            request.add_unredirected_header(name, value)
+        try:
+            return _within(self._time_limit, lambda: self._send(request))
+        except (OSError, HTTPException, ValueError) as error:
+            raise Unreachable(_explain(error)) from error
+
+    def follow(self, method: str, url: str) -> LiveResponse:
+        """Send a request, and follow redirects as long as they announce nothing themselves.
+
+        A redirect that would change the method is not followed. Raises as ``fetch`` does.
+        """
+        response = self.fetch(method, url)
+        for _count in range(_MAX_REDIRECTS):
+            target = _redirect_target(method, response)
+            if target is None:
+                break
+            response = self.fetch(method, target)
+        return response
+
+    def mask(self, text: str) -> str:
+        """Return a string without the credentials in our headers, and without session IDs of a query."""
+        return redact_uri(self._secrets.sub(MASK, text))
+
+    def _send(self, request: urllib.request.Request) -> LiveResponse:
+        with self._opener.open(request, timeout=self._time_limit) as response:
+            body = response.read(_MAX_BODY) if response.status == 410 else b""
+            return LiveResponse(request.full_url, response.status, response.headers.items(), body)
+
+
+class _AsReceived(urllib.request.HTTPErrorProcessor):
+    """Return every response as it is: redirects are not followed, and errors are not raised."""
+
+    def http_response(self, request: urllib.request.Request, response: HTTPResponse) -> Any:  # noqa: ARG002
+        return response
+
+    https_response = http_response
+
+
+def _within(seconds: float, function: Callable[[], Result]) -> Result:
+    """Call a function in a thread, and give up after some seconds; timeouts of sockets start anew with each byte."""
+    outcomes: SimpleQueue[Result | Exception] = SimpleQueue()
+
+    def call() -> None:
+        try:
+            outcomes.put(function())
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            outcomes.put(error)
+
+    Thread(target=call, daemon=True).start()
+    try:
+        outcome = outcomes.get(timeout=seconds)
+    except Empty:
+        message = f"no response within {seconds:g} seconds"
+        raise TimeoutError(message) from None
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def _redirect_target(method: str, response: LiveResponse) -> str | None:
+    keeps_method = method in _SAFE_METHODS or response.status in {307, 308}
+    locations = response.values("Location")
+    if response.status not in _REDIRECTS or not keeps_method or response.values("Deprecation"):
+        return None
+    if len(locations) != 1 or not is_splittable(locations[0]):
+        return None
+    target = urljoin(response.url, locations[0])
+    return target if urlsplit(target).scheme in {"http", "https"} else None
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _merge(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return headers with repeated ones joined, because urllib keeps only the last (RFC 9110 section 5.3)."""
+    merged: dict[str, str] = {}
+    for name, value in headers:
+        separator = "; " if name.lower() == "cookie" else ", "
+        merged[name.title()] = f"{merged[name.title()]}{separator}{value}" if name.title() in merged else value
+    return list(merged.items())
+
+
+def _pattern_of(values: Sequence[str]) -> re.Pattern[str]:
+    """Return what matches the secret words of header values, plain and percent-encoded."""
+    words = {word for value in values for word in (value, *re.split(r"[\s,;=]+", value)) if len(word) >= _SECRET_LENGTH}
+    spellings = {spelling for word in words for spelling in (word, quote(word), quote(word, safe=""))}
+    longest_first = sorted(spellings, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+
+
+def _explain(error: Exception) -> str:
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return f"the certificate is not valid: {reason.verify_message}"
+    if isinstance(reason, ssl.SSLError):
+        return f"TLS failed: {reason.reason or reason}"
+    if isinstance(reason, OSError) and reason.strerror is not None:
+        return reason.strerror
+    return str(reason) or type(reason).__name__

@@ -1,0 +1,163 @@
+"""The migration guide: what stops working and when, and what to do instead, drawn from a plan."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from flask_notifications.deprecation import Brownout, DeprecationHeaders, DeprecationPolicy, Phase
+from flask_notifications.operations import Operation
+from flask_notifications.plans import Plan
+from flask_notifications.validation import check_base_url, require
+
+from .axis import Axis, Label, arrange_labels, pad
+from .plan import read_plan
+from .rendering import render
+from .requests import Move, describe_move, resolve_below
+from .wording import short_date
+
+# The address in the examples where none is given, which the page asks readers to replace (RFC 2606 section 3).
+_EXAMPLE_URL = "https://api.example.com"
+
+
+def render_guide(
+    plan: Plan,
+    *,
+    at: datetime | None = None,
+    title: str | None = None,
+    contact: str | None = None,
+    base_url: str | None = None,
+) -> str:
+    """Return the migration guide of a plan as an HTML document: the page that ``rel="deprecation"`` links to.
+
+    The document has no scripts and loads nothing. It works with
+    ``Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'``.
+
+    :param plan: the operations and their policies; those with ``None`` are live and left out.
+    :param at: the time that the page describes as now, an aware datetime; ``None`` is now.
+    :param title: the heading; by default it says what is retired.
+    :param contact: whom to ask, in a few words: a name, an e-mail address, a channel. An http(s) URL becomes a link.
+    :param base_url: the absolute URL at which callers reach your application, for the examples and for links that
+        begin with ``/``; ``None`` shows a placeholder.
+    :raises ValueError: naming the argument that does not fit.
+    """
+    now = _read_time(at)
+    for name, value in (("title", title), ("contact", contact)):
+        require(value is None or isinstance(value, str), name, "a string", value)
+    check_base_url(base_url)
+    base = _EXAMPLE_URL if base_url is None else base_url.rstrip("/")
+    retirements = [_Retirement.of(each, policy, now, base) for each, policy in read_plan(plan).items()]
+    return render(
+        "guide.html",
+        now=now,
+        title=title,
+        contact=contact,
+        has_base_url=base_url is not None,
+        base_url=base,
+        retirements=retirements,
+        sunsets=sorted(each.policy.sunset_at for each in retirements if each.policy.sunset_at is not None),
+        timeline=_Timeline.of(retirements, now),
+        windows=_list_windows(retirements, now),
+        policy_pages=_list_policy_pages(retirements, "" if base_url is None else base),
+    )
+
+
+def _read_time(at: Any) -> datetime:
+    if at is None:
+        return datetime.now(UTC)
+    require(isinstance(at, datetime) and at.tzinfo is not None, "at", "an aware datetime", at)
+    return at.astimezone(UTC)  # type: ignore[no-any-return]
+
+
+class _Retirement(NamedTuple):
+    """One operation that is retired, as the page shows it."""
+
+    operation: Operation
+    policy: DeprecationPolicy
+    phase: Phase
+    running: Brownout | None
+    move: Move
+    headers: Sequence[tuple[str, str]]
+
+    @classmethod
+    def of(cls, operation: Operation, policy: DeprecationPolicy, now: datetime, base_url: str) -> "_Retirement":
+        phase = policy.phase(now)
+        running = policy.brownout(now) if phase is Phase.BROWNOUT else None
+        headers = DeprecationHeaders(policy, base_url=base_url).render(operation.successor, "")
+        return cls(operation, policy, phase, running, describe_move(operation, base_url), headers)
+
+    @property
+    def search(self) -> str:
+        """Return the first part of the path, up to a parameter, as an argument for a POSIX shell."""
+        return shlex.quote(self.operation.path.partition("{")[0].removesuffix("/") or "/")
+
+
+class _Window(NamedTuple):
+    """A brownout and the operations that it closes."""
+
+    start: datetime
+    end: datetime
+    state: str
+    operations: list[Operation]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A line of the timeline: operations with the same policy."""
+
+    operations: list[Operation]
+    policy: DeprecationPolicy
+    labels: list[Label]
+
+    @property
+    def rows(self) -> int:
+        return 1 + max((label.row for label in self.labels), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Timeline:
+    """One line for all operations with the same policy, on a common axis."""
+
+    axis: Axis
+    now: float
+    lanes: list[_Lane]
+
+    @classmethod
+    def of(cls, retirements: list[_Retirement], now: datetime) -> "_Timeline":
+        dates = [now, *(date for each in retirements for date in _dates(each.policy))]
+        axis = pad(min(dates), max(dates))
+        groups: dict[DeprecationPolicy, list[Operation]] = {}
+        for each in retirements:
+            groups.setdefault(each.policy, []).append(each.operation)
+        lanes = [_Lane(operations, policy, _label(policy, axis)) for policy, operations in groups.items()]
+        return cls(axis, axis.place(now), lanes)
+
+
+def _label(policy: DeprecationPolicy, axis: Axis) -> list[Label]:
+    labels = [(f"Deprecated {short_date(policy.deprecated_at)}", "deprecated", axis.place(policy.deprecated_at))]
+    if policy.sunset_at is not None:
+        labels.append((f"Sunset {short_date(policy.sunset_at)}", "sunset", axis.place(policy.sunset_at)))
+    return arrange_labels(labels)
+
+
+def _dates(policy: DeprecationPolicy) -> list[datetime]:
+    dates = [policy.deprecated_at, *(date for each in policy.brownouts for date in (each.start, each.end))]
+    return dates if policy.sunset_at is None else [*dates, policy.sunset_at]
+
+
+def _list_windows(retirements: list[_Retirement], now: datetime) -> list[_Window]:
+    """Return all brownouts that happen, the earliest first."""
+    operations: dict[tuple[datetime, datetime], list[Operation]] = {}
+    for each in retirements:
+        for window in each.policy.brownouts:
+            if each.policy.phase(window.start) is Phase.BROWNOUT:
+                operations.setdefault((window.start, window.end), []).append(each.operation)
+    states = {(start, end): "over" if end <= now else "now" if start <= now else "planned" for start, end in operations}
+    return [_Window(*window, states[window], operations[window]) for window in sorted(operations)]
+
+
+def _list_policy_pages(retirements: list[_Retirement], base_url: str) -> list[str]:
+    """Return the pages with the policy of the sunset, without repetitions."""
+    pages = (each.policy.sunset_documentation for each in retirements)
+    return list(dict.fromkeys(resolve_below(page, base_url) for page in pages if page is not None))

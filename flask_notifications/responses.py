@@ -1,0 +1,129 @@
+"""Hold a complete response as plain values, and send it through WSGI.
+
+Knows nothing of the content of a response. Standard library only: the middleware sends its own responses from here.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+# Bytes that are read from a file and written to the client in one step.
+BLOCK = 131_072
+
+# The headers of every response: no cache stores it (RFC 9111 section 5.2.2.5), none mixes up the responses of two
+# callers (RFC 9110 section 12.5.5), and no browser guesses another type (Fetch, "nosniff").
+_COMMON_HEADERS = (("Cache-Control", "no-store"), ("Vary", "Authorization"), ("X-Content-Type-Options", "nosniff"))
+
+# The registered reason phrases, and that of a status that legacy clients know and no registry lists.
+_PHRASES = {status.value: status.phrase for status in HTTPStatus} | {440: "Login Time-out"}
+_STATUS_LINES = {status: f"{status} {phrase}" for status, phrase in _PHRASES.items()}
+
+
+class PlainResponse(NamedTuple):
+    """Hold a response: a status line, its headers, and its complete body.
+
+    The body is bytes, or an open binary file at its start. The sender of the response closes the file.
+    """
+
+    status: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes | IO[bytes]
+
+    def close(self) -> None:
+        """Close the body's file, if it has one."""
+        if not isinstance(self.body, bytes):
+            self.body.close()
+
+
+class FileBody:
+    """Own an open binary file: read it in blocks, and close it.
+
+    It is closed by ``close``, at the end of an iteration, and at the latest when nothing refers to the body any more,
+    unless ``take_file`` has been called by then.
+
+    :param file: a file at its start.
+    """
+
+    __slots__ = ("__weakref__", "_file", "_is_owner")
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._is_owner = True
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._file:
+            while block := self._file.read(BLOCK):
+                yield block
+
+    def take_file(self) -> IO[bytes]:
+        """Return the file, which the caller is to close."""
+        self._is_owner = False
+        return self._file
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __del__(self) -> None:
+        if self._is_owner:
+            self._file.close()
+
+
+def build_response(
+    status: int, media_type: str, body: bytes | IO[bytes], length: int, extra: Iterable[tuple[str, str]] = ()
+) -> PlainResponse:
+    """Return a response with the headers that all our responses have.
+
+    :param status: the status code.
+    :param media_type: the value of ``Content-Type``.
+    :param body: the complete body.
+    :param length: its length in bytes.
+    :param extra: further headers, by default none.
+    """
+    headers = (("Content-Type", media_type), ("Content-Length", str(length)), *_COMMON_HEADERS, *extra)
+    return PlainResponse(_STATUS_LINES.get(status) or f"{status} {reason_phrase(status)}", headers, body)
+
+
+def reason_phrase(status: int) -> str:
+    """Return the reason phrase of a status code, or a general one for a code that no registry lists.
+
+    :param status: a status code from 200 to 599.
+    """
+    return _PHRASES.get(status) or ("Client Error" if status < 500 else "Server Error")
+
+
+def wrap_file(file: IO[bytes], environ: "WSGIEnvironment") -> Iterable[bytes]:
+    """Return an iterable over a file that the server can send in its own way; its ``close`` closes the file.
+
+    This is the server's ``wsgi.file_wrapper`` (PEP 3333, "Optional Platform-Specific File Handling"), if it has one.
+    The object must reach the server unchanged, because a server uses sendfile for this very object only. The wrapper of
+    the standard library is not used, because fastwsgi takes any ``FileWrapper`` for that of Werkzeug.
+
+    :param file: an open binary file at its start.
+    :param environ: the environ of the request.
+    """
+    wrapper: Callable[[IO[bytes], int], Iterable[bytes]] | None = environ.get("wsgi.file_wrapper")
+    return FileBody(file) if wrapper is None else wrapper(file, BLOCK)  # some servers set it to None
+
+
+def send_response(
+    response: PlainResponse, environ: "WSGIEnvironment", start_response: "StartResponse"
+) -> Iterable[bytes]:
+    """Send a response as a WSGI application does, and without its body if the method is ``HEAD``.
+
+    :param response: the response; its file is closed if it is not sent.
+    :param environ: the environ of the request.
+    :param start_response: the server's function (PEP 3333).
+    """
+    try:
+        start_response(response.status, list(response.headers))
+    except BaseException:
+        response.close()
+        raise
+    if environ["REQUEST_METHOD"].upper() == "HEAD":
+        response.close()
+        return ()
+    return (response.body,) if isinstance(response.body, bytes) else wrap_file(response.body, environ)

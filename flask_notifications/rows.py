@@ -1,0 +1,174 @@
+"""Read the rows of a statement in batches, so that memory does not grow with the result.
+
+How that is done depends on the database:
+
+- PostgreSQL sends a whole result at once, unless a cursor is declared in SQL. The statement is executed as
+  ``DECLARE ... CURSOR FOR`` and read with ``FETCH``, both with an ordinary cursor of the driver. Engine events can use
+  that cursor and the connection, because no rows are on their way then.
+- MySQL and MariaDB stream rows, and cannot execute another statement meanwhile. PyMySQL then drops the unread rows, so
+  such a statement is refused.
+- MariaDB Connector/Python loses errors while it streams, so it fetches all rows at once.
+- Every other driver streams, if it can, with SQLAlchemy's ``yield_per``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Executable, ExecutionContext, Row, event
+from sqlalchemy.exc import DBAPIError
+
+from .outages import is_outage
+from .storage import StorageUnavailable
+
+# Rows.
+_BATCH = 1_000
+
+# The execution option for a statement on PostgreSQL that is read with a cursor; it holds a ``_Fetch``.
+_FETCH = "flask_notifications_fetch"
+# The execution options for a statement on MySQL whose rows are streamed, and for a connection that is streaming.
+_STREAM = "flask_notifications_stream"
+_STREAMING = "flask_notifications_streaming"
+
+Values = Mapping[str, Any]
+Batches = Iterator[Sequence[Row[Any]]]
+Execute = Callable[[Any, str, Any, ExecutionContext], bool | None]
+
+
+@dataclass(slots=True)
+class _Fetch:
+    cursor: str
+    is_declared: bool = False
+
+
+def prepare_engine(engine: Engine) -> None:
+    """Let an engine execute what a ``RowReader`` asks for.
+
+    :param engine: an engine of any database.
+    """
+    execute = _EXECUTE.get(engine.dialect.name)
+    if execute is not None and not event.contains(engine.dialect, "do_execute", execute):
+        event.listen(engine.dialect, "do_execute", execute)
+
+
+class RowReader:
+    """Read rows on one connection.
+
+    After an error that says that the database is out of reach, the connection is discarded. After another error of the
+    database, the transaction is rolled back, because PostgreSQL refuses every further statement in it.
+
+    :param connection: a connection of an engine that ``prepare_engine`` has prepared.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._open = ExitStack()
+        self._numbers = count(1)
+        self._finished: list[str] = []
+
+    def read_first(self, statement: Executable, values: Values) -> Row[Any] | None:
+        """Return the first row of a statement, or ``None``.
+
+        :param statement: a statement that returns rows.
+        :param values: the values of its parameters.
+        """
+        with self._recover():
+            return self._connection.execute(statement, values).first()
+
+    def read_batches(self, statement: Executable, values: Values) -> Batches:
+        """Yield the rows of a statement in batches.
+
+        :param statement: a statement that returns rows.
+        :param values: the values of its parameters.
+        """
+        read = self._fetch if self._connection.dialect.name == "postgresql" else self._stream
+        with self._recover(), ExitStack() as cleanup:
+            self._open.callback(cleanup.close)
+            yield from read(statement, values, cleanup)
+
+    def close(self) -> None:
+        """End what is still being read, so that the connection can be used for something else."""
+        self._open.close()
+
+    def _stream(self, statement: Executable, values: Values, cleanup: ExitStack) -> Batches:
+        cleanup.callback(self._connection.execution_options, **{_STREAMING: False})
+        options = _streaming_options(self._connection)
+        result = self._connection.execute(statement, values, execution_options=options)
+        cleanup.callback(result.close)
+        yield from result.partitions(_BATCH)
+
+    def _fetch(self, statement: Executable, values: Values, cleanup: ExitStack) -> Batches:
+        if self._is_autocommit():  # a cursor needs a transaction
+            cleanup.callback(self._roll_back)
+            self._connection.exec_driver_sql("BEGIN")
+        while self._finished:
+            self._connection.exec_driver_sql(f"CLOSE {self._finished.pop()}")
+        fetch = _Fetch(f"flask_notifications_{next(self._numbers)}")
+        cleanup.callback(self._finish, fetch)
+        is_complete = False
+        while not is_complete:
+            rows = self._connection.execute(statement, values, execution_options={_FETCH: fetch}).all()
+            yield rows
+            is_complete = len(rows) < _BATCH or not fetch.is_declared
+
+    def _finish(self, fetch: _Fetch) -> None:
+        if fetch.is_declared:
+            self._finished.append(fetch.cursor)
+
+    @contextmanager
+    def _recover(self) -> Iterator[None]:
+        try:
+            yield
+        except (DBAPIError, OSError) as error:
+            if is_outage(error):
+                self._connection.invalidate(error)
+            self._roll_back()
+            if isinstance(error, OSError):
+                raise StorageUnavailable from error
+            raise
+
+    def _roll_back(self) -> None:
+        self._finished.clear()  # the cursors end with the transaction
+        if not self._connection.invalidated and self._is_autocommit():
+            self._connection.exec_driver_sql("ROLLBACK")
+        self._connection.rollback()
+
+    def _is_autocommit(self) -> bool:
+        return bool(getattr(self._connection.connection.dbapi_connection, "autocommit", False))
+
+
+def _streaming_options(connection: Connection) -> dict[str, Any]:
+    if connection.dialect.driver == "mariadbconnector":
+        return {}
+    return {"yield_per": _BATCH, _STREAM: connection.dialect.supports_server_side_cursors}
+
+
+def _execute_on_postgresql(cursor: Any, statement: str, parameters: Any, context: ExecutionContext) -> bool | None:
+    """Fetch a batch with a cursor, if the execution option asks for it; ``True`` means that nothing is left to do."""
+    fetch: _Fetch | None = context.execution_options.get(_FETCH)
+    if fetch is None:
+        return None
+    if not fetch.is_declared:
+        cursor.execute(f"DECLARE {fetch.cursor} NO SCROLL CURSOR FOR {statement}", parameters)
+        fetch.is_declared = True
+    cursor.execute(f"FETCH FORWARD {_BATCH} FROM {fetch.cursor}")
+    return True
+
+
+def _execute_on_mysql(_cursor: Any, _statement: str, _parameters: Any, context: ExecutionContext) -> None:
+    """Refuse a statement on a connection that is streaming rows."""
+    connection = context.root_connection
+    if connection.get_execution_options().get(_STREAMING):
+        message = "no statement can be executed on this connection until all rows of the last one have been read"
+        raise RuntimeError(message)
+    if context.execution_options.get(_STREAM):
+        connection.execution_options(**{_STREAMING: True})
+
+
+_EXECUTE: dict[str, Execute] = {
+    "postgresql": _execute_on_postgresql,
+    "mysql": _execute_on_mysql,
+    "mariadb": _execute_on_mysql,
+}

@@ -1,0 +1,120 @@
+"""Servers that send exactly what a test sets: wrong headers, redirects, half a response, or nothing."""
+
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import socket
+
+Headers = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Canned:
+    """A response: its status, its headers, and its body. With the status 0 the connection is closed without one."""
+
+    status: int = 200
+    headers: Headers = field(default_factory=list)
+    body: bytes = b""
+
+
+@dataclass
+class CannedServer:
+    """A server with one response for each method and path, and 404 for others; it records the requests."""
+
+    url: str
+    responses: dict[tuple[str, str], Canned] = field(default_factory=dict)
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    received: list[dict[str, str]] = field(default_factory=list)
+
+    def respond(self, path: str, response: Canned, *, method: str = "GET", head: Canned | None = None) -> str:
+        """Set the response of a path, for ``HEAD`` too, and return the URL."""
+        self.responses[method, path] = response
+        self.responses["HEAD", path] = head or response
+        return f"{self.url}{path}"
+
+
+def _handler_of(server: CannedServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def _respond(self) -> None:
+            server.requests.append((self.command, self.path))
+            server.received.append({name.lower(): value for name, value in self.headers.items()})
+            canned = server.responses.get((self.command, self.path), Canned(404))
+            if canned.status == 0:
+                self.close_connection = True
+                return
+            self.send_response_only(canned.status)
+            for name, value in [*canned.headers, ("Content-Length", str(len(canned.body)))]:
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(canned.body)
+
+        do_GET = do_HEAD = do_POST = do_DELETE = _respond  # noqa: N815 - as http.server looks for them
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    return Handler
+
+
+@contextmanager
+def canned_server(context: ssl.SSLContext | None = None, name: str = "127.0.0.1") -> Iterator[CannedServer]:
+    """Run a server on a free port, over TLS if there is a context, and yield it; ``name`` is the host of its URL."""
+    canned = CannedServer("")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(canned))
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *_arguments: None  # type: ignore[method-assign] # clients that refuse a certificate
+    scheme = "http" if context is None else "https"
+    canned.url = f"{scheme}://{name}:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield canned
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def raw_server(respond: Callable[[socket, threading.Event], None]) -> Iterator[str]:
+    """Run a server that passes its first connection to a function, and yield its URL; the event is set at the end."""
+    over = threading.Event()
+    with socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        thread = threading.Thread(target=_accept, args=(listening, respond, over))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/old"
+        finally:
+            over.set()
+            thread.join()
+
+
+def _accept(listening: socket, respond: Callable[[socket, threading.Event], None], over: threading.Event) -> None:
+    connection, _address = listening.accept()
+    with connection:
+        connection.recv(65_536)
+        respond(connection, over)
+
+
+def send_nothing(_connection: socket, over: threading.Event) -> None:
+    """Send nothing, and keep the connection open."""
+    over.wait(60)
+
+
+def drip(connection: socket, over: threading.Event) -> None:
+    """Send a header without end, byte by byte, so that no single read takes long."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+    while not over.wait(0.05):
+        connection.sendall(b"x")
+
+
+def send(data: bytes) -> Callable[[socket, threading.Event], None]:
+    """Return a function that sends some bytes and closes the connection."""
+    return lambda connection, _over: connection.sendall(data)

@@ -1,0 +1,122 @@
+"""The application that the clients call, mounted at several paths with different settings."""
+
+import os
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from time import time
+from typing import TYPE_CHECKING
+
+import flask
+from werkzeug.http import http_date
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+
+from flask_notifications import (
+    Brownout,
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    StorageUnavailable,
+    create_blueprint,
+)
+from flask_notifications.testing import MemoryStorage
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+SESSION = "c0de5e55-0000-4000-8000-000000000001"
+RECORDS = [{"id": 1, "name": "Daily"}, {"id": 2, "name": "Weekly"}]
+OUT_OF_REACH = "out-of-reach"
+
+BASE_URL = "https://api.example.com"
+POLICY = DeprecationPolicy(
+    deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
+    sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
+    documentation="/docs/retirement",
+    sunset_documentation="https://example.com/policy",
+    brownouts=[Brownout(datetime(2026, 10, 1, 12, tzinfo=UTC), datetime(2026, 10, 1, 14, tzinfo=UTC))],
+    enforce_sunset=True,
+)
+DEPRECATED = datetime(2026, 6, 1, tzinfo=UTC)
+BROWNOUT = datetime(2026, 10, 1, 13, tzinfo=UTC)  # one hour before its end
+SUNSET = datetime(2027, 7, 1, tzinfo=UTC)
+
+# The only other origin whose pages may read responses.
+ORIGIN = os.environ.get("PAGE_ORIGIN", "https://app.example.com")
+CORS = {
+    "Access-Control-Allow-Origin": ORIGIN,
+    "Access-Control-Allow-Headers": "Authorization",
+    "Access-Control-Expose-Headers": "X-Own",
+}
+# For a request with credentials, the wildcard has no effect (Fetch, "CORS-exposed header-name").
+WILDCARD = CORS | {"Access-Control-Allow-Credentials": "true", "Access-Control-Expose-Headers": "*"}
+
+
+class Storage(MemoryStorage):
+    """A storage in memory, where one account is out of reach."""
+
+    def account_notifications(self, caller: str, account_id: str) -> Iterable[object]:
+        if account_id == OUT_OF_REACH:
+            raise StorageUnavailable(retry_after=7)
+        return super().account_notifications(caller, account_id)
+
+
+def make_application(headers: dict[str, str]) -> flask.Flask:
+    """Return the application, which adds headers to all its responses."""
+    app = flask.Flask(__name__)
+    storage = Storage(sessions={SESSION: "alice"}, notifications={"alice": RECORDS}, administrators=["alice"])
+    app.register_blueprint(create_blueprint(storage))
+    app.add_url_rule("/docs/retirement", "retirement", lambda: "<h1>Moving on</h1>")
+    app.add_url_rule("/news", "news", lambda: "of today")
+
+    @app.after_request
+    def add_own(response: flask.Response) -> flask.Response:
+        response.headers["X-Own"] = "mine"
+        response.headers["Link"] = '</help>; rel="help"'
+        response.headers.extend(headers)
+        return response
+
+    return app
+
+
+def deprecate(
+    *, at: datetime = DEPRECATED, headers: dict[str, str] = CORS, base_url: str | None = BASE_URL
+) -> "WSGIApplication":
+    """Return the application wrapped by the middleware, with a fixed clock."""
+    return DeprecationMiddleware(make_application(headers), POLICY, base_url=base_url, clock=lambda: at)
+
+
+def add_headers(app: "WSGIApplication", headers: Callable[[], dict[str, str]]) -> "WSGIApplication":
+    """Return the application wrapped by a layer that adds headers to all responses."""
+
+    def layer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        def start(status: str, original: list[tuple[str, str]], exc_info: object = None) -> Callable[[bytes], object]:
+            assert exc_info is None
+            return start_response(status, [*original, *headers().items()])
+
+        return app(environ, start)
+
+    return layer
+
+
+def cors_headers() -> dict[str, str]:
+    return CORS | {"Access-Control-Expose-Headers": "Deprecation, Sunset, Link, Retry-After"}
+
+
+def expire_in_an_hour() -> dict[str, str]:
+    """Return the headers that reverse proxies are often configured to add to all responses."""
+    return {"Expires": http_date(time() + 3600)}
+
+
+application = add_headers(
+    DispatcherMiddleware(
+        deprecate(),
+        {
+            "/brownout": deprecate(at=BROWNOUT),
+            "/sunset": deprecate(at=SUNSET),
+            "/relative": deprecate(base_url=None),
+            "/closed": deprecate(headers={}),
+            "/wildcard": deprecate(headers=WILDCARD),
+            "/outermost": add_headers(deprecate(at=BROWNOUT, headers={}), cors_headers),
+        },
+    ),
+    expire_in_an_hour,
+)

@@ -1,0 +1,445 @@
+"""With every driver, clients get the whole array or a clean error, whatever happens to the database."""
+
+import gc
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    MetaData,
+    Row,
+    Table,
+    bindparam,
+    create_engine,
+    event,
+    literal,
+    make_url,
+    select,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.pool import NullPool
+
+from flask_notifications import NotificationApp, NotificationStorage, StorageUnavailable
+from flask_notifications.sql import SQLAlchemyStorage
+from flask_notifications.testing import StorageContract
+from tests.drivers.drivers import DRIVERS, Driver
+from tests.servers.process import eventually, free_port
+from tests.services import mariadb_database, postgresql_database, service_or_skip
+from tests.storages import CURRENT_USER
+from tests.wsgi import Response, call
+
+# PyMySQL and pg8000 leave lost connections to the garbage collector, which warns about them.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+MIB = 1024 * 1024
+ROWS = 200_000
+PADDING = "t" * 150
+
+TABLES = """
+CREATE TABLE users (session VARCHAR(40), login VARCHAR(40), is_admin BOOLEAN);
+CREATE TABLE alerts (id INTEGER, owner VARCHAR(40), document TEXT);
+INSERT INTO users VALUES ('a1', 'alice', false), ('b2', 'bob', false), ('c3', 'carol', true);
+INSERT INTO alerts VALUES
+    (1, 'alice', '{"name": "first",  "n": 1.50, "ü": null}'), (2, 'alice', '{"name":"second"}'), (3, 'bob', '{"n":3}')
+"""
+
+
+class Database(NamedTuple):
+    driver: Driver
+    url: URL
+
+
+@pytest.fixture(scope="module", params=DRIVERS)
+def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    driver = DRIVERS[request.param]
+    service_or_skip(request.param, find_spec(driver.module.partition(".")[0]) is not None)
+    with new_database(driver, tmp_path_factory) as url:
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            for statement in TABLES.split(";"):
+                connection.execute(text(statement.replace(":", r"\:")))
+        engine.dispose()
+        yield Database(driver, url)
+        gc.collect()
+
+
+@contextmanager
+def new_database(driver: Driver, folders: pytest.TempPathFactory) -> Iterator[URL]:
+    if driver.dialect.name == "sqlite":
+        yield make_url(f"sqlite:///{folders.mktemp('sqlite')}/database.sqlite3")
+        return
+    with postgresql_database() if driver.dialect.name == "postgresql" else mariadb_database() as url:
+        yield url.set(drivername=driver.url)
+
+
+@pytest.fixture
+def engine(database: Database) -> Iterator[Engine]:
+    engine = create_engine(database.url, pool_size=1, max_overflow=0, pool_timeout=0.05)
+    yield engine
+    engine.dispose()
+
+
+def may_see_account(caller: Row[Any], account_id: str) -> bool:
+    return bool(caller.is_admin) or caller.login == account_id
+
+
+def storage_on(engine: Engine, documents: Any = "SELECT document FROM alerts WHERE owner = :login ORDER BY id") -> Any:
+    return SQLAlchemyStorage(
+        engine,
+        session_query="SELECT login, is_admin FROM users WHERE session = :session_id",
+        current_user_query=documents,
+        account_query="SELECT document FROM alerts WHERE owner = :account_id ORDER BY id",
+        account_exists_query="SELECT 1 FROM users WHERE login = :account_id",
+        may_see_account=may_see_account,
+    )
+
+
+def select_documents(driver: Driver, count: int, octets: str = "{}") -> Any:
+    """Return a statement whose result is ``count`` numbered documents."""
+    document = octets.format(driver.dialect.document)
+    rows = driver.dialect.numbers.format(count)
+    return text(f"SELECT {document} AS document FROM {rows}").bindparams(begin='{"n":', end=f',"text":"{PADDING}"}}')  # noqa: S608 - constants
+
+
+def ask(storage: Any) -> Response:
+    return call(NotificationApp(storage), "GET", CURRENT_USER, "sessionId=a1")
+
+
+def assert_whole(response: Response, count: int) -> None:
+    assert response.code == 200
+    assert [record["n"] for record in response.json] == list(range(1, count + 1))
+
+
+class TestContract(StorageContract):
+    session_id, other_session_id, administrator_session_id = "a1", "b2", "c3"
+    account_id, other_account_id = "alice", "bob"
+
+    @pytest.fixture(autouse=True)
+    def _pool_for_two(self, database: Database) -> Iterator[None]:
+        self.engine = create_engine(database.url)
+        yield
+        self.engine.dispose()
+
+    def make_storage(self) -> NotificationStorage[Any]:
+        storage: NotificationStorage[Any] = storage_on(self.engine)
+        return storage
+
+    def make_unreachable_storage(self) -> NotificationStorage[Any]:
+        storage: NotificationStorage[Any] = storage_on(unreachable(self.engine))
+        return storage
+
+
+def unreachable(engine: Engine) -> Engine:
+    if engine.dialect.name == "sqlite":
+        return create_engine("sqlite:////nowhere/at/all.sqlite3")
+    return create_engine(engine.url.set(port=free_port()))
+
+
+def test_stored_documents_are_sent_byte_for_byte(engine: Engine) -> None:
+    assert ask(storage_on(engine)).body == '[{"name": "first",  "n": 1.50, "ü": null},{"name":"second"}]'.encode()
+
+
+def test_documents_may_be_stored_as_bytes(database: Database, engine: Engine) -> None:
+    assert_whole(ask(storage_on(engine, select_documents(database.driver, 3, database.driver.dialect.octets))), 3)
+
+
+@pytest.mark.parametrize("count", [0, 1, 999, 1_000, 1_001, 2_000])
+def test_all_rows_are_returned_in_order(database: Database, engine: Engine, count: int) -> None:
+    statement = select_documents(database.driver, max(count, 1))
+    if count == 0:
+        statement = text("SELECT document FROM alerts WHERE owner = 'nobody'")
+    assert_whole(ask(storage_on(engine, statement)), count)
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Alert(Base):
+    __tablename__ = "alerts"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    possessor: Mapped[str] = mapped_column("owner")
+
+
+def select_reflected(engine: Engine) -> Any:
+    alerts = Table("alerts", MetaData(), autoload_with=engine)
+    return select(alerts.c.id, alerts.c.owner).where(alerts.c.owner == bindparam("login"))
+
+
+COLUMNS: list[Any] = [
+    pytest.param(lambda _: "SELECT id, owner FROM alerts WHERE owner = :login", ("id", "owner"), id="string"),
+    pytest.param(
+        lambda _: select(Alert.id.label("ID"), Alert.possessor.label("the owner")).where(
+            Alert.possessor == bindparam("login")
+        ),
+        ("ID", "the owner"),
+        id="quoted labels",
+    ),
+    pytest.param(
+        lambda _: select(Alert.__table__.c.id, Alert.__table__.c.owner).where(
+            Alert.__table__.c.owner == bindparam("login")
+        ),
+        ("id", "owner"),
+        id="Table",
+    ),
+    pytest.param(select_reflected, ("id", "owner"), id="reflected table"),
+    pytest.param(
+        lambda _: select(Alert.id, Alert.possessor).where(Alert.possessor == bindparam("login")),
+        ("id", "owner"),
+        id="ORM columns",
+    ),
+    pytest.param(
+        lambda _: select(Alert.id.label("number"), Alert.possessor.label("who")).where(
+            Alert.possessor == bindparam("login")
+        ),
+        ("number", "who"),
+        id="labels",
+    ),
+    pytest.param(
+        lambda _: select(Alert).where(Alert.possessor == bindparam("login")), ("id", "owner"), id="ORM entity"
+    ),
+    pytest.param(
+        lambda _: text("SELECT id, owner FROM alerts WHERE owner = :login").columns(Alert.id, Alert.possessor),
+        ("id", "owner"),
+        id="text with columns",
+    ),
+    pytest.param(
+        lambda _: select(Alert.id, literal("alice").label("who")).where(
+            Alert.possessor == bindparam("login"), Alert.id.in_([1, 2])
+        ),
+        ("id", "who"),
+        id="expanded IN",
+    ),
+]
+
+
+@pytest.mark.parametrize(("statement", "names"), COLUMNS)
+def test_rows_of_several_columns_become_objects(
+    engine: Engine, statement: Callable[[Engine], Any], names: tuple[str, str]
+) -> None:
+    response = ask(storage_on(engine, statement(engine)))
+    assert response.code == 200
+    assert sorted(tuple(record.items()) for record in response.json) == [
+        ((names[0], number), (names[1], "alice")) for number in (1, 2)
+    ]
+
+
+def peak_memory() -> int:
+    """Return the peak memory of this process, in bytes, since the last reset."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024
+
+
+def reset_peak_memory() -> None:
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def test_memory_stays_flat_over_many_rows_if_the_driver_streams(database: Database, engine: Engine) -> None:
+    storage = storage_on(engine, select_documents(database.driver, ROWS))
+    caller = storage.resolve_session("a1")
+    reset_peak_memory()
+    before = peak_memory()
+    last, count = b"", 0
+    for record in storage.current_user_notifications(caller):
+        last, count = record, count + 1
+    assert (count, last[:13]) == (ROWS, b'{"n":200000,"')
+    grown = peak_memory() - before
+    assert (grown < 8 * MIB) == database.driver.flat, f"{grown / MIB:.0f} MiB"
+
+
+@pytest.mark.parametrize(
+    "statement", ["SELECT nothing FROM alerts", "SELECT 1 FROM nowhere", "SELECT nothing(1)", "SELECT FROM WHERE"]
+)
+def test_a_mistake_in_a_statement_is_a_500(engine: Engine, statement: str) -> None:
+    response = ask(storage_on(engine, statement))
+    assert (response.code, response.json["code"]) == (500, "storage_error")
+    assert ask(storage_on(engine)).code == 200
+
+
+def is_unavailable(response: Response) -> bool:
+    return (response.code, response.json["code"]) == (503, "storage_unavailable")
+
+
+def test_an_unreachable_database_is_a_503(engine: Engine) -> None:
+    assert is_unavailable(ask(storage_on(unreachable(engine))))
+
+
+@pytest.fixture
+def server(database: Database) -> Database:
+    """Return the database, or skip the test if the database is not a server."""
+    if not database.driver.dialect.endless:
+        pytest.skip("SQLite is not a server")
+    return database
+
+
+def test_a_statement_that_exceeds_its_time_limit_is_a_503(server: Database, engine: Engine) -> None:
+    def limit(connection: Any, _record: object) -> None:
+        connection.cursor().execute(server.driver.dialect.limit)
+        connection.commit()
+
+    event.listen(engine, "connect", limit)
+    discarded = list[object]()
+    event.listen(engine, "invalidate", lambda *connection: discarded.append(connection))
+    assert is_unavailable(ask(storage_on(engine, server.driver.dialect.endless)))
+    assert len(discarded) == 1
+    assert ask(storage_on(engine)).code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "endless"),
+    [
+        pytest.param("pg8000", {"timeout": 0.2}, "SELECT pg_sleep(5)", id="pg8000"),
+        pytest.param("MySQL Connector/Python", {"read_timeout": 1}, "SELECT SLEEP(5)", id="MySQL Connector/Python"),
+    ],
+)
+def test_a_socket_timeout_is_a_503(
+    name: str, option: dict[str, float], endless: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The response may still arrive later, so the connection must not be used again."""
+    with new_database(DRIVERS[name], tmp_path_factory) as url:
+        engine = create_engine(url, connect_args=option, pool_size=1, max_overflow=0)
+        storage = storage_on(engine)
+        storage._session_query = text("SELECT CAST(:session_id AS CHAR(40)) AS login, false AS is_admin")
+        storage._current_user_query = text(endless)
+        assert is_unavailable(ask(storage))
+        storage._current_user_query = text("SELECT '{}'")
+        assert [ask(storage).json for _ in range(3)] == [[{}]] * 3
+        engine.dispose()
+
+
+@contextmanager
+def administrator(server: Database) -> Iterator[Callable[[str], list[Any]]]:
+    """Yield a function that executes a statement on a new connection, and returns the first column."""
+    driver = "postgresql+psycopg" if server.driver.dialect.name == "postgresql" else "mysql+pymysql"
+    admin = create_engine(server.url.set(drivername=driver), isolation_level="AUTOCOMMIT")
+
+    def execute(statement: str) -> list[Any]:
+        with admin.connect() as connection:
+            result = connection.exec_driver_sql(statement)
+            return list(result.scalars()) if result.returns_rows else []
+
+    yield execute
+    admin.dispose()
+
+
+@pytest.mark.parametrize("end", ["cancel", "disconnect"])
+def test_a_statement_that_is_ended_while_it_runs_is_a_503(server: Database, engine: Engine, end: str) -> None:
+    dialect = server.driver.dialect
+    with administrator(server) as execute, ThreadPoolExecutor(1) as threads:
+        response = threads.submit(ask, storage_on(engine, dialect.endless))
+        running = dialect.running.format(server.url.database)
+        eventually(lambda: execute(running))
+        execute(getattr(dialect, end).format(*execute(running)))
+        assert is_unavailable(response.result(10))
+    assert ask(storage_on(engine)).code == 200
+
+
+@pytest.mark.parametrize("end", ["cancel", "disconnect"])
+def test_a_result_that_is_ended_halfway_is_whole_or_an_error(server: Database, engine: Engine, end: str) -> None:
+    """Some drivers have all rows by then, and the others raise an error, but none returns fewer rows."""
+    dialect, connections = server.driver.dialect, list[int]()
+
+    @event.listens_for(engine, "connect")
+    def add_number(connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute(dialect.connection)
+        connections.extend(cursor.fetchone())
+        cursor.close()
+
+    rows, count = 50_000, 0  # larger than the network buffers
+    storage = storage_on(engine, select_documents(server.driver, rows))
+    try:
+        with administrator(server) as execute, storage.unit_of_work() as bound:
+            for _record in bound.current_user_notifications(bound.resolve_session("a1")):
+                if count == 0:
+                    execute(getattr(dialect, end).format(connections[0]))
+                count += 1
+    except StorageUnavailable:
+        assert 0 < count <= rows
+    else:
+        assert count == rows
+    assert ask(storage_on(engine)).code == 200
+
+
+def test_a_connection_lost_between_requests_is_a_503_at_most_once(server: Database, engine: Engine) -> None:
+    dialect = server.driver.dialect
+    with engine.connect() as connection:
+        number = connection.exec_driver_sql(dialect.connection).scalar()
+    with administrator(server) as execute:
+        execute(dialect.disconnect.format(number))
+    responses = [ask(storage_on(engine)) for _ in range(2)]
+    assert responses[0].code == 200 or is_unavailable(responses[0])
+    assert responses[1].code == 200
+
+
+@pytest.mark.parametrize("scope", ["engine", "option"])
+def test_autocommit_stays_in_effect(database: Database, scope: str) -> None:
+    with create_engine(database.url, poolclass=NullPool).connect() as connection:
+        levels = connection.dialect.get_isolation_level_values(connection.connection.dbapi_connection)  # type: ignore[arg-type]
+    if "AUTOCOMMIT" not in levels:
+        pytest.skip("this SQLAlchemy has no AUTOCOMMIT for the driver")
+    options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"} if scope == "engine" else {}
+    engine = create_engine(database.url, pool_size=1, max_overflow=0, **options)
+    automatic = engine.execution_options(isolation_level="AUTOCOMMIT")
+    storage = storage_on(automatic, select_documents(database.driver, 2_001))
+    assert_whole(ask(storage), 2_001)
+    assert_whole(ask(storage), 2_001)
+    with storage.unit_of_work() as bound:
+        records = bound.current_user_notifications(bound.resolve_session("a1"))
+        next(records)  # the rest is neither read nor closed
+    with automatic.connect() as connection:
+        connection.execute(text("INSERT INTO alerts VALUES (9, 'nobody else', '{}')"))
+    engine.dispose()
+    engine = create_engine(database.url)
+    with engine.begin() as connection:
+        assert connection.execute(text("DELETE FROM alerts WHERE id = 9")).rowcount == 1
+    engine.dispose()
+
+
+# Events of the engine that use the connection.
+
+
+def set_tenant_with_cursor(engine: Engine, statement: str) -> None:
+    @event.listens_for(engine, "before_cursor_execute")
+    def set_tenant(_connection: object, cursor: Any, *_arguments: object) -> None:
+        cursor.execute(statement)
+
+
+def set_tenant_with_connection(engine: Engine, statement: str) -> None:
+    @event.listens_for(engine, "before_cursor_execute")
+    def set_tenant(connection: Connection, _cursor: object, executed: str, *_arguments: object) -> None:
+        if executed != statement:
+            connection.exec_driver_sql(statement)
+
+
+@pytest.mark.parametrize("listen", [set_tenant_with_cursor, set_tenant_with_connection])
+def test_an_event_may_set_the_tenant(database: Database, engine: Engine, listen: Callable[[Engine, str], None]) -> None:
+    listen(engine, database.driver.dialect.tenant)
+    assert_whole(ask(storage_on(engine, select_documents(database.driver, 2_001))), 2_001)
+
+
+@pytest.mark.filterwarnings("ignore:Previous unbuffered result")  # PyMySQL only warns when it drops rows
+def test_an_event_may_explain_the_statement(database: Database, engine: Engine) -> None:
+    plans = list[object]()
+
+    @event.listens_for(engine, "after_cursor_execute")
+    def explain(connection: Connection, _cursor: object, statement: str, parameters: Any, *_arguments: object) -> None:
+        if statement.startswith("SELECT document"):
+            plans.append(connection.exec_driver_sql(f"EXPLAIN {statement}", parameters).all())
+
+    response = ask(storage_on(engine))
+    if database.driver.exclusive:  # an error, not an empty array
+        assert (response.code, response.json["code"]) == (500, "storage_error")
+    else:
+        assert len(response.json) == 2
+        assert len(plans) == 1

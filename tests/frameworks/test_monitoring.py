@@ -1,0 +1,245 @@
+"""Monitoring tools capture no session ID if the middleware is outermost.
+
+These tools patch their process, so each of them runs in its own: this module, run as a program with the name of a
+tool, prints everything that the tool captured.
+"""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import flask
+import pytest
+from sqlalchemy import create_engine, text
+
+from flask_notifications import DeprecationMiddleware, create_blueprint
+from flask_notifications.testing import MemoryStorage
+from tests.frameworks.applications import OPERATIONS, POLICY, application_of, library
+from tests.wsgi import environ_of, run
+
+pytestmark = pytest.mark.slow
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+# Far from any line in a traceback, because the tools keep the source around those.
+SESSION_ID = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
+REQUESTS = {
+    "served": ("/old/cookies", f"a=1&sessionId={SESSION_ID}"),
+    "refused": ("/old/cookies", f"sessionId={SESSION_ID}&sessionId={SESSION_ID}"),
+    "crashed": ("/old/crash", f"a=1&SESSIONID={SESSION_ID}"),
+}
+
+SENTRY = ["sentry-wsgi", "sentry-flask", "sentry-django"]
+TELEMETRY = ["opentelemetry-wsgi", "opentelemetry-flask"]
+
+Captured = dict[str, dict[str, str]]
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+@pytest.mark.parametrize("tool", [*SENTRY, *TELEMETRY])
+def test_an_outermost_middleware_leaves_no_session_id_to_capture(tool: str, request_name: str) -> None:
+    assert SESSION_ID not in capture(tool)["outermost"][request_name]
+
+
+@pytest.mark.parametrize("tool", SENTRY)
+def test_local_variables_of_the_middleware_show_no_session_id(tool: str) -> None:
+    # Sentry can be configured to keep every frame from the server's on, not only those below the handler.
+    crashed = capture(tool)["outermost, whole stacks"]["crashed"]
+    assert "flask_notifications/middleware.py" in crashed
+    assert SESSION_ID not in crashed
+
+
+def test_the_stack_of_a_log_record_does_not_show_the_exception_of_a_storage() -> None:
+    # Sentry can be configured to attach the stack, with local variables, to each record that is logged as an error.
+    logged = capture("sentry-flask")["outermost, stacks of log records"]["failed"]
+    assert "storage_error" in logged
+    assert "flask_notifications/service.py" in logged
+    assert SESSION_ID not in logged
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+@pytest.mark.parametrize("tool", [*SENTRY, "opentelemetry-wsgi"])
+def test_a_middleware_inside_of_the_tool_is_too_late(tool: str, request_name: str) -> None:
+    assert SESSION_ID in capture(tool)["inside"][request_name]
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_the_instrumentation_of_flask_captures_no_session_id_in_either_order(request_name: str) -> None:
+    assert SESSION_ID not in capture("opentelemetry-flask")["inside"][request_name]
+
+
+@pytest.mark.parametrize("tool", [*SENTRY, *TELEMETRY])
+def test_the_tools_do_capture_requests_and_crashes(tool: str) -> None:
+    # Otherwise the tests above would prove nothing.
+    outermost = capture(tool)["outermost"]
+    assert "/old/cookies" in outermost["served"]
+    assert "on purpose" in outermost["crashed"]
+    assert ('"vars"' in outermost["crashed"]) == (tool in SENTRY)
+
+
+@pytest.mark.parametrize(("hide_parameters", "is_shown"), [(False, True), (True, False)])
+def test_the_log_of_sqlalchemy_shows_bound_values_unless_they_are_hidden(
+    hide_parameters: bool, is_shown: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = create_engine("sqlite://", hide_parameters=hide_parameters)
+    with caplog.at_level("INFO", "sqlalchemy.engine"), engine.connect() as connection:
+        connection.execute(text("SELECT :session_id"), {"session_id": SESSION_ID})
+    engine.dispose()
+    assert "SELECT ?" in caplog.text
+    assert (SESSION_ID in caplog.text) == is_shown
+
+
+@cache
+def capture(tool: str) -> Captured:
+    """Run a tool in its own process and return what it captured, by the place of the middleware and the request."""
+    kind, framework = tool.split("-")
+    library("sentry_sdk" if kind == "sentry" else f"opentelemetry.instrumentation.{framework}")
+    library("opentelemetry.sdk" if kind == "opentelemetry" else "django" if framework == "django" else "flask")
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.frameworks.test_monitoring", tool],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "OTEL_SEMCONV_STABILITY_OPT_IN": "http/dup"},  # the attributes of both conventions
+    )
+    assert child.returncode == 0, child.stderr
+    result: Captured = json.loads(child.stdout)
+    return result
+
+
+# The functions below run in the tool's own process.
+
+
+def outermost(app: "WSGIApplication") -> "WSGIApplication":
+    return DeprecationMiddleware(app, POLICY, operations=OPERATIONS)
+
+
+def watch(app: "WSGIApplication", drain: Callable[[], str]) -> dict[str, str]:
+    """Send each request as a server would, and return what was captured for each."""
+    seen = {}
+    for name, environ in environs():
+        try:
+            run(app, environ)
+        except RuntimeError:
+            logging.getLogger("server").info("the application raised")
+        seen[name] = drain()
+    return seen
+
+
+def environs() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, (path, query) in REQUESTS.items():
+        target = f"{path}?{query}"
+        addresses = {"RAW_URI": target, "REQUEST_URI": target, "HTTP_REFERER": f"http://api.example{target}"}
+        yield name, environ_of("GET", path, query, **addresses, REMOTE_ADDR="192.0.2.7", **{"wsgi.errors": StringIO()})
+
+
+def with_sentry(framework: str) -> Captured:
+    sentry = library("sentry_sdk")
+    kept: list[str] = []
+
+    def keep(_transport: object, envelope: Any) -> None:
+        kept.append(envelope.serialize().decode("utf-8", "replace"))
+
+    def drain() -> str:
+        sentry.flush()
+        text = "".join(kept)
+        kept.clear()
+        return text
+
+    transport = type("Memory", (library("sentry_sdk.transport").Transport,), {"capture_envelope": keep})
+    # Nothing ever connects to this address.
+    start = partial(sentry.init, "http://key@127.0.0.1:9/1", transport=transport, traces_sample_rate=1.0)
+    start()
+    result = {"outermost": watch(outermost(under_sentry(framework)), drain)}
+    start(add_full_stack=True, max_stack_frames=None)
+    result["outermost, whole stacks"] = watch(outermost(under_sentry(framework)), drain)
+    if framework == "flask":
+        start(attach_stacktrace=True)
+        result["outermost, stacks of log records"] = {"failed": ask_failing_storage(drain)}
+    start()
+    result["inside"] = watch(inside_of_sentry(framework), drain)
+    return result
+
+
+class FailingStorage(MemoryStorage):
+    """A storage whose exception contains the session ID."""
+
+    def resolve_session(self, session_id: str) -> str | None:
+        message = f"no connection for {session_id}"
+        raise LookupError(message)
+
+
+def ask_failing_storage(drain: Callable[[], str]) -> str:
+    """Return what is captured during a request for which the storage fails."""
+    app = flask.Flask("app")
+    app.register_blueprint(create_blueprint(FailingStorage(sessions={}, notifications={})))
+    environ = environ_of("GET", "/API/Notification/", f"sessionId={SESSION_ID}", **{"wsgi.errors": StringIO()})
+    run(DeprecationMiddleware(app, POLICY), environ)
+    return drain()
+
+
+def under_sentry(framework: str) -> "WSGIApplication":
+    """Return an application inside of Sentry, which patches Flask and Django; other applications are wrapped."""
+    if framework == "wsgi":
+        return sentry_middleware(application_of("bare"))
+    return application_of(framework)
+
+
+def inside_of_sentry(framework: str) -> "WSGIApplication":
+    if framework == "flask":
+        return inside_of_flask()
+    return sentry_middleware(outermost(application_of("bare" if framework == "wsgi" else framework)))
+
+
+def sentry_middleware(app: "WSGIApplication") -> "WSGIApplication":
+    wrapped: WSGIApplication = library("sentry_sdk.integrations.wsgi").SentryWsgiMiddleware(app)
+    return wrapped
+
+
+def inside_of_flask() -> "WSGIApplication":
+    app: Any = application_of("flask")
+    app.wsgi_app = outermost(app.wsgi_app)
+    wrapped: WSGIApplication = app
+    return wrapped
+
+
+def with_opentelemetry(framework: str) -> Captured:
+    exporter = library("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
+    spans = library("opentelemetry.sdk.trace").TracerProvider()
+    spans.add_span_processor(library("opentelemetry.sdk.trace.export").SimpleSpanProcessor(exporter))
+    reader = library("opentelemetry.sdk.metrics.export").InMemoryMetricReader()
+    meters = library("opentelemetry.sdk.metrics").MeterProvider([reader])
+    providers = {"tracer_provider": spans, "meter_provider": meters}
+
+    def drain() -> str:
+        metrics = reader.get_metrics_data()
+        text = "".join([span.to_json() for span in exporter.get_finished_spans()] + [metrics.to_json()])
+        exporter.clear()
+        return text
+
+    if framework == "wsgi":
+        wrap = partial(library("opentelemetry.instrumentation.wsgi").OpenTelemetryMiddleware, **providers)
+        orders = {
+            "outermost": outermost(wrap(application_of("bare"))),
+            "inside": wrap(outermost(application_of("bare"))),
+        }
+        return {order: watch(app, drain) for order, app in orders.items()}
+    library("opentelemetry.instrumentation.flask").FlaskInstrumentor().instrument_app(
+        application_of("flask"), **providers
+    )
+    return {"outermost": watch(outermost(application_of("flask")), drain), "inside": watch(inside_of_flask(), drain)}
+
+
+if __name__ == "__main__":
+    tool, framework = sys.argv[1].split("-")
+    print(json.dumps((with_sentry if tool == "sentry" else with_opentelemetry)(framework)))  # noqa: T201 - the parent reads it

@@ -1,0 +1,80 @@
+"""Measure whether the work of a function grows in proportion to the size of its input.
+
+Processor time is compared at two sizes, so that the speed of the machine cancels out. A quadratic function takes 256
+times as long for 16 times the input, a linear one about 16 times.
+"""
+
+import gc
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import thread_time
+from typing import TypeVar
+
+Input = TypeVar("Input")
+
+# The larger input is this many times as large, and may take this many times as long.
+_FACTOR = 16
+_LIMIT = 3 * _FACTOR
+
+# The smaller input takes at least this many seconds, unless it has the largest size.
+_MEASURABLE = 0.001
+_LARGEST = 16_384
+
+# Noise only adds time, so the fastest of several rounds counts.
+_ROUNDS = 12
+# Seconds until a function that does not return is interrupted.
+_TIMEOUT = 60
+
+
+def grows_linearly(function: Callable[[Input], object], make_input: Callable[[int], Input]) -> bool:
+    """Return whether a function's processor time grows linearly.
+
+    :param function: called with one input; it may change it.
+    :param make_input: returns a new input of a size, which is a number of repetitions.
+    """
+    with _watchdog():
+        size = _measurable_size(function, make_input)
+        small = large = float("inf")
+        for _round in range(_ROUNDS):
+            small = min(small, _measure(function, make_input(size)))
+            large = min(large, _measure(function, make_input(size * _FACTOR)))
+            if large <= small * _LIMIT:
+                return True
+    logging.getLogger(__name__).warning("%d: %.6f s, %d times as much: %.6f s", size, small, _FACTOR, large)
+    return False
+
+
+def _measurable_size(function: Callable[[Input], object], make_input: Callable[[int], Input]) -> int:
+    size = 16
+    while size < _LARGEST and _measure(function, make_input(size)) < _MEASURABLE:
+        size *= 2
+    return size
+
+
+def _measure(function: Callable[[Input], object], value: Input) -> float:
+    """Return the seconds of processor time of one call."""
+    gc.disable()  # a collection would count as time of the call that it interrupts
+    try:
+        start = thread_time()
+        function(value)
+        return thread_time() - start
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def _watchdog() -> Iterator[None]:
+    """Raise ``TimeoutError`` from a function that does not end; ``re`` checks for signals while it matches."""
+
+    def stop(*_signal: object) -> None:
+        raise TimeoutError
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(_TIMEOUT)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)

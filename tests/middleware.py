@@ -1,0 +1,69 @@
+"""The middleware with a policy at a fixed time, and an application that records its calls."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy
+from tests.wsgi import Response, call, plain_app
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+# Keys of the environ.
+SESSION = "flask_notifications.session"
+ORIGINAL_PATH = "flask_notifications.original_path"
+ACTIVE_OPERATION = "flask_notifications.operation"
+DEPRECATED_AT = datetime(2026, 1, 1, tzinfo=UTC)
+SUNSET_AT = datetime(2027, 1, 1, tzinfo=UTC)
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+POLICY = DeprecationPolicy(
+    deprecated_at=DEPRECATED_AT,
+    sunset_at=SUNSET_AT,
+    documentation="https://example.com/retire",
+    sunset_documentation="https://example.com/policy",
+)
+ANNOUNCED = [
+    ("Deprecation", "@1767225600"),
+    ("Sunset", "Fri, 01 Jan 2027 00:00:00 GMT"),
+    ("Link", '</API/Notification/CurrentUser>; rel="successor-version"'),
+    ("Link", '<https://example.com/retire>; rel="deprecation"; type="text/html"'),
+    ("Link", '<https://example.com/policy>; rel="sunset"; type="text/html"'),
+]
+DATE_ONLY = DeprecationPolicy(deprecated_at=DEPRECATED_AT)
+PATH = "/API/Notification/"
+DIGEST = r"flask_notifications\.session=[0-9a-f]{16}"
+LEAKING_ENVIRON = {
+    "QUERY_STRING": "a=1&sessionId=secret&sessionid=again",
+    "RAW_URI": "/x?sessionId=secret",
+    "REQUEST_URI": "/x?sessionId=secret",
+    "HTTP_REFERER": "http://x/?sessionId=secret",
+    "HTTP_USER_AGENT": "x",
+}
+
+
+class Spy:
+    """An application that records the arguments of each call, and always sends the same response."""
+
+    def __init__(self, status: str = "200 OK", headers: Iterable[tuple[str, str]] = (), body: Any = (b"ok",)) -> None:
+        self.status, self.headers, self.body = status, [("Content-Type", "text/plain"), *headers], body
+        self.calls: list[tuple[WSGIEnvironment, StartResponse]] = []
+        self.seen: dict[str, Any] = {}
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
+        self.calls.append((environ, start_response))
+        self.seen = dict(environ)
+        start_response(self.status, self.headers)
+        return self.body
+
+
+def wrap(app: "WSGIApplication | None" = None, policy: DeprecationPolicy = POLICY, **options: Any) -> Any:
+    """Return the middleware around an application, or around one that always sends ``ok``."""
+    return DeprecationMiddleware(plain_app() if app is None else app, policy, **{"clock": lambda: NOW, **options})
+
+
+def response_of(
+    status: str = "200 OK", headers: Iterable[tuple[str, str]] = (), query: str = "", **options: Any
+) -> Response:
+    """Return the response of the middleware around an application that sends a status and headers."""
+    return call(wrap(plain_app(status, headers), **options), "GET", PATH, query)

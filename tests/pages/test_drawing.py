@@ -1,0 +1,71 @@
+"""The axes, labels, durations and dates of the pages."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from flask_notifications.pages.axis import Axis, arrange_labels, pad
+from flask_notifications.pages.wording import count, duration, moment, period, relative
+from tests.pages.reports import DAY, NOW, utc
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "labels"),
+    [
+        (utc(2026, 11, 20), utc(2026, 11, 22), ["20 Nov 2026", "21 Nov"]),
+        (utc(2026, 10, 23), utc(2026, 11, 23), ["23 Oct 2026", "30 Oct", "6 Nov", "13 Nov"]),
+        (utc(2026, 5, 24), utc(2026, 11, 22), ["Jul 2026", "Sep"]),
+        (utc(2025, 11, 1), utc(2026, 12, 1), ["Jan 2026", "Apr", "Jul"]),
+        (utc(2024, 3, 1), utc(2028, 3, 1), ["2025", "2026", "2027"]),
+        (utc(1970, 1, 1), utc(9999, 12, 31), ["2000", "4000", "6000", "8000"]),
+    ],
+    ids=["two days", "a month", "half a year", "a year", "years", "all of time"],
+)
+def test_an_axis_has_a_few_labels_at_equal_intervals(since: datetime, until: datetime, labels: list[str]) -> None:
+    ticks = Axis(since, until).ticks()
+    assert [tick.label for tick in ticks][: len(labels)] == labels
+    assert len(ticks) <= 5
+
+
+def test_every_length_of_time_has_labels() -> None:
+    for days in range(1, 4000, 7):
+        ticks = Axis(utc(2026, 1, 31), utc(2026, 1, 31) + days * DAY).ticks()
+        assert [tick.place for tick in ticks] == sorted({tick.place for tick in ticks})
+        assert all(0 <= tick.place <= 86 for tick in ticks)
+
+
+def test_a_date_outside_of_an_axis_is_placed_at_its_end() -> None:
+    axis = pad(utc(2026, 1, 1), utc(2026, 1, 1))
+    assert (axis.place(utc(1970, 1, 1)), axis.place(utc(2026, 1, 1)), axis.place(utc(2030, 1, 1))) == (0, 50, 100)
+
+
+def test_labels_that_would_overlap_are_in_different_rows() -> None:
+    labels = arrange_labels([("sunset 1 Jul 2027", "sunset", 97), ("today", "now", 95), ("B1", "brownout", 10)])
+    assert [(label.name, label.anchor, label.row) for label in labels] == [
+        ("B1", "start", 0),
+        ("today", "end", 0),
+        ("sunset 1 Jul 2027", "end", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (10, "1 minute"),
+        (900, "15 minutes"),
+        (7200, "2 hours"),
+        (86_400, "24 hours"),
+        (172_800, "2 days"),
+        (90 * 86_400, "3 months"),
+        (1000 * 86_400, "3 years"),
+    ],
+)
+def test_a_duration_has_one_unit(seconds: int, words: str) -> None:
+    assert duration(timedelta(seconds=seconds)) == words
+
+
+def test_dates_are_in_english_and_utc() -> None:
+    assert moment(utc(2027, 7, 1, 9, 5, 7)) == "1 Jul 2027, 09:05:07 UTC"
+    assert period(utc(2027, 7, 1, 9), utc(2027, 7, 2, 9)) == "1 Jul 2027, 09:00 to 2 Jul 2027, 09:00 UTC"
+    assert (relative(NOW + DAY, NOW), relative(NOW - 3 * DAY, NOW)) == ("in 24 hours", "3 days ago")
+    assert (count(1, "call"), count(2000, "call")) == ("1 call", "2,000 calls")

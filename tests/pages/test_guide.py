@@ -1,0 +1,261 @@
+"""The migration guide: its contents for a plan at a time, and values that it escapes or refuses."""
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from shutil import which
+from threading import Thread
+from typing import Any
+
+import pytest
+from werkzeug.serving import make_server
+
+from example_app import create_app
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
+from flask_notifications.pages import render_guide
+from tests.pages.html import parse, rows, words
+from tests.pages.reports import NOTIFICATION_PLAN, NOW, brownout, policy, strange_plan, utc
+from tests.services import service_or_skip
+
+REPORT = Operation("report", "GET", "/reports/{id}", successor="/v2/reports/{id}")
+OTHER = Operation("other", "DELETE", "/others/{other-id}", successor="/v2/others/{other-id}")
+LIVE = Operation("live", "GET", "/reports/mine")
+ALICE, ACCOUNT = "a11ce000-0000-4000-8000-000000000001", "acc00000-0000-4000-8000-00000000000a"
+
+
+@pytest.mark.parametrize(
+    ("policies", "heading", "lede"),
+    [
+        pytest.param([], "Nothing is being retired", "No operation of this API is deprecated", id="nothing"),
+        pytest.param(
+            [policy(utc(2027, 7, 1))],
+            "GET /reports/{id} is being retired",
+            "It still works today. Change your calls before Thursday, 1 July 2027.",
+            id="one",
+        ),
+        pytest.param([policy(None)], "GET /reports/{id} is being retired", "Change your calls.", id="no date"),
+        pytest.param(
+            [policy(utc(2027, 7, 1), brownout(utc(2027, 4, 6, 9)))] * 2,
+            "2 operations are being retired",
+            "They still work today. Change your calls before Thursday, 1 July 2027, and expect first failures on "
+            "Tuesday, 6 April 2027, when a brownout begins.",
+            id="a brownout is planned",
+        ),
+        pytest.param(
+            [policy(utc(2027, 7, 1), brownout(utc(2026, 11, 22, 16, 45)))],
+            "GET /reports/{id} is being retired",
+            "A brownout is running until 22 Nov 2026, 17:15 UTC, so requests get 410 Gone.",
+            id="in a brownout",
+        ),
+        pytest.param(
+            [policy(utc(2026, 11, 22, 17), enforce_sunset=True)],
+            "GET /reports/{id} has been switched off",
+            "Every request gets 410 Gone.",
+            id="switched off",
+        ),
+        pytest.param(
+            [policy(utc(2026, 11, 1), enforce_sunset=True), policy(utc(2027, 7, 1))],
+            "2 operations are being retired",
+            "Some of them still work today.",
+            id="one of two is switched off",
+        ),
+    ],
+)
+def test_the_first_lines_say_what_stops_and_when(policies: list[DeprecationPolicy], heading: str, lede: str) -> None:
+    page = parse(render_guide(dict(zip([REPORT, OTHER], policies, strict=False)), at=NOW))
+    assert words(page.h1) == heading == words(page.title)
+    assert lede in words(page.select_one(".lede"))
+
+
+def test_a_live_operation_is_left_out() -> None:
+    page = render_guide({REPORT: policy(), LIVE: None}, at=NOW)
+    assert "/reports/mine" not in page
+
+
+@pytest.mark.parametrize(
+    ("own", "state"),
+    [
+        pytest.param(policy(utc(2027, 7, 1)), "It works until 1 Jul 2027, 00:00 UTC, in 7 months.", id="deprecated"),
+        pytest.param(policy(None), "It works until further notice.", id="no date"),
+        pytest.param(
+            policy(utc(2026, 11, 1)),
+            "Its sunset was on 1 Nov 2026, 00:00 UTC. It may stop working at any time.",
+            id="past",
+        ),
+        pytest.param(
+            policy(utc(2026, 11, 1), enforce_sunset=True),
+            "Every request has been getting 410 Gone since 1 Nov 2026, 00:00 UTC.",
+            id="switched off",
+        ),
+        pytest.param(
+            policy(None, brownout(utc(2026, 11, 22, 16, 45))),
+            "Requests get 410 Gone until 22 Nov 2026, 17:15",
+            id="brownout",
+        ),
+        pytest.param(policy(deprecated_at=utc(2027, 1, 1)), "It works until 1 Jul 2027", id="announced"),
+    ],
+)
+def test_each_operation_has_its_state(own: DeprecationPolicy, state: str) -> None:
+    page = parse(render_guide({REPORT: own}, at=NOW))
+    assert state in words(page.select_one(".move > p"))
+
+
+def test_the_dates_are_also_in_a_table() -> None:
+    page = parse(render_guide(NOTIFICATION_PLAN, at=NOW))
+    assert rows(page.select_one("section[aria-labelledby=when]"))[1] == [
+        "GET /API/Notification/",
+        "1 Jan 2026, 00:00 UTC",
+        "1 Dec 2026, 00:00 UTC",
+        "11 Jan 2027, 00:00 UTC",
+        "may stop at any time",
+    ]
+    assert len(page.select(".lane")) == 1
+
+
+def test_operations_with_different_dates_are_in_different_timelines() -> None:
+    page = parse(render_guide({REPORT: policy(), OTHER: policy(utc(2027, 1, 1))}, at=NOW))
+    assert len(page.select(".lane")) == 2
+
+
+def test_past_brownouts_are_listed_too() -> None:
+    page = parse(render_guide(NOTIFICATION_PLAN, at=NOW))
+    tables = [rows(table) for table in page.select("section[aria-labelledby=brownouts] table")]
+    assert tables[0][1] == ["1 Dec 2026, 00:00 to 3 Dec 2026, 00:00 UTC", "2 days", "in 8 days", "all 2"]
+    assert [row[0] for row in tables[1][1:]] == [
+        "8 Sep 2026, 09:00 to 09:15 UTC",
+        "6 Oct 2026, 09:00 to 11:00 UTC",
+        "3 Nov 2026, 00:00 to 4 Nov 2026, 00:00 UTC",
+    ]
+
+
+def test_a_brownout_after_an_enforced_sunset_is_not_shown() -> None:
+    own = policy(utc(2026, 10, 1), brownout(utc(2027, 1, 1)), enforce_sunset=True)
+    assert "1 Jan 2027" not in render_guide({REPORT: own}, at=NOW)
+
+
+def test_the_headers_in_the_guide_are_those_that_are_sent() -> None:
+    own = policy(utc(2027, 7, 1), documentation="/docs/retirement")
+    page = parse(render_guide({REPORT: own}, at=NOW, base_url="https://api.example.org/v1/"))
+    blocks = [block.get_text() for block in page.select("section[aria-labelledby=affected] pre")]
+    assert blocks[0].startswith("curl -sS -o /dev/null -D - ")
+    assert blocks[1].splitlines() == [
+        "Deprecation: @1767225600",
+        "Sunset: Thu, 01 Jul 2027 00:00:00 GMT",
+        'Link: <https://api.example.org/v1/v2/reports/{id}>; rel="successor-version"',
+        'Link: <https://api.example.org/v1/docs/retirement>; rel="deprecation"; type="text/html"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("contact", "links"),
+    [
+        ("api@example.com", []),
+        ("https://help.example.com", ["https://help.example.com"]),
+        ("HTTP://help.example.com", ["HTTP://help.example.com"]),
+        ("javascript:alert(1)", []),
+        ("/help", []),
+        ("<b>the team</b>", []),
+    ],
+)
+def test_a_contact_is_a_link_only_if_it_is_a_url(contact: str, links: list[str]) -> None:
+    page = parse(render_guide({REPORT: policy()}, at=NOW, contact=contact))
+    questions = page.select_one("section[aria-labelledby=questions]")
+    assert contact in words(questions)
+    assert questions is not None
+    assert [link["href"] for link in questions.select("a")] == links
+
+
+def test_the_link_to_the_sunset_policy_is_relative_to_the_base_url() -> None:
+    own = policy(sunset_documentation="/policy")
+    for base_url, target in ((None, "/policy"), ("https://example.org", "https://example.org/policy")):
+        page = parse(render_guide({REPORT: own, OTHER: own}, at=NOW, base_url=base_url))
+        assert [link["href"] for link in page.select("section[aria-labelledby=questions] a")] == [target]
+
+
+def test_no_value_of_a_plan_becomes_markup_or_an_unsafe_link() -> None:
+    page = parse(
+        render_guide(strange_plan(), at=NOW, title="<script>", contact="<img src=x>", base_url="https://a.example")
+    )
+    assert not page.find_all(["script", "img", "iframe", "object", "embed", "link", "form"])
+    assert not [tag for tag in page.find_all(True) if any(name.startswith("on") for name in tag.attrs)]
+    assert all(str(link["href"]).startswith(("#", "https://", "http://", "/")) for link in page.find_all("a"))
+    assert words(page.h1) == "<script>"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param({"plan": policy()}, id="a policy"),
+        pytest.param({"plan": {REPORT: "policy"}}, id="another value"),
+        pytest.param({"plan": {"report": policy()}}, id="another key"),
+        pytest.param({"plan": {}, "at": datetime(2026, 1, 1)}, id="a naive time"),  # noqa: DTZ001
+        pytest.param({"plan": {}, "at": "2026-01-01"}, id="a string for a time"),
+        pytest.param({"plan": {}, "title": 1}, id="title"),
+        pytest.param({"plan": {}, "contact": 1}, id="contact"),
+        pytest.param({"plan": {}, "base_url": "javascript:alert(1)"}, id="base_url"),
+        pytest.param({"plan": {}, "base_url": "/api"}, id="a relative base_url"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: dict[str, Any]) -> None:
+    name = [*arguments][-1]
+    with pytest.raises(ValueError, match=f"^{name} must be"):
+        render_guide(**arguments)
+
+
+def test_times_of_other_zones_are_shown_in_utc() -> None:
+    at = datetime(2026, 11, 22, 12, tzinfo=timezone(timedelta(hours=-5)))
+    assert "22 Nov 2026, 17:00 UTC" in render_guide({REPORT: policy()}, at=at)
+
+
+def test_the_default_time_is_now() -> None:
+    assert f"{datetime.now(UTC).year}, " in words(parse(render_guide({REPORT: policy()})).footer)
+
+
+@pytest.mark.parametrize("year", [1970, 9999])
+def test_dates_at_both_ends_of_the_calendar_can_be_drawn(year: int) -> None:
+    own = policy(utc(9999, 12, 31), deprecated_at=utc(year, 1, 1), enforce_sunset=True)
+    assert parse(render_guide({REPORT: own}, at=utc(9999, 12, 31, 23))).select(".lane svg")
+
+
+@contextlib.contextmanager
+def example(folder: Path) -> Iterator[str]:
+    """Serve the example application and yield its URL."""
+    app = create_app(f"sqlite:///{folder}/example.sqlite3")
+    server = make_server("127.0.0.1", 0, DeprecationMiddleware(app, app.extensions["plan"]), threaded=True)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        app.extensions["engine"].dispose()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["curl", "Python"])
+def test_the_requests_in_the_guide_work_when_they_are_copied(language: str, tmp_path: Path) -> None:
+    service_or_skip("curl", which("curl") is not None)
+    with example(tmp_path) as address:
+        page = parse(render_guide(NOTIFICATION_PLAN, at=NOW, base_url=address))
+        blocks = [block.get_text() for block in page.select(".change pre")]
+        assert len(blocks) == 8
+        bodies = []
+        for block in blocks:
+            code = block.replace("SESSION_ID", ALICE).replace("ID", ACCOUNT)
+            if language == "Python" and code.startswith("import"):
+                command = [sys.executable, "-c", f"{code}\nprint(response.text)"]
+            elif language == "curl" and code.startswith("curl"):
+                command = ["sh", "-c", code.replace("curl ", "curl -sSf ", 1)]
+            else:
+                continue
+            bodies.append(
+                subprocess.run(command, capture_output=True, check=True, text=True, timeout=30).stdout.strip()
+            )
+    assert len(bodies) == 4
+    assert len(set(bodies)) == 1
+    assert "Weekly sales" in bodies[0]

@@ -1,0 +1,275 @@
+"""The usage report: the verdict first, every plot as a table, and what each brownout changed."""
+
+from datetime import date, time, timedelta
+
+import pytest
+from bs4 import BeautifulSoup
+
+from flask_notifications import Brownout, Operation
+from flask_notifications.pages import render_usage
+from flask_notifications.usage import CallerUsage, DayUsage, Verdict
+from tests.pages import reports
+from tests.pages.html import parse, rows, words
+from tests.pages.reports import BROWNOUTS, DAY, NOW, brownout, caller, coverage, operation_usage, policy, report, utc
+
+OPERATION = Operation("reports", "GET", "/reports")
+
+
+def day(number: int, answered: int = 0, failed: int = 0, closed: int = 0) -> DayUsage:
+    """Return the calls of a day, counted from today."""
+    return DayUsage(NOW.date() + number * DAY, answered, failed, closed)
+
+
+def page_of(*callers: CallerUsage, days: int = 30, brownouts: tuple[Brownout, ...] = ()) -> BeautifulSoup:
+    usage = operation_usage("reports", callers, coverage(days))
+    plan = {OPERATION: policy(utc(2026, 12, 1), *brownouts)}
+    return parse(render_usage(report(usage, days=days), plan=plan))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "heading"),
+    [
+        ([], "Nothing has been recorded"),
+        ([Verdict.SAFE], "It is safe to switch off"),
+        ([Verdict.SAFE, Verdict.SAFE], "They are safe to switch off"),
+        ([Verdict.IN_USE], "Still in use"),
+        ([Verdict.IN_USE, Verdict.SAFE, Verdict.UNKNOWN], "1 of 3 operations is still in use"),
+        ([Verdict.IN_USE, Verdict.IN_USE, Verdict.UNKNOWN], "2 of 3 operations are still in use"),
+        ([Verdict.UNKNOWN, Verdict.SAFE], "Not known yet"),
+    ],
+)
+def test_the_heading_is_the_verdict(verdicts: list[Verdict], heading: str) -> None:
+    usages = [
+        operation_usage(f"operation {number}", [], coverage(30), verdict=verdict, reasons=("because",))
+        for number, verdict in enumerate(verdicts)
+    ]
+    page = parse(render_usage(report(*usages)))
+    assert words(page.h1) == words(page.title) == heading
+    assert [words(badge) for badge in page.select(".verdicts .badge")] == [verdict.value for verdict in verdicts]
+    assert [words(each) for each in page.select(".verdicts p bdi")] == ["Because."] * len(verdicts)
+
+
+def test_a_title_replaces_the_heading() -> None:
+    page = parse(render_usage(report(), title="Retired <operations>"))
+    assert words(page.h1) == "Retired <operations>"
+
+
+def test_the_table_of_days_has_the_numbers_of_the_plot() -> None:
+    page = page_of(
+        caller("alice", "curl/8", [day(-2, 5), day(-1, 3, 1)]),
+        caller("alice", "curl/8", [day(-2, 2)], source="header"),
+        caller("bob", None, [day(-1, 1, 0, 2)]),
+        caller("monitor", None, [day(-1, 100)], ignored=True),
+    )
+    table = rows(page.select_one("figure + details table"))
+    assert table[0] == ["Day (UTC)", "alice with curl/8", "bob", "All calls", "Got 410", "Recorded hours"]
+    assert table[-3:] == [
+        ["20 Nov 2026", "7", "0", "7", "0", "24"],
+        ["21 Nov 2026", "4", "3", "7", "2", "24"],
+        ["22 Nov 2026", "0", "0", "0", "0", "24"],
+    ]
+    assert len(table) == 32
+    assert len(page.select("figure path")) == 2
+
+
+def test_the_five_main_callers_have_colours_and_the_others_share_one() -> None:
+    page = page_of(*(caller(f"caller {number}", "c", [day(-number, 20 - number)]) for number in range(8)))
+    legend = [words(item) for item in page.select("figure .legend")[0].select("li")]
+    assert legend[0] == "caller 0 with c, 20 calls"
+    assert legend[-1] == "3 others, 42 calls"
+    assert [path["class"] for path in page.select("figure path")] == [["s0"], ["s5"], ["s4"], ["s3"], ["s2"], ["s1"]]
+
+
+def test_a_single_call_is_visible_beside_many() -> None:
+    page = page_of(caller("alice", None, [day(-1, 1_000_000)]), caller("bob", None, [day(-3, 1)]))
+    paths = [str(path["d"]) for path in page.select("figure path")]
+    assert "v-14h" in paths[0]
+    assert "v-1000h" in paths[1]
+
+
+def test_callers_are_in_a_table_and_all_but_the_first_are_folded() -> None:
+    page = page_of(
+        *(
+            caller(f"caller {number}", None if number else "(other)", [day(-1, 50 - number, 1, 1)])
+            for number in range(20)
+        ),
+        caller(None, None, [day(-1, 1)], source=None),
+        caller("monitor", "check/1", [day(-1, 2)], ignored=True),
+    )
+    shown, folded = (rows(table) for table in page.select("h3 + .scroll table, details .scroll table") if table.caption)
+    assert shown[1] == ["caller 0", "(other)", "query", "50", "1", "1", "21 Nov 2026", "21 Nov 2026"]
+    assert len(shown) == 16
+    dash = "\N{EN DASH}"
+    assert folded[-2:] == [
+        ["unnamed", dash, dash, "1", "0", "0", "21 Nov 2026", "21 Nov 2026"],
+        ["monitor (ignored)", "check/1", "query", "2", "0", "0", "21 Nov 2026", "21 Nov 2026"],
+    ]
+
+
+def test_dates_of_the_plan_near_the_window_are_drawn() -> None:
+    page = page_of(brownouts=(brownout(utc(2026, 11, 10, 9)), brownout(utc(2026, 11, 25, 9))))
+    labels = {words(text) for text in page.select("figure text.halo")}
+    assert labels == {"today", "B1", "B2", "sunset 1 Dec 2026"}
+    assert len(page.select("figure svg .band")) == 3  # with the one of the legend
+
+
+def test_a_sunset_that_is_far_is_mentioned_below_the_plot() -> None:
+    usage = operation_usage("reports", [], coverage(30))
+    page = parse(render_usage(report(usage), plan={OPERATION: policy(utc(2028, 1, 1))}))
+    assert words(page.figcaption) == "The sunset is later than this plot: 1 Jan 2028, 00:00 UTC, in 13 months."
+
+
+def test_coverage_is_drawn_as_a_strip_of_equal_days() -> None:
+    covered = coverage(30, gap=range(10, 13)) | {NOW.date() - 5 * DAY: 7, NOW.date(): 17}
+    page = parse(render_usage(report(operation_usage("reports", [], covered))))
+    strip = [str(rect["class"][0]) for rect in page.select("figure > svg > rect")]
+    assert strip == ["full", "none", "full", "part", "full"]
+
+
+def test_a_day_that_has_only_just_begun_is_not_shown() -> None:
+    usage = operation_usage("reports", [], coverage(30))
+    page = parse(render_usage(report(usage, until=utc(2026, 11, 22))))
+    assert rows(page.select_one("figure + details table"))[-1][0] == "21 Nov 2026"
+
+
+def test_each_brownout_shows_which_callers_returned() -> None:
+    early, late = time(8), time(16)
+    window = brownout(utc(2026, 11, 10, 9))
+    number = (window.start.date() - NOW.date()).days
+    page = page_of(
+        caller("gone", "a/1", [day(number - 3, 10), day(number, 1, 0, 4)], first=early, last=time(9, 20)),
+        caller("back", "b/1", [day(number - 3, 10), day(number, 1, 0, 2), day(number + 4, 14)], first=early, last=late),
+        caller("asleep", "c/1", [day(number - 3, 7), day(number + 4, 7)]),
+        caller("left before", "c/1", [day(number - 9, 7)]),
+        caller("monitor", "d/1", [day(number, 0, 0, 9)], ignored=True),
+        brownouts=(window,),
+    )
+    effect = page.select_one(".effect")
+    said = words(effect)
+    assert "2 callers got 410. 1 of them has called again since, 1 has not." in said
+    assert "1 other caller called before and after, but not during it, so it was not reached." in said
+    assert "Calls per day: 3.9 in the week before, 3.0 in the week after." in said
+    assert rows(effect)[1:] == [
+        ["back with b/1 (query)", "2", "10", "called again, last on 14 Nov 2026"],
+        ["gone with a/1 (query)", "4", "10", "no call"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("callers", "sentence"),
+    [
+        ([caller("a", None, [day(-12, 0, 0, 1)], last=time(9, 5))], "1 caller got 410. It has not called since."),
+        (
+            [caller(name, None, [day(-12, 0, 0, 1)], last=time(9, 5)) for name in "ab"],
+            "2 callers got 410. None of them has called since.",
+        ),
+        ([caller("a", None, [day(-12, 0, 0, 1), day(-1, 1)])], "1 caller got 410. It has called again since."),
+        (
+            [caller(name, None, [day(-12, 0, 0, 1), day(-1, 1)]) for name in "ab"],
+            "2 callers got 410. All of them have called again since.",
+        ),
+        (
+            [
+                caller(name, None, [day(-12, 0, 0, 1), *([day(-1, 1)] * (name > "a"))], last=time(9, 5))
+                for name in "aabc"
+            ],
+            "4 callers got 410. 2 of them have called again since, 2 have not.",
+        ),
+        ([caller("a", None, [day(-20, 1)])], "Nobody called during this brownout, though 1 caller had called before"),
+        ([], "Nobody called during this brownout, so it changed nothing."),
+    ],
+    ids=["stopped", "all stopped", "returned", "all returned", "both", "no caller during it", "no caller"],
+)
+def test_the_effect_of_a_brownout_is_a_sentence(callers: list[CallerUsage], sentence: str) -> None:
+    page = page_of(*callers, brownouts=(brownout(utc(2026, 11, 10, 9)),))
+    assert sentence in words(page.select_one(".effect"))
+
+
+def test_410_without_a_label_is_compared_with_the_labelled_calls_of_the_client() -> None:
+    page = page_of(
+        caller(None, "a/1", [day(-12, 0, 0, 4)], first=time(9, 1), last=time(9, 5)),
+        caller("alice", "a/1", [day(-15, 10), day(-2, 3)]),
+        caller(None, "b/1", [day(-12, 0, 0, 2)], first=time(9, 1), last=time(9, 5)),
+        caller("bob", "b/1", [day(-15, 6)]),
+        caller("carol", "b/1", [day(-2, 6)], source="header"),
+        brownouts=(brownout(utc(2026, 11, 10, 9)),),
+    )
+    effect = page.select_one(".effect")
+    assert "2 callers got 410. 1 of them has called again since, 1 has not." in words(effect)
+    assert "not reached" not in words(effect)
+    assert [row[1:] for row in rows(effect)[1:]] == [
+        ["4", "10", "called again, last on 20 Nov 2026"],
+        ["2", "6", "no call"],
+    ]
+
+
+def test_410_without_a_label_in_another_brownout_is_not_a_separate_caller() -> None:
+    windows = (brownout(utc(2026, 11, 8, 9)), brownout(utc(2026, 11, 10, 9)), brownout(utc(2026, 11, 12, 9)))
+    page = page_of(
+        caller(None, "a/1", [day(-14, 0, 0, 1), day(-10, 0, 0, 1)], first=time(9, 5), last=time(9, 5)),
+        caller("alice", "a/1", [day(-18, 10), day(-2, 3)]),
+        brownouts=windows,
+    )
+    said = [words(each) for each in page.select(".effect") if "B2" in words(each)]
+    assert "though 1 caller had called before" in said[0]
+
+
+def test_a_running_brownout_has_no_effect_yet() -> None:
+    running = brownout(NOW - timedelta(minutes=5))
+    page = page_of(caller("a", None, [day(0, 0, 0, 3)]), brownouts=(running,))
+    assert "running 1 caller got 410. It is too early to say who returns." in words(page.select_one(".effect"))
+
+
+def test_brownouts_on_one_day_say_that_their_counts_are_shared() -> None:
+    windows = (brownout(utc(2026, 11, 10, 9)), brownout(utc(2026, 11, 10, 15)), brownout(utc(2026, 11, 12, 15)))
+    effects = [words(each) for each in page_of(brownouts=windows).select(".effect")]
+    assert ["on the same day" in each for each in effects] == [False, True, True]
+
+
+def test_many_callers_and_many_brownouts_are_folded() -> None:
+    windows = tuple(brownout(utc(2026, 11, number, 9)) for number in range(1, 15))
+    callers = [caller(f"caller {number}", None, [day(-12, 0, 0, 1)]) for number in range(17)]
+    page = page_of(*callers, brownouts=windows)
+    summaries = [words(each) for each in page.select("summary")]
+    assert summaries == [
+        "Calls and coverage of each day",
+        "2 further callers",
+        "11 earlier brownouts",
+        "2 further callers",
+    ]
+    assert not page.select("figure text.brownout-label")
+
+
+def test_a_brownout_at_the_start_of_the_window_has_nothing_to_compare() -> None:
+    page = page_of(brownouts=(brownout(utc(2026, 10, 23, 9)),))
+    assert "Calls per day" not in words(page.select_one(".effect"))
+
+
+def test_a_plan_without_the_operation_has_no_dates() -> None:
+    usage = reports.busy_operation("unplanned", callers=2, days=30)
+    page = parse(render_usage(report(usage), plan={OPERATION: policy(utc(2026, 12, 1), *BROWNOUTS)}))
+    assert {words(text) for text in page.select("figure text.now-label")} == {"today"}
+    assert not page.select(".effect, .band")
+
+
+def test_no_name_in_a_report_becomes_markup() -> None:
+    usage = reports.busy_operation("<script>alert(1)</script>", callers=12, days=9, names=reports.strange_names)
+    page = parse(render_usage(report(usage, days=9)))
+    assert not page.find_all(["script", "img", "iframe", "link"])
+    assert all(str(link["href"]).startswith("#") for link in page.find_all("a"))
+
+
+def test_a_deprecation_within_the_window_is_drawn() -> None:
+    usage = operation_usage("reports", [], coverage(400))
+    page = parse(render_usage(report(usage, days=400), plan={OPERATION: policy(utc(2026, 12, 1))}))
+    assert "deprecated 1 Jan 2026" in {words(text) for text in page.select("figure text.deprecated-label")}
+
+
+@pytest.mark.parametrize(("arguments", "name"), [({"title": 1}, "title"), ({"plan": [1]}, "plan")])
+def test_a_wrong_argument_is_named(arguments: dict[str, object], name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} must be"):
+        render_usage(report(), **arguments)  # type: ignore[arg-type]
+
+
+def test_the_day_of_a_report_is_a_date() -> None:
+    assert isinstance(day(0).day, date)

@@ -1,0 +1,95 @@
+"""A Flask application on the database of ``DATABASE_URL``, for tests that make this database fail."""
+
+import json
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+import flask
+from sqlalchemy import Engine, Row, create_engine, make_url, text
+
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, create_blueprint
+from flask_notifications.sql import SQLAlchemyStorage
+
+APPLICATION = "tests.resilience.database_app:application"
+
+POOL = 3  # connections
+CONNECT_TIMEOUT, STATEMENT_TIMEOUT, POOL_TIMEOUT, LOCK_TIMEOUT = 2, 3, 0.5, 1  # seconds; the last is SQLite's
+SPOOL_THRESHOLD = 65_536  # bytes
+
+TABLES = """
+CREATE TABLE sessions (id TEXT PRIMARY KEY, login TEXT NOT NULL, is_administrator BOOLEAN NOT NULL);
+CREATE TABLE notifications (
+    owner TEXT, position INTEGER, document TEXT, written_at TIMESTAMP WITH TIME ZONE, PRIMARY KEY (owner, position)
+)
+"""
+# How many notifications each user has. Only the response of ``large`` needs a temporary file.
+COUNTS = {"alice": 3, "bob": 5, "large": 1_000, "slow": 100, "admin": 0}
+
+
+def session_of(login: str) -> str:
+    """Return the session ID of a user."""
+    return f"{login}-5e55-4000-8000-000000000000"
+
+
+def documents_of(login: str) -> list[str]:
+    """Return the notifications of a user; each holds its owner, so that a test notices those of another user."""
+    return [json.dumps({"owner": login, "n": number, "text": "t" * 1_000}) for number in range(COUNTS[login])]
+
+
+def prepare(url: str) -> None:
+    """Create and fill the tables of an empty database."""
+    add_session = text("INSERT INTO sessions VALUES (:id, :login, :is_administrator)")
+    add_document = text("INSERT INTO notifications VALUES (:owner, :position, :document, '2025-03-31T08:15:18Z')")
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        for statement in TABLES.split(";"):
+            connection.execute(text(statement))
+        for login in COUNTS:
+            session = {"id": session_of(login), "login": login, "is_administrator": login == "admin"}
+            connection.execute(add_session, session)
+            for position, document in enumerate(documents_of(login)):
+                connection.execute(add_document, {"owner": login, "position": position, "document": document})
+    engine.dispose()
+
+
+def open_engine(url: str) -> Engine:
+    """Return an engine with short time limits for everything that it waits for."""
+    limits: dict[str, Any] = {"timeout": LOCK_TIMEOUT}
+    if make_url(url).get_backend_name() == "postgresql":
+        limits = {"connect_timeout": CONNECT_TIMEOUT, "options": f"-c statement_timeout={STATEMENT_TIMEOUT * 1000}"}
+    return create_engine(
+        url,
+        connect_args=limits,
+        pool_size=POOL,
+        max_overflow=0,
+        pool_timeout=POOL_TIMEOUT,
+        pool_pre_ping=True,
+        pool_use_lifo=True,  # consecutive requests use the same connection, so that tests know the order of events
+    )
+
+
+def may_see_account(caller: Row[Any], account_id: str) -> bool:
+    """Let administrators see every account, and others their own."""
+    return bool(caller.is_administrator) or caller.login == account_id
+
+
+engine = open_engine(os.environ.get("DATABASE_URL", "sqlite:////nowhere/at/all.sqlite3"))
+storage = SQLAlchemyStorage(
+    engine,
+    session_query="SELECT login, is_administrator FROM sessions WHERE id = :session_id",
+    current_user_query="SELECT document FROM notifications WHERE owner = :login ORDER BY position",
+    account_query="SELECT owner, position, written_at FROM notifications WHERE owner = :account_id ORDER BY position",
+    account_exists_query="SELECT 1 FROM sessions WHERE login = :account_id",
+    may_see_account=may_see_account,
+)
+flask_app = flask.Flask(__name__)
+flask_app.register_blueprint(create_blueprint(storage, spool_threshold=SPOOL_THRESHOLD))
+application = DeprecationMiddleware(
+    flask_app,
+    DeprecationPolicy(
+        deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
+        sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
+        documentation="https://example.com/retire",
+    ),
+)

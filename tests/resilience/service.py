@@ -1,0 +1,75 @@
+"""A service that tests can break: a server, its database, and the network between them."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.resilience.database_app import APPLICATION, session_of
+from tests.resilience.postgresql import Cluster
+from tests.resilience.proxy import RESET, Failure, Proxy
+from tests.servers.process import Program, Server, eventually, serving
+from tests.wsgi import Response
+
+DOCUMENTATION = '<https://example.com/retire>; rel="deprecation"; type="text/html"'
+
+
+@dataclass(frozen=True)
+class Service:
+    """A server, its database, and the network between them."""
+
+    server: Server
+    proxy: Proxy
+    cluster: Cluster
+
+    def ask(self, login: str) -> Response:
+        """Request the notifications of a user."""
+        return self.server.ask("GET", target_of(login))
+
+    @contextmanager
+    def asking(self, login: str) -> "Iterator[Future[Response]]":
+        """Request the notifications of a user in the background, and yield the future response."""
+        with ThreadPoolExecutor() as client:
+            yield client.submit(self.ask, login)
+
+    @contextmanager
+    def reading(self, login: str = "large") -> "Iterator[Future[Response]]":
+        """Request many notifications, and yield when the database has sent some of the rows but not all."""
+        passed = self.proxy.passed
+        with self.asking(login) as response, self.proxy.failing(Failure(rate=100_000)):
+            eventually(lambda: self.proxy.passed > passed + 50_000)
+            yield response
+
+    @contextmanager
+    def new_connections(self, failure: Failure) -> Iterator[None]:
+        """Make each request open a new connection, which suffers the failure."""
+        self.proxy.failure = RESET
+        with self.proxy.failing(failure):
+            yield
+
+
+def target_of(login: str) -> str:
+    return f"/API/Notification/?sessionId={session_of(login)}"
+
+
+@contextmanager
+def application_on(url: str, program: Program, folder: Path) -> Iterator[Server]:
+    """Run the application with a database, and yield its server."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DATABASE_URL", url)
+        with serving(replace(program, application=APPLICATION), folder) as server:
+            yield server
+
+
+@contextmanager
+def no_connection_left(service: Service) -> Iterator[None]:
+    service.cluster.terminate()
+    with ExitStack() as others:
+        with suppress(psycopg.OperationalError):
+            while True:
+                others.enter_context(service.cluster.connect("shop"))
+        yield

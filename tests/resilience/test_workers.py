@@ -1,0 +1,276 @@
+"""While gunicorn's workers are replaced, stopped or killed, each response is complete or visibly truncated."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from threading import Event
+
+import pytest
+import requests
+
+from tests.resilience.app import LARGE, LIST, RECORD, WHOLE, find_unreleased, open_gate, records_of
+from tests.servers.nginx import proxying
+from tests.servers.process import (
+    PATIENCE,
+    Program,
+    Server,
+    eventually,
+    gunicorn,
+    program_name,
+    request_of,
+    response_of,
+    serving,
+)
+from tests.services import service_or_skip
+
+# nginx as a proxy. It forwards without buffering, or it would have the whole response before the test acts.
+PROXIES = {
+    "http-1.0-upstream": "proxy_buffering off",
+    "http-1.1-upstream": 'proxy_buffering off; proxy_http_version 1.1; proxy_set_header Connection ""',
+    "gzip": "proxy_buffering off; gzip on; gzip_proxied any; gzip_types *",
+}
+WAYS = ["direct", *PROXIES]
+
+# A client reads the beginning of a response, and yields a function that reads the rest and returns the whole body.
+Client = Callable[[int, str], AbstractContextManager[Callable[[], bytes]]]
+# What clients raise when a response is truncated.
+CUT = (HTTPException, OSError, subprocess.CalledProcessError)
+
+
+@contextmanager
+def http_client(port: int, session: str) -> Iterator[Callable[[], bytes]]:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+        connection.request("GET", LIST, headers={"Authorization": f"Bearer {session}"})
+        yield connection.getresponse().read
+
+
+@contextmanager
+def requests_client(port: int, session: str) -> Iterator[Callable[[], bytes]]:
+    headers = {"Authorization": f"Bearer {session}", "Accept-Encoding": "gzip"}
+    with requests.get(f"http://127.0.0.1:{port}{LIST}", headers=headers, stream=True, timeout=PATIENCE) as response:
+        yield lambda: response.content
+
+
+@contextmanager
+def curl(port: int, session: str) -> Iterator[Callable[[], bytes]]:
+    command = ["curl", "--silent", "--compressed", "--oauth2-bearer", session, f"http://127.0.0.1:{port}{LIST}"]
+    service_or_skip("curl", shutil.which("curl") is not None)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout is not None
+        first = process.stdout.read(1)
+
+        def rest() -> bytes:
+            others = process.communicate(timeout=PATIENCE)[0]
+            if process.returncode:
+                raise subprocess.CalledProcessError(process.returncode, command)
+            return first + others
+
+        try:
+            yield rest
+        finally:
+            process.kill()
+
+
+CLIENTS: dict[str, Client] = {"http.client": http_client, "requests": requests_client, "curl": curl}
+
+
+# The name of a client, and of its way to the server.
+Reader = tuple[str, str]
+
+
+def program_of(worker: str, conf: str) -> Program:
+    return replace(gunicorn(worker, conf), application="tests.resilience.app:application")
+
+
+@contextmanager
+def on_every_way(server: Server, folder: Path) -> Iterator[dict[str, int]]:
+    """Start the proxies, and yield the port of each way to the server."""
+    with ExitStack() as stack:
+        ports = {"direct": server.port}
+        for way, site in PROXIES.items():
+            (folder / way).mkdir()
+            ports[way] = stack.enter_context(proxying(site, server.port, folder / way)).port
+        yield ports
+
+
+@contextmanager
+def asking(ports: dict[str, int], session: str) -> Iterator[dict[Reader, Callable[[], bytes]]]:
+    """Yield clients of each kind on every way, each of which has read the beginning of its response."""
+    with ExitStack() as stack:
+        yield {
+            (name, way): stack.enter_context(client(port, session))
+            for name, client in CLIENTS.items()
+            for way, port in ports.items()
+        }
+
+
+def are_replaced(server: Server, workers: list[int]) -> bool:
+    """Return whether there are new workers and none of the old ones."""
+    return bool(server.workers()) and not {*workers} & {*server.workers()}
+
+
+def wait_for_timeouts(server: Server) -> None:
+    """Wait until gunicorn has killed each worker that waits for its client."""
+    eventually(lambda: not server.open_spools())
+
+
+def kill_workers(server: Server) -> None:
+    workers = server.workers()
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
+    eventually(lambda: are_replaced(server, workers))
+
+
+# One worker or thread for each client.
+READERS = len(CLIENTS) * len(WAYS)
+THREADS = program_of("gthread", f"threads = {READERS}")
+PROCESSES = program_of("sync", f"workers = {READERS}; preload_app = True; timeout = 1")
+
+
+@pytest.mark.parametrize(
+    ("program", "end"),
+    [pytest.param(THREADS, kill_workers, id="killed"), pytest.param(PROCESSES, wait_for_timeouts, id="timed-out")],
+)
+def test_a_response_that_a_worker_does_not_finish_is_an_error_to_every_client(
+    program: Program, end: Callable[[Server], None], tmp_path: Path
+) -> None:
+    with serving(program, tmp_path) as server, on_every_way(server, tmp_path) as ports:
+        with asking(ports, "large") as clients:
+            assert find_unreleased(server.written()) == []
+            end(server)
+            assert [reader for reader, rest in clients.items() if not is_cut(rest)] == []
+        with asking(ports, "whole") as clients:
+            assert [reader for reader, rest in clients.items() if rest() != WHOLE] == []
+        eventually(lambda: not server.open_spools())
+
+
+def is_cut(rest: Callable[[], bytes]) -> bool:
+    try:
+        rest()
+    except CUT:
+        return True
+    return False
+
+
+def test_a_response_that_a_worker_finishes_is_complete_for_every_client(tmp_path: Path) -> None:
+    with serving(THREADS, tmp_path) as server, on_every_way(server, tmp_path) as ports:
+        with asking(ports, "large") as clients:
+            assert [reader for reader, rest in clients.items() if rest() != LARGE] == []
+        eventually(lambda: not server.open_spools())
+
+
+def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(tmp_path: Path) -> None:
+    with serving(program_of("sync", "timeout = 1"), tmp_path) as server, ThreadPoolExecutor() as pool:
+        workers = server.workers()
+        hanging = pool.submit(server.exchange, request_of("GET", LIST, "Authorization: Bearer wait-at-280"))
+        eventually(server.open_spools)
+        assert find_unreleased(server.written()) != []
+        received = hanging.result(PATIENCE)
+        assert received == b"" or (response_of(received).code, RECORD in received) == (500, False)
+        eventually(lambda: are_replaced(server, workers))
+        assert find_unreleased(server.written()) == []
+        eventually(lambda: not server.open_spools())
+        assert server.ask("GET", LIST, "Authorization: Bearer whole").body == WHOLE
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        program_of("sync", "graceful_timeout = 2; workers = 2"),
+        program_of("gthread", "graceful_timeout = 2; threads = 2"),
+        program_of("gevent", "graceful_timeout = 2"),
+    ],
+    ids=program_name,
+)
+def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(program: Program, tmp_path: Path) -> None:
+    with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
+        with http_client(server.port, "large") as rest:
+            short = pool.submit(server.ask, "GET", LIST, "Authorization: Bearer wait-at-280")
+            eventually(lambda: "storage INFO waits" in server.written())
+            server.signal(signal.SIGTERM)
+            eventually(lambda: "Handling signal: term" in server.written())
+            open_gate(tmp_path)
+            assert short.result(PATIENCE).body == WHOLE
+            assert server.exit_code() == 0
+            with pytest.raises(CUT):
+                rest()
+        assert find_unreleased(server.written()) == []
+
+
+@pytest.mark.parametrize("worker", ["sync", "gthread"])
+def test_workers_of_a_killed_arbiter_release_the_port(worker: str, tmp_path: Path) -> None:
+    with serving(program_of(worker, "timeout = 2"), tmp_path) as server:
+        with http_client(server.port, "large") as rest:
+            server.signal(signal.SIGKILL)
+            assert server.exit_code() == -signal.SIGKILL
+            # The response is complete or visibly truncated.
+            with suppress(*CUT):
+                assert rest() == LARGE
+        eventually(lambda: is_free(server.port))
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # despite connections that have just ended
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def reload(server: Server) -> None:
+    server.signal(signal.SIGHUP)
+
+
+def do_nothing(_server: Server) -> None:
+    """Do nothing, because the number of requests alone makes gunicorn replace workers."""
+
+
+@pytest.mark.parametrize(
+    ("program", "act"),
+    [
+        pytest.param(program_of("gthread", "workers = 2; threads = 4"), reload, id="reload"),
+        pytest.param(program_of("gthread", "workers = 2; threads = 4"), kill_workers, id="kill"),
+        pytest.param(
+            program_of("gthread", "max_requests = 30; preload_app = True; workers = 2; threads = 4"),
+            do_nothing,
+            id="max-requests-preloaded",
+        ),
+    ],
+)
+def test_every_response_is_correct_while_workers_are_replaced(
+    program: Program, act: Callable[[Server], None], tmp_path: Path
+) -> None:
+    with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
+        done = Event()
+        try:
+            counts = [pool.submit(ask_until, done, server.port, number) for number in (1, 7, 60)]
+            workers = server.workers()
+            act(server)
+            eventually(lambda: are_replaced(server, workers))
+        finally:
+            done.set()
+        assert all(count.result(PATIENCE) for count in counts)
+        eventually(lambda: not server.open_spools())
+
+
+def ask_until(done: Event, port: int, number: int) -> int:
+    """Send requests as one user until ``done``, and return how many got a response; each must be correct."""
+    user = f"user-{number}"
+    expected = b"[" + b",".join(records_of("blueprint", user, user, number)) + b"]"
+    count = 0
+    while not done.is_set():
+        with suppress(*CUT):  # a connection may be lost, but never a part of a response
+            with http_client(port, user) as rest:
+                assert rest() == expected
+            count += 1
+    return count

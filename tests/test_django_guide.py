@@ -1,0 +1,102 @@
+"""The Django guide works when it is followed word for word in an empty folder."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from tests.servers.process import eventually, free_port, running
+
+pytestmark = pytest.mark.slow
+
+GUIDE = (Path(__file__).parents[1] / "docs" / "django.md").read_text(encoding="utf-8")
+PYTHON = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CLIENT_PROGRAM = """
+from werkzeug.test import Client
+from mysite.wsgi import application
+for path in {paths}:
+    response = Client(application).get(path)
+    print(response.status_code, response.headers.get("Deprecation"), " ".join(response.text.split()))
+"""
+
+
+def blocks() -> list[str]:
+    return PYTHON.findall(GUIDE)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a new Django project with the files of the guide, up to its section on sessions."""
+    run(tmp_path, "-m", "django", "startproject", "mysite", ".")
+    urls, settings, wsgi, log_filter, tests, *_ = blocks()
+    (tmp_path / "mysite/urls.py").write_text(urls, encoding="utf-8")
+    with (tmp_path / "mysite/settings.py").open("a", encoding="utf-8") as file:
+        file.write(settings)
+    (tmp_path / "mysite/wsgi.py").write_text(f"{wsgi}\n{log_filter}", encoding="utf-8")
+    (tmp_path / "mysite/tests.py").write_text(tests, encoding="utf-8")
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def call(project: Path, *paths: str) -> list[str]:
+    return run(project, "-c", CLIENT_PROGRAM.format(paths=paths)).stdout.splitlines()
+
+
+def test_the_tests_in_the_guide_pass(project: Path) -> None:
+    assert "Ran 2 tests" in run(project, "manage.py", "test", "mysite").stderr
+
+
+def test_a_response_announces_as_the_guide_shows(project: Path) -> None:
+    (line,) = call(project, "/reports/7/")
+    assert line == '200 @1767225600 {"report": 7}'
+    assert "Deprecation: @1767225600" in GUIDE
+
+
+def test_a_response_of_the_successor_announces_nothing(project: Path) -> None:
+    assert call(project, "/v2/reports/7/") == ['200 None {"report": 7, "version": 2}']
+
+
+def test_the_log_of_the_development_server_shows_no_session(project: Path) -> None:
+    port = free_port()
+    serve = [sys.executable, str(project / "manage.py"), "runserver", "--noreload", f"127.0.0.1:{port}"]
+    with running(["env", "-u", "DJANGO_SETTINGS_MODULE", *serve], project, port) as server:
+        with urlopen(f"http://127.0.0.1:{port}/reports/7/?sessionId=s3cret", timeout=10) as response:
+            assert response.status == 200
+        eventually(lambda: "/reports/7/?sessionId=REDACTED" in server.written())
+        assert "s3cret" not in server.written()
+
+
+def test_django_rest_framework_reads_the_session(project: Path) -> None:
+    *_, unified, authentication, urls = blocks()
+    with (project / "mysite/settings.py").open("a", encoding="utf-8") as file:
+        file.write(unified)
+    (project / "mysite/authentication.py").write_text(authentication, encoding="utf-8")
+    (project / "mysite/urls.py").write_text(urls, encoding="utf-8")
+    known, in_a_browser, successor, unknown, without, ambiguous = call(
+        project,
+        "/reports/7/?sessionId=s3cret&format=json",
+        "/reports/7/?sessionId=s3cret&format=api",
+        "/v2/reports/7/",
+        "/reports/7/?sessionId=0ther",
+        "/reports/7/",
+        "/reports/7/?sessionId=a&sessionId=b",
+    )
+    assert known == '200 @1767225600 {"report":7,"user":"alice"}'
+    assert unknown.startswith("401 @1767225600")
+    assert in_a_browser.startswith("200 @1767225600 <!DOCTYPE html>")
+    assert successor.startswith("200 None")
+    assert without == '401 @1767225600 {"detail":"Authentication credentials were not provided."}'
+    assert ambiguous.startswith("400 @1767225600")
+    assert '"code": "invalid_request"' in ambiguous

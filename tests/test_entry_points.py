@@ -1,0 +1,529 @@
+"""Every response is the same through both entry points, with and without the middleware."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from inspect import signature
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+from wsgiref.util import FileWrapper
+
+import pytest
+
+from flask_notifications import (
+    AccessDenied,
+    AccountNotFound,
+    Brownout,
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    NotificationApp,
+    Statuses,
+    StorageUnavailable,
+    Use,
+    create_blueprint,
+)
+from tests.storages import (
+    ACCOUNT,
+    BEARER,
+    CURRENT_USER,
+    ENTRY_POINTS,
+    POLICY,
+    SECRET,
+    SESSION_ID,
+    OneSession,
+    Source,
+    flask_app,
+    raising,
+    rows,
+)
+from tests.wsgi import Response, call, environ_of, run
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+COMMON_HEADERS = [("Cache-Control", "no-store"), ("Vary", "Authorization"), ("X-Content-Type-Options", "nosniff")]
+BARE_CHALLENGE = ("WWW-Authenticate", 'Bearer realm="notifications"')
+INVALID_TOKEN = ("WWW-Authenticate", 'Bearer realm="notifications", error="invalid_token"')
+INVALID_REQUEST = ("WWW-Authenticate", 'Bearer realm="notifications", error="invalid_request"')
+ANNOUNCED = {
+    "GET": [
+        ("Deprecation", "@1767225600"),
+        ("Sunset", "Fri, 01 Jan 2027 00:00:00 GMT"),
+        ("Link", '</API/Notification/CurrentUser>; rel="successor-version"'),
+    ],
+    "POST": [
+        ("Deprecation", "@1767225600"),
+        ("Sunset", "Fri, 01 Jan 2027 00:00:00 GMT"),
+        ("Link", '</API/Notification/Account>; rel="successor-version"'),
+    ],
+}
+
+A, B = SESSION_ID, "another"
+ALICE, LONG = ACCOUNT.format("alice"), "x" * 513
+
+
+@dataclass(eq=False)
+class Case:
+    """A request, the storage, and the expected response."""
+
+    status: str
+    code: str | None = None
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: bytes = b""
+    method: str = "GET"
+    path: str = CURRENT_USER
+    query: str = ""
+    authorization: str | None = f"Bearer {A}"
+    records: Callable[[], Any] = tuple
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, entry_point: str, method: str | None = None) -> Response:
+        return self.call(build(self, entry_point), method)
+
+    def call(self, app: "WSGIApplication", method: str | None = None) -> Response:
+        header = {} if self.authorization is None else {"HTTP_AUTHORIZATION": self.authorization}
+        return call(app, method or self.method, self.path, self.query, **header)
+
+    @property
+    def has_session_in_query(self) -> bool:
+        """Return whether the query has the session, because the middleware then adds a header to the response."""
+        return "sessionid" in self.query.lower()
+
+
+@cache
+def build(case: Case, entry_point: str) -> "WSGIApplication":
+    return ENTRY_POINTS[entry_point](OneSession(case.records), **case.options)
+
+
+MISSING = ("401 Unauthorized", "session_missing", [BARE_CHALLENGE])
+AMBIGUOUS = ("400 Bad Request", "invalid_request", [INVALID_REQUEST])
+MALFORMED = ("401 Unauthorized", "invalid_token", [INVALID_TOKEN])
+UNKNOWN = ("401 Unauthorized", "session_invalid", [INVALID_TOKEN])
+NO_ID: tuple[str, str] = ("400 Bad Request", "invalid_account_id")
+STORAGE_ERROR = ("500 Internal Server Error", "storage_error")
+WRONG_RECORD = ("500 Internal Server Error", "unserialisable_record")
+
+
+def unavailable(seconds: str) -> tuple[str, str, list[tuple[str, str]]]:
+    return "503 Service Unavailable", "storage_unavailable", [("Retry-After", seconds)]
+
+
+CASES = {
+    "no notifications": Case("200 OK", body=b"[]"),
+    "the array": Case("200 OK", body=b'[{"n":0},{"n":1}]', records=rows(count=2)),
+    "no notifications, of an account": Case("200 OK", body=b"[]", method="POST", path=ALICE),
+    "the array, of an account": Case("200 OK", body=b'[{"n":0}]', method="POST", path=ALICE, records=rows(count=1)),
+    "session in the query": Case("200 OK", body=b"[]", query=f"a=1&sessionId={A}", authorization=None),
+    "session in the query, of an account": Case(
+        "200 OK", body=b"[]", method="POST", path=ALICE, query=f"SessionID={A}", authorization=None
+    ),
+    "scheme in lower case": Case("200 OK", body=b"[]", authorization=f"bearer  {A}"),
+    "both and equal": Case("200 OK", body=b"[]", query=f"sessionId={A}"),
+    "Basic and a query": Case("200 OK", body=b"[]", query=f"sessionId={A}", authorization="Basic dTpw"),
+    "no session": Case(*MISSING, authorization=None),
+    "no session, of an account": Case(*MISSING, method="POST", path=ALICE, authorization=None),
+    "another scheme": Case(*MISSING, authorization="Basic dTpw"),
+    "an empty header": Case(*MISSING, authorization=""),
+    "both and different": Case(*AMBIGUOUS, query=f"sessionId={B}"),
+    "key repeated": Case(*AMBIGUOUS, query=f"sessionId={A}&sessionId={A}", authorization=None),
+    "key repeated in another case": Case(*AMBIGUOUS, query=f"sessionId={A}&sessionid={A}", authorization=None),
+    "empty value": Case(*AMBIGUOUS, query="sessionId=", authorization=None),
+    "no token": Case(*AMBIGUOUS, authorization="Bearer"),
+    "two credentials": Case(*AMBIGUOUS, method="POST", path=ALICE, authorization=f"Bearer {A},Bearer {A}"),
+    "malformed": Case(*MALFORMED, authorization="Bearer a b"),
+    "malformed in the query": Case(*MALFORMED, query="sessionId=%22", authorization=None),
+    "too long": Case(*MALFORMED, method="POST", path=ALICE, authorization="Bearer " + "x" * 4097),
+    "unknown": Case(*UNKNOWN, authorization=f"Bearer {B}"),
+    "unknown, of an account": Case(*UNKNOWN, method="POST", path=ALICE, query=f"sessionId={B}", authorization=None),
+    "control character": Case(*NO_ID, method="POST", path=ACCOUNT.format("a\x00")),
+    "newline at the end": Case(*NO_ID, method="POST", path=ACCOUNT.format("a\n")),
+    "control character of two bytes": Case(*NO_ID, method="POST", path=ACCOUNT.format("\xc2\x80")),
+    "not UTF-8": Case(*NO_ID, method="POST", path=ACCOUNT.format("\xff")),
+    "too long an ID": Case(*NO_ID, method="POST", path=ACCOUNT.format(LONG)),
+    "access denied": Case("403 Forbidden", "access_denied", method="POST", path=ALICE, records=raising(AccessDenied())),
+    "access denied while the records are read": Case(
+        "403 Forbidden", "access_denied", method="POST", path=ALICE, records=rows(AccessDenied(SECRET), 200)
+    ),
+    "no such account": Case(
+        "404 Not Found", "account_not_found", method="POST", path=ALICE, records=raising(AccountNotFound(SECRET))
+    ),
+    "no such account while the records are read": Case(
+        "404 Not Found", "account_not_found", method="POST", path=ALICE, records=rows(AccountNotFound())
+    ),
+    "unavailable": Case(*unavailable("30"), records=raising(StorageUnavailable(SECRET))),
+    "unavailable for a moment": Case(*unavailable("1"), records=rows(StorageUnavailable(retry_after=0.2))),
+    "unavailable for longer": Case(*unavailable("3"), records=rows(StorageUnavailable(retry_after=2.5), 200)),
+    "a storage that fails": Case(*STORAGE_ERROR, records=raising(ValueError(SECRET))),
+    "a storage that fails while the records are read": Case(*STORAGE_ERROR, records=rows(ValueError(SECRET), 200)),
+    "a storage that returns nothing": Case(*STORAGE_ERROR, records=lambda: None),
+    "a wrong record": Case(*WRONG_RECORD, records=lambda: [{}, SECRET]),
+    "a wrong record, spooled": Case(*WRONG_RECORD, records=lambda: [{}] * 500 + [None], options={"spool_threshold": 9}),
+    "another status for a missing session": Case(
+        "440 Login Time-out",
+        "session_missing",
+        [BARE_CHALLENGE],
+        authorization=None,
+        options={"statuses": Statuses(session_missing=440)},
+    ),
+    "another status for an invalid session": Case(
+        "440 Login Time-out",
+        "session_invalid",
+        [INVALID_TOKEN],
+        authorization="Bearer x",
+        options={"statuses": Statuses(session_invalid=440)},
+    ),
+    "410 for a missing account": Case(
+        "410 Gone",
+        "account_not_found",
+        method="POST",
+        path=ALICE,
+        records=raising(AccountNotFound()),
+        options={"statuses": Statuses(account_not_found=410)},
+    ),
+    "404 for a denied account": Case(
+        "404 Not Found",
+        "access_denied",
+        method="POST",
+        path=ALICE,
+        records=raising(AccessDenied()),
+        options={"statuses": Statuses(access_denied=404)},
+    ),
+    "statuses that do not apply to a refusal": Case(
+        *AMBIGUOUS, authorization="Bearer", options={"statuses": Statuses(session_missing=440, session_invalid=440)}
+    ),
+    "a realm": Case(
+        "401 Unauthorized",
+        "session_missing",
+        [("WWW-Authenticate", 'Bearer realm="Bob\'s"')],
+        authorization=None,
+        options={"realm": "Bob's"},
+    ),
+}
+
+# The order of the checks: session, account ID, storage.
+CASES |= {
+    "no session before a bad ID": Case(*MISSING, method="POST", path=ACCOUNT.format("\x00"), authorization=None),
+    "refused before a bad ID": Case(*AMBIGUOUS, method="POST", path=ACCOUNT.format("\x00"), authorization="Bearer"),
+    "a bad ID before an unknown session": Case(
+        *NO_ID, method="POST", path=ACCOUNT.format(LONG), authorization=f"Bearer {B}"
+    ),
+    "an unknown session before a denied account": Case(
+        *UNKNOWN, method="POST", path=ALICE, authorization=f"Bearer {B}", records=raising(AccessDenied())
+    ),
+}
+
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+every_entry_point = pytest.mark.parametrize("entry_point", ENTRY_POINTS)
+
+
+@every_case
+@every_entry_point
+def test_each_request_gets_the_response_in_the_table(case: Case, entry_point: str) -> None:
+    response = case.run(entry_point)
+    assert response.status == case.status
+    extra, announced = list(case.headers), []
+    if "middleware" in entry_point:
+        announced = ANNOUNCED[case.method]
+        extra += [("Referrer-Policy", "no-referrer")] if case.has_session_in_query else []
+    media_type = "application/problem+json" if case.code else "application/json"
+    described = [("Content-Type", media_type), ("Content-Length", str(len(response.body)))]
+    assert sorted(response.headers) == sorted([*described, *COMMON_HEADERS, *extra, *announced])
+    assert response.headers[len(response.headers) - len(announced) :] == announced
+    if case.code is None:
+        assert response.body == case.body
+    else:
+        check_problem(response, case.code)
+
+
+def check_problem(response: Response, code: str) -> None:
+    """Check the problem document of a response, which must have nothing of the request."""
+    number, _, phrase = response.status.partition(" ")
+    body = dict(response.json)
+    detail = body.pop("detail")
+    assert detail.endswith(".")
+    assert detail.isascii()
+    assert body == {"type": "about:blank", "title": phrase, "status": int(number), "code": code}
+    for string in (SESSION_ID, SECRET, "API/Notification", "Traceback", "Error"):
+        assert string not in detail
+
+
+@every_case
+@pytest.mark.parametrize("suffix", ["", ", middleware"], ids=["without", "with the middleware"])
+def test_both_entry_points_send_the_same_bytes(case: Case, suffix: str) -> None:
+    assert case.run(f"blueprint{suffix}").wire == case.run(f"application{suffix}").wire
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.method == "GET"])
+@every_entry_point
+def test_head_is_get_without_a_body(name: str, entry_point: str) -> None:
+    get, head = (CASES[name].run(entry_point, method) for method in ("GET", "HEAD"))
+    assert (head.status, head.headers, head.body) == (get.status, get.headers, b"")
+
+
+@every_entry_point
+def test_no_response_and_no_log_line_has_a_string_of_the_request(
+    entry_point: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, case in CASES.items():
+        response = case.run(entry_point)
+        for string in (SESSION_ID, "another", SECRET, "alice", LONG):
+            assert string not in f"{response.headers}", name
+            assert string not in response.body.decode(), name
+    assert caplog.records
+    for string in (SESSION_ID, SECRET, "/API/", "sessionId", "GetNotificationsForAccount"):
+        assert string not in caplog.text
+
+
+# The phase is checked before everything else, and only by the middleware.
+
+SUNSET = DeprecationPolicy(
+    deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2026, 2, 1, tzinfo=UTC), enforce_sunset=True
+)
+BROWNOUT = DeprecationPolicy(
+    deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
+    brownouts=[Brownout(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 6, 1, 0, 0, 30, tzinfo=UTC))],
+)
+NOW = datetime(2026, 6, 1, 0, 0, 0, 1, tzinfo=UTC)
+
+
+@every_case
+@pytest.mark.parametrize(
+    ("policy", "code", "wait"), [(SUNSET, "sunset", []), (BROWNOUT, "brownout", ["30"])], ids=["sunset", "brownout"]
+)
+def test_the_phase_is_checked_first(case: Case, policy: DeprecationPolicy, code: str, wait: list[str]) -> None:
+    def refuse(*_arguments: object) -> Any:
+        message = "the application must not be called"
+        raise AssertionError(message)
+
+    response = case.call(DeprecationMiddleware(refuse, policy, clock=lambda: NOW))
+    assert (response.status, response.json["code"]) == ("410 Gone", code)
+    assert response.json["status"] == 410
+    assert response.json["title"] == "Gone"
+    assert f'<{response.json["successor"]}>; rel="successor-version"' in response.all("Link")
+    assert response.all("Retry-After") == wait
+    assert response.one("Cache-Control") == "no-store"
+    assert response.one("Content-Type") == "application/problem+json"
+    assert response.one("Content-Length") == str(len(response.body))
+    assert response.all("WWW-Authenticate") == []
+
+
+# Headers, bodies and parameters that clients add.
+
+
+class Unread(BytesIO):
+    """A request body that must not be read."""
+
+    def _refuse(self, *_arguments: object) -> Any:
+        message = "the request body must not be read"
+        raise AssertionError(message)
+
+    read = readline = readlines = __iter__ = __next__ = read1 = readinto = _refuse
+
+
+ADDITIONS: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "no length at all": {"CONTENT_TYPE": "", "CONTENT_LENGTH": ""},
+    "length 0": {"CONTENT_LENGTH": "0"},
+    "empty object": {"CONTENT_LENGTH": "2", "CONTENT_TYPE": "application/json"},
+    "form": {"CONTENT_LENGTH": "21", "CONTENT_TYPE": "application/x-www-form-urlencoded"},
+    "form without a length": {"CONTENT_TYPE": "application/x-www-form-urlencoded"},
+    "multipart": {"CONTENT_LENGTH": "9", "CONTENT_TYPE": "multipart/form-data"},
+    "plain text, as in wsgiref": {"CONTENT_LENGTH": "", "CONTENT_TYPE": "text/plain"},
+    "chunked": {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input_terminated": True},
+    "chunked and a length": {"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": "5"},
+    "huge": {"CONTENT_LENGTH": "99999999999", "CONTENT_TYPE": "application/json"},
+    "Java": {"HTTP_ACCEPT": "text/html, image/gif, image/jpeg, */*; q=0.2"},
+    "XML only": {"HTTP_ACCEPT": "application/xml", "HTTP_ACCEPT_CHARSET": "utf-16", "HTTP_ACCEPT_LANGUAGE": "de"},
+    "nothing acceptable": {"HTTP_ACCEPT": "*/*;q=0", "HTTP_ACCEPT_ENCODING": "identity;q=0"},
+    "no Accept": {"HTTP_ACCEPT": ""},
+    "upgrade": {"HTTP_CONNECTION": "Upgrade, HTTP2-Settings", "HTTP_UPGRADE": "h2c"},
+    "expect": {"HTTP_EXPECT": "100-continue", "CONTENT_LENGTH": "2"},
+    "conditional": {"HTTP_IF_NONE_MATCH": "*", "HTTP_IF_MODIFIED_SINCE": "Fri, 01 Jan 2027 00:00:00 GMT"},
+    "condition that fails": {"HTTP_IF_MATCH": '"x"'},
+    "range": {"HTTP_RANGE": "bytes=0-1"},
+    "cookies": {"HTTP_COOKIE": "session=x; sessionId=y"},
+    "method override": {"HTTP_X_HTTP_METHOD_OVERRIDE": "DELETE"},
+    "session in other headers": {"HTTP_SESSIONID": "y", "HTTP_X_SESSIONID": "y"},
+}
+
+
+@pytest.mark.parametrize("threshold", [1_000_000, 5], ids=["memory", "file"])
+@every_entry_point
+def test_headers_and_bodies_that_clients_add_make_no_difference(threshold: int, entry_point: str) -> None:
+    app = ENTRY_POINTS[entry_point](OneSession(rows(count=3)), spool_threshold=threshold)
+    for method, path in (("GET", CURRENT_USER), ("POST", ALICE), ("POST", ALICE.rstrip("/"))):
+        plain = call(app, method, path, **BEARER)
+        assert plain.code == 200
+        assert plain.body == b'[{"n":0},{"n":1},{"n":2}]'
+        for name, addition in ADDITIONS.items():
+            response = call(app, method, path, **BEARER, **{"wsgi.input": Unread(b"{}"), **addition})
+            assert response.wire == plain.wire, name
+
+
+@every_entry_point
+def test_other_parameters_of_the_query_are_ignored(entry_point: str) -> None:
+    app = ENTRY_POINTS[entry_point](OneSession(rows(count=1)))
+    plain = call(app, path=CURRENT_USER, **BEARER)
+    for query in ("limit=0", "limit=-1&offset=10&page=2", "accountId=bob", "filter=%ff&&=&;", "session=x&sessionIds=y"):
+        assert call(app, path=CURRENT_USER, query=query, **BEARER).wire == plain.wire
+
+
+# The temporary file.
+
+
+class Sendfile(FileWrapper):
+    """The file wrapper of a server, which works only on this very object."""
+
+
+def make_spooling_app(entry_point: str, records: Callable[[], Any] | None = None) -> "WSGIApplication":
+    """Return an application that sends its records from a temporary file."""
+    return ENTRY_POINTS[entry_point](OneSession(rows(count=1000) if records is None else records), spool_threshold=100)
+
+
+def start(app: "WSGIApplication", method: str = "GET", extra: Mapping[str, Any] = BEARER) -> tuple[Any, dict[str, str]]:
+    """Return the iterable of an application, and its headers."""
+    headers: dict[str, str] = {}
+
+    def start_response(_status: str, sent: list[tuple[str, str]], _exc_info: Any = None) -> Callable[..., None]:
+        headers.update(sent)
+        return lambda _data: None
+
+    return app(environ_of(method, CURRENT_USER, **{**BEARER, **extra}), start_response), headers
+
+
+@every_entry_point
+@pytest.mark.parametrize("extra", [{}, {"wsgi.file_wrapper": Sendfile}], ids=["no file wrapper", "file wrapper"])
+def test_an_array_from_a_file_is_the_same_as_from_memory(
+    entry_point: str, extra: dict[str, Any], spooled: list[BinaryIO]
+) -> None:
+    in_memory = call(ENTRY_POINTS[entry_point](OneSession(rows(count=1000))), path=CURRENT_USER, **BEARER)
+    response = call(make_spooling_app(entry_point), path=CURRENT_USER, **BEARER, **extra)
+    assert response.wire == in_memory.wire
+    assert json.loads(response.body) == [{"n": number} for number in range(1000)]
+    assert [file.closed for file in spooled] == [True]
+
+
+@every_entry_point
+def test_the_file_wrapper_of_a_server_gets_a_real_file(entry_point: str, spooled: list[BinaryIO]) -> None:
+    body, headers = start(make_spooling_app(entry_point), extra={"wsgi.file_wrapper": Sendfile})
+    assert type(body) is Sendfile
+    assert body.filelike is spooled[0]
+    assert body.filelike.fileno() > 2
+    assert body.filelike.tell() == 0
+    assert b"".join(body) != b""
+    assert int(headers["Content-Length"]) == body.filelike.tell()
+    assert not spooled[0].closed
+    body.close()
+    assert spooled[0].closed
+
+
+@every_entry_point
+@pytest.mark.parametrize("parts", [0, 1, 2])
+def test_the_file_is_closed_when_the_client_disconnects(entry_point: str, parts: int, spooled: list[BinaryIO]) -> None:
+    body, _headers = start(make_spooling_app(entry_point, rows(count=30_000)))
+    for _part, _number in zip(body, range(parts), strict=False):
+        pass
+    body.close()
+    assert [file.closed for file in spooled] == [True]
+
+
+@every_entry_point
+def test_the_file_is_closed_after_a_head_request(entry_point: str, spooled: list[BinaryIO]) -> None:
+    body, headers = start(make_spooling_app(entry_point), "HEAD")
+    assert int(headers["Content-Length"]) > 100
+    assert list(body) == []
+    if hasattr(body, "close"):
+        body.close()
+    assert [file.closed for file in spooled] == [True]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_the_file_is_closed_when_start_response_fails(method: str, spooled: list[BinaryIO]) -> None:
+    """tests/test_blueprint_hooks.py has the same test of the blueprint."""
+
+    def start_response(*_arguments: Any) -> Any:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        make_spooling_app("application")(environ_of(method, CURRENT_USER, **BEARER), start_response)
+    (file,) = spooled
+    closed = file.closed
+    file.close()  # so that a failure of this test does not affect others
+    assert closed
+
+
+@every_entry_point
+@pytest.mark.parametrize("count", [0, 1, 256, 999])
+def test_the_file_is_closed_after_an_exception(entry_point: str, count: int, spooled: list[BinaryIO]) -> None:
+    for error in (StorageUnavailable(), AccessDenied(), ValueError()):
+        assert call(make_spooling_app(entry_point, rows(error, count)), path=CURRENT_USER, **BEARER).code >= 400
+    response = call(
+        make_spooling_app(entry_point, lambda: iter([*rows(count=count)(), None])), path=CURRENT_USER, **BEARER
+    )
+    assert response.code == 500
+    assert len(spooled) == (4 if count >= 256 else 0)
+    assert all(file.closed for file in spooled)
+
+
+@every_entry_point
+def test_without_a_directory_for_the_file_the_response_is_a_503(
+    entry_point: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    source = Source(rows(count=1000)())
+    response = call(make_spooling_app(entry_point, lambda: source), path=CURRENT_USER, **BEARER)
+    assert response.status == "503 Service Unavailable"
+    assert source.closed == 1
+    check_problem(response, "spool_unavailable")
+    assert "spool_unavailable" in caplog.text
+    assert "gone" not in caplog.text
+
+
+@pytest.mark.parametrize("entry_point", [create_blueprint, NotificationApp])
+def test_the_default_threshold_is_eight_mebibytes(entry_point: Callable[..., object]) -> None:
+    assert signature(entry_point).parameters["spool_threshold"].default == 8 * 1024 * 1024
+
+
+# The storage is closed exactly once, and before the first byte.
+
+
+@every_entry_point
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("threshold", [1_000_000, 10], ids=["memory", "file"])
+def test_the_records_are_closed_before_the_response_starts(entry_point: str, method: str, threshold: int) -> None:
+    source = Source(rows(count=300)())
+    closed: list[int] = []
+
+    def start_response(*_arguments: Any) -> Any:
+        closed.append(source.closed)
+        return lambda _data: None
+
+    app = ENTRY_POINTS[entry_point](OneSession(lambda: source), spool_threshold=threshold)
+    body = app(environ_of(method, CURRENT_USER, **BEARER), start_response)
+    closed.extend(source.closed for _part in body)
+    if hasattr(body, "close"):
+        body.close()
+    assert set(closed) == {1}
+    assert source.closed == 1
+
+
+@every_entry_point
+@pytest.mark.parametrize("fatal", [SystemExit(3), KeyboardInterrupt()], ids=repr)
+def test_an_exception_that_ends_the_process_passes_each_entry_point(entry_point: str, fatal: BaseException) -> None:
+    source = Source(rows(count=3)(), failure=fatal)
+    with pytest.raises(type(fatal)):
+        run(ENTRY_POINTS[entry_point](OneSession(lambda: source)), environ_of(path=CURRENT_USER, **BEARER))
+    assert source.closed == 1
+
+
+@pytest.mark.parametrize("entry_point", [flask_app, NotificationApp], ids=["blueprint", "application"])
+def test_an_observer_is_called_after_an_exception_that_ends_the_process(
+    entry_point: "Callable[..., WSGIApplication]",
+) -> None:
+    uses: list[Use] = []
+    app = DeprecationMiddleware(entry_point(OneSession(raising(SystemExit()))), POLICY, observers=[uses.append])
+    with pytest.raises(SystemExit):
+        run(app, environ_of(path=CURRENT_USER, **BEARER))
+    assert [use.status for use in uses] == [None]

@@ -1,0 +1,58 @@
+"""The work on a request is linear in its size, for any content and every entry point."""
+
+from functools import partial
+from typing import Any
+
+import flask
+import pytest
+
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, NotificationApp, Use, create_blueprint
+from flask_notifications.testing import MemoryStorage
+from tests.growth import grows_linearly
+from tests.test_plans import ENDED, JANUARY
+from tests.wsgi import environ_of, run
+
+pytestmark = pytest.mark.slow
+
+STORAGE = MemoryStorage(sessions={"s3cret": "alice"}, notifications={"alice": [{"name": "Weekly sales"}]})
+ACCOUNT = "/API/Notification/GetNotificationsForAccount/"
+
+
+def create_flask_app() -> flask.Flask:
+    app = flask.Flask("shop")
+    app.register_blueprint(create_blueprint(STORAGE, successors=True))
+    return app
+
+
+USES: list[Use] = []
+STACKS: dict[str, Any] = {
+    "NotificationApp": NotificationApp(STORAGE),
+    "the blueprint": create_flask_app(),
+    "the middleware around the blueprint": DeprecationMiddleware(
+        create_flask_app(), DeprecationPolicy(deprecated_at=JANUARY), observers=[USES.append]
+    ),
+    "the middleware around a closed operation": DeprecationMiddleware(create_flask_app(), ENDED),
+}
+UNITS = ["a", "/", "%2F", "&sessionId=x", "&a=b;", ",Bearer ", '"\\', " ", "\xff", "\xc4\xb1", "=", "accountId=x&"]
+TARGETS = [
+    ("GET", "/API/Notification/", "QUERY_STRING"),
+    ("GET", "/API/Notification/", "HTTP_AUTHORIZATION"),
+    ("GET", "/API/Notification/", "HTTP_USER_AGENT"),
+    ("GET", "/API/Notification/", "HTTP_REFERER"),
+    ("GET", "/API/Notification/", "RAW_URI"),
+    ("POST", ACCOUNT, "PATH_INFO"),
+    ("GET", "/API/Notification/Account", "QUERY_STRING"),
+]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize(("method", "path", "key"), TARGETS)
+def test_work_on_a_request_grows_linearly_with_its_size(stack: str, method: str, path: str, key: str) -> None:
+    def make_environ(unit: str, size: int) -> dict[str, Any]:
+        environ = environ_of(method, path, HTTP_AUTHORIZATION="Bearer s3cret")
+        environ[key] = (path if key == "PATH_INFO" else "") + unit * size
+        return environ
+
+    slow = [unit for unit in UNITS if not grows_linearly(partial(run, STACKS[stack]), partial(make_environ, unit))]
+    USES.clear()
+    assert slow == []

@@ -1,0 +1,66 @@
+"""The grammar of Link headers (RFC 8288 section 3)."""
+
+import pytest
+
+from flask_notifications.links import Link, parse_links, valid_links
+
+
+@pytest.mark.parametrize(
+    ("value", "links"),
+    [
+        ('</new>; rel="successor-version"', [Link("/new", ("successor-version",))]),
+        ("</new>;rel=successor-version", [Link("/new", ("successor-version",))]),
+        ('</d>; type="text/html"; REL = "Deprecation"', [Link("/d", ("deprecation",))]),
+        ('</d>; rel="deprecation sunset"', [Link("/d", ("deprecation", "sunset"))]),
+        ('</a>; rel="a", </b>; rel="b"', [Link("/a", ("a",)), Link("/b", ("b",))]),
+        ('</a>; rel="a" ,,\t</b>; rel="b",', [Link("/a", ("a",)), Link("/b", ("b",))]),
+        ('</a>; title="x, </b>; \\"y\\""; rel=a; crossorigin;', [Link("/a", ("a",))]),
+        ("<>; rel=self", [Link("", ("self",))]),
+        ('<https://a.example/%C3%A9?b=c&d#e>; rel="a"', [Link("https://a.example/%C3%A9?b=c&d#e", ("a",))]),
+        ('</a>; rel="https://a.example/Rel"', [Link("/a", ("https://a.example/rel",))]),
+        ("</a>; title*=UTF-8''%e2%82%ac; rel=\"a\"", [Link("/a", ("a",))]),
+    ],
+)
+def test_a_valid_header_is_read(value: str, links: list[Link]) -> None:
+    assert parse_links(value) == links
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("", "no link"),
+        (" , ", "no link"),
+        ('/new; rel="a"', "begins with its target"),
+        ('</new; rel="a"', "begins with its target"),
+        ("</new>", "needs one rel"),
+        ("</new>; type=a", "needs one rel"),
+        ('</new>; rel="a"; rel="b"', "needs one rel"),
+        ('</new>; rel=""', "is empty"),
+        ("</new>; rel", "is empty"),
+        ('</new> rel="a"', "after a link"),
+        ('</new>; rel="a" x', "after a link"),
+        ('</new>; rel="a', "after a link"),
+        ('</a>; rel="a" </b>; rel="b"', "after a link"),
+        ('</a b>; rel="a"', "not a URI reference"),
+        ('</v2/{id}>; rel="a"', "not a URI reference"),
+        ('<http://[x/>; rel="a"', "not a URI reference"),
+        ('<http://x:99999/>; rel="a"', "not a URI reference"),
+        ('</%zz>; rel="a"', "not a URI reference"),
+        ('</\u00e9>; rel="a"', "not a URI reference"),
+    ],
+)
+def test_an_invalid_header_is_refused_with_a_reason(value: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_links(value)
+
+
+def test_an_invalid_header_does_not_hide_the_others() -> None:
+    assert valid_links(["</a>; rel=a", "b", "</c>; rel=c"]) == [Link("/a", ("a",)), Link("/c", ("c",))]
+
+
+def test_a_long_header_is_read_in_linear_time() -> None:
+    value = "</a>" + "; x" * 50_000 + " "
+    with pytest.raises(ValueError, match="needs one rel"):
+        parse_links(value)
+    with pytest.raises(ValueError, match="after a link"):
+        parse_links('</a>; rel="' + '\\"' * 50_000)

@@ -1,0 +1,168 @@
+"""Metrics for Prometheus: their values, several processes, and the alert rules of the documentation."""
+
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from flask_notifications import DeprecationPolicy, Operation
+from flask_notifications.deprecation import Phase
+from flask_notifications.metrics import PrometheusObserver
+from tests.servers.process import PATIENCE, ROOT, eventually, gunicorn, serving
+from tests.services import service_or_skip
+from tests.usage.databases import use
+
+REPORT, EXPORT, LIVE = (Operation(name, "GET", f"/{name}") for name in ("report", "export", "live"))
+DEPRECATED_AT, SUNSET_AT = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 7, 1, tzinfo=UTC)
+PLAN = {
+    REPORT: DeprecationPolicy(deprecated_at=DEPRECATED_AT, sunset_at=SUNSET_AT),
+    EXPORT: DeprecationPolicy(deprecated_at=DEPRECATED_AT),
+    LIVE: None,
+}
+REQUESTS = "flask_notifications_requests_total"
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
+    return registry.get_sample_value(name, {"operation": "report", **labels})
+
+
+def test_every_operation_has_zeros_from_the_start(registry: CollectorRegistry) -> None:
+    PrometheusObserver(PLAN, registry=registry)
+    for operation in ("report", "export"):
+        for phase, code in (("announced", "200"), ("deprecated", "200"), ("brownout", "410"), ("sunset", "410")):
+            for source in ("header", "query", "none"):
+                labels = {"operation": operation, "phase": phase, "source": source, "code": code}
+                assert registry.get_sample_value(REQUESTS, labels) == 0
+        last = registry.get_sample_value("flask_notifications_last_request_timestamp_seconds", {"operation": operation})
+        assert last == 0
+
+
+def test_a_live_operation_has_no_metrics(registry: CollectorRegistry) -> None:
+    PrometheusObserver(PLAN, registry=registry)
+    names = {sample.labels["operation"] for family in registry.collect() for sample in family.samples}
+    assert names == {"report", "export"}
+
+
+def test_the_dates_of_the_plan_are_metrics(registry: CollectorRegistry) -> None:
+    PrometheusObserver(PLAN, registry=registry)
+    deprecated, sunset = (f"flask_notifications_{name}_timestamp_seconds" for name in ("deprecated", "sunset"))
+    assert value(registry, deprecated) == DEPRECATED_AT.timestamp()
+    assert value(registry, sunset) == SUNSET_AT.timestamp()
+    assert value(registry, sunset, operation="export") == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "labels"),
+    [
+        (use(status=200, source="header"), {"phase": "deprecated", "source": "header", "code": "200"}),
+        (use(status=404, source="query"), {"phase": "deprecated", "source": "query", "code": "404"}),
+        (use(status=None), {"phase": "deprecated", "source": "none", "code": "none"}),
+        (use(status=410, phase=Phase.BROWNOUT), {"phase": "brownout", "source": "none", "code": "410"}),
+    ],
+    ids=["a success", "a failure", "an application that raised", "a brownout"],
+)
+def test_requests_are_counted(registry: CollectorRegistry, call: Any, labels: dict[str, str]) -> None:
+    observer = PrometheusObserver(PLAN, registry=registry)
+    observer(call)
+    observer(call)
+    assert value(registry, REQUESTS, **labels) == 2
+    assert value(registry, "flask_notifications_last_request_timestamp_seconds") == call.at.timestamp()
+
+
+def test_no_client_and_no_caller_is_a_label(registry: CollectorRegistry) -> None:
+    PrometheusObserver(PLAN, registry=registry)(use("job/1", "alice"))
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    assert {name for sample in samples for name in sample.labels} == {"operation", "phase", "source", "code"}
+    assert not {"job/1", "alice"} & {label for sample in samples for label in sample.labels.values()}
+
+
+@pytest.mark.parametrize("plan", [None, [REPORT], {"report": PLAN[REPORT]}, {REPORT: "2027-07-01"}, PLAN[REPORT]])
+def test_an_invalid_plan_is_refused(plan: Any, registry: CollectorRegistry) -> None:
+    with pytest.raises(ValueError, match=r"^plan must be"):
+        PrometheusObserver(plan, registry=registry)
+
+
+def test_a_registry_accepts_one_observer_only(registry: CollectorRegistry) -> None:
+    PrometheusObserver(PLAN, registry=registry)
+    with pytest.raises(ValueError, match="Duplicated"):
+        PrometheusObserver(PLAN, registry=registry)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preload", [False, True])
+def test_a_scrape_has_the_requests_to_all_workers(
+    preload: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "metrics"
+    directory.mkdir()
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(directory))
+    conf = f"workers = 3\npreload_app = {preload}"
+    program = replace(gunicorn("sync", conf), application="tests.usage.metrics_app:application")
+    with serving(program, tmp_path) as server:
+        eventually(lambda: len(server.workers()) == 3)
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(lambda _: server.ask("GET", "/report"), range(60)))
+        exposition = requests.get(f"http://127.0.0.1:{server.port}/metrics", timeout=PATIENCE).text
+    samples = [sample for family in text_string_to_metric_families(exposition) for sample in family.samples]
+    counted = {sample.labels["code"]: sample.value for sample in samples if sample.labels.get("phase") == "deprecated"}
+    assert counted["404"] == 60
+    (last,) = [sample.value for sample in samples if sample.name.endswith("last_request_timestamp_seconds")]
+    assert 0 <= datetime.now(UTC).timestamp() - last < 60
+    (deprecated,) = [sample.value for sample in samples if sample.name.endswith("deprecated_timestamp_seconds")]
+    assert deprecated == DEPRECATED_AT.timestamp()
+
+
+# The state of the metrics on 15 June 2027, and the alerts that fire then.
+ALERTS = """
+rule_files: [rules.yaml]
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'flask_notifications_sunset_timestamp_seconds{operation="near"}', values: '1296000x2900'}
+      - {series: 'flask_notifications_sunset_timestamp_seconds{operation="quiet"}', values: '1296000x2900'}
+      - {series: 'flask_notifications_sunset_timestamp_seconds{operation="far"}', values: '12960000x2900'}
+      - {series: 'flask_notifications_sunset_timestamp_seconds{operation="undated"}', values: '0x2900'}
+      - {series: 'flask_notifications_last_request_timestamp_seconds{operation="near"}', values: '86400x2900'}
+      - {series: 'flask_notifications_last_request_timestamp_seconds{operation="far"}', values: '86400x2900'}
+      - {series: 'flask_notifications_last_request_timestamp_seconds{operation="undated"}', values: '86400x2900'}
+      - {series: 'flask_notifications_last_request_timestamp_seconds{operation="quiet"}', values: '-864000x2900'}
+      - {series: 'flask_notifications_requests_total{operation="ended",phase="sunset"}', values: '0x2000 1x900'}
+      - {series: 'flask_notifications_requests_total{operation="near",phase="deprecated"}', values: '0+1x2900'}
+    alert_rule_test:
+      - eval_time: 2d
+        alertname: SunsetNearAndStillCalled
+        exp_alerts:
+          - exp_labels: {operation: near, severity: warning}
+            exp_annotations: {summary: near ends in 13d 0h 0m 0s and was called within a week}
+      - eval_time: 2d
+        alertname: CalledAfterSunset
+        exp_alerts:
+          - exp_labels: {operation: ended, severity: info}
+            exp_annotations: {summary: ended has ended and is still called}
+"""
+
+
+@pytest.mark.slow
+def test_promtool_accepts_the_alert_rules_and_they_fire_when_they_should(tmp_path: Path) -> None:
+    service_or_skip("promtool", shutil.which("promtool") is not None)
+    page = (ROOT / "docs" / "count-callers.md").read_text(encoding="utf-8")
+    (rules,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "rules.yaml").write_text(rules, encoding="utf-8")
+    (tmp_path / "alerts.yaml").write_text(ALERTS, encoding="utf-8")
+    for command in (["check", "rules", "rules.yaml"], ["test", "rules", "alerts.yaml"]):
+        done = subprocess.run(["promtool", *command], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,675 @@
+"""Session IDs are masked in the raw keys of an environ and in log records."""
+
+import logging
+import pickle
+import traceback
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from flask_notifications import SessionLogFilter
+from flask_notifications.redaction import redact_environ, redact_string, redact_uri
+from tests.frameworks.applications import library
+from tests.growth import grows_linearly
+from tests.tracebacks import raise_and_catch
+
+
+@pytest.mark.parametrize("key", ["RAW_URI", "REQUEST_URI", "HTTP_REFERER"])
+@pytest.mark.parametrize(
+    ("uri", "left"),
+    [
+        pytest.param("/p?sessionId=S3CRET", "/p?sessionId=REDACTED", id="alone"),
+        pytest.param("/p?a=%7e&sessionId=S3CRET&b=+&c", "/p?a=%7e&sessionId=REDACTED&b=+&c", id="among others"),
+        pytest.param("/p?SessionID=S3CRET&sessionid=S3CRET", "/p?SessionID=REDACTED&sessionid=REDACTED", id="any case"),
+        pytest.param("/p?%73ession%49%64=S3CRET", "/p?%73ession%49%64=REDACTED", id="percent-encoded key"),
+        pytest.param("/p?sessionId=%533CRET%00", "/p?sessionId=REDACTED", id="malformed value"),
+        pytest.param('/p?sessionId="S3 CRET"\\', "/p?sessionId=REDACTED", id="value with a space and quotes"),
+        pytest.param("/p?sessionId=S3CRET==&b=2", "/p?sessionId=REDACTED&b=2", id="value with ="),
+        pytest.param(
+            "http://api.example/p?sessionId=S3CRET", "http://api.example/p?sessionId=REDACTED", id="absolute form"
+        ),
+        pytest.param("/p?a=1;sessionId=S3CRET", "/p?a=1;sessionId=REDACTED", id="after ;"),
+        pytest.param("/p;sessionId=S3CRET", "/p;sessionId=REDACTED", id="in the path"),
+        pytest.param("/p?x=1#sessionId=S3CRET", "/p?x=1#sessionId=REDACTED", id="in the fragment"),
+        pytest.param("/p?sessionId=S3CRET#top", "/p?sessionId=REDACTED#top", id="before a fragment"),
+        pytest.param(
+            "/p?sessionId=S3CRET;sessionId=S3CRET", "/p?sessionId=REDACTED;sessionId=REDACTED", id="twice with ;"
+        ),
+        pytest.param("/p?a=1?sessionId=S3CRET", "/p?a=1?sessionId=REDACTED", id="after a second ?"),
+        pytest.param("/p?sessionId=", "/p?sessionId=REDACTED", id="an empty value"),
+        pytest.param("/p?sessionId=S3CRET;S3CRET", "/p?sessionId=REDACTED", id="; in the value"),
+        pytest.param("/p?sessionId=S3CRET;;S3CRET", "/p?sessionId=REDACTED", id=";; in the value"),
+        pytest.param("/p?sessionId=S3CRET;=b", "/p?sessionId=REDACTED;=b", id="; before an empty key"),
+        pytest.param("/p?sessionId=S3CRET;S3CRET&b=2", "/p?sessionId=REDACTED&b=2", id="; in the value, then &"),
+        pytest.param("/p?sessionId=S3CRET;S3CRET#b=2", "/p?sessionId=REDACTED#b=2", id="; in the value, then #"),
+        pytest.param("/p?sessionId=S3CRET;S3CRET;b=2", "/p?sessionId=REDACTED;b=2", id="; in the value, then a pair"),
+        pytest.param("/p/%3FsessionId=S3CRET", "/p/%3FsessionId=REDACTED", id="after an encoded ?"),
+        pytest.param("/p?a=1%26sessionId=S3CRET&b=2", "/p?a=1%26sessionId=REDACTED&b=2", id="after an encoded &"),
+        pytest.param("/p?a=1%23sessionId=S3CRET", "/p?a=1%23sessionId=REDACTED", id="after an encoded #"),
+        pytest.param("/p?a=1%3bsessionId=S3CRET", "/p?a=1%3bsessionId=REDACTED", id="after an encoded ;"),
+        pytest.param("/p%0AsessionId=S3CRET", "/p%0AsessionId=REDACTED", id="after an encoded line feed"),
+        pytest.param("/p?sessionId%3DS3CRET", "/p?sessionId%3DREDACTED", id="an encoded ="),
+        pytest.param("/p?sessionId%3dS3CRET%3d%3d", "/p?sessionId%3dREDACTED", id="an encoded =, and in the value"),
+        pytest.param(
+            "/p?next=%2Fq%3Fsession%49d%3DS3CRET%26b%3D2&c=3",
+            "/p?next=%2Fq%3Fsession%49d%3DREDACTED%26b%3D2&c=3",
+            id="a URI in a value",
+        ),
+        pytest.param(
+            "/p?next=%252Fq%253FsessionId%253DS3CRET%2526b",
+            "/p?next=%252Fq%253FsessionId%253DREDACTED",
+            id="a URI in a value, encoded twice",
+        ),
+        pytest.param("/p?%252525253FsessionId=S3CRET", "/p?%252525253FsessionId=REDACTED", id="encoded many times"),
+        pytest.param("/p?sessionId=S3CRET%26S3CRET", "/p?sessionId=REDACTED", id="an encoded & in the value"),
+        pytest.param("/p?sessionId=S3CRET%26b=2", "/p?sessionId=REDACTED%26b=2", id="an encoded &, then a pair"),
+        pytest.param("/p?\u017fessionId=KEEP", None, id="a letter that is not ASCII"),
+        pytest.param("/p?mysessionId=KEEP&sessionIdx=KEEP&q=sessionId", None, id="similar keys"),
+        pytest.param("/p?my%73essionId=KEEP&m%79sessionIdx=KEEP", None, id="similar keys, encoded"),
+        pytest.param("/sessionId?a=sessionId&sessionId", None, id="no value"),
+        pytest.param("/p?a=%ff\xff;&&=", None, id="odd bytes"),
+        pytest.param("", None, id="empty"),
+    ],
+)
+def test_the_value_is_redacted_in_uris(key: str, uri: str, left: str | None) -> None:
+    environ = {key: uri}
+    redact_environ(environ)
+    assert "S3CRET" not in environ[key]
+    assert environ[key] == (uri if left is None else left)
+
+
+def filter_record(msg: object, *args: object, **extra: Any) -> logging.LogRecord:
+    """Return a record after the filter."""
+    record = logging.LogRecord("gunicorn.access", logging.INFO, "", 0, msg, args, extra.pop("exc_info", None))
+    vars(record).update(extra)
+    assert SessionLogFilter().filter(record)
+    return record
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        pytest.param(
+            '"GET /p?sessionId=S3CRET HTTP/1.1" 200', '"GET /p?sessionId=REDACTED HTTP/1.1" 200', id="request line"
+        ),
+        pytest.param("/p?a=1&sessionId=S3CRET&b=2", "/p?a=1&sessionId=REDACTED&b=2", id="among others"),
+        pytest.param("GET /p?SESSIONID=S3CRET 200", "GET /p?SESSIONID=REDACTED 200", id="any case"),
+        pytest.param("GET /p?%73ession%49d=S3CRET 200", "GET /p?%73ession%49d=REDACTED 200", id="percent-encoded key"),
+        pytest.param("sessionId=S3CRET", "sessionId=REDACTED", id="a query alone"),
+        pytest.param('"http://x/?sessionId=S3CRET" "curl"', '"http://x/?sessionId=REDACTED" "curl"', id="Referer"),
+        pytest.param("'/p?sessionId=S3CRET'", "'/p?sessionId=REDACTED'", id="quoted"),
+        pytest.param("/p?sessionId=S3CRET#top", "/p?sessionId=REDACTED#top", id="fragment"),
+        pytest.param("/p;sessionId=S3CRET;b=2", "/p;sessionId=REDACTED;b=2", id="after ;"),
+        pytest.param("<a href='?a&amp;sessionId=S3CRET'>", "<a href='?a&amp;sessionId=REDACTED'>", id="markup"),
+        pytest.param("sessionId=S3CRET\nsessionId=S3CRET", "sessionId=REDACTED\nsessionId=REDACTED", id="two lines"),
+        pytest.param("?sessionId=S3CRET%00%25", "?sessionId=REDACTED", id="malformed value"),
+        pytest.param("/p?sessionId= 200", "/p?sessionId=REDACTED 200", id="an empty value"),
+        pytest.param("/p?sessionId=S3;CRET 200", "/p?sessionId=REDACTED 200", id="; in the value"),
+        pytest.param("/p?sessionId=S3;CRET a=1", "/p?sessionId=REDACTED a=1", id="; in the value, then a space"),
+        pytest.param("/p?sessionId=S3;CRET&b=2", "/p?sessionId=REDACTED&b=2", id="; in the value, then &"),
+        pytest.param("/p?sessionId=S3;CRET#b=2", "/p?sessionId=REDACTED#b=2", id="; in the value, then #"),
+        pytest.param("/p?sessionId=S3;CRET;b=2", "/p?sessionId=REDACTED;b=2", id="; in the value, then a pair"),
+        pytest.param("/p?sessionId=S3CRET;=b", "/p?sessionId=REDACTED;=b", id="; before an empty key"),
+        pytest.param(
+            '"GET /p/%3FsessionId=S3CRET HTTP/1.1" 404', '"GET /p/%3FsessionId=REDACTED HTTP/1.1" 404', id="%3F"
+        ),
+        pytest.param("GET /p?a=1%26sessionid=S3CRET 1", "GET /p?a=1%26sessionid=REDACTED 1", id="%26"),
+        pytest.param("/p%23sessionId=S3CRET", "/p%23sessionId=REDACTED", id="%23"),
+        pytest.param("/p%3bsessionId=S3CRET x", "/p%3bsessionId=REDACTED x", id="%3b"),
+        pytest.param("/p%0asessionId=S3CRET%0asessionId=S3CRET", "/p%0asessionId=REDACTED", id="%0a"),
+        pytest.param("/p?sessionId%3dS3CRET&b", "/p?sessionId%3dREDACTED&b", id="%3d"),
+        pytest.param("/%253FsessionId%253DS3CRET", "/%253FsessionId%253DREDACTED", id="encoded twice"),
+        pytest.param(r"'/p?\nsessionId=S3CRET'", r"'/p?\nsessionId=REDACTED'", id="a line feed as in repr"),
+        pytest.param(r"'/p?\x00sessionId=S3CRET'", r"'/p?\x00sessionId=REDACTED'", id="a control character"),
+        pytest.param(r'"/p?a\u0026sessionId\u003dS3CRET"', r'"/p?a\u0026sessionId\u003dREDACTED"', id="as in JSON"),
+        pytest.param("Authorization: Bearer S3CRET", "Authorization: Bearer REDACTED", id="a header"),
+        pytest.param("authorization=bearer  S3CRET x", "authorization=bearer  REDACTED x", id="a header, two spaces"),
+        pytest.param(
+            "('Authorization', 'Bearer S3CRET')", "('Authorization', 'Bearer REDACTED')", id="a header as a pair"
+        ),
+        pytest.param("Authorization: BearerKEEP", None, id="another scheme"),
+        pytest.param("Authorization: Basic KEEP", None, id="Basic"),
+        pytest.param("Seen: bearer KEEP", None, id="another header"),
+        pytest.param("x-sessionId=KEEP %sessionId=KEEP", None, id="longer keys"),
+        pytest.param("\xe9sessionId=S3CRET", "\xe9sessionId=REDACTED", id="after a letter that is not ASCII"),
+        pytest.param("/p?\u017fessionId=KEEP", None, id="a letter that is not ASCII"),
+        pytest.param("/p?mysessionId=KEEP&sessionIdx=KEEP&q=sessionId %d \xff", None, id="nothing to mask"),
+        pytest.param("", None, id="nothing"),
+    ],
+)
+def test_the_value_is_masked_in_a_log_line_and_every_other_byte_stays(line: str, left: str | None) -> None:
+    expected = line if left is None else left
+    assert filter_record(line).getMessage() == expected
+    assert filter_record("%s", line).getMessage() == expected
+    assert filter_record("%(line)s", {"line": line}).getMessage() == expected
+
+
+@pytest.mark.parametrize("sign", ['"', "'", "<", ">", "\\"])
+@pytest.mark.parametrize("end", [" x", ".x", ",x", ":x", ";x", ")x", "]x", "}x", ">x", ""])
+def test_a_quote_or_bracket_at_the_end_of_a_quotation_ends_a_value(sign: str, end: str) -> None:
+    assert filter_record(f"sessionId=S3CRET{sign}{end}").getMessage() == f"sessionId=REDACTED{sign}{end}"
+    assert filter_record(f"sessionId=S3{sign}CRET{sign}{end}").getMessage() == f"sessionId=REDACTED{sign}{end}"
+
+
+def test_a_value_that_only_the_formatted_message_shows_is_masked() -> None:
+    assert filter_record("GET /p?sessionId=%s %d", "S3CRET", 200).getMessage() == "GET /p?sessionId=REDACTED 200"
+
+
+def test_percent_signs_in_a_masked_message_are_no_directives() -> None:
+    record = filter_record("%s %d%%", "/p?a=%41%s&sessionId=S3CRET&b=%(x)s", 100)
+    assert record.getMessage() == "/p?a=%41%s&sessionId=REDACTED&b=%(x)s 100%"
+
+
+def test_a_message_that_is_an_object_is_masked() -> None:
+    assert filter_record(ValueError("GET /p?sessionId=S3CRET")).getMessage() == "GET /p?sessionId=REDACTED"
+
+
+def test_a_record_without_a_session_is_not_changed() -> None:
+    args = ("/p", 200)
+    record = filter_record("GET %s %d", *args)
+    assert (record.msg, record.args) == ("GET %s %d", args)
+
+
+def test_a_message_that_does_not_format_is_left_to_logging() -> None:
+    record = filter_record("%d %d", "?sessionId=S3CRET")
+    with pytest.raises(TypeError):
+        record.getMessage()
+
+
+def test_a_traceback_is_masked() -> None:
+    try:
+        message = "GET /p?sessionId=S3CRET failed"
+        raise LookupError(message)  # noqa: TRY301 - to get a traceback
+    except LookupError as error:
+        record = filter_record("Error handling request %s", "/p?sessionId=S3CRET", exc_info=(type(error), error, None))
+    line = logging.Formatter().format(record)
+    assert "S3CRET" not in line
+    assert line.count("sessionId=REDACTED") == 2
+    assert "LookupError: GET /p?sessionId=REDACTED failed" in line
+
+
+def test_exc_info_without_an_exception_does_not_make_the_filter_raise() -> None:
+    assert filter_record("?sessionId=S3CRET", exc_info=(None, None, None)).getMessage() == "?sessionId=REDACTED"
+
+
+def test_a_traceback_that_another_formatter_has_cached_is_masked_too() -> None:
+    error = ValueError("formatted again")
+    record = logging.LogRecord("gunicorn.error", logging.ERROR, "", 0, "failed", None, (ValueError, error, None))
+    record.exc_text = "ValueError: /p?sessionId=S3CRET"
+    assert SessionLogFilter().filter(record)
+    assert record.exc_text == "ValueError: /p?sessionId=REDACTED"
+
+
+def test_the_filter_works_on_a_logger_and_drops_nothing() -> None:
+    handled: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            handled.append(self.format(record))
+
+    logger = logging.Logger("werkzeug")  # noqa: LOG001 - not shared with other tests
+    logger.addHandler(Handler())
+    logger.addFilter(SessionLogFilter())
+    logger.info('"%s" %s', "GET /p?sessionId=S3CRET HTTP/1.1", 200)
+    logger.debug("nothing")
+    logger.warning("twice %s", "sessionId=S3CRET&sessionid=S3CRET")
+    assert handled == [
+        '"GET /p?sessionId=REDACTED HTTP/1.1" 200',
+        "nothing",
+        "twice sessionId=REDACTED&sessionid=REDACTED",
+    ]
+
+
+# Records for any formatter.
+
+
+class ArgumentFormatter(logging.Formatter):
+    """Format a record from its arguments, as the formatters of gunicorn and uvicorn do."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        shown = super().format(record)
+        return f"{shown} {record.msg} {record.args!r} {vars(record)!r}"
+
+
+def make_structlog_formatter(*, is_json: bool) -> logging.Formatter:
+    structlog = library("structlog")
+    renderer = (
+        structlog.processors.JSONRenderer()
+        if is_json
+        else structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    )
+    processors = [
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.format_exc_info,
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        renderer,
+    ]
+    formatter: logging.Formatter = structlog.stdlib.ProcessorFormatter(
+        processors=processors if is_json else [processors[0], *processors[2:]]
+    )
+    return formatter
+
+
+def make_json_formatter() -> logging.Formatter:
+    formatter: logging.Formatter = library("pythonjsonlogger.json").JsonFormatter("%(message)s %(args)s")
+    return formatter
+
+
+FORMATTERS: dict[str, Callable[[], logging.Formatter]] = {
+    "logging": logging.Formatter,
+    "arguments": ArgumentFormatter,
+    "python-json-logger": make_json_formatter,
+    "structlog": partial(make_structlog_formatter, is_json=False),
+    "structlog as JSON": partial(make_structlog_formatter, is_json=True),
+}
+
+
+def format_with(formatter: str, record: logging.LogRecord) -> str:
+    """Return the output of a formatter, which may change its copy of the record."""
+    return FORMATTERS[formatter]().format(copy(record))
+
+
+class Page:
+    """An object whose string has its URI."""
+
+    def __str__(self) -> str:
+        return URI
+
+    def __repr__(self) -> str:
+        return f"<Page '{URI}'>"
+
+
+class Location(NamedTuple):
+    method: str
+    uri: str
+
+
+class StrangeError(Exception):
+    """An exception that cannot be rebuilt from its arguments, and that has its own string."""
+
+    def __init__(self, *, uri: str) -> None:
+        super().__init__()
+        self.uri = uri
+
+    def __str__(self) -> str:
+        return f"no {self.uri}"
+
+
+class SlottedError(Exception):
+    __slots__ = ("uri",)
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+
+    def __str__(self) -> str:
+        return self.uri
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    uri: str
+
+
+URI = "/p?a=1&sessionId=S3CRET&b=2"
+MASKED = "/p?a=1&sessionId=REDACTED&b=2"
+
+
+@pytest.mark.parametrize("formatter", FORMATTERS)
+@pytest.mark.parametrize(
+    ("msg", "args"),
+    [
+        pytest.param('%s - "%s %s HTTP/%s" %d', ("127.0.0.1:1", "GET", URI, "1.1", 200), id="uvicorn"),
+        pytest.param("%(r)s %(s)s", ({"r": f"GET {URI} HTTP/1.1", "s": "200"},), id="a mapping"),
+        pytest.param("%s %r", (URI.encode(), [URI, (URI, 1), {URI: URI}, {URI}, frozenset({URI})]), id="containers"),
+        pytest.param("%s %r", (Page(), [Page()]), id="objects"),
+        pytest.param("%s", (Location("GET", URI),), id="a named tuple"),
+        pytest.param("%s %s", ([("Authorization", "Bearer S3CRET")], {"sessionId": "S3CRET"}), id="names and values"),
+        pytest.param("?sessionId=%s %d", ("S3CRET", 200), id="the key is in the template"),
+        pytest.param(
+            "?sessionId=%(id)s %(status)d%%",
+            ({"id": "S3CRET", "status": 200},),
+            id="the key is in a template with names",
+        ),
+        pytest.param("Authorization: %s", ("Bearer S3CRET",), id="the header is in the template"),
+        pytest.param("%s=%s", ("sessionId", "S3CRET"), id="key and value are arguments"),
+        pytest.param("sessionId=%s", (b"S3CRET",), id="bytes"),
+        pytest.param("sessionId=%r", ("S3CRET",), id="quoted"),
+        pytest.param(f"{URI} took %d ms", (3,), id="the URI is in the template"),
+        pytest.param("%s", (LookupError(URI),), id="an exception"),
+        pytest.param({"event": "request", "uri": URI, "headers": {"Authorization": "Bearer S3CRET"}}, (), id="a dict"),
+        pytest.param({"uri": URI, "headers": [[(b"authorization", b"Bearer S3CRET"), 1]]}, (), id="a dict with bytes"),
+        pytest.param({"flat": ["x", "authorization", "Bearer S3CRET"]}, (), id="names and values in one list"),
+        pytest.param("%s?sessionId=%s", ("/p", "S3CRET"), id="only one argument is masked"),
+        pytest.param(Page(), (), id="an object"),
+        pytest.param("%d %d", (URI,), id="a template that does not format"),
+        pytest.param("sessionId=%s %d", ("S3CRET",), id="a template that has the key and does not format"),
+        pytest.param("sessionId=%(id)s %d", ({"id": "S3CRET"},), id="a template that has names and does not format"),
+    ],
+)
+def test_a_masked_record_keeps_its_types(msg: object, args: tuple[Any, ...], formatter: str) -> None:
+    before = logging.LogRecord("gunicorn.access", logging.INFO, "", 0, msg, args, None)
+    record = filter_record(msg, *args)
+    assert [type(value) for value in record.args or ()] == [type(value) for value in before.args or ()] or any(
+        isinstance(value, Page) for value in args
+    )
+    assert type(record.args) is type(before.args)
+    assert isinstance(record.msg, dict) == isinstance(msg, dict)
+    assert "S3CRET" not in f"{record.msg!s} {record.args!r} {vars(record)!r}"
+    try:
+        format_with(formatter, before)
+    except (TypeError, ValueError):
+        return
+    line = format_with(formatter, record)
+    assert "S3CRET" not in line
+    assert "REDACTED" in line
+
+
+@pytest.mark.parametrize("formatter", FORMATTERS)
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ValueError(f"no {URI}"), id="a built-in exception"),
+        pytest.param(FileNotFoundError(2, "missing", URI), id="OSError"),
+        pytest.param(KeyError(URI), id="KeyError"),
+        pytest.param(UnicodeDecodeError("utf-8", URI.encode(), 0, 1, URI), id="UnicodeDecodeError"),
+        pytest.param(SyntaxError("wrong", ("file", 1, 1, URI)), id="SyntaxError"),
+        pytest.param(StrangeError(uri=URI), id="an exception with its own string"),
+        pytest.param(SlottedError(URI), id="slots"),
+        pytest.param(FrozenError(URI), id="a frozen dataclass"),
+        pytest.param(KeyboardInterrupt(URI), id="a BaseException"),
+        pytest.param(ExceptionGroup(URI, [ValueError(URI), ExceptionGroup("x", [OSError(URI)])]), id="a group"),
+    ],
+)
+def test_an_exception_is_masked_for_every_formatter(error: BaseException, formatter: str) -> None:
+    vars(error)["__notes__"] = [f"note {URI}"]
+    caught = raise_and_catch(error, raise_and_catch(LookupError(f"cause {URI}")))
+    info = (type(caught), caught, caught.__traceback__)
+    record = filter_record("failed", exc_info=info)
+    line = format_with(formatter, record)
+    assert "S3CRET" not in line
+    for part in (type(error).__name__, f"note {MASKED}", f"LookupError: cause {MASKED}", "in raise_and_catch"):
+        assert part in line.replace("\\'", "'")
+    assert "S3CRET" in "".join(traceback.format_exception(caught))  # the original exception is not changed
+
+
+def test_an_exception_without_a_session_is_not_copied() -> None:
+    caught = raise_and_catch(ValueError("no page"), raise_and_catch(LookupError("cause")))
+    info = (type(caught), caught, caught.__traceback__)
+    record = filter_record("failed %s", caught, exc_info=info)
+    assert record.exc_info is info
+    assert record.args == (caught,)
+    assert record.exc_text is None
+
+
+def test_a_masked_exception_keeps_its_type_traceback_cause_context_and_notes() -> None:
+    cause, context = raise_and_catch(LookupError("cause")), raise_and_catch(OSError(URI))
+    caught = raise_and_catch(ValueError(URI), cause)
+    caught.__context__ = context
+    caught.add_note("note")
+    info: Any = filter_record("", exc_info=(ValueError, caught, caught.__traceback__)).exc_info
+    record_type, masked, trace = info
+    assert record_type is ValueError
+    assert type(masked) is ValueError
+    assert (masked.args, masked.__notes__) == ((MASKED,), ["note"])
+    assert masked.__traceback__ is trace is caught.__traceback__
+    assert masked.__suppress_context__ is True
+    assert repr(masked.__cause__) == "LookupError('cause')"
+    assert repr(masked.__context__) == f"OSError('{MASKED}')"
+
+
+def test_exceptions_that_refer_to_each_other_are_masked() -> None:
+    first, second = ValueError(URI), LookupError("x")
+    first.__cause__, second.__context__ = second, first
+    second.args = (first,)
+    info: Any = filter_record("", exc_info=(ValueError, first, None)).exc_info
+    masked = info[1]
+    assert masked.__cause__.__context__ is masked
+    assert "S3CRET" not in repr((masked, masked.__cause__))
+
+
+def test_a_session_in_a_line_of_source_code_is_masked() -> None:
+    try:
+        raise ValueError("/p?sessionId=S3CRET")  # noqa: EM101, TRY301 - the traceback shows this line
+    except ValueError as error:
+        record = filter_record("failed", exc_info=(ValueError, error, error.__traceback__))
+    assert "S3CRET" not in logging.Formatter().format(record)
+
+
+def test_extra_attributes_are_masked_and_keep_their_type() -> None:
+    extra = {"uri": URI, "request": Page(), "sessionId": "S3CRET", "size": 3, "headers": {"Referer": URI}}
+    record = filter_record("request", **extra)
+    assert "S3CRET" not in repr(vars(record))
+    assert vars(record).items() >= {"uri": MASKED, "size": 3, "headers": {"Referer": MASKED}}.items()
+    assert vars(record)["sessionId"] == "REDACTED"
+    assert extra["headers"] == {"Referer": URI}  # the original is not changed
+
+
+def test_a_read_only_mapping_of_arguments_becomes_a_dict() -> None:
+    record = filter_record("%(uri)s", MappingProxyType({"uri": URI}))
+    assert record.getMessage() == MASKED
+    assert record.args == {"uri": MASKED}
+
+
+def test_a_mapping_of_arguments_keeps_its_type() -> None:
+    class Atoms(dict[str, object]):
+        def __missing__(self, key: str) -> str:
+            return "-"
+
+    record = filter_record("%(r)s %(x)s", Atoms(r=URI))
+    assert record.getMessage() == f"{MASKED} -"
+    assert type(record.args) is Atoms
+
+
+class BraceRecord(logging.LogRecord):
+    """A record with a template for ``str.format``."""
+
+    def getMessage(self) -> str:  # noqa: N802 - overrides a method of logging
+        return str(self.msg).format(*self.args or ())
+
+
+def test_a_record_with_another_kind_of_template_has_its_masked_message() -> None:
+    record = BraceRecord("x", logging.INFO, "", 0, "sessionId={} %", ("S3CRET",), None)
+    SessionLogFilter().filter(record)
+    assert record.getMessage() == "sessionId=REDACTED %"
+
+
+def test_arguments_that_are_neither_a_tuple_nor_a_mapping_are_masked() -> None:
+    record = logging.makeLogRecord({"msg": "sessionId=%s", "args": ["S3CRET"]})
+    SessionLogFilter().filter(record)
+    assert record.getMessage() == "sessionId=REDACTED']"
+    assert "S3CRET" not in repr(vars(record))
+
+
+def test_containers_that_contain_themselves_are_masked() -> None:
+    ring: list[Any] = [URI]
+    ring += [ring, ring]
+    record = filter_record("%s", ring, tree={"ring": ring})
+    assert "S3CRET" not in f"{record.getMessage()} {record.args} {vars(record)}"
+
+
+def test_containers_that_are_nested_deeply_are_masked() -> None:
+    value: Any = URI
+    for _level in range(200):
+        value = [value]
+    record = filter_record({"event": "x", "body": value})
+    assert isinstance(record.msg, dict)
+    assert "S3CRET" not in repr(record.msg)
+
+
+class Broken:
+    def __str__(self) -> str:
+        raise LookupError
+
+    __repr__ = __str__
+
+
+class BrokenString(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise LookupError
+
+
+class BrokenMapping(dict[str, Any]):
+    def items(self) -> Any:
+        raise LookupError
+
+
+@pytest.mark.parametrize("value", [Broken(), [Broken()], BrokenString(URI), BrokenMapping(a=1), 10**5000], ids=type)
+def test_a_value_whose_methods_fail_does_not_make_the_filter_raise(value: object) -> None:
+    record = filter_record("request", value, extra=value)
+    assert record.msg == "request"
+    filter_record(value)
+
+
+def test_a_masked_object_can_be_pickled() -> None:
+    record = filter_record("request", page=Page())
+    shown = pickle.loads(pickle.dumps(vars(record)["page"]))  # noqa: S301 - pickled here
+    assert (str(shown), repr(shown)) == (MASKED, f"<Page '{MASKED}'>")
+
+
+def test_the_exception_that_structlog_will_look_up_is_masked() -> None:
+    try:
+        raise LookupError(URI)  # noqa: TRY301 - to get a traceback
+    except LookupError:
+        record = filter_record({"event": "failed", "exc_info": True})
+        assert "S3CRET" not in format_with("structlog as JSON", record)
+    assert filter_record({"event": "failed", "exc_info": True}).msg == {"event": "failed", "exc_info": True}
+
+
+# Any records.
+
+DELIMITERS = st.sampled_from(["?", "&", "#", ";", "\n", " ", '"', "'", "/", ",", "(", "\xe9", "\x00"])
+ENCODED = ["%3F", "%3f", "%26", "%23", "%3B", "%3b", "%0A", "%0a", "%253F", "%25253f", "%20", "%22"]
+VALUES = st.text("ABCxyz019-._~+/", max_size=8).map("S3CRET".__add__)
+
+
+def spellings(string: str) -> st.SearchStrategy[str]:
+    """Return spellings of a string: in any letter case, each character plain or encoded once or twice."""
+    cases = [{char.lower(), char.upper()} for char in string]
+    ways = [
+        [way for char in both for way in (char, f"%{ord(char):02x}", f"%{ord(char):02X}", f"%25{ord(char):02X}")]
+        for both in cases
+    ]
+    return st.tuples(*map(st.sampled_from, ways)).map("".join)
+
+
+PAIRS = st.tuples(DELIMITERS | st.sampled_from(ENCODED), spellings("sessionid"), spellings("="), VALUES).map("".join)
+LINES = st.tuples(st.text(max_size=5), PAIRS, st.sampled_from(["", " x", "&b=2", "#top", '"', "%26c=3"])).map("".join)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | LINES
+    | LINES.map(lambda line: line.encode("utf-8", "replace"))
+    | LINES.map(ValueError)
+    | LINES.map(lambda line: OSError(2, line, line))
+)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=3) | LINES, inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+TEMPLATES = st.lists(
+    st.sampled_from(["%s", "%r", "%d", "%%", "%.3s", "%(a)s", "%5", " ", "=", "%a"]) | LINES, max_size=5
+)
+
+
+@example("?sessionId=S3CRET&se%73sionId=S3CRET %s", [None, 1], None, None)
+@example(["?se%73sionId=S3CRET"], [None], None, None)
+@given(TEMPLATES.map("".join) | TREES, st.lists(TREES, max_size=3) | st.dictionaries(st.just("a"), TREES), TREES, TREES)
+def test_no_record_shows_a_session_or_loses_its_line(msg: object, args: Any, extra: object, error: object) -> None:
+    values = (args,) if isinstance(args, dict) else tuple(args)
+    info = None
+    if isinstance(error, BaseException):
+        caught = raise_and_catch(error)
+        info = (type(caught), caught, caught.__traceback__)
+    before = logging.LogRecord("x", logging.INFO, "", 0, msg, values, info)
+    record = filter_record(msg, *values, more=extra, exc_info=info)
+    assert "S3CRET" not in f"{record.msg!s} {record.msg!r} {record.args!r} {vars(record)!r}"
+    assert type(record.args) is type(before.args)
+    assert len(record.args or ()) == len(before.args or ())
+    try:
+        before.getMessage()
+    except (KeyError, TypeError, ValueError):
+        return  # arguments that do not fit the template
+    once = record.getMessage()
+    assert "S3CRET" not in once
+    assert "S3CRET" not in logging.Formatter().format(copy(record))
+    assert SessionLogFilter().filter(record)
+    assert record.getMessage() == once
+
+
+@given(st.lists(LINES | st.text(max_size=9), max_size=4).map("".join))
+def test_a_masked_string_is_not_masked_again(string: str) -> None:
+    for redact in (redact_string, redact_uri):
+        once = redact(string)
+        assert redact(once) == once
+        assert "S3CRET" not in once
+
+
+# Linear work.
+
+UNITS = [
+    *('"', "\\", ";", ";a", "&", "=", "%", "%25", "25", "%3F", "%26", "%26a", "%26a%3D", "%73", " ", "\t", "a ", "s"),
+    *("sessionId", "sessionId=", "&sessionId=", ";sessionId=", "%3FsessionId%3D", "%26sessionId=", "%2525", "\\x"),
+    *(
+        "authorization",
+        "authorization:",
+        "authorization: bearer ",
+        "bearer ",
+        "\xff",
+        "\n",
+        "\\u00",
+        ";=",
+        "%26=",
+        "s%26",
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_work_of_masking_grows_linearly(unit: str) -> None:
+    for start in ("", "?sessionId=", "%", "%25", "authorization: bearer "):
+        for redact in (redact_string, redact_uri):
+            assert grows_linearly(redact, lambda size, start=start: start + unit * size)  # type: ignore[misc]
+
+
+def make_access_record(size: int) -> logging.LogRecord:
+    uri = "/p?" + "&sessionId=x" * size
+    atoms = {"r": f"GET {uri} HTTP/1.1", "f": uri, **{f"{{x-{number}}}i": uri[:50] for number in range(size)}}
+    return logging.LogRecord("gunicorn.access", logging.INFO, "", 0, '"%(r)s" "%(f)s"', (atoms,), None)
+
+
+def make_record_of_pairs(size: int) -> logging.LogRecord:
+    uri = "?" + "&".join(f"sessionId=x{number}" for number in range(size))
+    return logging.LogRecord("x", logging.INFO, "", 0, f"{uri} %s %s", (uri.replace("=", " "), uri), None)
+
+
+def make_record_of_causes(size: int) -> logging.LogRecord:
+    error = ValueError(URI)
+    for _cause in range(size):
+        outer = LookupError(URI)
+        outer.__cause__ = outer.__context__ = error
+        error = outer  # type: ignore[assignment]
+    return logging.LogRecord("x", logging.INFO, "", 0, "", (), (type(error), error, None))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make_record", [make_access_record, make_record_of_pairs, make_record_of_causes])
+def test_the_work_on_a_record_grows_linearly(make_record: Callable[[int], logging.LogRecord]) -> None:
+    assert grows_linearly(SessionLogFilter().filter, make_record)

@@ -1,0 +1,32 @@
+"""The application for the tests with servers; its database and its flush interval are in the environment."""
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
+from flask_notifications.usage import UsageRecorder
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+OPERATIONS = (Operation("report", "GET", "/report"), Operation("export", "GET", "/export/{id}"))
+
+
+def serve(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    """Respond to everything; the caller is in a header."""
+    environ["flask_notifications.caller"] = environ.get("HTTP_X_CALLER")
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "2")])
+    return [b"ok"]
+
+
+recorder = UsageRecorder(
+    os.environ["USAGE_DATABASE"], flush_interval=float(os.environ.get("USAGE_FLUSH_INTERVAL", "3600"))
+)
+application = DeprecationMiddleware(
+    serve,
+    DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC)),
+    operations=OPERATIONS,
+    observers=[recorder],
+)

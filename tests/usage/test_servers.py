@@ -1,0 +1,143 @@
+"""Real servers count every call: with threads, greenlets and forks, at a graceful stop and after a kill."""
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flask_notifications.usage import StoreUnavailable, read_usage
+from tests.servers.process import PROGRAMS, Program, Server, eventually, gunicorn, program_name, serving, uwsgi
+from tests.services import postgresql_schema
+
+APPLICATION = "tests.usage.app:application"
+GUNICORN = "graceful_timeout = 15\nworkers = {workers}"
+# uWSGI ends a worker that is still starting or busy at once, unless SIGTERM means to wait for it.
+GRACEFULLY = "--hook-master-start=unix_signal:15 gracefully_kill_them_all"
+UWSGI = ("--master", "--processes=2", "--disable-logging", GRACEFULLY)
+
+
+def with_usage_app(program: Program, name: str | None = None) -> Program:
+    return replace(program, application=APPLICATION, name=name or program.name)
+
+
+GUNICORNS = [
+    with_usage_app(
+        gunicorn(worker, f"{GUNICORN.format(workers=2)}\npreload_app = {preload}"),
+        f"gunicorn-{worker}{'-preload' * preload}",
+    )
+    for worker in ("sync", "gthread", "gevent")
+    for preload in (False, True)
+]
+GRACEFUL = [
+    *GUNICORNS,
+    with_usage_app(uwsgi(UWSGI), "uwsgi-without-threads"),
+    with_usage_app(uwsgi((*UWSGI, "--enable-threads")), "uwsgi-enable-threads"),
+    with_usage_app(uwsgi((*UWSGI, "--threads=4")), "uwsgi-threads"),
+    with_usage_app(uwsgi(("--enable-threads", *UWSGI, "--processes=1")), "uwsgi-one-worker"),
+]
+# Without a master, uWSGI cannot stop gracefully.
+ONE_PROCESS = with_usage_app(uwsgi(("--enable-threads",)), "uwsgi-one-process")
+WAITRESS = with_usage_app(next(program for program in PROGRAMS if program.name == "waitress"))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield the URL of an empty database, which is also in the environment of the application."""
+    with ExitStack() as stack:
+        url = f"sqlite:///{tmp_path}/usage.sqlite3"
+        if request.param == "postgresql":
+            url = stack.enter_context(postgresql_schema())
+        monkeypatch.setenv("USAGE_DATABASE", url)
+        yield url
+
+
+def counted(database: str) -> dict[tuple[str, str | None, str | None], int]:
+    """Return the calls of each operation, caller and client; none while there are no tables."""
+    try:
+        report = read_usage(database)
+    except StoreUnavailable:
+        return {}
+    return {
+        (operation.name, each.caller, each.client): each.calls
+        for operation in report.operations
+        for each in operation.callers
+    }
+
+
+def call(server: Server, client: str, target: str = "/report") -> None:
+    assert server.ask("GET", target, f"User-Agent: {client}", "X-Caller: alice").code == 200
+
+
+def call_often(servers: list[Server], number: int) -> None:
+    """Make a number of calls from each of two clients to each server, several at the same time."""
+    calls = [(server, client) for server in servers for client in ("job/1", "job/2") for _ in range(number)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda each: call(*each), calls))
+
+
+def expected(number: int) -> dict[tuple[str, str | None, str | None], int]:
+    return {("report", "alice", "job/1"): number, ("report", "alice", "job/2"): number}
+
+
+@pytest.mark.parametrize("program", GRACEFUL, ids=program_name)
+def test_no_call_is_lost_when_a_server_stops_gracefully(program: Program, tmp_path: Path, database: str) -> None:
+    with serving(program, tmp_path) as server:
+        call_often([server], 30)
+    assert counted(database) == expected(30)
+    assert {operation.covered_hours for operation in read_usage(database).operations} <= {1, 2}
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("program", [*GRACEFUL, ONE_PROCESS, WAITRESS], ids=program_name)
+def test_a_new_pair_is_stored_even_if_the_server_is_killed(program: Program, tmp_path: Path, database: str) -> None:
+    with serving(program, tmp_path) as server:
+        call(server, "job/1")
+        eventually(lambda: counted(database) == {("report", "alice", "job/1"): 1})
+        for worker in server.workers():
+            os.kill(worker, signal.SIGKILL)
+    assert counted(database) == {("report", "alice", "job/1"): 1}
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("program", [GUNICORNS[0], GUNICORNS[3], GUNICORNS[4], WAITRESS], ids=program_name)
+def test_servers_write_repeated_calls_after_the_interval(
+    program: Program, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("USAGE_FLUSH_INTERVAL", "1")
+    with serving(program, tmp_path) as server:
+        call_often([server], 30)
+        eventually(lambda: counted(database) == expected(30))
+
+
+@pytest.mark.parametrize("worker", ["sync", "gthread", "gevent"])
+def test_no_call_is_lost_when_workers_are_replaced(worker: str, tmp_path: Path, database: str) -> None:
+    program = with_usage_app(gunicorn(worker, f"{GUNICORN.format(workers=2)}\nmax_requests = 5"))
+    with serving(program, tmp_path) as server:
+        call_often([server], 30)
+    assert counted(database) == expected(30)
+
+
+def test_two_servers_with_several_workers_count_exactly(tmp_path: Path, database: str) -> None:
+    program = with_usage_app(gunicorn("gthread", f"{GUNICORN.format(workers=4)}\nthreads = 4"))
+    folders = [tmp_path / "one", tmp_path / "two"]
+    with ExitStack() as stack:
+        servers = []
+        for folder in folders:
+            folder.mkdir()
+            servers.append(stack.enter_context(serving(program, folder)))
+        call_often(servers, 200)
+    assert counted(database) == expected(400)
+
+
+@pytest.mark.parametrize("program", [GUNICORNS[0], GRACEFUL[6]], ids=program_name)
+def test_an_unmatched_request_covers_its_hour(program: Program, tmp_path: Path, database: str) -> None:
+    with serving(program, tmp_path) as server:
+        call(server, "browser/1", "/elsewhere")
+    report = read_usage(database)
+    assert [each.name for each in report.operations] == ["export", "report"]
+    assert all(each.covered_hours >= 1 and each.answered == 0 for each in report.operations)
