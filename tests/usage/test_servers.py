@@ -4,7 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,20 @@ APPLICATION = "tests.usage.app:application"
 GUNICORN = "graceful_timeout = 15\nworkers = {workers}"
 # uWSGI ends a worker that is still starting or busy at once, unless SIGTERM means to wait for it.
 GRACEFULLY = "--hook-master-start=unix_signal:15 gracefully_kill_them_all"
-UWSGI = ("--master", "--processes=2", "--disable-logging", GRACEFULLY)
+ACCEPTS = "this worker accepts requests"
+UWSGI = ("--master", "--processes=2", "--disable-logging", GRACEFULLY, f"--hook-accepting=print:{ACCEPTS}")
+
+
+@contextmanager
+def serving_with_all_workers(program: Program, folder: Path) -> Iterator[Server]:
+    """Run a server and yield it when all its workers can be stopped.
+
+    A worker of uWSGI that is still starting misses the signal to stop, and uWSGI then waits for it for ever.
+    """
+    with serving(program, folder) as server:
+        if "pyuwsgi" in program.modules:
+            eventually(lambda: server.written().count(f"\n{ACCEPTS}\n") == len(server.workers()))
+        yield server
 
 
 def with_usage_app(program: Program, name: str | None = None) -> Program:
@@ -86,7 +99,7 @@ def expected(number: int) -> dict[tuple[str, str | None, str | None], int]:
 
 @pytest.mark.parametrize("program", GRACEFUL, ids=program_name)
 def test_no_call_is_lost_when_a_server_stops_gracefully(program: Program, tmp_path: Path, database: str) -> None:
-    with serving(program, tmp_path) as server:
+    with serving_with_all_workers(program, tmp_path) as server:
         call_often([server], 30)
     assert counted(database) == expected(30)
     assert {operation.covered_hours for operation in read_usage(database).operations} <= {1, 2}
@@ -95,7 +108,7 @@ def test_no_call_is_lost_when_a_server_stops_gracefully(program: Program, tmp_pa
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("program", [*GRACEFUL, ONE_PROCESS, WAITRESS], ids=program_name)
 def test_a_new_pair_is_stored_even_if_the_server_is_killed(program: Program, tmp_path: Path, database: str) -> None:
-    with serving(program, tmp_path) as server:
+    with serving_with_all_workers(program, tmp_path) as server:
         call(server, "job/1")
         eventually(lambda: counted(database) == {("report", "alice", "job/1"): 1})
         for worker in server.workers():
@@ -109,7 +122,7 @@ def test_servers_write_repeated_calls_after_the_interval(
     program: Program, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USAGE_FLUSH_INTERVAL", "1")
-    with serving(program, tmp_path) as server:
+    with serving_with_all_workers(program, tmp_path) as server:
         call_often([server], 30)
         eventually(lambda: counted(database) == expected(30))
 
@@ -117,7 +130,7 @@ def test_servers_write_repeated_calls_after_the_interval(
 @pytest.mark.parametrize("worker", ["sync", "gthread", "gevent"])
 def test_no_call_is_lost_when_workers_are_replaced(worker: str, tmp_path: Path, database: str) -> None:
     program = with_usage_app(gunicorn(worker, f"{GUNICORN.format(workers=2)}\nmax_requests = 5"))
-    with serving(program, tmp_path) as server:
+    with serving_with_all_workers(program, tmp_path) as server:
         call_often([server], 30)
     assert counted(database) == expected(30)
 
@@ -129,14 +142,14 @@ def test_two_servers_with_several_workers_count_exactly(tmp_path: Path, database
         servers = []
         for folder in folders:
             folder.mkdir()
-            servers.append(stack.enter_context(serving(program, folder)))
+            servers.append(stack.enter_context(serving_with_all_workers(program, folder)))
         call_often(servers, 200)
     assert counted(database) == expected(400)
 
 
 @pytest.mark.parametrize("program", [GUNICORNS[0], GRACEFUL[6]], ids=program_name)
 def test_an_unmatched_request_covers_its_hour(program: Program, tmp_path: Path, database: str) -> None:
-    with serving(program, tmp_path) as server:
+    with serving_with_all_workers(program, tmp_path) as server:
         call(server, "browser/1", "/elsewhere")
     report = read_usage(database)
     assert [each.name for each in report.operations] == ["export", "report"]
