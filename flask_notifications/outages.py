@@ -7,7 +7,7 @@ pg8000 a ``ProgrammingError`` for a timeout. The code of the error does: an SQLS
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from .storage import StorageUnavailable
@@ -77,7 +77,7 @@ def is_outage(error: Exception) -> bool:
     if isinstance(code, int):
         return code in _MYSQL_NUMBERS or code in _MYSQL_CLIENT
     if code is None:
-        return isinstance(error, OperationalError | InterfaceError)
+        return isinstance(error, OperationalError)
     if code.startswith("SQLITE_"):
         return isinstance(error, OperationalError) and not code.startswith("SQLITE_ERROR")
     return code in _SQLSTATES or code[:2] in _CLASSES
@@ -90,5 +90,7 @@ def _find_code(error: object) -> str | int | None:
         return first
     if isinstance(first, dict):  # pg8000: the fields of PostgreSQL's message
         return first.get("C")
-    codes = (getattr(error, name, None) for name in ("errno", "sqlstate", "pgcode", "sqlite_errorname"))
+    if type(error).__module__ == "sqlite3":  # an error without a name is not of SQLite but of the Python module
+        return getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+    codes = (getattr(error, name, None) for name in ("errno", "sqlstate", "pgcode"))
     return next((code for code in codes if code is not None), None)

@@ -187,7 +187,8 @@ def _convert_mapping(record: Any) -> Any:
     """Return a mapping as a ``dict`` without keys of a subclass of ``str``, and anything else as it is."""
     if not isinstance(record, Mapping):
         return record
-    return {str(key) if isinstance(key, str) else key: value for key, value in record.items()}
+    # str.__str__, because a member of an enumeration that is a string has another str() than its own.
+    return {str.__str__(key) if isinstance(key, str) else key: value for key, value in record.items()}
 
 
 def _has_plain_keys(record: dict[Any, Any]) -> bool:

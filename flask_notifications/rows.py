@@ -31,6 +31,8 @@ _FETCH = "flask_notifications_fetch"
 # The execution options for a statement on MySQL whose rows are streamed, and for a connection that is streaming.
 _STREAM = "flask_notifications_stream"
 _STREAMING = "flask_notifications_streaming"
+# The execution options for a statement whose rows the driver must not stream, whatever the engine or statement says.
+_AT_ONCE = {"stream_results": False, "yield_per": None}
 
 Values = Mapping[str, Any]
 Batches = Iterator[Sequence[Row[Any]]]
@@ -75,7 +77,7 @@ class RowReader:
         :param values: the values of its parameters.
         """
         with self._recover():
-            return self._connection.execute(statement, values).first()
+            return self._connection.execute(statement, values, execution_options=_AT_ONCE).first()
 
     def read_batches(self, statement: Executable, values: Values) -> Batches:
         """Yield the rows of a statement in batches.
@@ -107,9 +109,10 @@ class RowReader:
             self._connection.exec_driver_sql(f"CLOSE {self._finished.pop()}")
         fetch = _Fetch(f"flask_notifications_{next(self._numbers)}")
         cleanup.callback(self._finish, fetch)
+        options = {_FETCH: fetch, **_AT_ONCE}
         is_complete = False
         while not is_complete:
-            rows = self._connection.execute(statement, values, execution_options={_FETCH: fetch}).all()
+            rows = self._connection.execute(statement, values, execution_options=options).all()
             yield rows
             is_complete = len(rows) < _BATCH or not fetch.is_declared
 
@@ -136,12 +139,13 @@ class RowReader:
         self._connection.rollback()
 
     def _is_autocommit(self) -> bool:
-        return bool(getattr(self._connection.connection.dbapi_connection, "autocommit", False))
+        connection = self._connection.connection.dbapi_connection
+        return self._connection.dialect.name == "postgresql" and bool(getattr(connection, "autocommit", False))
 
 
 def _streaming_options(connection: Connection) -> dict[str, Any]:
     if connection.dialect.driver == "mariadbconnector":
-        return {}
+        return _AT_ONCE
     return {"yield_per": _BATCH, _STREAM: connection.dialect.supports_server_side_cursors}
 
 

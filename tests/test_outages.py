@@ -38,7 +38,7 @@ def sqlite_error(name: str) -> Exception:
         pytest.param(ValueError(), False, id="something else"),
         pytest.param(wrap(Exception(), lost=True), True, id="a lost connection"),
         pytest.param(wrap(Exception(), OperationalError), True, id="operational, without a code"),
-        pytest.param(wrap(Exception(), InterfaceError), True, id="of the interface, without a code"),
+        pytest.param(wrap(Exception(), InterfaceError), False, id="of the interface, without a code"),
         pytest.param(wrap(Exception()), False, id="of programming, without a code"),
         pytest.param(wrap(WithAttributes(sqlstate="57014"), OperationalError), True, id="psycopg, timeout"),
         pytest.param(wrap(WithAttributes(sqlstate="40P01"), OperationalError), True, id="psycopg, deadlock"),
@@ -56,6 +56,7 @@ def sqlite_error(name: str) -> Exception:
         pytest.param(wrap(WithAttributes(errno=1305, sqlstate="42000")), False, id="MariaDB, function"),
         pytest.param(wrap(sqlite_error("SQLITE_BUSY"), OperationalError), True, id="SQLite, locked"),
         pytest.param(wrap(sqlite_error("SQLITE_ERROR"), OperationalError), False, id="SQLite, mistake"),
+        pytest.param(wrap(sqlite3.OperationalError("UTF-8"), OperationalError), False, id="SQLite, undecodable text"),
         pytest.param(wrap(sqlite_error("SQLITE_ERROR_MISSING_COLLSEQ"), OperationalError), False, id="SQLite, detail"),
     ],
 )

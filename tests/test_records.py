@@ -1,6 +1,7 @@
 """Records become one complete array, in memory or in a file, or an exception."""
 
 import collections
+import enum
 import json
 import math
 import os
@@ -204,6 +205,12 @@ class Key(str):
     __slots__ = ()
 
 
+class Field(str, enum.Enum):  # noqa: UP042 - the str() of a StrEnum is the string itself
+    """A string with another str() than itself."""
+
+    N = "n"
+
+
 class Labelled(dict[Any, Any]):
     """A subclass of dict."""
 
@@ -215,6 +222,7 @@ def make_keyed(number: int) -> dict[str, int]:
 KEYED: dict[str, Callable[[int], Any]] = {
     "dict": make_keyed,
     "dict with a name of a column": lambda number: {quoted_name("n", quote=None): number, "m": number},
+    "dict with a member of an enumeration": lambda number: {Field.N: number, "m": number},
     "subclass of dict": lambda number: Labelled(make_keyed(number)),
     "OrderedDict": lambda number: collections.OrderedDict(make_keyed(number)),
     "mappingproxy": lambda number: types.MappingProxyType(make_keyed(number)),

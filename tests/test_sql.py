@@ -35,8 +35,8 @@ from sqlalchemy import (
     table,
     text,
 )
+from sqlalchemy.exc import DBAPIError, ProgrammingError, ResourceClosedError, SQLAlchemyError
 from sqlalchemy.exc import OperationalError as SQLOperationalError
-from sqlalchemy.exc import ProgrammingError, ResourceClosedError, SQLAlchemyError
 
 from flask_notifications import (
     AccessDenied,
@@ -130,6 +130,14 @@ def make_unreachable(engine: Engine) -> Engine:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return create_engine(engine.url.set(port=free.getsockname()[1]))
+
+
+def test_the_error_of_a_statement_is_raised_itself(engine: Engine) -> None:
+    storage = storage_on(engine, current_user_query="SELECT 1 FROM nowhere")
+    caller = storage.resolve_session("a1")
+    assert caller is not None
+    with pytest.raises(DBAPIError, match="nowhere"):
+        list(storage.current_user_notifications(caller))
 
 
 def test_stored_documents_are_sent_unchanged(engine: Engine) -> None:

@@ -12,6 +12,7 @@ class Dialect:
     document: str  # a JSON document: the parameter :begin, then n, then the parameter :end
     octets: str  # a string as bytes
     tenant: str  # a statement that changes a setting of the connection
+    failure: str  # an expression that fails when n is 3000
     # Only for database servers.
     endless: str = ""  # a statement that takes far longer than a test
     limit: str = ""  # a time limit of 0.2 seconds for statements
@@ -27,6 +28,7 @@ SQLITE = Dialect(
     document=":begin || n || :end",
     octets="CAST({} AS BLOB)",
     tenant="PRAGMA user_version",
+    failure="abs(2999 - n - 9223372036854775807)",
 )
 POSTGRESQL = Dialect(
     name="postgresql",
@@ -34,6 +36,7 @@ POSTGRESQL = Dialect(
     document="CAST(:begin AS TEXT) || n || CAST(:end AS TEXT)",
     octets="convert_to({}, 'UTF8')",
     tenant="SET \"app.tenant\" = 'alice'",
+    failure="1 / (n - 3000)",
     endless="SELECT pg_sleep(20)",
     limit="SET statement_timeout = 200",
     connection="SELECT pg_backend_pid()",
@@ -47,6 +50,7 @@ MARIADB = Dialect(
     document="CONCAT(:begin, n, :end)",
     octets="CAST({} AS BINARY)",
     tenant="SET @tenant = 'alice'",
+    failure="(SELECT seq FROM seq_1_to_2 WHERE seq <= n - 2998)",
     endless="SELECT COUNT(*) FROM seq_1_to_1000000 a JOIN seq_1_to_1000000 b WHERE a.seq * b.seq = -1",
     limit="SET SESSION max_statement_time = 0.2",
     connection="SELECT CONNECTION_ID()",

@@ -160,6 +160,33 @@ def test_all_rows_are_returned_in_order(database: Database, engine: Engine, coun
     assert_whole(ask(storage_on(engine, statement)), count)
 
 
+@pytest.fixture(params=["engine", "statement"])
+def option_of(request: pytest.FixtureRequest) -> str:
+    """Return what has an execution option."""
+    name: str = request.param
+    return name
+
+
+@pytest.mark.parametrize("option", [{"stream_results": True}, {"yield_per": 7}], ids=str)
+def test_all_rows_are_returned_if_the_application_asks_for_streaming(
+    database: Database, engine: Engine, option: dict[str, Any], option_of: str
+) -> None:
+    statement = select_documents(database.driver, 2_001)
+    if option_of == "engine":
+        engine = engine.execution_options(**option)
+    else:
+        statement = statement.execution_options(**option)
+    assert_whole(ask(storage_on(engine, statement)), 2_001)
+
+
+@pytest.mark.parametrize("option", [{}, {"stream_results": True}, {"yield_per": 7}], ids=str)
+def test_a_row_that_cannot_be_computed_is_a_500(database: Database, engine: Engine, option: dict[str, Any]) -> None:
+    dialect = database.driver.dialect
+    statement = text(f"SELECT n, {dialect.failure} AS failure FROM {dialect.numbers.format(4_000)}")  # noqa: S608 - constants
+    response = ask(storage_on(engine, statement.execution_options(**option)))
+    assert (response.code, response.json["code"]) == (500, "storage_error")
+
+
 class Base(DeclarativeBase):
     pass
 
