@@ -161,8 +161,8 @@ class DeprecationMiddleware:
         if _ACTIVE_OPERATION in environ:
             return self._app(environ, start_response)
         match = self._table.match(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
-        if match is None and self._may_close:
-            refusal = self._refuse_lookalike(environ)
+        if self._may_close:
+            refusal = self._refuse_lookalike(match, environ)
             if refusal is not None:
                 return send_response(refusal, environ, start_response)
         retirement = None if match is None else self._retirements.get(match.operation)
@@ -189,15 +189,18 @@ class DeprecationMiddleware:
             return exchange.run(self._app, announcement, report)
         return exchange.run(partial(send_response, response), announcement, report)
 
-    def _refuse_lookalike(self, environ: "WSGIEnvironment") -> PlainResponse | None:
-        """Return the response to a request that a lenient router may take for a closed operation, if it is closed."""
-        match = self._table.match_lookalike(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
-        retirement = None if match is None else self._retirements.get(match.operation)
-        if match is None or retirement is None:
+    def _refuse_lookalike(self, match: Match | None, environ: "WSGIEnvironment") -> PlainResponse | None:
+        """Return the response to a request that a lenient router may take for another operation, if that is closed."""
+        lookalikes = self._table.match_lookalikes(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
+        if not lookalikes:
             return None
         now = self._now()
-        is_open = retirement.policy.phase(now) in _SERVING_PHASES
-        return None if is_open else self._refuse_closed(match, retirement, now, _mount(environ))
+        for other in lookalikes:
+            retirement = self._retirements.get(other.operation)
+            is_other = match is None or match.operation is not other.operation
+            if is_other and retirement is not None and retirement.policy.phase(now) not in _SERVING_PHASES:
+                return self._refuse_closed(other, retirement, now, _mount(environ))
+        return None
 
     def _refuse_closed(self, match: Match, retirement: "_Retirement", now: datetime, mount: str) -> PlainResponse:
         """Return the response to a request for a closed operation."""

@@ -4,7 +4,7 @@ An operation is a method and an OpenAPI path template. Knows nothing of dates, s
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
@@ -30,6 +30,13 @@ _ORDINARY_PATH = re.compile(r"/[\x21-\x7e]*")
 # Control characters (Unicode category Cc) and white space.
 _PADDING = "".join(map(chr, (*range(0x21), *range(0x7F, 0xA1), 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029)))
 _PADDING += "\u202f\u205f\u3000"
+# How lenient routers read a path; bytes that are not UTF-8 are surrogates in it.
+_LENIENT_READINGS: tuple[Callable[[str], str], ...] = (
+    lambda path: re.sub("[\udc80-\udcff]", "", path),
+    lambda path: path.strip(_PADDING),
+    lambda path: path.translate(_FOLDS_TO_ASCII),
+    lambda path: re.sub("/+", "/", f"/{path}"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,17 +254,19 @@ class OperationTable:
         paths = self._methods.get(_fold(method))
         return None if paths is None else paths.match(path)
 
-    def match_lookalike(self, method: str, path: str) -> Match | None:
-        """Return what a lenient router may take for a match of a request that does not match, or ``None``.
+    def match_lookalikes(self, method: str, path: str) -> list[Match]:
+        """Return what lenient routers may take for a match of a request, whether or not it matches anything itself.
 
-        Such routers join slashes, strip white space and control characters, drop bytes that are not UTF-8, or fold
-        letters that are not ASCII.
+        Such routers drop bytes that are not UTF-8, strip white space and control characters, fold letters that are not
+        ASCII, or join slashes: one of these, or several.
         """
         if "//" not in path and _ORDINARY_PATH.fullmatch(path):
-            return None
-        letters = path.encode("latin-1", "replace").decode("utf-8", "ignore").translate(_FOLDS_TO_ASCII)
-        plain = re.sub("/+", "/", f"/{letters.strip(_PADDING)}")
-        return self.match(method, plain.encode().decode("latin-1"))
+            return []
+        readings = [path.encode("latin-1", "replace").decode("utf-8", "surrogateescape")]
+        for read in _LENIENT_READINGS:
+            readings += [read(each) for each in readings]
+        matches = (self.match(method, each.encode("utf-8", "surrogateescape").decode("latin-1")) for each in readings)
+        return [match for match in matches if match is not None]
 
     def methods(self, path: str) -> list[str]:
         """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section 10.2.1); none: no such path."""

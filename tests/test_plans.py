@@ -136,6 +136,37 @@ def test_a_lookalike_of_a_closed_operation_is_refused_and_not_announced(case: st
     assert not uses
 
 
+# Each with a closed operation and another one that matches the path itself, or when it is read leniently in all ways.
+AMBIGUOUS = [
+    pytest.param("/reports/", "/reports/{id}", "/reports/\xff", id="a byte that is not UTF-8 as the parameter"),
+    pytest.param("/reports/", "/reports/{id}", "/reports/\n", id="a line feed as the parameter"),
+    pytest.param("/reports/search", "/reports/{id}", "/reports/\xc5\xbfearch", id="a letter that folds"),
+    pytest.param("/users/{id}", "/users/me", "//users/me ", id="two slashes and a space"),
+    pytest.param("/users/{id}", "/users/me", "//users/me\xff", id="two slashes and a byte that is not UTF-8"),
+    pytest.param("/items/{id}", "/items/me", "//items/ ", id="a space as the parameter"),
+    pytest.param("/items/{id}", "/items/me", "//items/\xc2\xa0", id="a space that does not break as the parameter"),
+    pytest.param("/items/{id}", "/items/me", "//items/. ", id="a dot segment with a space"),
+    pytest.param("/kullan\u0131c\u0131", "/me", "//kullan\xc4\xb1c\xc4\xb1", id="a letter of the template folds"),
+]
+
+
+@pytest.mark.parametrize(("closed", "other", "path"), AMBIGUOUS)
+@pytest.mark.parametrize("policy", [None, DEPRECATED], ids=["live", "deprecated"])
+def test_a_lookalike_of_a_closed_operation_is_refused_although_another_one_matches(
+    closed: str, other: str, path: str, policy: DeprecationPolicy | None
+) -> None:
+    plan = {Operation("closed", "GET", closed): ENDED, Operation("other", "GET", other): policy}
+    assert call(DeprecationMiddleware(plain_app(), plan, clock=lambda: JULY), "GET", path).code == 410
+
+
+def test_an_operation_is_no_lookalike_of_itself() -> None:
+    uses = list[Use]()
+    closed, other = Operation("closed", "GET", "/reports/{id}"), Operation("other", "GET", "/reports/{id}/more")
+    app = DeprecationMiddleware(plain_app(), {closed: ENDED, other: ENDED}, clock=lambda: JULY, observers=[uses.append])
+    assert call(app, "GET", "/reports/7 ").one("Deprecation") == "@1767225600"
+    assert [use.operation for use in uses] == ["closed"]
+
+
 @pytest.mark.parametrize(
     "path", ["/API/Notification2/", "/API/./Notification/", "/API/Notification;v=1/", "/caf\xc3\xa9//", "/\xff", "//"]
 )
