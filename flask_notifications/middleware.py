@@ -367,7 +367,7 @@ class _Exchange:
 
     def _loops(self, redirect: Redirect | None) -> bool:
         """Return whether a client that follows a redirect loops forever, and log it if so."""
-        if redirect is None or redirect.match != self.match or not redirect.has_other_spelling:
+        if redirect is None or not redirect.loops(self.match):
             return False
         log_error(_LOOP, self.match.operation.name, self.match.operation.path, redirect.spelling)
         return True

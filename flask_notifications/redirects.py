@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, quote, unquote_to_bytes, urljoin, urlsplit
 
 from .operations import Match, OperationTable
-from .sessions import digest_pair, session_pairs
+from .sessions import SESSION, digest_pair, session_pairs
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 # RFC 9110 section 15.4: the redirects that clients follow by themselves; the last two with the method unchanged.
 _REDIRECTS = frozenset({"301", "302", "303", "307", "308"})
-_SAME_METHOD = frozenset({"307", "308"})
+_CHANGED_TO_GET = "303"
+_MAYBE_CHANGED_TO_GET = frozenset({"301", "302"})
 _PORTS = {"http": 80, "https": 443}
 # RFC 3986 section 4.2, less what clients are known to read in different ways: backslashes, an authority that is empty
 # or follows another number of slashes, a scheme without one, empty segments.
@@ -32,15 +33,18 @@ _FIRST, _NEXT, _EQUALS = (rf"(?:{char}|%(?:25)*{ord(char[-1]):02x})" for char in
 
 
 class Redirect(NamedTuple):
-    """A redirect to an operation of this application. ``path`` is the target's, as a WSGI string below the mount."""
+    """A redirect to an operation of this application. ``path`` is the target's, as a WSGI string below the mount.
+
+    ``changes_url`` is whether the target differs from the request in its scheme or its query, but for the session.
+    """
 
     match: Match
     path: str
+    changes_url: bool
 
-    @property
-    def has_other_spelling(self) -> bool:
-        """Whether the target is spelled in another way than its template."""
-        return self.path != self.match.path
+    def loops(self, match: Match) -> bool:
+        """Return whether a client that follows a redirect of a rewritten request is redirected again, for ever."""
+        return self.match == match and self.path != self.match.path and not self.changes_url
 
     @property
     def spelling(self) -> str:
@@ -58,6 +62,7 @@ class RequestTarget(NamedTuple):
     host: str
     mount: str
     path: str
+    query: str
 
     @classmethod
     def of(cls, environ: "WSGIEnvironment", path: str) -> "RequestTarget":
@@ -68,6 +73,7 @@ class RequestTarget(NamedTuple):
             host=environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}",
             mount=environ.get("SCRIPT_NAME", "").rstrip("/"),
             path=path,
+            query=environ.get("QUERY_STRING", ""),
         )
 
     def follow(self, location: str, status: str, table: OperationTable) -> Redirect | None:
@@ -87,35 +93,61 @@ class RequestTarget(NamedTuple):
         path = _path_below(target.path, self.mount)
         if not is_ours or path is None:
             return None
-        match = table.match(self.method if status[:3] in _SAME_METHOD or self.method == "HEAD" else "GET", path)
-        return None if match is None else Redirect(match, path)
+        changes_url = target.scheme != self.scheme or _list_members(target.query) != _list_members(self.query)
+        matches = (table.match(method, path) for method in self._list_next_methods(status))
+        match = next(filter(None, matches), None)
+        return None if match is None else Redirect(match, path, changes_url)
+
+    def _list_next_methods(self, status: str) -> list[str]:
+        """Return the methods with which clients follow a redirect (RFC 9110 section 15.4): some keep theirs."""
+        method = self.method.upper()
+        if method == "HEAD":
+            return [method]
+        if status[:3] == _CHANGED_TO_GET or (method == "POST" and status[:3] in _MAYBE_CHANGED_TO_GET):
+            return ["GET"]
+        return [method, "GET"] if status[:3] in _MAYBE_CHANGED_TO_GET else [method]
 
 
 def restore_pair(location: str, pair: str) -> str:
     """Return a ``Location`` with the session pair in it once: where its digest is, or else at the end of the query."""
-    before, hash_sign, fragment = location.partition("#")
-    query = before.partition("?")[2]
-    if not before or session_pairs(query):  # the same page with the query that the client has, or it has a session
-        return remove_digest(location, pair)
     digest = digest_pair(pair)
-    if digest in query.split("&"):
-        return remove_digest(location.replace(digest, pair, 1), pair)
-    separator = "?" if "?" not in before else "&" if query and not query.endswith("&") else ""
-    return f"{remove_digest(before, pair)}{separator}{pair}{hash_sign}{fragment}"
+    before, hash_sign, fragment = location.partition("#")
+    path, _question_mark, query = before.partition("?")
+    members = query.split("&")
+    if digest in members and not session_pairs(query):
+        members[members.index(digest)] = pair
+        return remove_digest(f"{path}?{'&'.join(members)}{hash_sign}{fragment}", pair)
+    location = remove_digest(location, pair)
+    before, hash_sign, fragment = location.partition("#")
+    _path, question_mark, query = before.partition("?")
+    if not before or session_pairs(query):  # the same page with the query that the client has, or it has a session
+        return location
+    separator = "?" if not question_mark else "&" if query and not query.endswith("&") else ""
+    return f"{before}{separator}{pair}{hash_sign}{fragment}"
 
 
 def remove_digest(location: str, pair: str) -> str:
     """Return a ``Location`` without the digest that replaces a session pair, also where it is percent-encoded."""
     key, _equals, value = digest_pair(pair).partition("=")
-    pattern = rf"({_FIRST}|{_NEXT})?{re.escape(key)}{_EQUALS}{value}({_NEXT})?"
+    digest = rf"{re.escape(key)}{_EQUALS}{value}"
+    pattern = rf"({_FIRST}|{_NEXT})?{digest}(?:{_NEXT}{digest})*({_NEXT})?"
     return re.sub(pattern, _join_neighbours, location, flags=re.IGNORECASE)
 
 
 def _join_neighbours(removed: re.Match[str]) -> str:
-    """Return the delimiter that remains in place of a pair and the delimiters around it."""
+    """Return the delimiter that remains in place of a pair and the delimiters around it.
+
+    Delimiters that are encoded a different number of times belong to different queries, one inside the other.
+    """
     before, after = removed[1] or "", removed[2] or ""
     is_first = before == "?" or before.lower().endswith("3f")
-    return (before if after else "") if is_first else after
+    return before if is_first and len(before) == len(after) else after
+
+
+def _list_members(query: str) -> list[str]:
+    """Return the members of a query, but for those of the session."""
+    members = query.replace(";", "%3B").split("&")
+    return [each for each in members if each and not session_pairs(each) and not each.startswith(f"{SESSION}=")]
 
 
 def _is_same_origin(here: SplitResult, target: SplitResult) -> bool:

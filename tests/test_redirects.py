@@ -269,6 +269,15 @@ def test_an_operation_that_does_not_unify_the_session_gets_no_pair() -> None:
             f"/API/Notification/?next=&{PAIR}",
             id="inside another value",
         ),
+        pytest.param(
+            f"/API/Notification/?next=%2Fx%3F{DIGEST}&{DIGEST}",
+            f"/API/Notification/?next=%2Fx&{PAIR}",
+            id="inside another value and alone",
+        ),
+        pytest.param(
+            f"/API/Notification/?{DIGEST.replace('=', '%3D')}", f"/API/Notification/?{PAIR}", id="as a key, encoded"
+        ),
+        pytest.param(f"/API/Notification/#{DIGEST}", f"/API/Notification/?{PAIR}#", id="in a fragment"),
     ],
 )
 def test_the_pair_replaces_the_digest_that_a_router_copied(location: str, left: str) -> None:
@@ -292,6 +301,14 @@ def test_the_pair_replaces_the_digest_that_a_router_copied(location: str, left: 
         pytest.param("/login?next=%2Fx%3F{}%26b%3D2", "/login?next=%2Fx%3Fb%3D2", id="percent-encoded"),
         pytest.param("/login?next=%2fx%3fa%3d1%26{}", "/login?next=%2fx%3fa%3d1", id="percent-encoded in lower case"),
         pytest.param("/login?next=%252Fx%253F{}", "/login?next=%252Fx", id="percent-encoded twice"),
+        pytest.param("/login?next=%2Fx%3F{}&lang=de", "/login?next=%2Fx&lang=de", id="at the end of another value"),
+        pytest.param("/login?next=%2Fx%3F{}#top", "/login?next=%2Fx#top", id="encoded, before a fragment"),
+        pytest.param(
+            "/login?next=%2Fx%3Fgo%3D%252Fy%253F{}%26b&c", "/login?next=%2Fx%3Fgo%3D%252Fy%26b&c", id="at three depths"
+        ),
+        pytest.param("/login?next=%2Fx%3Fa%26{}&b", "/login?next=%2Fx%3Fa&b", id="the last of another value"),
+        pytest.param("/login?{0}&{0}&b", "/login?b", id="twice, first"),
+        pytest.param("/login?a&{0}&{0}", "/login?a", id="twice, last"),
         pytest.param("not a URL ?{}", "not a URL ", id="no URL"),
     ],
 )
@@ -330,6 +347,30 @@ def test_work_on_a_location_grows_linearly_with_its_length(unit: str) -> None:
 
 DEMO = Operation("demo", "GET", "/demo/", rewrite_path=True)
 USER = Operation("user", "GET", "/users/{id}/", rewrite_path=True)
+
+
+REMOVE = Operation("remove", "DELETE", "/things/{id}", unify_session=True)
+READ = Operation("read", "GET", "/things", unify_session=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "has_pair"),
+    [
+        pytest.param("301 Moved Permanently", "/things/7/", True, id="301 stays DELETE with most clients"),
+        pytest.param("302 Found", "/things/7/", True, id="302 stays DELETE with some clients"),
+        pytest.param("302 Found", "/things", True, id="302 becomes GET with other clients"),
+        pytest.param("303 See Other", "/things", True, id="303 becomes GET: matched"),
+        pytest.param("303 See Other", "/things/7/", False, id="303 becomes GET: not matched"),
+        pytest.param("308 Permanent Redirect", "/things/7/", True, id="308 stays DELETE: matched"),
+        pytest.param("308 Permanent Redirect", "/things", False, id="308 stays DELETE: not matched"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Unknown REQUEST_METHOD")
+@pytest.mark.parametrize("method", ["DELETE", "delete"])
+def test_other_methods_are_repeated_or_become_get(method: str, status: str, location: str, has_pair: bool) -> None:
+    options = {"operations": [REMOVE, READ]}
+    left = redirect_to(location, status=status, method=method, path="/things/7", options=options)
+    assert left == (f"{location}?{PAIR}" if has_pair else location)
 
 
 def redirect_from(path: str, location: str, status: str = "308 Permanent Redirect", method: str = "GET") -> list[str]:
@@ -372,6 +413,32 @@ def test_the_error_about_a_loop_has_no_value_of_a_parameter(caplog: pytest.LogCa
 def test_every_other_redirect_is_no_loop(path: str, location: str, caplog: pytest.LogCaptureFixture) -> None:
     assert redirect_from(path, location) == ["max-age=60"]
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("query", "location", "is_loop"),
+    [
+        pytest.param("", "?page=1", False, id="a query that is added"),
+        pytest.param("page=1", "/demo", False, id="a query that is taken away"),
+        pytest.param("page=1", "/demo?page=2", False, id="a query that is changed"),
+        pytest.param("", "https://api.example/demo", False, id="up to https"),
+        pytest.param("page=1;2", "/demo?page=1;2", True, id="the same query"),
+        pytest.param("page=1", "http://api.example/demo?page=1&#top", True, id="the same URL with a fragment"),
+        pytest.param(PAIR, "/demo", True, id="a session that the redirect lacks"),
+        pytest.param(f"a&{PAIR}", f"/demo?{DIGEST}&a", True, id="a session in another place"),
+    ],
+)
+def test_a_redirect_to_another_url_of_the_operation_is_no_loop(query: str, location: str, is_loop: bool) -> None:
+    demo = Operation("demo", "GET", "/demo/", rewrite_path=True, unify_session=True)
+    app = DeprecationMiddleware(plain_app("302 Found", [("Location", location)]), POLICY, operations=[demo])
+    assert ("no-store" in call(app, "GET", "/demo", query).all("Cache-Control")) is is_loop
+
+
+def test_a_put_that_most_clients_repeat_loops(caplog: pytest.LogCaptureFixture) -> None:
+    operations = [Operation("make", "PUT", "/demo/", rewrite_path=True)]
+    app = DeprecationMiddleware(plain_app("301 Moved", [("Location", "/demo")]), POLICY, operations=operations)
+    assert call(app, "PUT", "/demo").all("Cache-Control") == ["no-store"]
+    assert len(caplog.records) == 1
 
 
 def test_a_post_that_a_client_repeats_as_a_get_is_no_loop(caplog: pytest.LogCaptureFixture) -> None:
