@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 ORIGINAL_PATH = "flask_notifications.original_path"
 
-# Set while a matched request is served: a second middleware, inside of this one, ignores the request.
+# Set while a matched request is served: a second middleware, inside of this one, ignores the request. It serves one for
+# another operation whose environ was copied, as batch endpoints do.
 _ACTIVE_OPERATION = "flask_notifications.operation"
 
 # RFC 9110 section 10.1.5: product = token ["/" product-version]
@@ -158,9 +159,9 @@ class DeprecationMiddleware:
         for watcher in self._watchers:
             if watcher.awaits_request:
                 _notify(watcher.request_passed, self._retired)
-        if _ACTIVE_OPERATION in environ:
-            return self._app(environ, start_response)
         match = self._table.match(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
+        if match is not None and match.operation.name == environ.get(_ACTIVE_OPERATION):
+            return self._app(environ, start_response)
         if self._may_close:
             refusal = self._refuse_lookalike(match, environ)
             if refusal is not None:
@@ -224,11 +225,11 @@ class DeprecationMiddleware:
         session, environ = exchange.session, exchange.environ
         use = Use(
             operation=exchange.match.operation.name,
-            method=environ["REQUEST_METHOD"],
+            method=exchange.method,
             status=status,
             phase=phase,
             source=session.source if isinstance(session, SessionCredential) else None,
-            client=_client(environ),
+            client=_client(exchange.user_agent),
             at=now,
             caller=_caller(environ, session),
         )
@@ -271,6 +272,8 @@ class _Exchange:
         self.match = match
         self.environ = environ
         self.session: SessionResult = None
+        self.method: str = environ["REQUEST_METHOD"]
+        self.user_agent: str = environ.get("HTTP_USER_AGENT", "")
         self._start_response = start_response
         self._table = table
         self._announcement: HeaderList = []
@@ -318,7 +321,7 @@ class _Exchange:
     ) -> Callable[[bytes], object]:
         """Start the response (PEP 3333)."""
         rest = () if exc_info is None else (exc_info,)
-        write = self._start_response(status, self._edit(headers, status), *rest)
+        write = self._start_response(status, self._edit(list(headers), status), *rest)
         self._status = status
         if self._has_returned:
             self.settle(status)
@@ -479,8 +482,8 @@ def _mount(environ: "WSGIEnvironment") -> str:
     return "/" + quote(name, encoding="latin-1", errors="replace") if name else ""
 
 
-def _client(environ: "WSGIEnvironment") -> str | None:
-    product = _PRODUCT.match(environ.get("HTTP_USER_AGENT", ""))
+def _client(user_agent: str) -> str | None:
+    product = _PRODUCT.match(user_agent)
     return None if product is None else product[0][:_CLIENT_LENGTH]
 
 

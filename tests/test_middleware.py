@@ -1,13 +1,28 @@
 """The middleware matches requests, passes all others untouched, and changes nothing else in responses."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flask_notifications import Operation, Use
-from tests.middleware import ACTIVE_OPERATION, ANNOUNCED, DATE_ONLY, LEAKING_ENVIRON, ORIGINAL_PATH, PATH, Spy, wrap
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation, Use
+from tests.middleware import (
+    ACTIVE_OPERATION,
+    ANNOUNCED,
+    DATE_ONLY,
+    DEPRECATED_AT,
+    LEAKING_ENVIRON,
+    NOW,
+    ORIGINAL_PATH,
+    PATH,
+    POLICY,
+    Spy,
+    wrap,
+)
 from tests.wsgi import call, environ_of, plain_app, run
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 MATCHED_REQUESTS = [
     ("GET", "/API/Notification/"),
@@ -171,6 +186,33 @@ def test_an_inner_middleware_matches_requests_that_the_outer_one_does_not() -> N
     app = wrap(inner)
     assert call(app, "GET", "/X").headers[-1] == ("Deprecation", "@1767225600")
     assert call(app, "GET", PATH).headers[-5:] == ANNOUNCED
+
+
+def test_a_request_for_another_operation_whose_environ_was_copied_is_served() -> None:
+    """As of a batch endpoint that is itself retired."""
+    uses: list[Use] = []
+
+    def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/batch":
+            return middleware(environ | {"REQUEST_METHOD": "GET", "PATH_INFO": "/old"}, start_response)
+        return plain_app()(environ, start_response)
+
+    ended = DeprecationPolicy(deprecated_at=DEPRECATED_AT, sunset_at=DEPRECATED_AT, enforce_sunset=True)
+    plan = {Operation("batch", "POST", "/batch"): POLICY, Operation("old", "GET", "/old"): ended}
+    middleware = DeprecationMiddleware(app, plan, clock=lambda: NOW, observers=[uses.append])
+    assert call(middleware, "POST", "/batch").code == 410
+    assert [use.operation for use in uses] == ["old", "batch"]
+
+
+def test_headers_may_come_from_a_generator() -> None:
+    def app(_environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+        start_response("200 OK", (header for header in [("X-Own", "1")]))  # type: ignore[arg-type]
+        return []
+
+    sent = list[tuple[str, str]]()
+    wrap(app)(environ_of(path=PATH), lambda _status, headers, *_: sent.extend(headers))
+    assert sent[0] == ("X-Own", "1")
+    assert sent[-5:] == ANNOUNCED
 
 
 def test_an_environ_that_is_used_again_matches_again() -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,6 +45,26 @@ def test_an_observer_is_called_for_each_matched_request(
     assert (use.operation, use.method, use.status, use.phase, use.source, use.client) == expected
     assert use.at == NOW
     assert "'s'" not in repr(use)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda environ: environ.update(REQUEST_METHOD="POST", HTTP_USER_AGENT="other/1"), id="other"),
+        pytest.param(lambda environ: environ.update(HTTP_USER_AGENT=None), id="None"),
+        pytest.param(lambda environ: environ.clear(), id="nothing left"),
+    ],
+)
+def test_an_observer_sees_the_request_as_it_came(change: "Callable[[WSGIEnvironment], None]") -> None:
+    def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+        start_response("200 OK", [])
+        change(environ)
+        return []
+
+    uses: list[Use] = []
+    environ = environ_of("HEAD", PATH, HTTP_USER_AGENT="erp/1")
+    assert run(wrap(app, observers=[uses.append]), environ).code == 200
+    assert [(use.method, use.client) for use in uses] == [("HEAD", "erp/1")]
 
 
 def test_a_use_is_immutable_and_has_the_documented_attributes() -> None:
