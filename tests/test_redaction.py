@@ -129,6 +129,7 @@ def filter_record(msg: object, *args: object, **extra: Any) -> logging.LogRecord
         pytest.param(r"'/p?\nsessionId=S3CRET'", r"'/p?\nsessionId=REDACTED'", id="a line feed as in repr"),
         pytest.param(r"'/p?\x00sessionId=S3CRET'", r"'/p?\x00sessionId=REDACTED'", id="a control character"),
         pytest.param(r'"/p?a\u0026sessionId\u003dS3CRET"', r'"/p?a\u0026sessionId\u003dREDACTED"', id="as in JSON"),
+        pytest.param("q=\x1b[1;35msessionId=S3CRET", "q=\x1b[1;35msessionId=REDACTED", id="after a colour"),
         pytest.param("Authorization: Bearer S3CRET", "Authorization: Bearer REDACTED", id="a header"),
         pytest.param("authorization=bearer  S3CRET x", "authorization=bearer  REDACTED x", id="a header, two spaces"),
         pytest.param(
@@ -637,6 +638,8 @@ UNITS = [
         ";=",
         "%26=",
         "s%26",
+        "\x1b[",
+        "\x1b[1;",
     ),
 ]
 
