@@ -78,6 +78,7 @@ def create_blueprint(
         identify=identify,
     )
     blueprint = flask.Blueprint(name, __name__, url_prefix=prefix)
+    blueprint.record(_strip_prefix)
     blueprint.record(_watch_exceptions)
     views = _make_views(service)
     for operation in operations:
@@ -100,6 +101,12 @@ def _list_operations(url_prefix: str) -> tuple[Operation, ...]:
     except ValueError as error:
         message = f"url_prefix {url_prefix!r} fits no operation: {error}"
         raise ValueError(message) from error
+
+
+def _strip_prefix(state: flask.blueprints.BlueprintSetupState) -> None:
+    """Remove the slashes at the end of another prefix, given to ``register_blueprint``: Flask would redirect to one."""
+    if state.url_prefix is not None and state.url_prefix.strip("/"):
+        state.url_prefix = state.url_prefix.rstrip("/")
 
 
 def _add(blueprint: flask.Blueprint, path: str, method: str, view: View) -> None:
@@ -228,7 +235,7 @@ class FileResponse(flask.Response):
                 self._file.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the file, so that caches can pickle a response whose body has been read."""
+        """Leave out the file, so that caches can pickle a response after ``freeze()``."""
         return {name: value for name, value in vars(self).items() if name != "_file"}
 
     def call_on_close(self, func: Callable[[], Any]) -> Callable[[], Any]:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import quote
 
+from .deferred import is_asynchronous, is_deferring
 from .deprecation import DeprecationHeaders, DeprecationPolicy, Phase
 from .headers import TOKEN, HeaderList, forbid_storing, keep_private, merge_members, remove_headers, values_of, vary_on
 from .log import log_error, log_exception
@@ -135,7 +135,8 @@ class DeprecationMiddleware:
     ) -> None:
         _check_application(app)
         check_base_url(base_url)
-        require(callable(clock), "clock", "a function that returns an aware datetime", clock)
+        is_clock = callable(clock) and not is_deferring(clock)
+        require(is_clock, "clock", "an ordinary function that returns an aware datetime", clock)
         require(isinstance(require_session, bool), "require_session", "True or False", require_session)
         self._app = app
         self._table, plan = _read_plan(policy, operations)
@@ -420,15 +421,14 @@ def _read_plan(
         return table, dict.fromkeys(table.operations, policy)
     expected = "a DeprecationPolicy, or a mapping from each Operation to one or None"
     check_plan("policy", policy, expected)
-    require(policy, "policy", expected, policy)
+    require(policy, "policy", "a plan with at least one operation", policy)
     require(operations is _DEFAULT_OPERATIONS, "operations", "left out beside a plan", operations)
     return OperationTable(policy), dict(policy)
 
 
 def _check_application(app: Any) -> None:
     require(callable(app), "app", "a WSGI application", app)
-    is_async = iscoroutinefunction(app) or iscoroutinefunction(type(app).__call__)
-    require(not is_async, "app", "a WSGI application, which an ASGI application is not", app)
+    require(not is_asynchronous(app), "app", "a WSGI application (this one is asynchronous)", app)
 
 
 def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:

@@ -11,6 +11,7 @@ from io import BytesIO
 from itertools import groupby, islice
 from typing import IO, Any, Protocol
 
+from .deferred import is_deferring
 from .storage import Record, StorageError
 from .validation import require
 
@@ -73,7 +74,8 @@ class ArrayWriter:
     __slots__ = ("_encode", "_schema", "_threshold")
 
     def __init__(self, *, encode: Encode, schema: Schema | None, spool_threshold: int) -> None:
-        require(callable(encode), "encode", "a function from a list of records to the bytes of a JSON array", encode)
+        is_encoder = callable(encode) and not is_deferring(encode)
+        require(is_encoder, "encode", "an ordinary function from a list of records to a JSON array in bytes", encode)
         require(
             schema is None or (not isinstance(schema, type) and callable(getattr(schema, "dump", None))),
             "schema",

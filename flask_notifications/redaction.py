@@ -33,7 +33,8 @@ SESSION_KEY = _spell("sessionid", "%")
 # Before two hexadecimal digits: "%", which may itself be encoded any number of times, and escapes of Python and JSON.
 _ESCAPE = r"(?:%(?:25)*+|\\x|\\u00)"
 _EQUALS = _spell("=", _ESCAPE)
-# A pair begins after anything that is not part of a word; a delimiter may be escaped, and the code of a colour.
+# A pair begins after anything that is not part of a word, such as a delimiter, which may be escaped, or after the code
+# of a colour.
 _COLOUR = r"\x1b\[[\d;]*+m"
 _BEFORE = rf"(?:(?<![\w%-])|{_ESCAPE}[0-9a-f]{{2}}|\\u[0-9a-f]{{4}}|\\U[0-9a-f]{{8}}|\\[abfnrtv]|{_COLOUR})"
 _PAIR = rf"{_BEFORE}{_spell('sessionid', _ESCAPE)}{_EQUALS}"

@@ -7,6 +7,7 @@ here, and every failure of it becomes a response here.
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from itertools import islice
 from traceback import walk_tb
 from typing import Any, Generic
 
@@ -39,6 +40,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 # The last frames of a traceback that are logged: an endless recursion has a thousand.
 _FRAMES = 20
+# Exceptions that a description names at most, each the cause of the one before.
+_CAUSES = 10
 
 Read = Callable[[NotificationStorage[Caller], Caller], Iterable[Record]]
 # A function of the application from a caller to a label.
@@ -200,7 +203,7 @@ _CODES: dict[type[Exception], str] = {
 
 
 def _check_storage(storage: object) -> None:
-    require(not isinstance(storage, type), "storage", "an instance, not a class", storage)
+    require(not isinstance(storage, type), "storage", "an instance of a storage", storage)
     _check_method(storage, "resolve_session", is_deferring)
     _check_method(storage, "current_user_notifications", is_asynchronous)
     _check_method(storage, "account_notifications", is_asynchronous)
@@ -222,12 +225,16 @@ def _check_method(storage: object, name: str, is_refused: Callable[[object], boo
 
 def _check_identify(identify: object) -> None:
     usable = callable(identify) and not is_deferring(identify)
-    require(identify is None or usable, "identify", "a function from a caller to a label, not a coroutine", identify)
+    require(identify is None or usable, "identify", "an ordinary function from a caller to a label", identify)
 
 
 def _wait(error: StorageUnavailable) -> float:
     """Return the storage's ``retry_after`` if it is valid, otherwise the default; a subclass may have set anything."""
-    return error.retry_after if is_valid_delay(error.retry_after) else _RETRY_AFTER
+    try:
+        seconds = error.retry_after
+    except Exception:  # noqa: BLE001 - it may be a property
+        return _RETRY_AFTER
+    return seconds if is_valid_delay(seconds) else _RETRY_AFTER
 
 
 def _decode_account_id(sent: bytes) -> str | None:
@@ -264,7 +271,7 @@ def _log(description: str | None) -> None:
 def _describe(code: str, error: Exception) -> str:
     """Describe an exception by its kind and where it was raised, and not by its string."""
     index = f" at record {error.index}" if isinstance(error, UnserialisableRecord) else ""
-    return f"{code}{index}: {'; caused by '.join(map(_describe_one, _chain(error)))}"
+    return f"{code}{index}: {'; caused by '.join(map(_describe_one, islice(_chain(error), _CAUSES)))}"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -108,7 +108,7 @@ def is_valid_delay(seconds: Any) -> TypeGuard[float]:
     """
     try:
         return bool(0 <= seconds <= MAX_RETRY_AFTER)
-    except (TypeError, ArithmeticError):
+    except Exception:  # noqa: BLE001 - comparing may raise anything
         return False
 
 

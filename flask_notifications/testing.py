@@ -4,7 +4,7 @@ Plain asserts, no test framework: ``StorageContract`` runs under pytest and unde
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
@@ -26,6 +26,7 @@ from .storage import (
     TransactionalStorage,
     is_transactional,
 )
+from .validation import require
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -40,6 +41,7 @@ __all__ = [
     "parse_sunset",
 ]
 
+Steps = Generator[bool, None, None]
 Raised = TypeVar("Raised", bound=StorageError)
 
 
@@ -57,6 +59,11 @@ class MemoryStorage:
         notifications: Mapping[str, Iterable[Record]],
         administrators: Collection[str] = (),
     ) -> None:
+        require(isinstance(sessions, Mapping), "sessions", "a mapping of session IDs to account IDs", sessions)
+        expected = "a mapping of account IDs to records"
+        require(isinstance(notifications, Mapping), "notifications", expected, notifications)
+        is_collection = isinstance(administrators, Collection) and not isinstance(administrators, str)
+        require(is_collection, "administrators", "a collection of account IDs", administrators)
         self._sessions = dict(sessions)
         self._notifications = {account: tuple(records) for account, records in notifications.items()}
         self._administrators = frozenset(administrators)
@@ -83,7 +90,7 @@ def assert_deprecated(
     policy: DeprecationPolicy | Plan,
     operation: Operation,
     *,
-    base_url: str = "",
+    base_url: str | None = None,
     mount: str = "",
     parameters: Mapping[str, str] | None = None,
 ) -> None:
@@ -100,11 +107,15 @@ def assert_deprecated(
     :param parameters: the values of the path's parameters, if the successor uses them.
     :raises AssertionError: the response differs; the message says how.
     """
-    own = policy if isinstance(policy, DeprecationPolicy) else policy[operation]
+    if isinstance(policy, DeprecationPolicy):
+        own: DeprecationPolicy | None = policy
+    else:
+        require(operation in policy, "operation", "an operation of the plan", operation)
+        own = policy[operation]
     successor = operation.successor
     if successor is not None:
         successor = Match(operation, "", dict(parameters or {})).fill_in(successor)
-    announced = [] if own is None else DeprecationHeaders(own, base_url=base_url).render(successor, mount)
+    announced = [] if own is None else DeprecationHeaders(own, base_url=base_url or "").render(successor, mount)
     expected = {name: [value for key, value in announced if key == name] for name in ("Deprecation", "Sunset", "Link")}
     for name, parse in (("Deprecation", parse_deprecation), ("Sunset", parse_sunset)):
         found = _header_lines(response, name)
@@ -128,8 +139,8 @@ def assert_plan_reaches(
     """Assert that each operation of a plan reaches a view of your application.
 
     Each operation is called once, for real, at the path as the plan spells it. 404, 405, a redirect to another spelling
-    of the path, and the response that a path without a view gets too, such as 400 for a host that is not allowed, mean
-    that no view was reached. Every other response, and an exception, mean that one was. Use a test database, because
+    of the path, and what a path without a view gets too, such as 400 for a host that is not allowed or an exception,
+    mean that no view was reached. Every other response or exception means that one was. Use a test database, because
     views may change it.
 
     :param application: your WSGI application, without ``DeprecationMiddleware``, which may respond itself.
@@ -144,13 +155,13 @@ def assert_plan_reaches(
 
     client = Client(application)
 
-    def call(method: str, path: str) -> "TestResponse | None":
+    def call(method: str, path: str) -> "TestResponse | Exception":
         lines = list((headers or {}).items())
         request = EnvironBuilder(path, f"http://localhost{mount}", method=method, headers=lines)
         try:
             return client.open(request, buffered=True)
-        except Exception:  # noqa: BLE001 - a view that fails was reached
-            return None
+        except Exception as error:  # noqa: BLE001 - a view that fails was reached
+            return error
 
     call_without_a_view = cache(lambda method: call(method, _WITHOUT_A_VIEW))
     problems = []
@@ -173,21 +184,22 @@ def _fill_in_path(operation: Operation, parameters: Mapping[str, str]) -> str:
     return Match(operation, "", values).fill_in(operation.path)
 
 
-def _find_problem(path: str, response: "TestResponse | None", other: "TestResponse | None") -> str | None:
+def _find_problem(path: str, response: "TestResponse | Exception", other: "TestResponse | Exception") -> str | None:
     """Return why a request reaches no view, or ``None`` if it reaches one.
 
     :param path: the path of the request, percent-encoded.
-    :param response: the response, or ``None`` after an exception.
-    :param other: the response to a path without a view.
+    :param response: the response, or the exception that was raised instead.
+    :param other: the same for a path without a view.
     """
-    if response is None:
-        return None
+    if isinstance(response, Exception):
+        reason = f"it raises {response!r}, as {_WITHOUT_A_VIEW} does"
+        return reason if type(response) is type(other) else None
     if response.status_code in {404, 405}:
         return f"the status is {response.status_code}"
     target = urlsplit(response.location or "").path
     if response.location and target != path and _spell(path) == _spell(target):
         return f"it redirects to the spelling {target}"
-    if other is not None and (response.status_code, response.data) == (other.status_code, other.data):
+    if not isinstance(other, Exception) and (response.status_code, response.data) == (other.status_code, other.data):
         return f"the status is {response.status_code}, as for {_WITHOUT_A_VIEW}"
     return None
 
@@ -343,6 +355,23 @@ class StorageContract:
             rounds = list(threads.map(lambda session_id: _current_user(storage, session_id), sessions * 50))
         assert rounds == alone * 50, "threads must get the notifications of their own session"
 
+    def test_threads_that_take_turns_do_not_mix(self) -> None:
+        """Two threads get the rows of their own session only, also if each reads one record in turn."""
+        storage = self.make_storage()
+        sessions = [self.session_id, self.other_session_id]
+        found: list[list[Record]] = [[], []]
+        steps = [_read_in_steps(storage, *each) for each in zip(sessions, found, strict=True)]
+        with ThreadPoolExecutor(max_workers=1) as one, ThreadPoolExecutor(max_workers=1) as other:
+            turns = everybody = list(zip((one, other), steps, strict=True))
+            try:
+                while turns:
+                    turns = [(thread, step) for thread, step in turns if thread.submit(next, step, False).result()]
+            finally:
+                for thread, step in everybody:
+                    thread.submit(step.close).result()
+        alone = [_current_user(storage, session_id) for session_id in sessions]
+        assert found == alone, "threads must get the notifications of their own session"
+
     def test_a_storage_out_of_reach_says_so(self) -> None:
         """The first call raises ``StorageUnavailable``, and no exception of the driver."""
         storage = self.make_unreachable_storage()
@@ -377,6 +406,17 @@ def _read_current_user(storage: NotificationStorage[Any], session_id: str) -> li
     return _read(storage.current_user_notifications(_resolve(storage, session_id)))
 
 
+def _read_in_steps(storage: NotificationStorage[Any], session_id: str, found: list[Record]) -> Steps:
+    """Read the notifications of a session into a list, and stop after each step: it yields ``True``."""
+    with _unit_of_work(storage) as bound:
+        caller = _resolve(bound, session_id)
+        yield True
+        with _closing(bound.current_user_notifications(caller)) as records:
+            for record in records:
+                found.append(record)
+                yield True
+
+
 def _account(storage: NotificationStorage[Any], session_id: str, account_id: str) -> list[Record]:
     with _unit_of_work(storage) as bound:
         return _read(bound.account_notifications(_resolve(bound, session_id), account_id))
@@ -384,8 +424,14 @@ def _account(storage: NotificationStorage[Any], session_id: str, account_id: str
 
 def _read(records: Iterable[Record]) -> list[Record]:
     """Read records to the end and close them, as the library does."""
-    try:
+    with _closing(records):
         return list(records)
+
+
+@contextmanager
+def _closing(records: Iterable[Record]) -> Iterator[Iterable[Record]]:
+    try:
+        yield records
     finally:
         _close(records)
 

@@ -109,6 +109,11 @@ def test_a_plan_may_be_passed_for_the_policy(response_of: Any) -> None:
         assert_deprecated(response_of(ANNOUNCED), plan, live)
 
 
+def test_an_operation_that_the_plan_lacks_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"^operation must be an operation of the plan"):
+        assert_deprecated(werkzeug_response([]), {}, REPORT)
+
+
 def test_a_sunset_that_the_policy_does_not_have_is_an_error(response_of: Any) -> None:
     policy = DeprecationPolicy(deprecated_at=POLICY.deprecated_at, documentation=POLICY.documentation)
     with pytest.raises(AssertionError, match="Sunset"):

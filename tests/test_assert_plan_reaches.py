@@ -92,6 +92,30 @@ def test_a_view_whose_exception_reaches_the_server_passes(app: flask.Flask) -> N
     assert_plan_reaches(app, [Operation("a", "GET", "/broken")])
 
 
+async def asgi_app(_scope: object, _receive: object, _send: object) -> None:
+    """Serve ASGI."""
+
+
+def failing_app(_environ: object, _start_response: object) -> Any:
+    raise RuntimeError
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize(
+    ("not_an_application", "reason"),
+    [
+        pytest.param(None, "it raises TypeError(", id="None"),
+        pytest.param("shop:app", "it raises TypeError(", id="a string"),
+        pytest.param(asgi_app, "it raises TypeError(", id="an ASGI application"),
+        pytest.param(lambda: flask.Flask("shop"), "it raises TypeError(", id="a factory"),
+        pytest.param(failing_app, "it raises RuntimeError(), as /flask-notifications/without-a-view does", id="fails"),
+    ],
+)
+def test_an_application_that_always_fails_has_no_view(not_an_application: Any, reason: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(f"a (GET /reports/1): {reason}")):
+        assert_plan_reaches(not_an_application, [Operation("a", "GET", "/reports/{id}")])
+
+
 def test_every_operation_without_a_view_is_listed(app: flask.Flask) -> None:
     wrong = [Operation(name, "GET", f"/{name}") for name in ("one", "two")]
     with pytest.raises(AssertionError, match=r"one \(GET /one\): .*; two \(GET /two\): ") as caught:

@@ -180,13 +180,20 @@ def test_the_routes_are_served_below_another_prefix(prefix: str) -> None:
     assert get(app).code == 404
 
 
-def test_a_prefix_given_at_registration_wins() -> None:
+@pytest.mark.parametrize("prefix", ["/v2/Notes", "/v2/Notes/"])
+def test_a_prefix_given_at_registration_wins(prefix: str) -> None:
     app = flask.Flask("app")
-    app.register_blueprint(create_blueprint(OneSession(), successors=True), url_prefix="/v2/Notes")
+    app.register_blueprint(create_blueprint(OneSession(), successors=True), url_prefix=prefix)
     assert get(app, "/v2/Notes").code == get(app, "/v2/Notes/").code == 200
     assert post(app, "/v2/Notes/GetNotificationsForAccount/a").code == 200
     assert get(app, "/v2/Notes/CurrentUser").code == 200
     assert get(app).code == 404
+
+
+def test_the_blueprint_may_be_registered_at_the_root() -> None:
+    app = flask.Flask("app")
+    app.register_blueprint(create_blueprint(OneSession(), successors=True), url_prefix="/")
+    assert get(app, "/").code == get(app, "/CurrentUser").code == 200
 
 
 def test_the_blueprint_can_be_nested() -> None:

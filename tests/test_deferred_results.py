@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
+from multiprocessing.pool import ThreadPool
 from typing import Any
 
 import pytest
@@ -52,6 +53,15 @@ def asyncio_future(*_arguments: object) -> Any:
     return future
 
 
+def result_of_a_pool(*_arguments: object) -> Any:
+    with ThreadPool(1) as pool:
+        return pool.apply_async(lambda: "alice")
+
+
+def greenlet(*_arguments: object) -> Any:
+    return pytest.importorskip("gevent").spawn(lambda: "alice")
+
+
 def hide(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that its kind cannot be recognised."""
     return lambda *arguments: function(*arguments)  # noqa: PLW0108 - that is its purpose
@@ -72,6 +82,8 @@ HIDDEN_PROMISES = [
     pytest.param(Promise, id="awaitable"),
     pytest.param(finished_future, id="future"),
     pytest.param(asyncio_future, id="future of asyncio"),
+    pytest.param(result_of_a_pool, id="result of a pool"),
+    pytest.param(greenlet, id="greenlet"),
 ]
 GENERATORS = [
     pytest.param(generator, id="generator function"),

@@ -1,5 +1,6 @@
 """The middleware refuses invalid arguments by name."""
 
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,10 @@ async def asynchronous_app(_scope: Any, _receive: Any, _send: Any) -> None:
 class AsynchronousApp:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         pass
+
+
+async def tell_time_later() -> datetime:
+    return NOW
 
 
 @pytest.mark.parametrize(
@@ -69,6 +74,7 @@ class AsynchronousApp:
         pytest.param("base_url", "https://api.example:0", id="base URL with port 0"),
         pytest.param("clock", NOW, id="a time instead of a clock"),
         pytest.param("clock", None, id="no clock"),
+        pytest.param("clock", tell_time_later, id="a coroutine instead of a clock"),
         pytest.param("observers", [None], id="an observer that is None"),
         pytest.param("observers", print, id="one observer"),
         pytest.param("observers", None, id="no observers"),

@@ -320,6 +320,10 @@ class Sessionless:
     current_user_notifications = account_notifications = OneSession.account_notifications
 
 
+async def encode_later(_records: list[Any]) -> bytes:
+    return b"[]"
+
+
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
@@ -337,6 +341,7 @@ class Sessionless:
         pytest.param("schema", object(), id="an object that is no schema"),
         pytest.param("encode", None, id="no encode"),
         pytest.param("encode", "utf-8", id="encode by name"),
+        pytest.param("encode", encode_later, id="encode as a coroutine"),
         pytest.param("statuses", {"access_denied": 410}, id="statuses in a dict"),
         pytest.param("statuses", Statuses, id="the Statuses class"),
         pytest.param("spool_threshold", -1, id="negative threshold"),
@@ -391,6 +396,27 @@ def test_an_invalid_retry_after_of_a_subclass_is_replaced_by_the_default(wait: A
 
     response = call_current_user(make_service(OneSession(raising(Busy()))))
     assert ("Retry-After", "30") in response.headers
+
+
+def test_a_retry_after_that_cannot_be_read_or_compared_is_replaced_by_the_default() -> None:
+    class Incomparable(float):
+        def __ge__(self, other: object) -> bool:
+            raise ValueError
+
+    class Busy(StorageUnavailable):
+        @property
+        def retry_after(self) -> float:
+            raise OSError
+
+        @retry_after.setter
+        def retry_after(self, value: float) -> None:
+            """Ignore it."""
+
+    unusual = StorageUnavailable()
+    unusual.retry_after = Incomparable()
+    for error in (Busy(), unusual):
+        response = call_current_user(make_service(OneSession(raising(error))))
+        assert ("Retry-After", "30") in response.headers
 
 
 @pytest.mark.parametrize("wait", ["60", -1, math.nan, math.inf, 1e300, Decimal("NaN"), timedelta(seconds=5)], ids=repr)

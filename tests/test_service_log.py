@@ -76,6 +76,15 @@ def test_the_log_has_the_exceptions_that_a_traceback_would_show(
     assert [re.sub(EXCEPTION, r"\1", part) for part in logged] == [f"builtins.{kind}" for kind in kinds]
 
 
+def test_the_log_of_a_long_chain_ends_with_its_tenth_exception(caplog: pytest.LogCaptureFixture) -> None:
+    failure: Exception = ValueError()
+    for _number in range(100):
+        cause, failure = failure, ValueError()
+        failure.__cause__ = cause
+    call_current_user(make_service(OneSession(raising(failure))))
+    assert caplog.text.count("ValueError") == 10
+
+
 def test_the_log_of_a_deep_recursion_ends_with_its_last_twenty_frames(caplog: pytest.LogCaptureFixture) -> None:
     def recurse(depth: int) -> Any:
         return recurse(depth - 1) if depth else raising(ValueError())()

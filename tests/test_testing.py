@@ -91,6 +91,21 @@ class SharesTheLastCaller(Wrong):
         return super().current_user_notifications(self.last or caller)
 
 
+class MixesCallersThatTakeTurns(Wrong):
+    def current_user_notifications(self, caller: str) -> Iterator[Any]:
+        self.last = caller
+        for record in super().current_user_notifications(caller):
+            if self.last == caller:
+                yield record
+
+
+class SharesOneCursor(Wrong):
+    def current_user_notifications(self, caller: str) -> Iterator[Any]:
+        self.cursor = iter(super().current_user_notifications(caller))
+        while (record := next(self.cursor, None)) is not None:
+            yield record
+
+
 class ReturnsNothingInsteadOfDenying(Wrong):
     def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
         try:
@@ -189,6 +204,8 @@ class BreaksAfterAFailure(Wrong):
         (RaisesForAnUnknownSession, "test_an_unknown_session_is_none"),
         (IgnoresTheCaller, "test_callers_see_their_own_notifications"),
         (SharesTheLastCaller, "test_callers_see_their_own_notifications"),
+        (MixesCallersThatTakeTurns, "test_threads_that_take_turns_do_not_mix"),
+        (SharesOneCursor, "test_threads_that_take_turns_do_not_mix"),
         (ReturnsNothingInsteadOfDenying, "test_a_plain_caller_is_denied_a_foreign_account"),
         (ReturnsTheCallersOwnInsteadOfDenying, "test_a_plain_caller_is_denied_a_foreign_account"),
         (RevealsWhichAccountsExist, "test_a_plain_caller_does_not_learn_which_accounts_exist"),
@@ -264,6 +281,20 @@ def test_threads_that_share_a_callers_rows_are_caught() -> None:
 
     with pytest.raises(AssertionError):
         Checked().test_threads_do_not_mix()
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"sessions": ["a1"], "notifications": {}}, "sessions"),
+        ({"sessions": {}, "notifications": [1]}, "notifications"),
+        ({"sessions": {}, "notifications": {}, "administrators": "carol"}, "administrators"),
+        ({"sessions": {}, "notifications": {}, "administrators": None}, "administrators"),
+    ],
+)
+def test_the_error_of_a_storage_in_memory_names_the_argument(options: dict[str, Any], name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} must be "):
+        MemoryStorage(**options)
 
 
 def test_a_storage_that_hides_its_outage_is_caught() -> None:
