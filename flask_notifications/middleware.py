@@ -180,7 +180,7 @@ class DeprecationMiddleware:
         mount = _mount(environ)
         announcement = retirement.announce(match, mount)
         report = partial(self._report, phase, now) if self._observers else None
-        exchange = _Exchange(match, environ, start_response, self._table)
+        exchange = _Exchange(match, environ, start_response, self._table, announcement=announcement, report=report)
         if phase not in _SERVING_PHASES:
             response = self._refuse_closed(match, retirement, now, mount)
         elif isinstance(exchange.session, SessionRefused):
@@ -188,8 +188,8 @@ class DeprecationMiddleware:
         elif self._require_session and match.operation.unify_session and exchange.session is None:
             response = self._problems.respond("session_missing")
         else:
-            return exchange.run(self._app, announcement, report)
-        return exchange.run(partial(send_response, response), announcement, report)
+            return exchange.run(self._app)
+        return exchange.run(partial(send_response, response))
 
     def _refuse_lookalike(self, match: Match | None, environ: "WSGIEnvironment") -> PlainResponse | None:
         """Return the response to a request that a lenient router may take for another operation, if that is closed."""
@@ -261,7 +261,11 @@ _Report = Callable[["_Exchange", int | None], None]
 
 
 class _Exchange:
-    """One matched request and its response, between the server and an application (PEP 3333)."""
+    """One matched request and its response, between the server and an application (PEP 3333).
+
+    :param announcement: the headers that the response gets.
+    :param report: called once with the exchange and the status code, ``None`` if there is none.
+    """
 
     def __init__(
         self,
@@ -269,6 +273,9 @@ class _Exchange:
         environ: "WSGIEnvironment",
         start_response: "StartResponse",
         table: OperationTable,
+        *,
+        announcement: HeaderList,
+        report: "_Report | None",
     ) -> None:
         self.match = match
         self.environ = environ
@@ -277,8 +284,8 @@ class _Exchange:
         self.user_agent: str = environ.get("HTTP_USER_AGENT", "")
         self._start_response = start_response
         self._table = table
-        self._announcement: HeaderList = []
-        self._report: _Report | None = None
+        self._announcement = announcement
+        self._report = report
         self._pairs: list[str] = []
         self._has_returned = False
         self._status: str | None = None
@@ -293,15 +300,11 @@ class _Exchange:
         # Where redirects are followed from; an application may change its environ later.
         self._target = RequestTarget.of(environ, path) if self._is_rewritten or self._pairs else None
 
-    def run(self, app: "WSGIApplication", announcement: HeaderList, report: "_Report | None") -> Iterable[bytes]:
+    def run(self, app: "WSGIApplication") -> Iterable[bytes]:
         """Call an application and return its own iterable: a server loses sendfile and ``close()`` if it is wrapped.
 
         Only for observers, the iterable of an application that has not started its response yet is wrapped.
-
-        :param announcement: the headers that the response gets.
-        :param report: called once with the exchange and the status code, ``None`` if there is none.
         """
-        self._announcement, self._report = announcement, report
         try:
             body = app(self.environ, self.start)
         except BaseException:
@@ -309,7 +312,7 @@ class _Exchange:
             raise
         self._has_returned = True
         if self._status is None:
-            return body if report is None else _Unstarted(body, self)
+            return body if self._report is None else _Unstarted(body, self)
         try:
             self.settle(self._status)
         except BaseException:  # an observer that ends the process
