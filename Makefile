@@ -36,7 +36,8 @@ FAST = -m 'not slow' --hypothesis-profile=fast -p no:schemathesis
 test-fast: $(VENV)/tested ## run the tests that need no server, browser, database or other process, in under 20 seconds
 	$(VENV)/bin/python -m pytest -q -n auto --dist loadfile $(FAST)
 
-# Not those that say what a server itself makes of a request, which changes with its releases.
+# Not those whose outcome changes with the releases of a server: how it parses a request, what it does when the storage
+# exits, and how gunicorn's gthread workers are replaced.
 OF_SERVERS = tests/resilience/test_inputs.py::test_a_request_has_the_expected_outcome_on_every_server \
 	tests/resilience/test_storage_failures.py::test_an_exit_gets_no_response_from_the_library_and_leaves_nothing_open \
 	'tests/usage/test_servers.py::test_no_call_is_lost_when_workers_are_replaced[sqlite-gthread]' \
