@@ -155,7 +155,10 @@ def _make_views(service: NotificationService[Caller]) -> dict[str, View]:
 
 
 def _read_environ() -> "WSGIEnvironment":
-    """Return the request's environ; to Werkzeug alone, a path with no or two slashes at its start is one with one."""
+    """Return the request's environ.
+
+    Werkzeug serves ``p`` and ``//p`` as ``/p``. The middleware does not match them, so they are refused here.
+    """
     environ = flask.request.environ
     path = environ["PATH_INFO"]
     if path[:1] != "/" or path[1:2] == "/":
@@ -227,7 +230,7 @@ class FileResponse(flask.Response):
         self._file = body
 
     def close(self) -> None:
-        """Close the response and its file, also if a hook has wrapped the file in a generator that never started."""
+        """Close the response and its file, even if a hook has wrapped the file in a generator that never started."""
         try:
             super().close()
         finally:

@@ -54,14 +54,14 @@ class Brownout:
 class DeprecationPolicy:
     """Define when operations are deprecated and when they end.
 
-    Not checked: that any date is in the future. A policy is its attributes, and no class to inherit from.
+    Not checked: that any date is in the future. Do not inherit from this class.
 
     :param deprecated_at: an aware datetime, not before 1970, kept in UTC and announced in whole seconds (RFC 9745
         section 2.1).
     :param sunset_at: an aware datetime, not before ``deprecated_at``, kept in UTC and announced in whole seconds (RFC
-        8594 section 3), or ``None``.
-    :param documentation: the URI reference of a page for people, or ``None``. One that begins with a single ``/`` is
-        below the path at which your application is mounted.
+        8594 section 3), or ``None``, the default.
+    :param documentation: the URI reference of a page for people, by default none. One that begins with a single ``/``
+        is below the path at which your application is mounted.
     :param sunset_documentation: the same, for a page about your policy on sunsets.
     :param brownouts: windows in any order that do not overlap; by default none.
     :param enforce_sunset: whether the operation responds with 410 from ``sunset_at`` on; by default it keeps working.
@@ -137,7 +137,7 @@ class DeprecationHeaders:
 
 
 def brownout_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
-    """Yield everything that is wrong with a brownout's values; one that is missing is not looked at."""
+    """Yield everything that is wrong with a brownout's values. Missing values are not checked."""
     dates = {name: values[name] for name in ("start", "end") if name in values}
     errors = [error for name, value in dates.items() for error in _date_errors(name, value)]
     yield from errors
@@ -147,7 +147,7 @@ def brownout_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
 
 
 def policy_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
-    """Yield everything that is wrong with a policy's values; one that is missing is not looked at."""
+    """Yield everything that is wrong with a policy's values. Missing values are not checked."""
     yield from _schedule_errors({name: values[name] for name in ("deprecated_at", "sunset_at") if name in values})
     for name in ("documentation", "sunset_documentation"):
         if values.get(name) is not None:

@@ -109,14 +109,15 @@ class DeprecationMiddleware:
     :param policy: the policy of all ``operations``, or a plan: a mapping from each operation to its policy. In a plan,
         ``None`` marks a live operation inside a retired one; its requests pass untouched.
     :param operations: the retired operations, by default the two notification operations; not beside a plan.
-    :param require_session: whether a request without a session gets 401, for operations with ``unify_session``.
-    :param statuses: replaces the status codes of some error responses.
-    :param realm: the protection space that challenges name (RFC 9110 section 11.5).
-    :param base_url: an absolute URL that makes link targets absolute, or ``None``.
+    :param require_session: whether a request without a session gets 401, for operations with ``unify_session``, by
+        default not.
+    :param statuses: other status codes for four errors, by default none.
+    :param realm: the protection space in challenges (RFC 9110 section 11.5), by default ``"notifications"``.
+    :param base_url: an absolute URL that makes link targets absolute, by default none.
     :param clock: returns the time as an aware datetime; a naive one counts as local time. Called once per matched
-        request; when it fails, the error is logged and the system's time counts.
+        request; when it fails, the error is logged and the system's time counts. By default the system's time.
     :param observers: each is called with a ``Use`` once per matched request, before the first byte of the response. Its
-        failure is logged and affects nothing else.
+        failure is logged and affects nothing else. By default there are none.
     :raises ValueError: an argument does not fit; the message names it.
     """
 

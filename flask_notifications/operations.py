@@ -49,10 +49,11 @@ class Operation:
     :param method: the HTTP method, kept in upper case; ``GET`` includes ``HEAD``.
     :param path: begins with ``/``; a segment in braces is a parameter, every other segment a literal, percent-encoded
         where it must be.
-    :param successor: the URI reference of what replaces the operation (RFC 5829 section 3.3), or ``None``. It may use
-        the parameters of the path in braces; they are filled in from the request, percent-encoded.
-    :param rewrite_path: whether your application sees the path as ``path`` spells it, whatever the client sent.
-    :param unify_session: whether the session ID is moved to where your application expects it.
+    :param successor: the URI reference of what replaces the operation (RFC 5829 section 3.3), by default none. It may
+        use the parameters of the path in braces; they are filled in from the request, percent-encoded.
+    :param rewrite_path: whether your application sees the path as ``path`` spells it, whatever the client sent; by
+        default it sees the path that the client sent.
+    :param unify_session: whether the session ID is moved to where your application expects it, by default not.
     :raises ValueError: an argument does not fit, or no request can match the path; the message names the argument.
     """
 
@@ -301,7 +302,7 @@ def notification_operations(
 ) -> tuple[Operation, Operation]:
     """Return the two obsolete operations, ``current_user`` and ``account``.
 
-    :param prefix: the path below which they are.
+    :param prefix: the path below which they are, by default ``"/API/Notification"``.
     :param successor_prefix: the path or absolute URI below which their successors are; by default ``prefix``.
     :raises ValueError: as ``Operation`` does.
     """

@@ -46,7 +46,7 @@ _HEADER = r"authorization(?:\}[ieo])?\W{1,8}(?:b\W)?bearer\ +"
 _NAME = re.compile(
     rf"{_spell('sessionid', _ESCAPE)}|\{{?(?:http_)?authorization(?:\}}[ieo])?", re.IGNORECASE | re.ASCII
 )
-# What quotes a value ends it, where something follows that ends a quotation.
+# A closing quote ends a value if white space, punctuation or the end of the string follows.
 _UNQUOTE = r"""["'<>\\](?:[\s.,:;)\]}>]|\Z)"""
 
 _IN_URI = re.compile(rf"({_PAIR})(?:(?!{_NEXT_PAIR})[^&#])*+", re.IGNORECASE | re.ASCII)
@@ -64,7 +64,7 @@ def redact_environ(environ: "WSGIEnvironment") -> None:
 
 
 def redact_uri(uri: str) -> str:
-    """Return a URI with the value of every session pair masked, also where only some parsers find a pair."""
+    """Return a URI with the value of every session pair masked, even where only some parsers find a pair."""
     return _IN_URI.sub(_mask_match, uri) if _may_name_session(uri) else uri
 
 
@@ -340,7 +340,7 @@ def _redact_attribute(value: Any) -> Any:
 
 
 def _copy_type(error: BaseException, arguments: tuple[Any, ...]) -> BaseException | None:
-    """Return an exception of the same type, unless its string is then another one than the masked one."""
+    """Return a copy of an exception, or ``None`` if the copy's string differs from the masked string."""
     with suppress(Exception):
         copied = type(error).__new__(type(error), *arguments)
         vars(copied).update({name: _redact_attribute(value) for name, value in vars(error).items()}, **_notes(error))

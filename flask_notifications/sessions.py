@@ -44,7 +44,7 @@ class SessionCredential:
     """Hold the session ID of a request.
 
     ``repr()``, ``str()`` and ``format()`` never show the ID, so that a credential can be printed, logged and captured.
-    It is no dataclass because JSON encoders write those out. Not checked: that any storage knows the session.
+    It is not a dataclass because JSON encoders write those out. Not checked: that any storage knows the session.
 
     :param value: the session ID, an RFC 6750 b64token of at most 4096 characters.
     :param source: where it was: ``"header"`` or ``"query"``.
@@ -107,7 +107,8 @@ def session_of(environ: "WSGIEnvironment") -> SessionCredential | None:
     are never read. The environ is not changed.
 
     :param environ: the WSGI environ (``request.environ`` in Flask, ``request.META`` in Django).
-    :raises SessionRefused: the session is ambiguous (400), or no RFC 6750 b64token of at most 4096 characters (401).
+    :raises SessionRefused: the session is ambiguous (400), or not an RFC 6750 b64token of at most 4096 characters
+        (401).
     """
     session = resolve(environ)
     if isinstance(session, SessionRefused):
@@ -163,7 +164,8 @@ def session_pairs(query: str) -> list[str]:
 def digest_pair(pair: str) -> str:
     """Return the pair that replaces a session pair of the query.
 
-    A cache in your application that is keyed by the URL keeps two sessions apart, and nothing shows the session ID.
+    The URL still differs between sessions, and does not show the session ID. A client that has learnt a digest can send
+    it, so a cache in your application must not rely on the URL alone.
     """
     value = _decode_value(pair).encode("latin-1", "replace")
     return f"{SESSION}={blake2b(value, digest_size=8, key=_DIGEST_KEY).hexdigest()}"

@@ -48,8 +48,9 @@ Raised = TypeVar("Raised", bound=StorageError)
 class MemoryStorage:
     """Hold sessions and notifications in memory, for tests and first tries; nothing outlives the process.
 
-    ``sessions`` maps a session ID to the account ID of its user, ``notifications`` an account ID to its records (every
-    account has an entry, if an empty one), and ``administrators`` are the accounts that may see every other one.
+    :param sessions: the account ID of each session's user, by session ID.
+    :param notifications: the records of each account, by account ID. An account without records has an empty entry.
+    :param administrators: the account IDs of the users that may see every account, by default none.
     """
 
     def __init__(
@@ -102,9 +103,9 @@ def assert_deprecated(
     :param policy: the policy of the operation, or a plan that has it. Of an operation that is live in the plan, the
         response must not announce a date.
     :param operation: the operation that the request matches.
-    :param base_url: that of the middleware.
-    :param mount: the path at which the application is mounted, percent-encoded.
-    :param parameters: the values of the path's parameters, if the successor uses them.
+    :param base_url: that of the middleware, by default none.
+    :param mount: the path at which the application is mounted, percent-encoded, by default the root.
+    :param parameters: the values of the path's parameters, if the successor uses them, by default none.
     :raises AssertionError: the response differs; the message says how.
     """
     if isinstance(policy, DeprecationPolicy):
@@ -147,8 +148,8 @@ def assert_plan_reaches(
     :param plan: the plan, or its operations.
     :param parameters: a value for each parameter of the paths that needs one, by its name; by default ``1``. If views
         respond 404 to unknown values, use values that they find.
-    :param mount: the path at which the application is mounted, percent-encoded.
-    :param headers: headers of each request, such as ``{"Authorization": "Bearer ..."}``.
+    :param mount: the path at which the application is mounted, percent-encoded, by default the root.
+    :param headers: headers of each request, such as ``{"Authorization": "Bearer ..."}``, by default none.
     :raises AssertionError: operations reach no view; the message lists them, each with the reason.
     """
     from werkzeug.test import Client, EnvironBuilder  # noqa: PLC0415 - the rest of the module needs no Werkzeug
@@ -230,7 +231,8 @@ class StorageContract:
     """Prove that a storage keeps what ``NotificationStorage`` promises.
 
     Inherit it in a test class, define ``make_storage`` and the facts below about the data that it holds, and let the
-    test runner find the ``test_`` methods.
+    test runner find the ``test_`` methods. They compare records with ``==``, so the same record must be equal each time
+    it is read.
 
     >>> class TestMemoryStorage(StorageContract):
     ...     session_id, other_session_id, administrator_session_id = "a1", "b2", "c3"
