@@ -77,7 +77,7 @@ check: $(VENV)/checked ## format, lint, types, import layers, metadata, words, d
 FOLDERS = .ci benchmarks example_app flask_notifications tests Makefile pyproject.toml setup.cfg
 
 # Not those that a command writes.
-PAGES = README.md CHANGELOG.md $(filter-out docs/benchmarks.md docs/compatibility.md, $(wildcard docs/*.md))
+PAGES = $(wildcard *.md) $(filter-out docs/benchmarks.md docs/compatibility.md, $(wildcard docs/*.md))
 
 docs: $(VENV)/checked ## build the documentation in docs/_build, and open it in a browser if there is one (NO_BROWSER=1: do not)
 	$(VENV)/bin/sphinx-build -q -W --keep-going docs docs/_build
