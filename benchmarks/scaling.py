@@ -60,7 +60,7 @@ def _name_routes(count: int) -> str:
 
 
 def _name_operations(count: int) -> str:
-    return f"{thousands(count)} operations"
+    return "1 operation" if count == 1 else f"{thousands(count)} operations"
 
 
 def _make_client(make: Make) -> WsgiClient:
