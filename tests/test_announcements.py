@@ -238,7 +238,7 @@ def test_a_response_to_post_announces_whatever_its_status(status: str) -> None:
             "/erp/api/notification",
             {"HTTP_X_FORWARDED_PREFIX": "/public"},
             "/public/erp",
-            id="below a dispatcher, behind a proxy that removes a prefix",
+            id="below a dispatcher, after a proxy that removes a prefix",
         ),
     ],
 )

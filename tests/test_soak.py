@@ -130,7 +130,7 @@ def test_a_response_that_no_failure_excuses_is_refused(request_: Request, receiv
         pytest.param(ALICE, STORAGE, INTERRUPTED, False, id="failed for another reason"),
         pytest.param(ALICE, CUT, INTERRUPTED, True, id="cut with its worker"),
         pytest.param(ALICE, CUT, UNAVAILABLE, False, id="cut by a database"),
-        pytest.param(ALICE, GATEWAY, NOTHING, False, id="lost behind the proxy"),
+        pytest.param(ALICE, GATEWAY, NOTHING, False, id="lost between the proxy and the server"),
         pytest.param(LARGE, SPOOL, FULL, True, id="large and without space"),
         pytest.param(ALICE, SPOOL, FULL, False, id="small and without space"),
         pytest.param(REFUSED, STORAGE, UNAVAILABLE, False, id="needs no database and failed with it"),

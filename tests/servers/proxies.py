@@ -1,4 +1,4 @@
-"""Proxies as real processes, in front of a server of ours, with the log that the documentation shows or their own."""
+"""Proxies as real processes, before a server of ours, with the log that the documentation shows or their own."""
 
 import os
 import re

@@ -69,7 +69,7 @@ def test_the_log_that_it_writes_by_default_shows_sessions(proxy: Proxy, origin: 
 def proxied(
     request: pytest.FixtureRequest, origin: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """Lend a proxy in front of that server."""
+    """Lend a proxy before that server."""
     log = documented_log(request.param.name)
     with request.param.run(log, origin.port, tmp_path_factory.mktemp(request.param.name)) as server:
         yield server
