@@ -1,7 +1,5 @@
 """The WSGI application without Flask: its paths, its responses to other requests, and its arguments."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -205,16 +203,3 @@ def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> No
     arguments: dict[str, Any] = {"storage": OneSession(), argument: value}
     with pytest.raises(ValueError, match=argument):
         NotificationApp(arguments.pop("storage"), **arguments)
-
-
-@pytest.mark.slow
-def test_no_flask_is_imported() -> None:
-    program = """
-import sys
-from flask_notifications import NotificationApp
-from flask_notifications.testing import MemoryStorage
-NotificationApp(MemoryStorage(sessions={}, notifications={}))
-print([name for name in sys.modules if name.partition(".")[0] in {"flask", "werkzeug", "marshmallow"}])
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -90,20 +90,19 @@ GENERATORS = [
     pytest.param(partial(generator, 1), id="partial of a generator function"),
 ]
 METHODS = ["resolve_session", "current_user_notifications", "account_notifications", "unit_of_work"]
+METHODS_WITHOUT_AN_ITERABLE = ["resolve_session", "unit_of_work"]
 
 
-@pytest.mark.parametrize("function", VISIBLE_PROMISES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "function"),
+    [
+        pytest.param(method, *function.values, id=f"{method}-{function.id}")
+        for methods, functions in ((METHODS, VISIBLE_PROMISES), (METHODS_WITHOUT_AN_ITERABLE, GENERATORS))
+        for method in methods
+        for function in functions
+    ],
+)
 def test_a_method_that_visibly_promises_its_result_is_refused(method: str, function: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match=rf"^storage must have a method {method} that returns its result"):
-        make_service(with_method(method, function))
-
-
-@pytest.mark.parametrize("function", GENERATORS)
-@pytest.mark.parametrize("method", ["resolve_session", "unit_of_work"])
-def test_a_generator_function_is_refused_where_no_iterable_is_expected(
-    method: str, function: Callable[..., Any]
-) -> None:
     with pytest.raises(ValueError, match=rf"^storage must have a method {method} that returns its result"):
         make_service(with_method(method, function))
 
@@ -120,7 +119,7 @@ def test_a_promised_result_is_a_500_without_records(method: str, function: Calla
     assert left_behind == []
 
 
-@pytest.mark.parametrize("method", ["resolve_session", "unit_of_work"])
+@pytest.mark.parametrize("method", METHODS_WITHOUT_AN_ITERABLE)
 def test_a_generator_is_neither_a_caller_nor_a_unit_of_work(method: str) -> None:
     response = call_current_user(make_service(with_method(method, hide(generator))))
     assert status_and_code(response) == ("500 Internal Server Error", "storage_error")

@@ -83,7 +83,12 @@ def test_the_finder_hides_installed_packages(name: str) -> None:
 
 
 def test_the_application_needs_no_flask() -> None:
-    assert not {"flask", "werkzeug", "marshmallow"} & loaded_modules("from flask_notifications import NotificationApp")
+    program = """
+from flask_notifications import NotificationApp
+from flask_notifications.testing import MemoryStorage
+NotificationApp(MemoryStorage(sessions={}, notifications={}))
+"""
+    assert not {"flask", "werkzeug", "marshmallow"} & loaded_modules(program)
 
 
 def test_the_pages_need_no_flask_and_no_database() -> None:

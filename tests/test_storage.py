@@ -1,6 +1,9 @@
 """The protocol of a storage, and the exceptions that a storage may raise."""
 
 import math
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -22,8 +25,12 @@ def test_an_unavailable_storage_may_have_a_retry_after(seconds: float | None) ->
     assert StorageUnavailable("why").retry_after is None
 
 
-@pytest.mark.parametrize("seconds", [-1, -0.001, 31_536_000.5, math.inf, -math.inf, math.nan])
-def test_a_retry_after_that_is_negative_or_too_long_is_refused(seconds: float) -> None:
+@pytest.mark.parametrize(
+    "seconds",
+    [-1, -0.001, 31_536_000.5, math.inf, -math.inf, math.nan, "60", Decimal("NaN"), timedelta(seconds=5)],
+    ids=repr,
+)
+def test_a_retry_after_that_is_not_a_number_of_seconds_up_to_a_year_is_refused(seconds: Any) -> None:
     with pytest.raises(ValueError, match=r"^retry_after\b"):
         StorageUnavailable(retry_after=seconds)
 

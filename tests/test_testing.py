@@ -1,6 +1,7 @@
 """The storage contract of the test kit passes with right storages and fails with wrong ones."""
 
 import inspect
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
@@ -137,7 +138,7 @@ class ReturnsNothingForUnknownAccounts(Wrong):
 class DeniesEvenAdministrators(Wrong):
     def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
         if caller != account_id:
-            raise AccessDenied
+            raise AccessDenied(caller)
         return super().account_notifications(caller, account_id)
 
 
@@ -155,7 +156,7 @@ class BreaksWhenLeftUnread(Wrong):
 
     def current_user_notifications(self, caller: str) -> Iterator[Any]:
         if self.broken:
-            raise RuntimeError
+            raise RuntimeError(caller)
         self.broken = True
         yield from super().current_user_notifications(caller)
         self.broken = False
@@ -197,35 +198,35 @@ class BreaksAfterAFailure(Wrong):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "caught_by"),
+    ("wrong", "caught_by", "message"),
     [
-        (AcceptsEverySession, "test_an_unknown_session_is_none"),
-        (KnowsNoSession, "test_a_session_leads_to_a_caller"),
-        (RaisesForAnUnknownSession, "test_an_unknown_session_is_none"),
-        (IgnoresTheCaller, "test_callers_see_their_own_notifications"),
-        (SharesTheLastCaller, "test_callers_see_their_own_notifications"),
-        (MixesCallersThatTakeTurns, "test_threads_that_take_turns_do_not_mix"),
-        (SharesOneCursor, "test_threads_that_take_turns_do_not_mix"),
-        (ReturnsNothingInsteadOfDenying, "test_a_plain_caller_is_denied_a_foreign_account"),
-        (ReturnsTheCallersOwnInsteadOfDenying, "test_a_plain_caller_is_denied_a_foreign_account"),
-        (RevealsWhichAccountsExist, "test_a_plain_caller_does_not_learn_which_accounts_exist"),
-        (ReturnsNothingForUnknownAccounts, "test_an_administrator_is_told_of_an_unknown_account"),
-        (DeniesEvenAdministrators, "test_an_administrator_sees_a_foreign_account"),
-        (CannotBeReadTwice, "test_a_session_leads_to_a_caller"),
-        (BreaksWhenLeftUnread, "test_records_can_be_left_unread"),
-        (SwallowsExceptions, "test_a_unit_of_work_changes_no_response"),
-        (YieldsNothing, "test_a_unit_of_work_changes_no_response"),
-        (IsBoundToOneCaller, "test_a_unit_of_work_changes_no_response"),
-        (ReturnsNothingInAUnit, "test_a_unit_of_work_changes_no_response"),
-        (BreaksAfterAFailure, "test_a_unit_of_work_changes_no_response"),
+        (AcceptsEverySession, "test_an_unknown_session_is_none", "must be unknown"),
+        (KnowsNoSession, "test_a_session_leads_to_a_caller", "must know the session 'a1'"),
+        (RaisesForAnUnknownSession, "test_an_unknown_session_is_none", "-00000000dead"),
+        (IgnoresTheCaller, "test_callers_see_their_own_notifications", "must have different notifications"),
+        (SharesTheLastCaller, "test_callers_see_their_own_notifications", "must have different notifications"),
+        (MixesCallersThatTakeTurns, "test_threads_that_take_turns_do_not_mix", "of their own session"),
+        (SharesOneCursor, "test_threads_that_take_turns_do_not_mix", "of their own session"),
+        (ReturnsNothingInsteadOfDenying, "test_a_plain_caller_is_denied_a_foreign_account", "not []"),
+        (ReturnsTheCallersOwnInsteadOfDenying, "test_a_plain_caller_is_denied_a_foreign_account", "not [{'id': 1}, "),
+        (RevealsWhichAccountsExist, "test_a_plain_caller_does_not_learn_which_accounts_exist", "not AccountNotFound"),
+        (ReturnsNothingForUnknownAccounts, "test_an_administrator_is_told_of_an_unknown_account", "not []"),
+        (DeniesEvenAdministrators, "test_an_administrator_sees_a_foreign_account", "carol"),
+        (CannotBeReadTwice, "test_a_session_leads_to_a_caller", "must lead to the same notifications"),
+        (BreaksWhenLeftUnread, "test_records_can_be_left_unread", "alice"),
+        (SwallowsExceptions, "test_a_unit_of_work_changes_no_response", "not None"),
+        (YieldsNothing, "test_a_unit_of_work_changes_no_response", "must yield the storage to use, not None"),
+        (IsBoundToOneCaller, "test_a_unit_of_work_changes_no_response", "must know the session that it is asked for"),
+        (ReturnsNothingInAUnit, "test_a_unit_of_work_changes_no_response", "must know the session 'b2'"),
+        (BreaksAfterAFailure, "test_a_unit_of_work_changes_no_response", "must know the session 'a1'"),
     ],
 )
-def test_a_wrong_storage_fails_for_the_right_reason(wrong: type[Wrong], caught_by: str) -> None:
+def test_a_wrong_storage_fails_for_the_right_reason(wrong: type[Wrong], caught_by: str, message: str) -> None:
     class Checked(Contract):
         def make_storage(self) -> NotificationStorage[Any]:
             return wrong()
 
-    with pytest.raises((AssertionError, StorageError, KeyError, RuntimeError)):
+    with pytest.raises((AssertionError, StorageError, KeyError, RuntimeError), match=re.escape(message)):
         getattr(Checked(), caught_by)()
 
 
