@@ -114,7 +114,7 @@ class _AsReceived(urllib.request.HTTPErrorProcessor):
 
 
 def _within(seconds: float, function: Callable[[], Result]) -> Result:
-    """Call a function in a thread, and give up after some seconds; timeouts of sockets start anew with each byte."""
+    """Call a function in a thread, and give up after a few seconds; timeouts of sockets start anew with each byte."""
     outcomes: SimpleQueue[Result | Exception] = SimpleQueue()
 
     def call() -> None:

@@ -118,7 +118,7 @@ class UsageRecorder:
         return is_written
 
     def close(self) -> None:
-        """End the thread and write what was counted, within some seconds; later calls are written by their requests."""
+        """End the thread and write what was counted within a few seconds; later calls are written by their requests."""
         writer = self._writer_of_process()
         if writer is not None:
             writer.close()
@@ -340,7 +340,7 @@ class _Writer:
             self._cleaned_on = today
 
     def pause(self) -> None:
-        """Keep the process from writing, once it is not; or give up after some seconds."""
+        """Keep the process from writing, once it is not; or give up after a few seconds."""
         if self._writing.acquire(timeout=_FORK_WAIT):
             self._paused_by = threading.get_ident()
 
