@@ -3,6 +3,7 @@
 Such a value is never false and never ``None``. As the result of a check, it would let every caller in.
 """
 
+from abc import ABC
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
 from concurrent.futures import Future
 from functools import partial
@@ -12,11 +13,25 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 
-# What a generator or something to wait for is an instance of.
-_AWAITABLE = (Awaitable, AsyncGenerator, Future)
-_DEFERRED = (*_AWAITABLE, Generator)
 # The methods that results of multiprocessing, gevent and Celery have in common.
 _RESULT_METHODS = ("ready", "successful", "get")
+
+
+class _Awaitable(ABC):  # noqa: B024 - nothing inherits from it
+    """The base class of everything to wait for; Python asks once per class, and remembers what it was told."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        is_result = all(hasattr(other, name) for name in _RESULT_METHODS)
+        return is_result or issubclass(other, Awaitable | AsyncGenerator | Future)
+
+
+class _Deferred(ABC):  # noqa: B024 - nothing inherits from it
+    """The base class of generators and of everything to wait for."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        return issubclass(other, Generator | _Awaitable)
 
 
 def is_asynchronous(function: object) -> bool:
@@ -42,7 +57,7 @@ def refuse_awaitable(value: Value, function: str) -> Value:
     :param function: the name of that function, for the message.
     :raises TypeError: the value is something to wait for; a coroutine is closed.
     """
-    if isinstance(value, _AWAITABLE) or _is_result(value):
+    if isinstance(value, _Awaitable):
         _refuse(value, function)
     return value
 
@@ -54,13 +69,9 @@ def refuse_deferred(value: Value, function: str) -> Value:
     :param function: the name of that function, for the message.
     :raises TypeError: the value only promises a result; a coroutine or a generator is closed.
     """
-    if isinstance(value, _DEFERRED) or _is_result(value):
+    if isinstance(value, _Deferred):
         _refuse(value, function)
     return value
-
-
-def _is_result(value: object) -> bool:
-    return all(hasattr(type(value), name) for name in _RESULT_METHODS)
 
 
 def _refuse(value: object, function: str) -> None:
