@@ -37,7 +37,7 @@ def arrow(name: str, *points: tuple[int, int]) -> str:
 
 
 def draw_request() -> str:
-    """Draw the way of a request: past the middleware, through it, or not at all."""
+    """Draw how a request travels: past the middleware, through it, or not at all."""
     name = "request"
     label = (
         "A request reaches the server and then the middleware. A request that matches no operation goes to your "

@@ -39,7 +39,7 @@ _PRODUCT = re.compile(rf"{TOKEN}(?:/{TOKEN})?")
 # Characters of a client's name that observers see: the rest is the client's to choose, and may be long.
 _CLIENT_LENGTH = 64
 
-# Headers that only this middleware sends (RFC 9745, RFC 8594); two lines of either are no valid header.
+# Headers that only this middleware sends (RFC 9745, RFC 8594); two lines of either are invalid.
 _OWN_HEADERS = frozenset({"deprecation", "sunset"})
 # Headers that a page of another origin may read if it may read the response at all (Fetch, CORS-exposed header names).
 _EXPOSED_HEADERS = ("Deprecation", "Sunset", "Link")
@@ -382,7 +382,7 @@ class _Exchange:
 
 
 _LOOP = (
-    "operation %r: the application redirects %r, the path of the operation, to %r, so clients loop for ever; "
+    "operation %r: the application redirects %r, the path of the operation, to %r, so clients loop forever; "
     "spell the operation's path as the application does, or leave out rewrite_path"
 )
 

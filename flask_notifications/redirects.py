@@ -43,7 +43,7 @@ class Redirect(NamedTuple):
     changes_url: bool
 
     def loops(self, match: Match) -> bool:
-        """Return whether a client that follows a redirect of a rewritten request is redirected again, for ever."""
+        """Return whether a client that follows a redirect of a rewritten request is redirected again, forever."""
         return self.match == match and self.path != self.match.path and not self.changes_url
 
     @property
@@ -77,7 +77,7 @@ class RequestTarget(NamedTuple):
         )
 
     def follow(self, location: str, status: str, table: OperationTable) -> Redirect | None:
-        """Return where a client arrives that follows a ``Location``; ``None`` if that is no operation of this origin.
+        """Return where a client arrives that follows a ``Location``; ``None`` if that is not an operation of this origin.
 
         :param status: the status line; it decides whether the client follows, and with which method.
         """
@@ -127,7 +127,7 @@ def restore_pair(location: str, pair: str) -> str:
 
 
 def remove_digest(location: str, pair: str) -> str:
-    """Return a ``Location`` without the digest that replaces a session pair, also where it is percent-encoded."""
+    """Return a ``Location`` without the digest that replaces a session pair, even where it is percent-encoded."""
     key, _equals, value = digest_pair(pair).partition("=")
     digest = rf"{re.escape(key)}{_EQUALS}{value}"
     pattern = rf"({_FIRST}|{_NEXT})?{digest}(?:{_NEXT}{digest})*({_NEXT})?"

@@ -26,7 +26,7 @@ UWSGI = ("--master", "--processes=2", "--disable-logging", GRACEFULLY, f"--hook-
 def serving_with_all_workers(program: Program, folder: Path) -> Iterator[Server]:
     """Run a server and yield it when all its workers can be stopped.
 
-    A worker of uWSGI that is still starting misses the signal to stop, and uWSGI then waits for it for ever.
+    A worker of uWSGI that is still starting misses the signal to stop, and uWSGI then waits for it forever.
     """
     with serving(program, folder) as server:
         if "pyuwsgi" in program.modules:
