@@ -9,13 +9,12 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from itertools import count
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 from marshmallow import RAISE, Schema, ValidationError, fields, post_load, validate, validates_schema
 from marshmallow.exceptions import SCHEMA
 
 from .deprecation import Brownout, ConfigurationError, DeprecationPolicy, brownout_errors, policy_errors
-from .operations import Operation, notification_operations
+from .operations import Operation, Shape, notification_operations, template_shape
 from .validation import check_uri
 
 # A place in a plan, as in ("operations", 1, "sunset_at"), and a message about it.
@@ -24,7 +23,6 @@ Problem = tuple[Place, str]
 
 _OPERATION_KEYS = ("name", "method", "path", "successor", "rewrite_path", "unify_session")
 _PREFIX_KEYS = frozenset({"prefix", "successor_prefix"})
-_ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
 def load_policy(mapping: Mapping[str, Any]) -> DeprecationPolicy:
@@ -267,14 +265,14 @@ def _prefix_problems(mapping: Mapping[str, Any]) -> Iterator[Problem]:
 def _operation_problems(entries: Sequence[_Entry]) -> Iterator[Problem]:
     """Yield the problems of each operation, and those of operations that equal an earlier one."""
     names: dict[str, _Entry] = {}
-    templates: dict[tuple[str, str], _Entry] = {}
+    shapes: dict[Shape, _Entry] = {}
     for entry in entries:
         yield from (((*entry.place, *place), message) for place, message in entry.own.problems)
         values = entry.own.values
         if "name" in values and (first := names.setdefault(values["name"], entry)) is not entry:
             yield (*entry.place, "name"), _SAME_NAME.format(first=first.place[-1], name=values["name"])
         if {"method", "path"} <= values.keys():
-            first = templates.setdefault(_template(values["method"], values["path"]), entry)
+            first = shapes.setdefault(template_shape(Operation("name", values["method"], values["path"])), entry)
             if first is not entry:
                 yield (*entry.place, "path"), _SAME_TEMPLATE.format(first=first.place[-1], path=values["path"])
 
@@ -283,12 +281,6 @@ _SAME_NAME = "name must differ from that of operation {first}, not {name!r}"
 _SAME_TEMPLATE = (
     "path must differ from that of operation {first} in more than letter case and parameter names: {path!r}"
 )
-
-
-def _template(method: str, path: str) -> tuple[str, str]:
-    """Return the same key for templates that differ only in the case of ASCII letters and the names of parameters."""
-    segments = ["{}" if segment.startswith("{") else unquote(segment, "latin-1") for segment in path.split("/")]
-    return method.upper(), "/".join(segments).translate(_ASCII_LOWER)
 
 
 def _order(problem: Problem) -> tuple[object, ...]:

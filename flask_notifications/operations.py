@@ -111,6 +111,14 @@ class Match(NamedTuple):
         return uri
 
 
+class Shape(NamedTuple):
+    """What two operations must differ in: a literal segment is its bytes in lower case, a parameter is ``None``."""
+
+    method: str
+    has_slash: bool
+    segments: tuple[bytes | None, ...]
+
+
 class _Template:
     """A path template, taken apart: a literal segment is its WSGI string, a parameter is ``None``."""
 
@@ -127,10 +135,10 @@ class _Template:
         require(is_unique, "path", "a template whose parameters have different names", path)
 
     @property
-    def shape(self) -> tuple[object, ...]:
-        """What two templates must differ in: neither letter case nor the names of parameters count."""
-        folded = [None if literal is None else _fold(literal) for literal in self.literals]
-        return (self.operation.method, self.has_slash, *folded)
+    def shape(self) -> Shape:
+        """The shape, in which neither letter case nor the names of parameters count."""
+        folded = tuple(None if literal is None else _fold(literal) for literal in self.literals)
+        return Shape(self.operation.method, self.has_slash, folded)
 
     def match(self, segments: list[str]) -> Match:
         """Return the match of a request's segments, spelled as in the template."""
@@ -276,11 +284,16 @@ class OperationTable:
 
 
 def _check_differences(templates: list[_Template]) -> None:
-    known: dict[tuple[object, ...], _Template] = {}
+    known: dict[Shape, _Template] = {}
     for template in templates:
         other = known.setdefault(template.shape, template)
         expected = f"different from {other.operation} in more than letter case and parameter names"
         require(other is template, "operations", expected, template.operation)
+
+
+def template_shape(operation: Operation) -> Shape:
+    """Return the shape of an operation, which no other operation of a table may have."""
+    return _Template(operation).shape
 
 
 def _fold(string: str) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from .deprecation import DeprecationPolicy, Phase
-from .operations import Operation, OperationTable
+from .operations import Operation, OperationTable, template_shape
 from .validation import require
 
 Plan = Mapping[Operation, DeprecationPolicy | None]
@@ -85,13 +85,8 @@ def _method_warnings(plan: Plan) -> Iterator[str]:
             yield f"{operation.name}: {operation.method} is not an HTTP method (RFC 9110 section 9); is it misspelled?"
 
 
-# A template as its segments, a parameter is ``None``.
-_Segments = tuple[str | None, ...]
-
-
-def _segments(operation: Operation) -> _Segments:
-    parts = operation.path.strip("/").split("/")
-    return tuple(None if part.startswith("{") else unquote(part, "latin-1").lower() for part in parts)
+# Those of a template; a parameter is ``None``.
+_Segments = tuple[bytes | None, ...]
 
 
 def _overlap(first: _Segments, second: _Segments) -> bool:
@@ -111,17 +106,19 @@ def _is_more_specific(first: _Segments, second: _Segments) -> bool:
 
 
 def _overlap_warnings(plan: Plan) -> Iterator[str]:
-    templates = [(_segments(operation), operation) for operation in plan if "{" in operation.path]
+    templates = [(template_shape(operation).segments, operation) for operation in plan if "{" in operation.path]
     for (first, one), (second, other) in combinations(templates, 2):
         if one.method == other.method and _compete(first, second):
-            path = "/".join(own or theirs or "{}" for own, theirs in zip(first, second, strict=True))
-            yield f"{one.name} and {other.name} both match {one.method} /{path}; the leftmost literal decides"
+            path = b"/".join(own or theirs or b"{}" for own, theirs in zip(first, second, strict=True))
+            shown = path.decode("utf-8", "backslashreplace")
+            yield f"{one.name} and {other.name} both match {one.method} /{shown}; the leftmost literal decides"
 
 
 def _live_warnings(plan: Plan) -> Iterator[str]:
-    retired = [operation for operation, policy in plan.items() if policy is not None]
+    retired = [template_shape(operation) for operation, policy in plan.items() if policy is not None]
     for live in [operation for operation, policy in plan.items() if policy is None]:
-        if not any(_overlap(_segments(live), _segments(each)) for each in retired if each.method == live.method):
+        segments = template_shape(live).segments
+        if not any(_overlap(segments, each.segments) for each in retired if each.method == live.method):
             yield f"{live.name}: no retired operation matches its paths, so live = true has no effect"
 
 

@@ -419,6 +419,11 @@ def places(messages: Any, place: tuple[object, ...] = ()) -> set[tuple[object, .
             id="only the percent-encoding differs",
         ),
         pytest.param(
+            plan_of(operation(path="/\xe9"), operation("twin", "/%C3%A9")),
+            {("operations", 1, "path")},
+            id="only one of two equal letters is percent-encoded",
+        ),
+        pytest.param(
             plan_of(OTHER, operation(sunset_at="soon")), {("operations", 1, "sunset_at")}, id="no date in an operation"
         ),
         pytest.param(plan_of(OTHER, sunset_at="soon"), {("sunset_at",)}, id="no date in the defaults"),

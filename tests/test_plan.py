@@ -68,6 +68,10 @@ def operation(path: str, *, name: str = "old", method: str = "GET", **more: Any)
             id="a live one inside a retired one",
         ),
         pytest.param(
+            {operation("/caf\xe9/{id}"): POLICY, operation("/caf%C3%A9/me", name="me"): None},
+            id="a live one that spells a letter in another way",
+        ),
+        pytest.param(
             {operation("/a/{x}"): POLICY, operation("/{y}/b", name="b", method="POST"): POLICY},
             id="different methods",
         ),
