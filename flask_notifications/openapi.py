@@ -122,6 +122,11 @@ def _read_date(place: str, value: Any) -> datetime | None:
     return sunset_at
 
 
+def _write_date(time: datetime) -> str:
+    """Return what is read as this time in UTC: the date alone if it is midnight."""
+    return time.isoformat().removesuffix("T00:00:00+00:00").replace("+00:00", "Z")
+
+
 def _resolve(document: Mapping[str, Any], item: Any) -> Any:
     """Follow a reference within the document (RFC 6901), once; return any other value unchanged."""
     reference = item.get("$ref") if isinstance(item, Mapping) else None
@@ -210,7 +215,7 @@ def _describe(operation: Operation, policy: DeprecationPolicy, statuses: Statuse
         described["description"] = f"Use {operation.successor} instead."
         described["x-successor"] = operation.successor
     if policy.sunset_at is not None:
-        described["x-sunset"] = policy.sunset_at.date().isoformat()
+        described["x-sunset"] = _write_date(policy.sunset_at)
     if policy.documentation is not None:
         described["externalDocs"] = {"url": policy.documentation}
     schema = _ACCOUNT_ID if operation.name == ACCOUNT else {"type": "string"}

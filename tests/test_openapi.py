@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -178,6 +178,23 @@ def test_a_plan_that_is_read_from_a_written_document_is_the_same() -> None:
     actual = [(operation.name, operation.path, operation.successor) for operation in read]
     assert actual == [(operation.name, operation.path, operation.successor) for operation in expected]
     assert list(read.values()) == [POLICY, POLICY]
+
+
+@pytest.mark.parametrize(
+    ("sunset_at", "written"),
+    [
+        (datetime(2027, 7, 1, tzinfo=UTC), "2027-07-01"),
+        (datetime(2027, 7, 1, tzinfo=timezone(timedelta(hours=2))), "2027-06-30T22:00:00Z"),
+        (datetime(2026, 1, 1, 23, 59, 59, tzinfo=UTC), "2026-01-01T23:59:59Z"),
+        (datetime(2027, 7, 1, 0, 0, 0, 5, tzinfo=UTC), "2027-07-01T00:00:00.000005Z"),
+    ],
+    ids=["midnight UTC", "midnight elsewhere", "on the day of the deprecation", "with microseconds"],
+)
+def test_a_sunset_keeps_its_time(sunset_at: datetime, written: str) -> None:
+    policy = replace(POLICY, deprecated_at=datetime(2026, 1, 1, 12, tzinfo=UTC), sunset_at=sunset_at)
+    source = openapi_document(policy)
+    assert source["paths"]["/API/Notification/"]["get"]["x-sunset"] == written
+    assert set(plan_from_openapi(source, replace(policy, sunset_at=None)).values()) == {policy}
 
 
 def test_a_plan_becomes_a_document_of_its_retired_operations() -> None:
