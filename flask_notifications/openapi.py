@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from .deprecation import DeprecationPolicy
-from .operations import ACCOUNT, CURRENT_USER, NOTIFICATION_OPERATIONS, Operation
-from .plans import Plan
+from .operations import ACCOUNT, NOTIFICATION_OPERATIONS, Operation
+from .plans import Plan, is_notification_operation
 from .problems import Statuses, status_codes
 from .responses import reason_phrase
 from .validation import check_uri, require
@@ -206,7 +206,7 @@ def _retired(policy: DeprecationPolicy | Plan, operations: Sequence[Operation] |
 def _describe(operation: Operation, policy: DeprecationPolicy, statuses: Statuses) -> dict[str, Any]:
     method = operation.method
     require(method.lower() in _METHODS, f"the method of {operation.name!r}", "one that OpenAPI 3.1 has", method)
-    is_ours = operation.name in {CURRENT_USER, ACCOUNT}
+    is_ours = is_notification_operation(operation)
     described: dict[str, Any] = {"operationId": operation.name, "deprecated": True}
     if is_ours:
         described["security"] = [{"header": []}, {"query": []}]
@@ -218,7 +218,7 @@ def _describe(operation: Operation, policy: DeprecationPolicy, statuses: Statuse
         described["x-sunset"] = _write_date(policy.sunset_at)
     if policy.documentation is not None:
         described["externalDocs"] = {"url": policy.documentation}
-    schema = _ACCOUNT_ID if operation.name == ACCOUNT else {"type": "string"}
+    schema = _ACCOUNT_ID if is_ours else {"type": "string"}
     names = _PARAMETER.findall(operation.path)
     parameters = [{"name": name, "in": "path", "required": True, "schema": schema} for name in names]
     return described | ({"parameters": parameters} if parameters else {})

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from .deprecation import DeprecationPolicy, Phase
-from .operations import Operation, OperationTable, template_shape
+from .operations import NOTIFICATION_OPERATIONS, Operation, OperationTable, template_shape
 from .validation import require
 
 Plan = Mapping[Operation, DeprecationPolicy | None]
@@ -29,6 +29,15 @@ def check_plan(argument: str, plan: Any, expected: str) -> None:
     for operation, policy in plan.items():
         fits = isinstance(operation, Operation) and (policy is None or isinstance(policy, DeprecationPolicy))
         require(fits, argument, expected, {operation: policy})
+
+
+def is_notification_operation(operation: Operation) -> bool:
+    """Return whether an operation is one of the two of this library, at whatever path.
+
+    :param operation: any operation. The name alone does not decide, because yours may have the same.
+    """
+    parameters = {each.name: each.path.count("{") for each in NOTIFICATION_OPERATIONS}
+    return operation.unify_session and operation.path.count("{") == parameters.get(operation.name)
 
 
 class Event(NamedTuple):

@@ -262,6 +262,25 @@ def test_every_status_of_an_operation_is_documented(path: str, method: str, stat
     assert "Retry-After" in responses["410"]["headers"]
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        Operation("account", "GET", "/accounts/{id}"),
+        Operation("account", "GET", "/accounts/{id}/{page}", unify_session=True),
+        Operation("current_user", "GET", "/me"),
+        Operation("current_user", "GET", "/{tenant}/me", unify_session=True),
+        Operation("report", "POST", "/reports/{id}", unify_session=True),
+    ],
+    ids=["account without a session", "two parameters", "current_user without a session", "a parameter", "a name"],
+)
+def test_an_operation_that_only_resembles_one_of_the_two_is_documented_as_any_other(other: Operation) -> None:
+    (item,) = openapi_document({other: POLICY})["paths"].values()
+    (operation,) = (item[method] for method in ("get", "post") if method in item)
+    assert "security" not in operation
+    assert list(operation["responses"]) == ["default"]
+    assert {str(parameter["schema"]) for parameter in operation.get("parameters", ())} <= {"{'type': 'string'}"}
+
+
 def test_replaced_statuses_are_documented() -> None:
     written = openapi_document(
         POLICY, statuses=Statuses(session_missing=440, session_invalid=440, account_not_found=410)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode, urljoin
 
 from flask_notifications.operations import ACCOUNT, Operation
+from flask_notifications.plans import is_notification_operation
 
 from .rendering import is_link
 
@@ -78,7 +79,7 @@ def describe_move(operation: Operation, base_url: str) -> Move:
     if target is None or not is_link(_PARAMETER.sub("", target) or "/"):
         return Move(before, None, placeholders)
     method = operation.method
-    if operation.name == ACCOUNT and has_session and target.endswith("/Account"):  # the one of this library
+    if operation.name == ACCOUNT and is_notification_operation(operation) and target.endswith("/Account"):
         method, target = "GET", f"{target}?accountId={{{_PARAMETER.findall(operation.path)[0]}}}"
     after = Request(method, _resolve(_fill_in(target), base_url, before.url), "header" if has_session else None)
     return Move(before, after, placeholders)

@@ -37,6 +37,18 @@ BASE = "https://api.example.com"
             id="a quote and letters",
         ),
         pytest.param(
+            Operation("account", "POST", "/a/{id}", "/Account", unify_session=True),
+            f"curl -X POST '{BASE}/a/ID?sessionId=SESSION_ID'",
+            f"curl -H 'Authorization: Bearer SESSION_ID' \\\n  '{BASE}/Account?accountId=ID'",
+            id="an account of this library",
+        ),
+        pytest.param(
+            Operation("account", "POST", "/a", "/Account", unify_session=True),
+            f"curl -X POST '{BASE}/a?sessionId=SESSION_ID'",
+            f"curl -X POST -H 'Authorization: Bearer SESSION_ID' \\\n  {BASE}/Account",
+            id="an account of another library",
+        ),
+        pytest.param(
             Operation("a", "GET", "/a", "/b?c=[1]"),
             f"curl {BASE}/a",
             f"curl '{BASE}/b?c=%5B1%5D'",
