@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from itertools import pairwise
+from functools import partial
+from itertools import accumulate
 from typing import Any, final
 
 from .headers import HeaderList
@@ -192,9 +193,11 @@ def _overlap_errors(brownouts: Any) -> Iterator[ConfigurationError]:
     if not isinstance(brownouts, list | tuple) or not all(isinstance(window, Brownout) for window in brownouts):
         yield "brownouts", f"brownouts must be a list or tuple of Brownout, not {brownouts!r}"
     else:
-        for first, second in pairwise(sorted(brownouts, key=_start)):
-            if second.start < first.end:
-                yield "brownouts", f"brownouts must not overlap: {_window(first)} and {_window(second)}"
+        windows = sorted(brownouts, key=_start)
+        # Of those before a window, the one that ends last: a long one overlaps with all that it contains.
+        for earlier, window in zip(accumulate(windows, partial(max, key=_end)), windows[1:], strict=False):
+            if window.start < earlier.end:
+                yield "brownouts", f"brownouts must not overlap: {_window(earlier)} and {_window(window)}"
 
 
 def _enforcement_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
@@ -211,6 +214,10 @@ def _window(brownout: Brownout) -> str:
 
 def _start(window: Brownout) -> datetime:
     return window.start
+
+
+def _end(window: Brownout) -> datetime:
+    return window.end
 
 
 def _seconds(date: datetime) -> int:

@@ -190,6 +190,17 @@ def test_every_error_is_reported_at_once_even_one_between_two_keys() -> None:
     assert [message.startswith("sunset_at ") for message in messages["sunset_at"]] == [True]
 
 
+def test_every_brownout_inside_a_longer_one_is_reported() -> None:
+    days = [datetime(2026, 2, day, tzinfo=UTC) for day in range(1, 9)]
+    windows = [window(days[3], days[4]), window(days[0], days[5]), window(days[1], days[2]), window(days[5], days[7])]
+    messages = policy_errors({"deprecated_at": JANUARY, "brownouts": windows})["brownouts"]
+    longest = "brownouts must not overlap: 2026-02-01 00:00:00+00:00 to 2026-02-06 00:00:00+00:00 and"
+    assert messages == [
+        f"{longest} 2026-02-02 00:00:00+00:00 to 2026-02-03 00:00:00+00:00",
+        f"{longest} 2026-02-04 00:00:00+00:00 to 2026-02-05 00:00:00+00:00",
+    ]
+
+
 def test_a_date_that_cannot_be_read_does_not_hide_other_errors() -> None:
     messages = policy_errors({"deprecated_at": "soon", "sunset_at": "1969-01-01T00:00:00Z", "documentation": "/a b"})
     assert set(messages) == {"deprecated_at", "sunset_at", "documentation"}

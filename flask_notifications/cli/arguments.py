@@ -87,7 +87,9 @@ def read_plan(path: Path) -> "Plan":
 def _parse(path: Path) -> Any:
     try:
         content = path.read_text(encoding="utf-8")
-        return tomllib.loads(content) if path.suffix == ".toml" else json.loads(content)
+        if path.suffix == ".toml":
+            return tomllib.loads(content)
+        return json.loads(content, object_pairs_hook=_refuse_repetitions)
     except json.JSONDecodeError as error:
         raise PlanError([f"{path}:{error.lineno}:{error.colno}: {error.msg}"]) from error
     except tomllib.TOMLDecodeError as error:
@@ -96,6 +98,19 @@ def _parse(path: Path) -> Any:
         raise PlanError([f"{place}: {message}"]) from error
     except UnicodeDecodeError as error:
         raise PlanError([f"{path}: not UTF-8: {error.reason} at byte {error.start}"]) from error
+    except ValueError as error:  # a key that is there twice, or a number of thousands of digits
+        raise PlanError([f"{path}: {error}"]) from error
+
+
+def _refuse_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a mapping; of two with the same key, one would be lost."""
+    mapping: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in mapping:
+            message = f"the key {key!r} is there twice"
+            raise ValueError(message)
+        mapping[key] = value
+    return mapping
 
 
 def _place(path: Path, place: tuple[str | int, ...]) -> str:

@@ -179,6 +179,11 @@ def test_unknown_keys_are_in_the_same_order_in_every_run(tmp_path: Path) -> None
         pytest.param("plan.toml", "a = [", "{}: ", id="TOML that ends too early"),
         pytest.param("plan.json", '{\n  "a": 1,\n  b\n}', "{}:3:3: ", id="JSON"),
         pytest.param("plan.json", "[]", "{}: ", id="not a mapping"),
+        pytest.param(
+            "plan.json", '{"a": [{"b": 1, "b": 1}]}', "{}: the key 'b' is there twice", id="a key twice in JSON"
+        ),
+        pytest.param("plan.json", f'{{"a": {"9" * 5000}}}', "{}: Exceeds the limit", id="a long number in JSON"),
+        pytest.param("plan.toml", f"a = {'9' * 5000}", "{}: Exceeds the limit", id="a long number in TOML"),
         pytest.param("plan.json", '{"prefix": "/v1"}', "deprecated_at: ", id="a required key is missing"),
     ],
 )
