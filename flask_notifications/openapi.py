@@ -4,12 +4,12 @@ A document is a mapping, as parsers of JSON and YAML return it. Serves no route 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from .deprecation import DeprecationPolicy
 from .operations import ACCOUNT, NOTIFICATION_OPERATIONS, Operation
@@ -32,9 +32,10 @@ def plan_from_openapi(document: Mapping[str, Any], policy: DeprecationPolicy) ->
     """Return a plan of the operations that an OpenAPI 3 document declares with ``deprecated: true``, in its order.
 
     The name of an operation is its ``operationId``, or method and path. The path begins with that of the server
-    (OpenAPI 3.1 section 4.8.5); an operation of several servers is there once for each of their paths. In an operation,
-    ``x-sunset`` replaces the sunset, ``externalDocs.url`` the documentation, and ``x-successor`` is the successor.
-    References within the document are followed. Needs the standard library only.
+    (OpenAPI 3.1 section 4.8.5); an operation of several servers is there once for each of their paths. Where an earlier
+    operation has the name already, method and path follow it. In an operation, ``x-sunset`` replaces the sunset,
+    ``externalDocs.url`` the documentation, and ``x-successor`` is the successor. References within the document are
+    followed. Needs the standard library only.
 
     :param document: a mapping, as parsers of JSON and YAML return it. An ``x-sunset`` is a date, which begins at
         midnight UTC, or a date and time with an offset.
@@ -48,14 +49,25 @@ def plan_from_openapi(document: Mapping[str, Any], policy: DeprecationPolicy) ->
     paths = document.get("paths", {})
     require(isinstance(paths, Mapping), "paths", "a mapping", paths)
     # Keys that begin with x- are extensions, and not paths (OpenAPI 3.1 section 4.8.8).
-    items = {path: _resolve(document, item) for path, item in paths.items() if not str(path).startswith("x-")}
-    return dict(entry for path, item in items.items() for entry in _path_operations(document, path, item, policy))
+    items = [(path, item) for path, item in paths.items() if not str(path).startswith("x-")]
+    return dict(_distinguish(entry for each in items for entry in _path_operations(document, *each, policy)))
 
 
 _Entry = tuple[Operation, DeprecationPolicy]
 
 
+def _distinguish(entries: Iterable[_Entry]) -> Iterator[_Entry]:
+    """Yield the entries, with method and path after a name that an earlier operation has."""
+    names: set[str] = set()
+    for operation, policy in entries:
+        is_taken = operation.name in names
+        name = f"{operation.name} {operation.method} {operation.path}" if is_taken else operation.name
+        names.add(name)
+        yield replace(operation, name=name), policy
+
+
 def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: DeprecationPolicy) -> Iterator[_Entry]:
+    item = _resolve(document, f"paths.{path}", item)
     require(isinstance(item, Mapping), f"paths.{path}", "a mapping", item)
     for method in _METHODS:
         declared = item.get(method, {})
@@ -94,9 +106,10 @@ def _server_path(place: str, server: Any) -> str:
     require(isinstance(server, Mapping) and isinstance(server.get("url"), str), f"{place}: servers", "URLs", server)
     url: str = server["url"]
     variables = server.get("variables", {})
-    require(isinstance(variables, Mapping), f"{place}: servers", "variables in a mapping", server)
+    require(isinstance(variables, Mapping), f"{place}: the variables of a server", "a mapping", variables)
     for name, variable in variables.items():
-        require(isinstance(variable, Mapping) and "default" in variable, f"{place}: servers", "defaults", server)
+        has_default = isinstance(variable, Mapping) and "default" in variable
+        require(has_default, f"{place}: the variable {name!r} of a server", "a mapping with a default", variable)
         url = url.replace(f"{{{name}}}", str(variable["default"]))
     try:
         return urlsplit(url).path.rstrip("/")
@@ -127,18 +140,19 @@ def _write_date(time: datetime) -> str:
     return time.isoformat().removesuffix("T00:00:00+00:00").replace("+00:00", "Z")
 
 
-def _resolve(document: Mapping[str, Any], item: Any) -> Any:
-    """Follow a reference within the document (RFC 6901), once; return any other value unchanged."""
+def _resolve(document: Mapping[str, Any], place: str, item: Any) -> Any:
+    """Follow a reference within the document (RFC 6901 section 6), once; return any other value unchanged."""
     reference = item.get("$ref") if isinstance(item, Mapping) else None
     if reference is None:
         return item
-    require(str(reference).startswith("#/"), "$ref", "a reference within the document", reference)
+    place = f"{place}.$ref"
+    require(str(reference).startswith("#/"), place, "a reference within the document", reference)
     target: Any = document
-    for step in reference.removeprefix("#/").split("/"):
+    for step in unquote(reference.removeprefix("#/")).split("/"):
         key = step.replace("~1", "/").replace("~0", "~")
-        require(isinstance(target, Mapping) and key in target, "$ref", "a place in the document", reference)
+        require(isinstance(target, Mapping) and key in target, place, "a place in the document", reference)
         target = target[key]
-    require(isinstance(target, Mapping) and "$ref" not in target, "$ref", "a reference to a path item", reference)
+    require(isinstance(target, Mapping) and "$ref" not in target, place, "a reference to a path item", reference)
     return target
 
 

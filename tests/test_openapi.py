@@ -111,6 +111,30 @@ def test_references_within_the_document_are_followed() -> None:
     assert plan_of(source) == [("DELETE /a", "DELETE", "/a")]
 
 
+def test_a_reference_is_percent_decoded() -> None:
+    source = document(paths={"/a": {"$ref": "#/paths/~1users~1%7Bid%7D"}, "/users/{id}": {"get": {"deprecated": True}}})
+    assert plan_of(source) == [("GET /a", "GET", "/a"), ("GET /users/{id}", "GET", "/users/{id}")]
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        pytest.param(
+            document(servers=[{"url": "/v1"}, {"url": "/v2"}], operation={"operationId": "old"}),
+            ["old", "old GET /v2/old/{id}"],
+            id="two servers",
+        ),
+        pytest.param(
+            document(paths={"/a": {key: {"deprecated": True, "operationId": "a"} for key in ("get", "put")}}),
+            ["a", "a PUT /a"],
+            id="an operationId twice",
+        ),
+    ],
+)
+def test_operations_with_one_operation_id_have_different_names(source: dict[str, Any], names: list[str]) -> None:
+    assert [name for name, _, _ in plan_of(source)] == names
+
+
 @pytest.mark.parametrize(
     ("source", "place"),
     [
@@ -133,12 +157,21 @@ def test_references_within_the_document_are_followed() -> None:
         pytest.param(document(operation={"operationId": ""}), r"paths\./old/\{id\}\.get: name", id="an empty name"),
         pytest.param(document(servers=[{}]), "servers", id="a server without a URL"),
         pytest.param(document(servers=[{"url": "http://[x"}]), "servers", id="a server with a broken URL"),
-        pytest.param(document(servers=[{"url": "/{a}", "variables": []}]), "servers", id="variables in a list"),
-        pytest.param(document(servers=[{"url": "/{a}", "variables": {"a": "b"}}]), "servers", id="no default"),
-        pytest.param(document(paths={"/a": {"$ref": "#/paths/~1a"}}), r"\$ref", id="a reference to itself"),
+        pytest.param(
+            document(servers=[{"url": "/{a}", "variables": []}]),
+            r"get: the variables of a server must be a mapping, not \[\]",
+            id="variables in a list",
+        ),
+        pytest.param(
+            document(servers=[{"url": "/{a}", "variables": {"a": "b"}}]),
+            r"get: the variable 'a' of a server must be a mapping with a default, not 'b'",
+            id="no default",
+        ),
+        pytest.param(document(paths={"/a": {"$ref": "#/paths/~1a"}}), r"paths\./a\.\$ref", id="a reference to itself"),
         pytest.param(document(paths={"/a.{ext}": {"get": {"deprecated": True}}}), r"/a\.\{ext\}", id="half a segment"),
-        pytest.param(document(paths={"/a": {"$ref": "other.yaml"}}), r"\$ref", id="another document"),
-        pytest.param(document(paths={"/a": {"$ref": "#/nowhere/at"}}), r"\$ref", id="a dangling reference"),
+        pytest.param(document(paths={"/a": {"$ref": "other.yaml"}}), r"paths\./a\.\$ref", id="another document"),
+        pytest.param(document(paths={"/a": {"$ref": 5}}), r"paths\./a\.\$ref", id="a reference that is a number"),
+        pytest.param(document(paths={"/a": {"$ref": "#/nowhere/at"}}), r"paths\./a\.\$ref", id="a dangling reference"),
     ],
 )
 def test_the_error_about_a_wrong_document_has_the_place(source: Any, place: str) -> None:
