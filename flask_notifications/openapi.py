@@ -179,10 +179,14 @@ def openapi_document(
     :param title: the title of the document.
     :param version: the version of your API.
     :param server: the URL below which the operations are served.
-    :raises ValueError: ``operations`` are given beside a plan, or OpenAPI 3.1 has no such method, such as ``PURGE``.
+    :raises ValueError: ``operations`` are given beside a plan, two operations have the same name, or OpenAPI 3.1 has
+        no such method, such as ``PURGE``.
     :raises ModuleNotFoundError: the extra is not installed.
     """
     retired = _retired(policy, operations)
+    names = [operation.name for operation, _policy in retired]
+    are_different = len(set(names)) == len(names)
+    require(are_different, "the names of the operations", "different, because each is an operationId", names)
     spec = _create_spec(title, version, server)
     spec.components.security_scheme("header", {"type": "http", "scheme": "bearer"})
     spec.components.security_scheme("query", {"type": "apiKey", "in": "query", "name": "sessionId"})

@@ -261,6 +261,12 @@ def test_the_error_about_a_method_that_openapi_lacks_names_the_operation() -> No
         openapi_document({Operation("empty the cache", "PURGE", "/cache"): POLICY})
 
 
+def test_two_operations_with_one_name_are_refused() -> None:
+    plan = {Operation("old", "GET", "/a"): POLICY, Operation("old", "GET", "/b"): POLICY}
+    with pytest.raises(ValueError, match=r"^the names of the operations must be different, .* not \['old', 'old'\]$"):
+        openapi_document(plan)
+
+
 @pytest.mark.parametrize("policy", [None, "2027", [POLICY]])
 def test_an_object_that_is_neither_a_policy_nor_a_plan_is_refused(policy: Any) -> None:
     with pytest.raises(ValueError, match="policy"):
