@@ -39,7 +39,8 @@ def render_guide(
     :param title: the heading; by default it says what is retired.
     :param contact: whom to ask, in a few words: a name, an e-mail address, a channel. An http(s) URL becomes a link.
     :param base_url: the absolute URL at which callers reach your application, for the examples and for links that
-        begin with ``/``; ``None`` shows a placeholder.
+        begin with ``/``; ``None`` shows a placeholder. The headers of responses are shown without it, as a middleware
+        without ``base_url`` sends them.
     :raises ValueError: naming the argument that does not fit.
     """
     now = _read_time(at)
@@ -84,7 +85,7 @@ class _Retirement(NamedTuple):
     def of(cls, operation: Operation, policy: DeprecationPolicy, now: datetime, base_url: str) -> "_Retirement":
         phase = policy.phase(now)
         running = policy.brownout(now) if phase is Phase.BROWNOUT else None
-        headers = DeprecationHeaders(policy, base_url=base_url).render(operation.successor, "")
+        headers = DeprecationHeaders(policy).render(operation.successor, "")
         return cls(operation, policy, phase, running, describe_move(operation, base_url), headers)
 
     @property

@@ -136,17 +136,27 @@ def test_a_brownout_after_an_enforced_sunset_is_not_shown() -> None:
     assert "1 Jan 2027" not in render_guide({REPORT: own}, at=NOW)
 
 
-def test_the_headers_in_the_guide_are_those_that_are_sent() -> None:
+@pytest.mark.parametrize("base_url", [None, "https://api.example.org/v1/"])
+def test_the_headers_in_the_guide_are_those_that_are_sent(base_url: str | None) -> None:
     own = policy(utc(2027, 7, 1), documentation="/docs/retirement")
-    page = parse(render_guide({REPORT: own}, at=NOW, base_url="https://api.example.org/v1/"))
+    page = parse(render_guide({REPORT: own}, at=NOW, base_url=base_url))
     blocks = [block.get_text() for block in page.select("section[aria-labelledby=affected] pre")]
     assert blocks[0].startswith("curl -sS -o /dev/null -D - ")
     assert blocks[1].splitlines() == [
         "Deprecation: @1767225600",
         "Sunset: Thu, 01 Jul 2027 00:00:00 GMT",
-        'Link: <https://api.example.org/v1/v2/reports/{id}>; rel="successor-version"',
-        'Link: <https://api.example.org/v1/docs/retirement>; rel="deprecation"; type="text/html"',
+        'Link: </v2/reports/{id}>; rel="successor-version"',
+        'Link: </docs/retirement>; rel="deprecation"; type="text/html"',
     ]
+    assert ADDRESS in words(page)
+
+
+ADDRESS = "possibly with the address of the API before the path of a link"
+
+
+def test_links_that_are_complete_have_no_address_before_them() -> None:
+    operation = Operation("report", "GET", "/reports/{id}", successor="https://v2.example/reports/{id}")
+    assert ADDRESS not in words(parse(render_guide({operation: policy()}, at=NOW)))
 
 
 @pytest.mark.parametrize(
