@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from .deprecation import DeprecationPolicy
 from .operations import ACCOUNT, NOTIFICATION_OPERATIONS, Operation
-from .plans import Plan, is_notification_operation
+from .plans import Plan, check_plan, is_notification_operation
 from .problems import Statuses, status_codes
 from .responses import reason_phrase
 from .validation import check_uri, require
@@ -179,19 +179,16 @@ def openapi_document(
     :param title: the title of the document.
     :param version: the version of your API.
     :param server: the URL below which the operations are served.
-    :raises ValueError: ``operations`` are given beside a plan, two operations have the same name, or OpenAPI 3.1 has
-        no such method, such as ``PURGE``.
+    :raises ValueError: an argument is something else, ``operations`` are given beside a plan, two operations have the
+        same name, or OpenAPI 3.1 has no such method, such as ``PURGE``.
     :raises ModuleNotFoundError: the extra is not installed.
     """
     retired = _retired(policy, operations)
-    names = [operation.name for operation, _policy in retired]
-    are_different = len(set(names)) == len(names)
-    require(are_different, "the names of the operations", "different, because each is an operationId", names)
+    require(isinstance(statuses, Statuses), "statuses", "a Statuses", statuses)
     spec = _create_spec(title, version, server)
     spec.components.security_scheme("header", {"type": "http", "scheme": "bearer"})
     spec.components.security_scheme("query", {"type": "apiKey", "in": "query", "name": "sessionId"})
-    record = {"component": {"type": "object"}} if schema is None else {"schema": schema}
-    spec.components.schema("Notification", **record)
+    spec.components.schema("Notification", **_describe_record(schema))
     spec.components.schema("Problem", component=_PROBLEM)
     for name, description in _HEADERS.items():
         spec.components.header(name, {"description": description, "schema": {"type": "string"}})
@@ -203,22 +200,53 @@ def openapi_document(
 
 def _create_spec(title: str, version: str, server: str) -> Any:
     """Return an empty document of apispec, which reading a document does without."""
+    for name, value in (("title", title), ("version", version)):
+        require(isinstance(value, str), name, "a string", value)
+    check_uri("server", server)
     if find_spec("apispec") is None:
         message = "openapi_document needs: pip install 'Flask-Notifications[openapi]'"
         raise ModuleNotFoundError(message, name="apispec")
     from apispec import APISpec  # noqa: PLC0415
     from apispec.ext.marshmallow import MarshmallowPlugin  # noqa: PLC0415
 
-    return APISpec(title, version, "3.1.0", plugins=[MarshmallowPlugin()], servers=[{"url": server}])
+    plugin = MarshmallowPlugin(schema_name_resolver=_name_component)
+    return APISpec(title, version, "3.1.0", plugins=[plugin], servers=[{"url": server}])
+
+
+def _name_component(schema: Any) -> str:
+    """Return the name of the component for a part of a record: as apispec does, but none of those that we have."""
+    from apispec.ext.marshmallow import resolver  # noqa: PLC0415
+
+    name = resolver(schema)
+    return f"{name}Schema" if name in {"Notification", "Problem"} else name
+
+
+def _describe_record(schema: "type[Schema] | None") -> dict[str, Any]:
+    """Return the argument of apispec that describes a record."""
+    from marshmallow import Schema  # noqa: PLC0415
+
+    if schema is None:
+        return {"component": {"type": "object"}}
+    is_class = isinstance(schema, type) and issubclass(schema, Schema)
+    require(is_class or isinstance(schema, Schema), "schema", "a marshmallow schema class", schema)
+    return {"schema": schema}
 
 
 def _retired(policy: DeprecationPolicy | Plan, operations: Sequence[Operation] | None) -> list[_Entry]:
     """Return the operations that are retired, each with its policy."""
     if isinstance(policy, DeprecationPolicy):
-        return [(operation, policy) for operation in (NOTIFICATION_OPERATIONS if operations is None else operations)]
-    require(isinstance(policy, Mapping), "policy", "a DeprecationPolicy or a plan", policy)
-    require(operations is None, "operations", "left out beside a plan, which has its own", operations)
-    return [(operation, own) for operation, own in policy.items() if own is not None]
+        listed = NOTIFICATION_OPERATIONS if operations is None else operations
+        are_operations = isinstance(listed, Sequence) and all(isinstance(each, Operation) for each in listed)
+        require(are_operations, "operations", "a sequence of Operation", listed)
+        retired = [(operation, policy) for operation in listed]
+    else:
+        check_plan("policy", policy, "a DeprecationPolicy or a plan")
+        require(operations is None, "operations", "left out beside a plan, which has its own", operations)
+        retired = [(operation, own) for operation, own in policy.items() if own is not None]
+    names = [operation.name for operation, _policy in retired]
+    are_different = len(set(names)) == len(names)
+    require(are_different, "the names of the operations", "different, because each is an operationId", names)
+    return retired
 
 
 def _describe(operation: Operation, policy: DeprecationPolicy, statuses: Statuses) -> dict[str, Any]:

@@ -341,3 +341,57 @@ def test_a_schema_describes_the_record() -> None:
     written = openapi_document(POLICY, schema=NotificationSchema)
     validate(written)
     assert written["components"]["schemas"]["Notification"]["properties"] == {"name": {"type": "string"}}
+
+
+class Notification(Schema):
+    """A part of a record, with the name of the component for records."""
+
+    number = fields.Integer()
+
+
+class ProblemSchema(Schema):
+    """A part of a record, with the name of the component for errors."""
+
+    hint = fields.String()
+
+
+def test_the_parts_of_a_record_may_have_the_names_of_our_components() -> None:
+    class AlertSchema(Schema):
+        """A record whose fields have schemas of their own."""
+
+        notification = fields.Nested(Notification)
+        problem = fields.Nested(ProblemSchema)
+
+    written = openapi_document(POLICY, schema=AlertSchema)
+    validate(written)
+    schemas = written["components"]["schemas"]
+    record = schemas["Notification"]["properties"]
+    assert record == {
+        "notification": {"$ref": "#/components/schemas/NotificationSchema"},
+        "problem": {"$ref": "#/components/schemas/ProblemSchema"},
+    }
+    assert schemas["NotificationSchema"]["properties"] == {"number": {"type": "integer"}}
+    assert schemas["ProblemSchema"]["properties"] == {"hint": {"type": "string"}}
+    assert schemas["Problem"]["description"] == "RFC 9457"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param({"policy": {"a": 1}}, id="a mapping of anything"),
+        pytest.param({"policy": {Operation("a", "GET", "/a"): "soon"}}, id="a mapping to anything"),
+        *(pytest.param({"operations": value}, id=f"{value} as operations") for value in (5, "xy", ["x"])),
+        *(
+            pytest.param({name: value}, id=f"{value!r} as the {name}")
+            for name in ("statuses", "title", "version", "server")
+            for value in (None, 5, b"x")
+        ),
+        pytest.param({"server": ""}, id="an empty server"),
+        pytest.param({"server": "https://a b"}, id="a server with a space"),
+        *(pytest.param({"schema": value}, id=f"{value} as the schema") for value in (5, "Record", dict)),
+    ],
+)
+def test_a_wrong_argument_of_a_document_is_named(arguments: dict[str, Any]) -> None:
+    (name,) = arguments
+    with pytest.raises(ValueError, match=f"^{name} must be "):
+        openapi_document(**({"policy": POLICY} | arguments))
