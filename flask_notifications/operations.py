@@ -20,7 +20,6 @@ _PARAMETER = re.compile(r"\{([\w.-]+)\}")
 # What routers write where OpenAPI has a parameter in braces, and what no path segment holds.
 _OTHER_SYNTAX = re.compile(r"[<>*\\]|^[:(]")
 _NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#\ud800-\udfff]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _NEVER_A_SEGMENT = frozenset({"", ".", ".."})
 
 # Letters that are not ASCII and fold to an ASCII letter, at least to a regular expression that ignores case.
@@ -45,7 +44,7 @@ class Operation:
 
     Paths match in any ASCII letter case, with or without a trailing slash.
 
-    :param name: identifies the operation, for observers and reports.
+    :param name: identifies the operation, for observers and reports: printable characters, at least one.
     :param method: the HTTP method, kept in upper case; ``GET`` includes ``HEAD``.
     :param path: begins with ``/``; a segment in braces is a parameter, every other segment a literal, percent-encoded
         where it must be.
@@ -66,8 +65,8 @@ class Operation:
     unify_session: bool = False
 
     def __post_init__(self) -> None:
-        require(isinstance(self.name, str) and self.name, "name", "a string that is not empty", self.name)
-        require(not _SURROGATE.search(self.name), "name", "a string that UTF-8 can encode", self.name)
+        is_printable = isinstance(self.name, str) and self.name and self.name.isprintable()
+        require(is_printable, "name", "a string of one or more printable characters", self.name)
         _check_method(self.method)
         object.__setattr__(self, "method", self.method.upper())
         template = _Template(self)

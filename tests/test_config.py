@@ -401,6 +401,7 @@ def places(messages: Any, place: tuple[object, ...] = ()) -> set[tuple[object, .
             id="an empty operation",
         ),
         pytest.param(plan_of(operation("")), {("operations", 0, "name")}, id="an empty name"),
+        pytest.param(plan_of(operation("a\nb")), {("operations", 0, "name")}, id="a line break in a name"),
         pytest.param(plan_of(operation(method="G T")), {("operations", 0, "method")}, id="a method with a space"),
         pytest.param(plan_of(operation(path="/a/{b")), {("operations", 0, "path")}, id="an unbalanced brace"),
         pytest.param(plan_of(operation(successor="a b")), {("operations", 0, "successor")}, id="a space in a URI"),

@@ -201,7 +201,7 @@ def test_an_error_in_the_syntax_has_line_and_column(name: str, content: str, beg
         pytest.param("[" * 200_000, "{}: nested too deeply", id="many levels"),
         pytest.param(
             JSON_PLAN[:-1] + r', "operations": [{"name": "\ud800", "method": "GET", "path": "/"}]}',
-            r"operations.0.name: name must be a string that UTF-8 can encode, not '\ud800'",
+            r"operations.0.name: name must be a string of one or more printable characters, not '\ud800'",
             id="half a pair of surrogates",
         ),
     ],
