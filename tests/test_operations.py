@@ -505,9 +505,9 @@ def test_the_case_of_literals_never_changes_the_outcome(account_id: str, swaps: 
     assert find_match("POST", path) == find_match("POST", prefix + account_id)
 
 
-@pytest.mark.parametrize("prefix", [None, b"/x"])
-def test_a_prefix_that_is_no_string_is_refused_by_name(prefix: Any) -> None:
-    with pytest.raises(ValueError, match="prefix"):
+@pytest.mark.parametrize("prefix", [None, b"/x", "x", "x/"])
+def test_a_prefix_that_is_no_path_is_refused_by_name(prefix: Any) -> None:
+    with pytest.raises(ValueError, match=f"^prefix must be .*, not {re.escape(repr(prefix))}$"):
         notification_operations(prefix)
 
 

@@ -19,6 +19,7 @@ from .wording import short_date
 
 # The address in the examples where none is given, which the page asks readers to replace (RFC 2606 section 3).
 _EXAMPLE_URL = "https://api.example.com"
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def render_guide(
@@ -67,7 +68,8 @@ def render_guide(
 def _read_time(at: Any) -> datetime:
     if at is None:
         return datetime.now(UTC)
-    require(isinstance(at, datetime) and at.tzinfo is not None, "at", "an aware datetime", at)
+    require(isinstance(at, datetime) and at.utcoffset() is not None, "at", "an aware datetime", at)
+    require(_FIRST <= at <= _LAST, "at", "in the years 1 to 9999 in UTC", at)
     return at.astimezone(UTC)  # type: ignore[no-any-return]
 
 

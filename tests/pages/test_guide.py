@@ -23,6 +23,7 @@ from tests.services import service_or_skip
 REPORT = Operation("report", "GET", "/reports/{id}", successor="/v2/reports/{id}")
 OTHER = Operation("other", "DELETE", "/others/{other-id}", successor="/v2/others/{other-id}")
 LIVE = Operation("live", "GET", "/reports/mine")
+WEST = timezone(timedelta(hours=-5))
 ALICE, ACCOUNT = "a11ce000-0000-4000-8000-000000000001", "acc00000-0000-4000-8000-00000000000a"
 
 
@@ -203,6 +204,7 @@ def test_no_value_of_a_plan_becomes_markup_or_an_unsafe_link() -> None:
         pytest.param({"plan": {"report": policy()}}, id="another key"),
         pytest.param({"plan": {}, "at": datetime(2026, 1, 1)}, id="a naive time"),  # noqa: DTZ001
         pytest.param({"plan": {}, "at": "2026-01-01"}, id="a string for a time"),
+        pytest.param({"plan": {}, "at": datetime.max.replace(tzinfo=WEST)}, id="after the year 9999 in UTC"),
         pytest.param({"plan": {}, "title": 1}, id="title"),
         pytest.param({"plan": {}, "contact": 1}, id="contact"),
         pytest.param({"plan": {}, "base_url": "javascript:alert(1)"}, id="base_url"),
@@ -216,7 +218,7 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any]) -> None:
 
 
 def test_times_of_other_zones_are_shown_in_utc() -> None:
-    at = datetime(2026, 11, 22, 12, tzinfo=timezone(timedelta(hours=-5)))
+    at = datetime(2026, 11, 22, 12, tzinfo=WEST)
     assert "22 Nov 2026, 17:00 UTC" in render_guide({REPORT: policy()}, at=at)
 
 
