@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flask_notifications.wording import count, duration, iso, relative
+
 from .arguments import PLAN_FILE, check_format, parse_date, read_plan
-from .times import format_distance, format_length, format_time
+from .times import format_time
 
 if TYPE_CHECKING:
     from flask_notifications.deprecation import DeprecationPolicy
@@ -43,7 +45,7 @@ def plan(file: Path, at: datetime | None, output: str) -> None:
 
 def _format_json(plan: "Plan", at: datetime) -> str:
     operations = [_describe(operation, policy, at) for operation, policy in plan.items()]
-    return json.dumps({"schema": 1, "at": _iso(at), "operations": operations}, indent=2)
+    return json.dumps({"schema": 1, "at": iso(at), "operations": operations}, indent=2)
 
 
 def _describe(operation: "Operation", policy: "DeprecationPolicy | None", at: datetime) -> dict[str, Any]:
@@ -57,17 +59,13 @@ def _describe(operation: "Operation", policy: "DeprecationPolicy | None", at: da
     return {
         **described,
         "phase": policy.phase(at),
-        "next": None if change is None else {"phase": change.phase, "at": _iso(change.start)},
+        "next": None if change is None else {"phase": change.phase, "at": iso(change.start)},
         "headers": DeprecationHeaders(policy).render(operation.successor, ""),
     }
 
 
-def _iso(time: datetime) -> str:
-    return time.isoformat().replace("+00:00", "Z")
-
-
 def _format_text(plan: "Plan", at: datetime) -> str:
-    title = f"{len(plan)} operation{'s' if len(plan) > 1 else ''} at {format_time(at)}"
+    title = f"{count(len(plan), 'operation')} at {format_time(at)}"
     blocks = [_format_operation(operation, policy, at) for operation, policy in plan.items()]
     return "\n\n".join([title, *blocks])
 
@@ -91,16 +89,16 @@ def _format_state(policy: "DeprecationPolicy", at: datetime) -> str:
     state = _style(policy.phase(at))
     if change is None:
         return f"{state}; nothing else happens by itself"
-    return f"{state}; next: {_style(change.phase)} {format_distance(change.start - at)}, at {format_time(change.start)}"
+    return f"{state}; next: {_style(change.phase)} {relative(change.start, at)}, at {format_time(change.start)}"
 
 
 def _format_event(event: "Event", policy: "DeprecationPolicy", at: datetime) -> str:
-    return f"  {format_time(event.start):<23}  {format_distance(event.start - at):<14}  {_explain(event, policy)}"
+    return f"  {format_time(event.start):<23}  {relative(event.start, at):<14}  {_explain(event, policy)}"
 
 
 def _explain(event: "Event", policy: "DeprecationPolicy") -> str:
     if event.end is not None:
-        return f"brownout for {format_length(event.end - event.start)}: responds 410"
+        return f"brownout for {duration(event.end - event.start)}: responds 410"
     if event.phase == "sunset":
         return "sunset: responds 410" if policy.enforce_sunset else "sunset: announced, not enforced, keeps working"
     return "deprecated: keeps working"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import NamedTuple
 
-from .wording import month_name
+from flask_notifications.wording import month_name
 
 _DAY, _MONTH = timedelta(days=1), timedelta(days=31)
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)

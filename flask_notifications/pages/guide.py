@@ -10,12 +10,12 @@ from flask_notifications.deprecation import Brownout, DeprecationHeaders, Deprec
 from flask_notifications.operations import Operation
 from flask_notifications.plans import Plan
 from flask_notifications.validation import check_base_url, require
+from flask_notifications.wording import short_date
 
 from .axis import Axis, Label, arrange_labels, pad
 from .plan import read_plan
 from .rendering import render
 from .requests import Move, describe_move, resolve_below
-from .wording import short_date
 
 # The address in the examples where none is given, which the page asks readers to replace (RFC 2606 section 3).
 _EXAMPLE_URL = "https://api.example.com"

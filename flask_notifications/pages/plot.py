@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.deprecation import Brownout, DeprecationPolicy, Phase
+from flask_notifications.wording import short_date
 
 from .axis import Axis, Label, arrange_labels
-from .wording import short_date
 
 if TYPE_CHECKING:
     from flask_notifications.usage.report import CallerUsage, OperationUsage, UsageReport

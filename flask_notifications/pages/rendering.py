@@ -5,9 +5,8 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from flask_notifications import wording
 from flask_notifications.validation import check_uri
-
-from . import wording
 
 _templates = Environment(
     loader=PackageLoader("flask_notifications.pages"),

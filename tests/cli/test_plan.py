@@ -47,7 +47,7 @@ EXPECTED = """\
 report  GET /reports/{id}
   deprecated; next: brownout in 2 days, at 2026-11-03 09:00 UTC
 
-  2026-01-01 00:00 UTC     9 months ago    deprecated: keeps working
+  2026-01-01 00:00 UTC     10 months ago   deprecated: keeps working
   2026-11-03 09:00 UTC     in 2 days       brownout for 15 minutes: responds 410
   2026-12-01 00:00 UTC     in 30 days      sunset: announced, not enforced, keeps working
 

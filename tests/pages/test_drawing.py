@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from flask_notifications.pages.axis import Axis, arrange_labels, pad
-from flask_notifications.pages.wording import count, duration, moment, period, relative
+from flask_notifications.wording import count, duration, moment, period, relative
 from tests.pages.reports import DAY, NOW, utc
 
 
@@ -51,12 +51,17 @@ def test_labels_that_would_overlap_are_in_different_rows() -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (10, "1 minute"),
+        (0, "1 second"),
+        (10, "10 seconds"),
+        (90, "90 seconds"),
         (900, "15 minutes"),
+        (6300, "105 minutes"),
         (7200, "2 hours"),
         (86_400, "24 hours"),
         (172_800, "2 days"),
+        (60 * 86_400, "60 days"),
         (90 * 86_400, "3 months"),
+        (304 * 86_400, "10 months"),
         (1000 * 86_400, "3 years"),
     ],
 )
@@ -68,4 +73,5 @@ def test_dates_are_in_english_and_utc() -> None:
     assert moment(utc(2027, 7, 1, 9, 5, 7)) == "1 Jul 2027, 09:05:07 UTC"
     assert period(utc(2027, 7, 1, 9), utc(2027, 7, 2, 9)) == "1 Jul 2027, 09:00 to 2 Jul 2027, 09:00 UTC"
     assert (relative(NOW + DAY, NOW), relative(NOW - 3 * DAY, NOW)) == ("in 24 hours", "3 days ago")
+    assert (relative(NOW, NOW), relative(NOW + DAY / 86_400, NOW)) == ("now", "in 1 second")
     assert (count(1, "call"), count(2000, "call")) == ("1 call", "2,000 calls")

@@ -8,14 +8,13 @@ _MONTHS = (
 )
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-# The longest duration that is written in a unit, and the unit.
+_SECOND = timedelta(seconds=1)
 _UNITS = (
-    (100 * _MINUTE, _MINUTE, "minute"),
-    (47 * _HOUR, _HOUR, "hour"),
-    (60 * _DAY, _DAY, "day"),
-    (700 * _DAY, 30.44 * _DAY, "month"),
-    (timedelta.max, 365.25 * _DAY, "year"),
+    ("year", timedelta(days=365.25)),
+    ("month", timedelta(days=365.25 / 12)),
+    ("day", timedelta(days=1)),
+    ("hour", timedelta(hours=1)),
+    ("minute", timedelta(minutes=1)),
 )
 
 
@@ -48,13 +47,15 @@ def period(start: datetime, end: datetime) -> str:
 
 
 def duration(length: timedelta) -> str:
-    """Return a duration in one unit, such as ``15 minutes``; less than a minute is one."""
-    unit, name = next((unit, name) for limit, unit, name in _UNITS if length < limit)
+    """Return a duration in the largest unit that fits twice, rounded, such as ``15 minutes``; at least a second."""
+    name, unit = next((each for each in _UNITS if length >= 2 * each[1]), ("second", _SECOND))
     return count(max(1, round(length / unit)), name)
 
 
 def relative(at: datetime, now: datetime) -> str:
-    """Return how far a time is from now, such as ``in 3 months``."""
+    """Return how far a time is from now, such as ``in 3 months``, ``2 days ago`` or ``now``."""
+    if abs(at - now) < _SECOND:
+        return "now"
     return f"in {duration(at - now)}" if at > now else f"{duration(now - at)} ago"
 
 
@@ -64,5 +65,5 @@ def count(number: int, noun: str) -> str:
 
 
 def iso(at: datetime) -> str:
-    """Return the machine-readable form for ``<time datetime>``."""
+    """Return a time for programs, in whole seconds, such as ``2027-07-01T09:00:00Z``."""
     return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
