@@ -282,7 +282,8 @@ def _retirement_responses(policy: DeprecationPolicy) -> Iterator[tuple[str, dict
 
 def _responses(operation: Operation, statuses: Statuses) -> Iterator[tuple[str, dict[str, Any]]]:
     array = {"type": "array", "items": {"$ref": "#/components/schemas/Notification"}}
-    yield "200", _response("All of them.", "application/json", array, _ANNOUNCED)
+    owner = "account" if operation.name == ACCOUNT else "user"
+    yield "200", _response(f"All notifications of the {owner}.", "application/json", array, _ANNOUNCED)
     by_status: dict[int, list[str]] = {}
     for code, status in (status_codes(statuses) | _REFUSALS).items():
         if code not in _OF_NO_OPERATION and (operation.name == ACCOUNT or code not in _OF_ACCOUNTS):
@@ -308,8 +309,8 @@ _OF_ACCOUNTS = frozenset({"invalid_account_id", "account_not_found"})
 
 _ANNOUNCED = ("Deprecation", "Sunset", "Link", "Cache-Control", "Vary")
 _HEADERS = {
-    "Deprecation": "Since when the operation is deprecated: @ and seconds since 1970 (RFC 9745).",
-    "Sunset": "From when on the operation may be gone (RFC 8594).",
+    "Deprecation": "The date of the deprecation: @ and seconds since 1970 (RFC 9745).",
+    "Sunset": "The date from which the operation may be gone (RFC 8594).",
     "Link": "The successor, and pages for people (RFC 8288).",
     "Cache-Control": "No cache keeps the response (RFC 9111).",
     "Vary": "The response depends on the session (RFC 9110).",

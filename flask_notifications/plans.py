@@ -75,9 +75,9 @@ def next_event(policy: DeprecationPolicy, at: datetime) -> Event | None:
 def plan_warnings(plan: Plan) -> list[str]:
     """Return one sentence for each part of a plan that is valid, and probably not what was meant.
 
-    Found are methods that HTTP does not have, templates that match the same paths although neither is more specific,
+    It finds methods that HTTP does not have, templates that match the same paths although neither is more specific,
     live operations that no retired one would match, links that lead to a retired operation, and brownouts before the
-    deprecation or after an enforced sunset. Not found is what only the application knows, such as a misspelled path:
+    deprecation or after an enforced sunset. It cannot find what only the application knows, such as a misspelled path:
     ``flask_notifications.testing.assert_plan_reaches`` finds that.
 
     :param plan: the operations and their policies.

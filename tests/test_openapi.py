@@ -294,6 +294,7 @@ def test_a_policy_without_a_sunset_writes_none() -> None:
 def test_every_status_of_an_operation_is_documented(path: str, method: str, statuses: list[str]) -> None:
     responses = openapi_document(POLICY)["paths"][path][method]["responses"]
     assert sorted(responses) == statuses
+    assert responses["200"]["description"] == f"All notifications of the {'user' if method == 'get' else 'account'}."
     for status in statuses[1:]:
         assert list(responses[status]["content"]) == ["application/problem+json"]
         assert {"Deprecation", "Sunset", "Link"} <= set(responses[status]["headers"])

@@ -16,7 +16,7 @@ from .arguments import PLAN_FILE, check_format, parse_date, read_plan
 def guide(file: Path, base_url: str | None, at: datetime | None) -> None:
     """Write the migration guide of a plan as HTML.
 
-    FILE ends with .toml or .json. The page tells callers what goes away, when, and what to call instead.
+    FILE must end with .toml or .json. The page tells callers what goes away, when, and what to call instead.
 
     Exit code: 0, or 1 with one line per error (place: message).
     """

@@ -24,13 +24,13 @@ _COLOURS = {"announced": "cyan", "deprecated": "yellow", "brownout": "red", "sun
 @click.argument("file", type=PLAN_FILE, callback=check_format)
 @click.option("--at", callback=parse_date, metavar="DATE", help="Show the phases at this time instead of now.")
 @click.option(
-    "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to show it."
+    "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 def plan(file: Path, at: datetime | None, output: str) -> None:
     """Check a plan file, and show what happens when.
 
-    FILE ends with .toml or .json. For each operation you see the phase, what happens next, and the headers as they are
-    sent. What is probably a mistake is a warning on standard error.
+    FILE must end with .toml or .json. For each operation you see the phase, what happens next, and the headers as they
+    are sent. Probable mistakes are printed to standard error as warnings.
 
     Exit code: 0, or 1 with one line per error (place: message).
     """
@@ -88,7 +88,7 @@ def _format_state(policy: "DeprecationPolicy", at: datetime) -> str:
     change = next_event(policy, at)
     state = _style(policy.phase(at))
     if change is None:
-        return f"{state}; nothing else happens by itself"
+        return f"{state}; no further change is scheduled"
     return f"{state}; next: {_style(change.phase)} {relative(change.start, at)}, at {format_time(change.start)}"
 
 

@@ -123,7 +123,7 @@ def test_the_next_phase_is_the_next_change(
     first = json.loads(outcome.out)["operations"][0]
     assert first["phase"] == phase
     assert first["next"] == (following and dict(zip(("phase", "at"), following, strict=True)))
-    assert ("nothing else happens by itself" in run("plan", file, "--at", at).out) == (following is None)
+    assert ("no further change is scheduled" in run("plan", file, "--at", at).out) == (following is None)
 
 
 def test_the_default_date_is_now(plan_file: Path) -> None:
