@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from .arguments import PLAN_FILE, check_format, parse_date, read_plan
+from .output import print_result
 
 
 @click.command
@@ -25,4 +26,4 @@ def guide(file: Path, base_url: str | None, at: datetime | None) -> None:
         page: str = import_module("flask_notifications.pages").render_guide(plan, at=at, base_url=base_url)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    click.echo(page)
+    print_result(page)

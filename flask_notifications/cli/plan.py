@@ -10,6 +10,7 @@ import click
 from flask_notifications.wording import count, duration, iso, relative
 
 from .arguments import PLAN_FILE, check_format, parse_date, read_plan
+from .output import print_result
 from .times import format_time
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def plan(file: Path, at: datetime | None, output: str) -> None:
     time = datetime.now(UTC) if at is None else at
     for warning in plan_warnings(loaded):
         click.echo(f"{click.style('warning', fg='yellow')}: {warning}", err=True)
-    click.echo(_format_json(loaded, time) if output == "json" else _format_text(loaded, time))
+    print_result(_format_json(loaded, time) if output == "json" else _format_text(loaded, time))
 
 
 def _format_json(plan: "Plan", at: datetime) -> str:

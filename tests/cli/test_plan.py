@@ -1,5 +1,6 @@
 """The command ``plan``: the timeline of each operation, and every error with its place in the file."""
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -265,3 +266,47 @@ def test_colours_are_for_terminals_and_no_color_switches_them_off(
     flask_notifications.cli.main(["plan", str(plan_file)], standalone_mode=False)
     assert "report" in terminal.written
     assert ("\x1b[" in terminal.written) == is_coloured
+
+
+class BrokenOutput(Terminal):
+    """A standard output that cannot be written to."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def write(self, _text: str) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        pytest.param(
+            UnicodeEncodeError("latin-1", "\u5831", 0, 1, "ordinal not in range(256)"),
+            r"Error: standard output has the encoding latin-1, without '\u5831': set PYTHONIOENCODING=utf-8" + "\n",
+            id="a character that its encoding lacks",
+        ),
+        pytest.param(
+            OSError(errno.ENOSPC, "No space left on device"),
+            "Error: standard output cannot be written to: No space left on device\n",
+            id="a full disk",
+        ),
+        pytest.param(BrokenPipeError(errno.EPIPE, "Broken pipe"), "", id="a pipe that nobody reads"),
+    ],
+)
+def test_a_result_that_cannot_be_written_is_an_error(
+    error: Exception,
+    message: str,
+    plan_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for command in ("plan", "guide"):
+        monkeypatch.setattr(sys, "stdout", BrokenOutput(error))
+        monkeypatch.setattr(sys, "stderr", sys.stderr)  # click replaces both if the pipe is broken
+        with pytest.raises(SystemExit) as ended:
+            flask_notifications.cli.main([command, str(plan_file)])
+        assert ended.value.code == 1
+        monkeypatch.undo()
+        assert capsys.readouterr().err == message
