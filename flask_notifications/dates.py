@@ -1,7 +1,13 @@
-"""Read the dates of ``Deprecation`` and ``Sunset`` strictly. Common parsers accept too much to check a header."""
+"""Read the dates of ``Deprecation`` and ``Sunset`` strictly, and those that people write in ISO 8601.
+
+Common parsers accept too much to check a header.
+"""
 
 import re
 from datetime import UTC, datetime, timedelta
+
+# A date without a time.
+DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 # RFC 9651 section 3.3.7: sf-date = "@" sf-integer, of at most 15 digits.
 _STRUCTURED_DATE = re.compile(r"@(-?\d{1,15})", re.ASCII)
@@ -11,6 +17,22 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _IMF_FIXDATE = re.compile(
     rf"({'|'.join(_WEEKDAYS)}), (\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII
 )
+
+
+def parse_time(value: str) -> datetime:
+    """Return a date, which begins at midnight UTC, or a date and time with an offset, in UTC.
+
+    :param value: in ISO 8601, such as ``2027-07-01`` or ``2027-07-01T09:00:00Z``.
+    :raises ValueError: the value is something else, or it is outside of the years 1 to 9999 in UTC.
+    """
+    message = f"{value!r} is neither like 2027-07-01 nor like 2027-07-01T09:00:00Z"
+    try:
+        time = datetime.fromisoformat(f"{value}T00:00:00Z" if DATE.fullmatch(value) else value)
+        if time.tzinfo is not None:
+            return time.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(message) from error
+    raise ValueError(message)
 
 
 def parse_deprecation(value: str) -> datetime:

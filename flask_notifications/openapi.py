@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from .dates import parse_time
 from .deprecation import DeprecationPolicy
 from .operations import ACCOUNT, NOTIFICATION_OPERATIONS, Operation
 from .plans import Plan, check_plan, is_notification_operation
@@ -21,7 +22,6 @@ from .validation import check_uri, require
 if TYPE_CHECKING:
     from marshmallow import Schema
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _PARAMETER = re.compile(r"\{([^{}]+)\}")
 
 # OpenAPI 3.1 section 4.8.9: the fields of a Path Item that are operations.
@@ -123,16 +123,10 @@ def _read_date(place: str, value: Any) -> datetime | None:
         return None
     string = value.isoformat() if isinstance(value, date) else str(value)  # YAML parsers return dates
     try:
-        sunset_at = datetime.fromisoformat(f"{string}T00:00:00Z" if _DATE.fullmatch(string) else string)
-    except ValueError:
-        sunset_at = None
-    require(
-        sunset_at is not None and sunset_at.tzinfo is not None,
-        place,
-        "a date, or a date and time with an offset",
-        value,
-    )
-    return sunset_at
+        return parse_time(string)
+    except ValueError as error:
+        message = f"{place}: {error}"
+        raise ValueError(message) from error
 
 
 def _write_date(time: datetime) -> str:

@@ -150,6 +150,7 @@ def test_operations_with_one_operation_id_have_different_names(source: dict[str,
         pytest.param(document(operation={"x-sunset": "2027-07-01T00:00:00"}), "x-sunset", id="no offset"),
         pytest.param(document(operation={"x-sunset": datetime(2027, 7, 1)}), "x-sunset", id="naive"),  # noqa: DTZ001
         pytest.param(document(operation={"x-sunset": 20270701.5}), "x-sunset", id="a number"),
+        pytest.param(document(operation={"x-sunset": "0001-01-01T00:00:00+14:00"}), "x-sunset", id="too early"),
         pytest.param(document(operation={"x-sunset": "2025-07-01"}), r"get: sunset_at", id="before the deprecation"),
         pytest.param(document(operation={"x-successor": "a b"}), r"get: successor", id="a successor with a space"),
         pytest.param(document(operation={"externalDocs": "x"}), "externalDocs", id="externalDocs is not a mapping"),

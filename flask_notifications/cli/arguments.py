@@ -3,16 +3,17 @@
 import json
 import re
 import tomllib
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from flask_notifications.dates import DATE, parse_time
+
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 # How the parser of TOML words a place; attributes have it from Python 3.14 on only.
 _TOML_PLACE = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
 
@@ -23,22 +24,16 @@ PLAN_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 def parse_date(_context: click.Context, _parameter: click.Parameter, value: str | None) -> datetime | None:
     """Return a date, which begins at midnight UTC, or a date and time with an offset, as a datetime in UTC."""
-    if value is None:
-        return None
     try:
-        time = datetime.fromisoformat(f"{value}T00:00:00Z" if _DATE.fullmatch(value) else value)
-        if time.tzinfo is not None:
-            return time.astimezone(UTC)
-    except (ValueError, OverflowError):  # the latter for times that are outside the years 1 to 9999 in UTC
-        pass
-    message = f"{value!r} is neither like 2027-07-01 nor like 2027-07-01T09:00:00Z"
-    raise click.BadParameter(message)
+        return None if value is None else parse_time(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def parse_day(context: click.Context, parameter: click.Parameter, value: str | None) -> datetime | date | None:
     """Return a date as it is, which includes all of the day, or a date and time with an offset in UTC."""
     time = parse_date(context, parameter, value)
-    return time.date() if time is not None and value is not None and _DATE.fullmatch(value) else time
+    return time.date() if time is not None and value is not None and DATE.fullmatch(value) else time
 
 
 def check_format(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
