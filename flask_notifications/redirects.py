@@ -77,7 +77,7 @@ class RequestTarget(NamedTuple):
         )
 
     def follow(self, location: str, status: str, table: OperationTable) -> Redirect | None:
-        """Return where a client arrives that follows a ``Location``; ``None`` if that is not an operation of this origin.
+        """Return where a client arrives that follows a ``Location``; ``None`` if it is not an operation of this origin.
 
         :param status: the status line; it decides whether the client follows, and with which method.
         """
