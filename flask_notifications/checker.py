@@ -235,14 +235,17 @@ def _shown(values: Sequence[str]) -> str:
 
 def _check_targets(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]:
     """Call the target of every link once, and yield those that do not respond."""
-    targets = dict.fromkeys(
-        urljoin(response.url, link.target).partition("#")[0] for link in valid_links(response.values("Link"))
-    )
-    for target in targets:
+    links = valid_links(response.values("Link"))
+    # Masked before they are joined, which may shorten a credential to something that is not recognised.
+    targets = {
+        urljoin(response.url, link.target).partition("#")[0]: urljoin(response.url, fetcher.mask(link.target))
+        for link in links
+    }
+    for target, shown in targets.items():
         if urlsplit(target).scheme in {"http", "https"}:
             problem = _problem_of(fetcher, target)
             if problem is not None:
-                message = f"The link to {target} leads nowhere: {problem}. Link to something that responds"
+                message = f"The link to {shown} leads nowhere: {problem}. Link to something that responds"
                 yield Finding("link-unreachable", f"{message} (RFC 8288 section 3.1).")
 
 

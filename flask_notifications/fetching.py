@@ -6,7 +6,9 @@ Standard library only: ``urllib.request`` keeps repeated headers apart and knows
 import re
 import ssl
 import urllib.request
-from collections.abc import Callable, Sequence
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -28,8 +30,27 @@ _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _MAX_REDIRECTS = 5
 # Bytes: more of a body than this is not read.
 _MAX_BODY = 65_536
-# Characters: shorter words of a header are no secret, and masking them would make messages unreadable.
+# Characters: shorter words of a value are no secret, and a shorter value is masked only where it is a word of its own.
 _SECRET_LENGTH = 4
+# Headers that hold no credential: masking what they share with a URL would make messages unreadable.
+_PUBLIC = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "access-control-request-headers",
+        "access-control-request-method",
+        "cache-control",
+        "content-type",
+        "host",
+        "origin",
+        "pragma",
+        "user-agent",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+        "x-requested-with",
+    }
+)
 
 
 class Unreachable(Exception):
@@ -64,7 +85,7 @@ class Fetcher:
         self._own = [(name, value) for name, value in _merge(headers) if name.lower() != "user-agent"]
         self._user_agent = " ".join([USER_AGENT, *agents])
         self._opener = urllib.request.build_opener(_AsReceived)
-        self._secrets = _pattern_of([value for _name, value in headers])
+        self._secrets = _pattern_of([value for name, value in headers if name.lower() not in _PUBLIC])
 
     def fetch(self, method: str, url: str) -> LiveResponse:
         """Send a request without a body and return the response, whatever its status; redirects are not followed.
@@ -160,11 +181,32 @@ def _merge(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _pattern_of(values: Sequence[str]) -> re.Pattern[str]:
-    """Return what matches the secret words of header values, plain and percent-encoded."""
-    words = {word for value in values for word in (value, *re.split(r"[\s,;=]+", value)) if len(word) >= _SECRET_LENGTH}
-    spellings = {spelling for word in words for spelling in (word, quote(word), quote(word, safe=""))}
-    longest_first = sorted(spellings, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+    """Return what matches header values and their words in any letter case, also encoded."""
+    secrets = {secret for value in values for secret in (value, *_decode_basic(value))}
+    words = {word for secret in secrets for word in re.split(r'[\s,;=<>"]+', secret) if len(word) >= _SECRET_LENGTH}
+    longest_first = sorted(secrets | words, key=len, reverse=True)
+    return re.compile("|".join(map(_spell, longest_first)) or r"(?!)", re.IGNORECASE)
+
+
+def _decode_basic(value: str) -> Iterator[str]:
+    """Yield the user and the password of ``Basic`` credentials, together and apart (RFC 7617 section 2)."""
+    found = re.fullmatch(r"basic\s+(\S+)", value, re.IGNORECASE)
+    if found is not None:
+        with suppress(ValueError):
+            pair = b64decode(found[1] + "==").decode("latin-1")
+            yield from filter(None, (pair, *pair.split(":", 1)))
+
+
+def _spell(secret: str) -> str:
+    """Return a pattern for a secret with each character plain, percent-encoded, or as ``repr`` shows it."""
+    pattern = "".join(map(_spell_character, secret))
+    return pattern if len(secret) >= _SECRET_LENGTH else rf"(?<!\w){pattern}(?!\w)"
+
+
+def _spell_character(character: str) -> str:
+    encoded = {quote(character, safe="", encoding=encoding, errors="replace") for encoding in ("utf-8", "latin-1")}
+    shown = repr(f'"{character}')[2:-1]  # after a double quote, so that a single one is escaped
+    return f"(?:{'|'.join(map(re.escape, sorted({character, shown} | encoded)))})"
 
 
 def _explain(error: Exception) -> str:

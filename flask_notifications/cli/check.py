@@ -67,7 +67,7 @@ def _parse_method(_context: click.Context, _parameter: click.Parameter, value: s
     multiple=True,
     metavar="'N: V'",
     callback=_parse_headers,
-    help="A header to send to the origin of the URL. It is never shown.",
+    help="A header to send to the origin of the URL. Credentials in it are never shown.",
 )
 @click.option(
     "--plan", "file", type=PLAN_FILE, callback=check_format, metavar="FILE", help="Compare with this plan file."

@@ -458,6 +458,45 @@ def test_no_credential_is_ever_shown(server: CannedServer, output: str) -> None:
     assert not re.search(f"{SECRET}|s3ss10n", outcome.err)
 
 
+# A header, how a server repeats its value, and what must not be shown.
+ECHOES = {
+    "a backslash": (r"X-Key: pa\55word-s3cret", r"pa\55word-s3cret", "word-s3cret"),
+    "both quotes": ('X-Key: it\'s"quoted"-s3cret', 'it\'s"quoted"-s3cret', "quoted"),
+    "a soft hyphen": ("X-Key: soft\xadhyphen", "soft\xadhyphen", "hyphen"),
+    "another letter": ("X-Key: s\xe9cr\xe8t", "/s%e9cr%c3%a8t", "%"),
+    "three characters": ("X-Key: k7!", "<k7!>", "k7"),
+    "lower-case hexadecimal digits": ("Authorization: Bearer a+b/cdEFGH", "</x?a%2bb%2fcdEFGH>; rel=a", "EFGH"),
+    "lower case": ("Authorization: Bearer aBcDeFgH", "bearer abcdefgh", "abcd"),
+    "a target that is shortened": ("X-Key: ab//cdef==", "<ab//cdef==>; rel=a", "cdef"),
+    "the end of a link": ("X-Key: <a>s3cret", "<a>s3cret", "s3cret"),
+    "the password": ("Authorization: Basic YWxpY2U6aHVudGVyMg==", "hunter2", "hunter2"),
+    "a password without padding": ("Authorization: basic YWxpY2U6aHVudGVyMg", "alice:hunter2", "alice|hunter2"),
+    "no password": ("Authorization: Basic YWxpY2U6", "alice", "alice"),
+    "no Base64": ("Authorization: Basic s3cre", "Basic s3cre", "s3cre"),
+}
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+@pytest.mark.parametrize(("header", "echo", "secret"), ECHOES.values(), ids=ECHOES)
+def test_no_credential_is_shown_in_another_spelling(
+    server: CannedServer, header: str, echo: str, secret: str, output: str
+) -> None:
+    url = server.respond("/old", Canned(200, [(name, echo) for name in ("Deprecation", "Sunset", "Link")]))
+    outcome = run("check", url, "--header", header, "--format", output)
+    assert outcome.code == 3
+    assert "REDACTED" in outcome.out
+    assert not re.search(secret, outcome.out, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("header", ["Origin: {url}", "Host: {host}", "Accept-Language: de", "X-Tenant: 7"])
+def test_a_header_that_a_url_has_a_part_of_leaves_the_report_readable(server: CannedServer, header: str) -> None:
+    url = server.respond("/de/old", Canned(200, ALL))
+    outcome = check(url, "--header", header.format(url=server.url, host=server.url.removeprefix("http://")))
+    assert json.loads(outcome.out) == {"schema": 1, "url": url, "status": 200, "findings": []}
+    headers = run("check", url, "--header", "X-Tenant: 7").out.splitlines()[1:3]
+    assert headers == [f"  {name}: {value}" for name, value in (DEPRECATION, SUNSET)]
+
+
 @pytest.mark.parametrize(
     "header",
     ["Authorization", f"Authorization {SECRET}", f"A B: {SECRET}", f"X: {SECRET}\r\nY: z", "X: ", f"X: {SECRET}\u20ac"],
