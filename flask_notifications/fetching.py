@@ -9,7 +9,8 @@ import urllib.request
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from http.client import HTTPException, HTTPResponse
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
@@ -84,7 +85,7 @@ class Fetcher:
         agents = [value for name, value in headers if name.lower() == "user-agent"]
         self._own = [(name, value) for name, value in _merge(headers) if name.lower() != "user-agent"]
         self._user_agent = " ".join([USER_AGENT, *agents])
-        self._opener = urllib.request.build_opener(_AsReceived)
+        self._opener = urllib.request.build_opener(_AsReceived, _Connections)
         self._secrets = _pattern_of([value for name, value in headers if name.lower() not in _PUBLIC])
 
     def fetch(self, method: str, url: str) -> LiveResponse:
@@ -132,6 +133,28 @@ class _AsReceived(urllib.request.HTTPErrorProcessor):
         return response
 
     https_response = http_response
+
+
+class _FinalResponse(HTTPResponse):
+    """Skip interim responses (RFC 9110 section 15.2), of which ``http.client`` skips only those with the status 100."""
+
+    def begin(self) -> None:
+        super().begin()
+        while 100 <= self.status < 200 and self.status != HTTPStatus.SWITCHING_PROTOCOLS:
+            self.headers = None  # type: ignore[assignment] # otherwise the next response is not read
+            super().begin()
+
+
+class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Open connections that wait for the final response."""
+
+    def do_open(self, http_class: Any, req: urllib.request.Request, **arguments: Any) -> Any:
+        def connect(host: str, **options: Any) -> HTTPConnection:
+            connection: HTTPConnection = http_class(host, **options)
+            connection.response_class = _FinalResponse
+            return connection
+
+        return super().do_open(connect, req, **arguments)
 
 
 def _within(seconds: float, function: Callable[[], Result]) -> Result:

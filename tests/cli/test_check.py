@@ -289,6 +289,27 @@ def test_every_link_is_requested_once(server: CannedServer) -> None:
     assert sorted(server.requests[2:]) == [("GET", "/docs"), ("GET", "/new")]
 
 
+def raw_response(status: str, *headers: str) -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status}", *headers, "\r\n"]).encode()
+
+
+@pytest.mark.parametrize(
+    ("interim", "status"),
+    [
+        pytest.param(["103 Early Hints"], 200, id="early hints"),
+        pytest.param(["102 Processing", "103 Early Hints", "100 Continue", "103 Early Hints"], 200, id="several"),
+        pytest.param(["101 Switching Protocols"], 101, id="another protocol, which is final"),
+    ],
+)
+def test_an_interim_response_is_not_taken_for_the_final_one(interim: list[str], status: int) -> None:
+    first = [raw_response(line, "Link: </s.css>") for line in interim]
+    final = raw_response("200 OK", *(f"{name}: {value}" for name, value in [DEPRECATION, SUNSET]))
+    with raw_server(send(b"".join([*first, final]))) as url:
+        outcome = check(url, "--method", "POST")
+    assert (json.loads(outcome.out)["status"], outcome.code) == (status, 0 if status == 200 else 3)
+    assert ("link-invalid" in findings(outcome)) == (status == 101)
+
+
 # Redirects.
 
 
