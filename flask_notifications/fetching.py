@@ -123,7 +123,9 @@ class Fetcher:
     def _send(self, request: urllib.request.Request) -> LiveResponse:
         with self._opener.open(request, timeout=self._time_limit) as response:
             body = response.read(_MAX_BODY) if response.status == 410 else b""
-            return LiveResponse(request.full_url, response.status, response.headers.items(), body)
+            # RFC 9110 section 5.5: white space around a value is no part of it.
+            received = [(name, value.strip(" \t")) for name, value in response.headers.items()]
+            return LiveResponse(request.full_url, response.status, received, body)
 
 
 class _AsReceived(urllib.request.HTTPErrorProcessor):

@@ -310,6 +310,11 @@ def test_an_interim_response_is_not_taken_for_the_final_one(interim: list[str], 
     assert ("link-invalid" in findings(outcome)) == (status == 101)
 
 
+def test_white_space_around_a_value_is_no_part_of_it(server: CannedServer) -> None:
+    url = server.respond("/old", Canned(200, [(name, f"\t{value} \t ") for name, value in ALL]))
+    assert json.loads(check(url).out)["findings"] == []
+
+
 # Redirects.
 
 
