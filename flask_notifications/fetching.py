@@ -7,7 +7,7 @@ import re
 import ssl
 import urllib.request
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -21,7 +21,7 @@ from .headers import HeaderList, values_of
 from .links import is_splittable
 from .redaction import MASK, redact_uri
 
-Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 # The canary of the usage report: calls of this client prove that calls are recorded, and do not count as use.
 USER_AGENT = "flask-notifications-check"
@@ -59,7 +59,10 @@ class Unreachable(Exception):
 
 
 class LiveResponse(NamedTuple):
-    """A response as it was received; header lines are in their order, and repeated ones apart."""
+    """A response as it was received; header lines are in their order, and repeated ones apart.
+
+    ``body`` is that of a 410 only, and empty if it does not arrive.
+    """
 
     url: str
     status: int
@@ -98,10 +101,14 @@ class Fetcher:
         request = urllib.request.Request(url, method=method, headers={"User-Agent": self._user_agent})  # noqa: S310
         for name, value in self._own if _origin(url) == self._origin else ():
             request.add_unredirected_header(name, value)
+        responses = _start(self._send(request))
         try:
-            return _within(self._time_limit, lambda: self._send(request))
+            response = _take(responses, self._time_limit)
         except (OSError, HTTPException, ValueError) as error:
             raise Unreachable(_explain(error)) from error
+        with suppress(OSError, HTTPException, ValueError):
+            return _take(responses, self._time_limit) if response.status == HTTPStatus.GONE else response
+        return response
 
     def follow(self, method: str, url: str) -> LiveResponse:
         """Send a request, and follow redirects as long as they announce nothing themselves.
@@ -120,12 +127,15 @@ class Fetcher:
         """Return a string without the credentials in our headers, and without session IDs of a query."""
         return redact_uri(self._secrets.sub(MASK, text))
 
-    def _send(self, request: urllib.request.Request) -> LiveResponse:
-        with self._opener.open(request, timeout=self._time_limit) as response:
-            body = response.read(_MAX_BODY) if response.status == 410 else b""
+    def _send(self, request: urllib.request.Request) -> Iterator[LiveResponse]:
+        """Yield the response without its body and, if it is a 410, once more with it."""
+        with self._opener.open(request, timeout=self._time_limit) as received:
             # RFC 9110 section 5.5: white space around a value is no part of it.
-            received = [(name, value.strip(" \t")) for name, value in response.headers.items()]
-            return LiveResponse(request.full_url, response.status, received, body)
+            headers = [(name, value.strip(" \t")) for name, value in received.headers.items()]
+            response = LiveResponse(request.full_url, received.status, headers, b"")
+            yield response
+            if response.status == HTTPStatus.GONE:
+                yield response._replace(body=received.read(_MAX_BODY))
 
 
 class _AsReceived(urllib.request.HTTPErrorProcessor):
@@ -159,25 +169,31 @@ class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         return super().do_open(connect, req, **arguments)
 
 
-def _within(seconds: float, function: Callable[[], Result]) -> Result:
-    """Call a function in a thread, and give up after a few seconds; timeouts of sockets start anew with each byte."""
-    outcomes: SimpleQueue[Result | Exception] = SimpleQueue()
+def _start(items: Iterator[Item]) -> SimpleQueue[Item | Exception]:
+    """Return a queue that a thread fills with items, and with the exception if there is one."""
+    queue: SimpleQueue[Item | Exception] = SimpleQueue()
 
-    def call() -> None:
+    def fill() -> None:
         try:
-            outcomes.put(function())
-        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
-            outcomes.put(error)
+            for item in items:
+                queue.put(item)
+        except Exception as error:  # noqa: BLE001 - raised again where it is taken
+            queue.put(error)
 
-    Thread(target=call, daemon=True).start()
+    Thread(target=fill, daemon=True).start()
+    return queue
+
+
+def _take(queue: SimpleQueue[Item | Exception], seconds: float) -> Item:
+    """Return the next item, and give up after a few seconds; timeouts of sockets start anew with each byte."""
     try:
-        outcome = outcomes.get(timeout=seconds)
+        item = queue.get(timeout=seconds)
     except Empty:
         message = f"no response within {seconds:g} seconds"
         raise TimeoutError(message) from None
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
+    if isinstance(item, Exception):
+        raise item
+    return item
 
 
 def _redirect_target(method: str, response: LiveResponse) -> str | None:

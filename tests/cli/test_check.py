@@ -315,6 +315,25 @@ def test_white_space_around_a_value_is_no_part_of_it(server: CannedServer) -> No
     assert json.loads(check(url).out)["findings"] == []
 
 
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        pytest.param(["Transfer-Encoding: chunked"], b"2\r\n{}\r\nx\r\n", id="a broken chunk"),
+        pytest.param(["Content-Length: 500"], b"{", id="less than its length", marks=pytest.mark.slow),
+    ],
+)
+def test_a_410_with_a_body_that_does_not_end_is_a_response(headers: list[str], body: bytes) -> None:
+    announced = [f"{name}: {value}" for name, value in [DEPRECATION, SUNSET, NO_STORE]]
+
+    def respond(connection: socket, over: threading.Event) -> None:
+        connection.sendall(raw_response("410 Gone", *announced, *headers) + body)
+        over.wait(60)
+
+    with raw_server(respond) as url:
+        outcome = check(url, "--method", "POST", "--timeout", "5")
+    assert (json.loads(outcome.out)["status"], outcome.code) == (410, 0)
+
+
 # Redirects.
 
 
