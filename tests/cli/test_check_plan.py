@@ -162,6 +162,17 @@ def test_a_closed_operation_in_production_fits_a_plan_that_closes_it(
         ]
 
 
+@pytest.mark.parametrize(("running", "planned"), [("brownout", "sunset"), ("sunset", "brownout")])
+def test_a_brownout_does_not_fit_a_plan_that_has_a_sunset_nor_the_reverse(
+    running: str, planned: str, tmp_path: Path
+) -> None:
+    sunset = {"sunset_at": CLOSED["sunset_at"]}
+    changes = {"brownout": BROWNOUT | sunset, "sunset": CLOSED}
+    with serving(DeprecationMiddleware(plain_app(), load_plan(PLAN | changes[running]))) as url:
+        (difference,) = differences(check(tmp_path, f"{url}/reports/7", **changes[planned]))
+    assert f"410 with the code {running}, but in the plan its phase is {planned}" in difference
+
+
 def test_a_410_of_the_application_itself_is_no_difference(tmp_path: Path) -> None:
     gone = plain_app("410 Gone", [("Cache-Control", "no-store")])
 
