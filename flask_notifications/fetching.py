@@ -258,4 +258,4 @@ def _explain(error: Exception) -> str:
         return f"TLS failed: {reason.reason or reason}"
     if isinstance(reason, OSError) and reason.strerror is not None:
         return reason.strerror
-    return str(reason) or type(reason).__name__
+    return str(reason).strip() or type(reason).__name__

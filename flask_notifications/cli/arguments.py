@@ -48,15 +48,15 @@ class PlanError(click.ClickException):
     """Something is wrong with a plan file; one line for each error, of the form ``place: message``."""
 
     def __init__(self, lines: list[str]) -> None:
-        super().__init__("\n".join(map(_escape, lines)))
+        super().__init__("\n".join(map(escape, lines)))
 
     def show(self, file: Any = None) -> None:
         """Write the lines to standard error."""
         click.echo(self.message, file=file, err=True)
 
 
-def _escape(line: str) -> str:
-    r"""Return a line with escapes such as ``\n`` in place of what cannot be printed: keys may hold anything."""
+def escape(line: str) -> str:
+    r"""Return a line with escapes such as ``\n`` in place of what cannot be printed, as in a plan or a response."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
 
 

@@ -10,7 +10,7 @@ import click
 
 from flask_notifications.headers import TOKEN
 
-from .arguments import PLAN_FILE, check_format, read_plan
+from .arguments import PLAN_FILE, check_format, escape, read_plan
 
 if TYPE_CHECKING:
     from flask_notifications.checker import CheckReport, Finding
@@ -109,7 +109,7 @@ def check(
     try:
         report = check_url(url, method=method, headers=headers, plan=plan, time_limit=timeout)
     except Unreachable as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(escape(str(error))) from error
     click.echo(_format_json(report) if output == "json" else _format_text(method, report))
     if report.has_errors:
         context.exit(3)
@@ -126,13 +126,12 @@ def _format_text(method: str, report: "CheckReport") -> str:
     redirected = "" if report.final_url == report.url else f" (redirected to {report.final_url})"
     headers = [f"  {name}: {value}" for name, value in report.headers]
     findings = [_format_finding(finding) for finding in report.findings]
-    return "\n".join(
-        [f"{method} {report.url}{redirected}: {report.status}", *headers, "", *findings, _format_total(report)]
-    )
+    target = f"{method} {report.url}{redirected}: {report.status}"
+    return "\n".join([*map(escape, [target, *headers]), "", *findings, _format_total(report)])
 
 
 def _format_finding(finding: "Finding") -> str:
-    return f"{click.style(finding.level, fg=_COLOURS[finding.level])}: {finding.code}: {finding.message}"
+    return f"{click.style(finding.level, fg=_COLOURS[finding.level])}: {finding.code}: {escape(finding.message)}"
 
 
 def _format_total(report: "CheckReport") -> str:

@@ -82,6 +82,20 @@ def test_a_report_for_people_shows_the_headers_and_each_finding(server: CannedSe
     assert lines[6:] == ["1 error, 0 warnings"]
 
 
+def test_what_a_server_sends_cannot_control_the_terminal(server: CannedServer) -> None:
+    hostile = [("Deprecation", "@1\x1b]0;x\x07\x1b[2J"), ("Sunset", "folded\r\n line"), ("Link", "<\x1b[31mx>; rel=a")]
+    outcome = run("check", server.respond("/old", Canned(200, hostile)))
+    assert outcome.code == 3
+    assert all(character.isprintable() or character == "\n" for character in outcome.out)
+    assert outcome.out.splitlines()[1:4] == [
+        r"  Deprecation: @1\x1b]0;x\x07\x1b[2J",
+        r"  Sunset: folded\r\n line",
+        r"  Link: <\x1b[31mx>; rel=a",
+    ]
+    with raw_server(send(b"\x1b[2J\r\n")) as url:
+        assert run("check", url).err == f"Error: {url} is not reachable: \\x1b[2J\n"
+
+
 # Every code and its level, which stay the same in all versions.
 CODES = {
     "deprecation-missing": "error",
