@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from .comparison import find_candidates, list_differences
+from .comparison import find_candidates, list_differences, quote_values
 from .dates import parse_deprecation, parse_sunset
 from .fetching import Fetcher, LiveResponse, Unreachable
+from .headers import members_of
 from .links import parse_links, valid_links
 from .plans import Plan
 
@@ -25,7 +26,7 @@ _LEVELS = {
     "cors-not-exposed": "warning",
     "head-differs": "warning",
 }
-_ANNOUNCED = ("Deprecation", "Sunset", "Link")
+_CHECKED = ("Deprecation", "Sunset", "Link")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def check_url(
     findings += [*_check_head(fetcher, method, response), *_check_targets(fetcher, response)]
     if plan is not None:
         findings = _compare(findings, plan, method, response, datetime.now(UTC) if at is None else at)
-    announced = [(name, fetcher.mask(value)) for name in _ANNOUNCED for value in response.values(name)]
+    announced = [(name, fetcher.mask(value)) for name in _CHECKED for value in response.values(name)]
     masked = [Finding(finding.code, fetcher.mask(finding.message)) for finding in sorted(findings, key=_severity)]
     return CheckReport(fetcher.mask(url), fetcher.mask(response.url), response.status, announced, masked)
 
@@ -105,7 +106,7 @@ def _check_presence(response: LiveResponse) -> Iterator[Finding]:
     if not response.values("Deprecation"):
         yield Finding(
             "deprecation-missing",
-            "There is no Deprecation header. Send the date since when the operation is deprecated, as in "
+            "There is no Deprecation header. Send the date of the deprecation, as in "
             "'Deprecation: @1767225600' (RFC 9745 section 2).",
         )
     relations = {relation for link in valid_links(response.values("Link")) for relation in link.relations}
@@ -193,13 +194,13 @@ def _check_gone(response: LiveResponse) -> Iterator[Finding]:
 
 def _members(response: LiveResponse, name: str) -> set[str]:
     """Return the members of a list-valued header in lower case."""
-    return {member.strip().lower() for value in response.values(name) for member in value.split(",")}
+    return {member.lower() for member in members_of(response.headers, name.lower())}
 
 
 def _check_cors(response: LiveResponse) -> Iterator[Finding]:
     exposed = _members(response, "Access-Control-Expose-Headers")
     is_wildcard = "*" in exposed and "true" not in _members(response, "Access-Control-Allow-Credentials")
-    hidden = [name for name in _ANNOUNCED if response.values(name) and name.lower() not in exposed]
+    hidden = [name for name in _CHECKED if response.values(name) and name.lower() not in exposed]
     if response.values("Access-Control-Allow-Origin") and hidden and not is_wildcard:
         yield Finding(
             "cors-not-exposed",
@@ -218,19 +219,14 @@ def _check_head(fetcher: Fetcher, method: str, response: LiveResponse) -> Iterat
         return
     if head.status != response.status:
         yield _head_differs(f"the status of HEAD is {head.status}, that of GET {response.status}")
-    for name in _ANNOUNCED:
+    for name in _CHECKED:
         if head.values(name) != response.values(name):
-            yield _head_differs(
-                f"{name} of HEAD is {_shown(head.values(name))}, of GET {_shown(response.values(name))}"
-            )
+            of_head, of_get = (quote_values(each.values(name)) or "missing" for each in (head, response))
+            yield _head_differs(f"{name} of HEAD is {of_head}, of GET {of_get}")
 
 
 def _head_differs(difference: str) -> Finding:
     return Finding("head-differs", f"HEAD and GET differ: {difference}. Send the same (RFC 9110 section 9.3.2).")
-
-
-def _shown(values: Sequence[str]) -> str:
-    return " and ".join(map(repr, values)) or "missing"
 
 
 def _check_targets(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]:

@@ -66,9 +66,17 @@ def list_differences(plan: Plan, method: str, response: LiveResponse, at: dateti
     return min((list(_differences(candidate, response, at)) for candidate in candidates), key=len)
 
 
+def quote_values(values: Sequence[str]) -> str:
+    """Return strings in quotation marks for a message, and an empty string if there are none.
+
+    :param values: the strings.
+    """
+    return " and ".join(map(repr, values))
+
+
 def _explain_mismatch(plan: Plan, method: str, path: str) -> str:
     methods = OperationTable(plan).methods(unquote(path, "latin-1"))
-    others = f"; for this path it has {' and '.join(methods)}" if methods else ""
+    others = f"; the plan has {' and '.join(methods)} for this path" if methods else ""
     return f"No operation of the plan matches {method} {path}{others}"
 
 
@@ -81,7 +89,7 @@ def _differences(candidate: Candidate, response: LiveResponse, at: datetime) -> 
     for header in ("Deprecation", "Sunset"):
         planned = [value for key, value in candidate.headers if key == header]
         if response.values(header) != planned:
-            yield f"{header} of {name} is {_quote(response.values(header))}, in the plan {_quote(planned)}"
+            yield _describe(name, header, response.values(header), planned)
     yield from _link_differences(candidate, response)
     yield from _phase_differences(name, candidate.policy, response, at)
 
@@ -94,8 +102,12 @@ def _link_differences(candidate: Candidate, response: LiveResponse) -> Iterator[
         found = [link.target for link in sent if relation in link.relations]
         is_same = [_without_origin(response.url, target, wanted) for target in found] == wanted
         if not is_same:
-            name = candidate.operation.name
-            yield f'the link with rel="{relation}" of {name} is {_quote(found)}, in the plan {_quote(wanted)}'
+            yield _describe(candidate.operation.name, f'Link rel="{relation}"', found, wanted)
+
+
+def _describe(name: str, header: str, sent: Sequence[str], planned: Sequence[str]) -> str:
+    found = f"{header} {quote_values(sent)}" if sent else f"no {header}"
+    return f"Production sends {found} for {name}; the plan has {quote_values(planned) or 'none'}"
 
 
 def _without_origin(url: str, target: str, wanted: Sequence[str]) -> str:
@@ -107,9 +119,9 @@ def _without_origin(url: str, target: str, wanted: Sequence[str]) -> str:
 def _phase_differences(name: str, policy: DeprecationPolicy, response: LiveResponse, at: datetime) -> Iterator[str]:
     phase, code = policy.phase(at), _code(response)
     if phase in _CLOSED and response.status != 410:
-        yield f"the status of {name} is {response.status}, but in the plan its phase is {phase}, which is 410"
+        yield f"The status of {name} is {response.status}, but in the plan its phase is {phase}, which is 410"
     if code in _CLOSED and code != phase:
-        yield f"the status of {name} is 410 with the code {code}, but in the plan its phase is {phase}"
+        yield f"The status of {name} is 410 with the code {code}, but in the plan its phase is {phase}"
 
 
 def _code(response: LiveResponse) -> Any:
@@ -117,7 +129,3 @@ def _code(response: LiveResponse) -> Any:
     with suppress(ValueError, AttributeError):
         return json.loads(response.body).get("code")
     return None
-
-
-def _quote(values: Sequence[str]) -> str:
-    return " and ".join(map(repr, values)) or "missing"

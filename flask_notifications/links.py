@@ -46,7 +46,7 @@ def parse_links(value: str) -> list[Link]:
         links.append(_make_link(target[1], parameters))
         place = end.end()
     if not links:
-        message = "there is no link in it"
+        message = "it contains no link"
         raise ValueError(message)
     return links
 

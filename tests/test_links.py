@@ -28,7 +28,7 @@ def test_a_valid_header_is_read(value: str, links: list[Link]) -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("", "no link"),
+        ("", "it contains no link"),
         (" , ", "no link"),
         ('/new; rel="a"', "begins with its target"),
         ('</new; rel="a"', "begins with its target"),

@@ -51,7 +51,7 @@ def _parse_headers(
 
 def _parse_method(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
     if not re.fullmatch(TOKEN, value):
-        message = f"{value!r} is no HTTP method"
+        message = f"{value!r} is not an HTTP method"
         raise click.BadParameter(message)
     return value.upper()
 
@@ -96,9 +96,9 @@ def check(
 ) -> None:
     """Call a live URL and check what it announces, strictly.
 
-    Checked are the syntax of Deprecation, Sunset and Link, the order of the dates, whether links respond, caching of
-    410, CORS, HEAD beside GET and, with --plan, whether production says what the plan says. The call is real: check
-    methods that change something with care.
+    It checks the syntax of Deprecation, Sunset and Link, the order of the dates, whether links respond, caching of 410,
+    CORS, whether HEAD matches GET and, with --plan, whether production says what the plan says. The request is real, so
+    take care with methods that change data.
 
     Exit code: 0, 1 if the URL is not reachable or the plan has errors, 3 if an error was found. Warnings do not count.
     """

@@ -117,7 +117,7 @@ CODES = {
 
 # The headers of a response; the code that is reported, and the advice and the RFC in its message.
 CASES = {
-    "no announcement of the date": (without(DEPRECATION), "deprecation-missing", "Send the date", "9745"),
+    "no announcement of the date": (without(DEPRECATION), "deprecation-missing", "Send the date of the", "9745"),
     "true": ([("Deprecation", "true"), *without(DEPRECATION)], "deprecation-invalid", "'@'", "9745"),
     "an HTTP-date": (
         [("Deprecation", "Thu, 01 Jan 2026 00:00:00 GMT"), *without(DEPRECATION)],
@@ -595,6 +595,10 @@ def test_a_url_that_cannot_be_called_is_a_wrong_argument(url: str) -> None:
     outcome = run("check", url)
     assert (outcome.code, outcome.out) == (2, "")
     assert "s3cret" not in outcome.err
+
+
+def test_a_wrong_method_is_named() -> None:
+    assert "'G T' is not an HTTP method" in run("check", "http://a.example/", "--method", "G T").err
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_production_below_a_mount_point_has_no_differences(mount: str, tmp_path:
         below = url + quote(mount, encoding="latin-1")
         assert differences(check(tmp_path, f"{below}/reports/7")) == []
         (difference,) = differences(check(tmp_path, f"{below}/reports/7", sunset_at=None))
-        assert "Sunset of report" in difference
+        assert "Production sends Sunset " in difference
 
 
 LATER = datetime(2027, 1, 1, tzinfo=UTC).isoformat()
@@ -116,29 +116,39 @@ LATER = datetime(2027, 1, 1, tzinfo=UTC).isoformat()
     ("changes", "words"),
     [
         pytest.param(
-            {"deprecated_at": LATER}, "Deprecation of report is '@1767225600', in the plan '@1798761600'", id="date"
+            {"deprecated_at": LATER},
+            "Production sends Deprecation '@1767225600' for report; the plan has '@1798761600'. ",
+            id="date",
         ),
-        pytest.param({"sunset_at": LATER}, "in the plan 'Fri, 01 Jan 2027 00:00:00 GMT'", id="another sunset"),
+        pytest.param(
+            {"sunset_at": LATER}, "for report; the plan has 'Fri, 01 Jan 2027 00:00:00 GMT'. ", id="another sunset"
+        ),
         pytest.param(
             {"sunset_at": None},
-            "Sunset of report is 'Tue, 01 Jan 2999 00:00:00 GMT', in the plan missing",
+            "Production sends Sunset 'Tue, 01 Jan 2999 00:00:00 GMT' for report; the plan has none. ",
             id="no sunset",
         ),
         pytest.param(
-            {"documentation": "/page"}, "rel=\"deprecation\" of report is '/docs', in the plan '/page'", id="page"
+            {"documentation": "/page"},
+            "Production sends Link rel=\"deprecation\" '/docs' for report; the plan has '/page'. ",
+            id="page",
         ),
         pytest.param(
-            {"documentation": None}, "rel=\"deprecation\" of report is '/docs', in the plan missing", id="no page"
+            {"documentation": None},
+            "Production sends Link rel=\"deprecation\" '/docs' for report; the plan has none. ",
+            id="no page",
         ),
         pytest.param(
-            {"sunset_documentation": "/p"}, "rel=\"sunset\" of report is missing, in the plan '/p'", id="one more page"
+            {"sunset_documentation": "/p"},
+            "Production sends no Link rel=\"sunset\" for report; the plan has '/p'. ",
+            id="one more page",
         ),
         pytest.param(
             {"operations": [OPERATIONS[0] | {"successor": "/v3/{id}"}]},
-            "rel=\"successor-version\" of report is '/v2/reports/7', in the plan '/v3/7'",
+            "Production sends Link rel=\"successor-version\" '/v2/reports/7' for report; the plan has '/v3/7'. ",
             id="another successor",
         ),
-        pytest.param(BROWNOUT, "the status of report is 200, but in the plan its phase is brownout", id="a brownout"),
+        pytest.param(BROWNOUT, "The status of report is 200, but in the plan its phase is brownout", id="a brownout"),
     ],
 )
 def test_a_difference_from_the_plan_is_an_error(
@@ -146,6 +156,7 @@ def test_a_difference_from_the_plan_is_an_error(
 ) -> None:
     (difference,) = differences(check(tmp_path, f"{production}/reports/7", **changes))
     assert words in difference
+    assert difference[0].isupper()
 
 
 @pytest.mark.parametrize(("running", "phase"), [(BROWNOUT, "brownout"), (CLOSED, "sunset")])
@@ -195,7 +206,7 @@ def test_an_operation_that_is_live_in_the_plan_announces_nothing(production: str
     ("path", "words"),
     [
         ("/report/7", "No operation of the plan matches GET /report/7. "),
-        ("/orders", "No operation of the plan matches GET /orders; for this path it has POST. "),
+        ("/orders", "No operation of the plan matches GET /orders; the plan has POST for this path. "),
         ("", "No operation of the plan matches GET /. "),
     ],
     ids=["a misspelled path", "another method", "no path"],
