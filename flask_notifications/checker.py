@@ -15,7 +15,7 @@ from .comparison import find_candidates, list_differences, quote_values
 from .dates import parse_deprecation, parse_sunset
 from .fetching import Fetcher, LiveResponse, Unreachable
 from .headers import members_of
-from .links import parse_links, valid_links
+from .links import own_links, parse_links, valid_links
 from .plans import Plan
 
 # The levels of findings that are not errors.
@@ -109,7 +109,7 @@ def _check_presence(response: LiveResponse) -> Iterator[Finding]:
             "There is no Deprecation header. Send the date of the deprecation, as in "
             "'Deprecation: @1767225600' (RFC 9745 section 2).",
         )
-    relations = {relation for link in valid_links(response.values("Link")) for relation in link.relations}
+    relations = {relation for link in own_links(response.values("Link"), response.url) for relation in link.relations}
     if "successor-version" not in relations:
         yield Finding(
             "successor-missing",

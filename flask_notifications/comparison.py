@@ -9,7 +9,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from .deprecation import DeprecationHeaders, DeprecationPolicy, Phase
 from .fetching import LiveResponse
-from .links import parse_links, valid_links
+from .links import own_links, parse_links
 from .operations import Match, Operation, OperationTable
 from .plans import Plan
 
@@ -96,7 +96,7 @@ def _differences(candidate: Candidate, response: LiveResponse, at: datetime) -> 
 
 def _link_differences(candidate: Candidate, response: LiveResponse) -> Iterator[str]:
     planned = [link for key, value in candidate.headers if key == "Link" for link in parse_links(value)]
-    sent = valid_links(response.values("Link"))
+    sent = own_links(response.values("Link"), response.url)
     for relation in _RELATIONS:
         wanted = [link.target for link in planned if relation in link.relations]
         found = [link.target for link in sent if relation in link.relations]

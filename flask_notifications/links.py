@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from .headers import TOKEN
 
@@ -18,10 +18,14 @@ _URI_REFERENCE = re.compile(r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*"
 
 
 class Link(NamedTuple):
-    """A link: the URI reference as it was sent, and its relations in lower case."""
+    """A link: the URI reference as it was sent, its relations in lower case, and what it is a link of.
+
+    ``anchor`` is a URI reference too, and empty for the resource that was requested (RFC 8288 section 3.2).
+    """
 
     target: str
     relations: tuple[str, ...]
+    anchor: str = ""
 
 
 def parse_links(value: str) -> list[Link]:
@@ -63,6 +67,15 @@ def valid_links(values: Iterable[str]) -> list[Link]:
     return links
 
 
+def own_links(values: Iterable[str], url: str) -> list[Link]:
+    """Return the valid links that are links of the resource itself, and not of another one that they name.
+
+    :param values: the values of the header lines.
+    :param url: the absolute URL of the resource.
+    """
+    return [link for link in valid_links(values) if is_splittable(link.anchor) and urljoin(url, link.anchor) == url]
+
+
 def is_splittable(uri: str) -> bool:
     """Return whether a URI reference has a valid host and port, as far as it has any.
 
@@ -95,4 +108,5 @@ def _make_link(target: str, parameters: list[tuple[str, str]]) -> Link:
             f"<{target}> needs one rel, not {len(relations)}" if len(relations) != 1 else f"rel of <{target}> is empty"
         )
         raise ValueError(message)
-    return Link(target, tuple(relations[0]))
+    anchors = [value for name, value in parameters if name == "anchor"]
+    return Link(target, tuple(relations[0]), *anchors[:1])

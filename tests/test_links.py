@@ -2,7 +2,7 @@
 
 import pytest
 
-from flask_notifications.links import Link, parse_links, valid_links
+from flask_notifications.links import Link, own_links, parse_links, valid_links
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ from flask_notifications.links import Link, parse_links, valid_links
         ("<>; rel=self", [Link("", ("self",))]),
         ('<https://a.example/%C3%A9?b=c&d#e>; rel="a"', [Link("https://a.example/%C3%A9?b=c&d#e", ("a",))]),
         ('</a>; rel="https://a.example/Rel"', [Link("/a", ("https://a.example/rel",))]),
+        ('</a>; rel=a; anchor="/b"; anchor="/c"', [Link("/a", ("a",), "/b")]),
         ("</a>; title*=UTF-8''%e2%82%ac; rel=\"a\"", [Link("/a", ("a",))]),
     ],
 )
@@ -56,6 +57,22 @@ def test_an_invalid_header_is_refused_with_a_reason(value: str, reason: str) -> 
 
 def test_an_invalid_header_does_not_hide_the_others() -> None:
     assert valid_links(["</a>; rel=a", "b", "</c>; rel=c"]) == [Link("/a", ("a",)), Link("/c", ("c",))]
+
+
+@pytest.mark.parametrize(
+    ("anchor", "is_own"),
+    [
+        ("", True),
+        ("/old?a=1", True),
+        ("http://a.example/old?a=1", True),
+        ("/other", False),
+        ("#part", False),
+        ("http://[x", False),
+    ],
+)
+def test_a_link_of_another_resource_is_recognised(anchor: str, is_own: bool) -> None:
+    found = own_links([f'</b>; rel=a; anchor="{anchor}"'], "http://a.example/old?a=1")
+    assert found == ([Link("/b", ("a",), anchor)] if is_own else [])
 
 
 def test_a_long_header_is_read_in_linear_time() -> None:

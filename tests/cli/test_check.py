@@ -180,6 +180,12 @@ CASES = {
     "a successor with its parameter": ([("Link", '</v2/{id}>; rel="x"'), *ALL], "link-invalid", "not a URI", "8288"),
     "a link that leads to 404": ([("Link", '</gone>; rel="next"'), *ALL], "link-unreachable", "is 404", "8288"),
     "no successor": (without(SUCCESSOR), "successor-missing", "Link to what replaces", "5829"),
+    "a successor of another resource": (
+        [("Link", f'{SUCCESSOR[1]}; anchor="/other"'), *without(SUCCESSOR)],
+        "successor-missing",
+        "Link to what replaces",
+        "5829",
+    ),
     "no page": (without(PAGE), "documentation-missing", "Link to a page", "9745"),
     "hidden from scripts": (
         [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", "Sunset, link"), *ALL],
