@@ -109,6 +109,17 @@ def test_production_below_a_mount_point_has_no_differences(mount: str, tmp_path:
         assert "Production sends Sunset " in difference
 
 
+def test_a_successor_of_the_application_itself_is_no_difference(tmp_path: Path) -> None:
+    app = plain_app("200 OK", [("Link", '</own>; rel="successor-version"')])
+    with serving(DeprecationMiddleware(app, load_plan(PLAN))) as url:
+        assert differences(check(tmp_path, f"{url}/reports/7")) == []
+        changed = [OPERATIONS[0] | {"successor": "/v3/{id}"}]
+        (difference,) = differences(check(tmp_path, f"{url}/reports/7", operations=changed))
+        assert "'/own' and '/v2/reports/7' for report; the plan has '/v3/7'" in difference
+        unplanned = [{key: value for key, value in OPERATIONS[0].items() if key != "successor"}]
+        assert len(differences(check(tmp_path, f"{url}/reports/7", operations=unplanned))) == 1
+
+
 LATER = datetime(2027, 1, 1, tzinfo=UTC).isoformat()
 
 
