@@ -254,7 +254,9 @@ class _Rules:
         """Return why the absence of calls proves nothing."""
         began = _first_hour(coverage)
         if began is None or began > self.window.until:
-            return ["no request has been recorded that could have been a call"]
+            return ["nothing was recorded for this operation before the end of the window"]
+        if not any(hours):
+            return ["nothing was recorded in the window"]
         doubts = []
         skipped = 0
         if began > self.window.since:

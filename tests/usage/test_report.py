@@ -129,13 +129,13 @@ COVERAGE = [
         "only after the window",
         [(NOON + DAY, NOON + 2 * DAY)],
         "unknown",
-        ["no request has been recorded that could have been a call"],
+        ["nothing was recorded for this operation before the end of the window"],
     ),
     (
         "only before the window",
         [(START - 2 * DAY, START)],
         "unknown",
-        ["nothing was recorded for 732 hours, from 1 May 2026, 00:00 UTC"],
+        ["nothing was recorded in the window"],
     ),
 ]
 
@@ -206,6 +206,15 @@ def test_the_gap_that_is_allowed_is_in_hours(file: str, allow_gap: float, verdic
     past.cover(NOON - 5 * HOUR, NOON)
     past.write()
     assert read_operation(file, allow_gap=allow_gap).verdict == verdict
+
+
+def test_a_window_without_any_record_proves_nothing_however_long_a_gap_may_be(file: str) -> None:
+    past = Past(file)
+    past.cover(START, START + HOUR)
+    past.write()
+    (usage,) = read_usage(file, days=1, until=MIDNIGHT + timedelta(minutes=59), allow_gap=1e9).operations
+    assert (usage.verdict, usage.reasons) == ("unknown", ("nothing was recorded in the window",))
+    assert usage.covered_hours == 0
 
 
 def test_ignored_callers_and_clients_are_reported_but_do_not_count_as_use(file: str) -> None:
@@ -389,7 +398,7 @@ def test_the_report_is_json(file: str) -> None:
             {
                 "name": "other",
                 "verdict": "unknown",
-                "reasons": ["no request has been recorded that could have been a call"],
+                "reasons": ["nothing was recorded for this operation before the end of the window"],
                 "answered": 0,
                 "failed": 0,
                 "closed": 0,
