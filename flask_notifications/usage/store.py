@@ -99,6 +99,8 @@ _INSERT: dict[str, Callable[[Table], sqlite.Insert | postgresql.Insert]] = {
     _POSTGRESQL: postgresql.insert,
 }
 
+_ISOLATION = {_SQLITE: "SERIALIZABLE", _POSTGRESQL: "READ COMMITTED"}
+
 # Functions that make an array, and an array of all of a group.
 _JSON = {
     _SQLITE: (func.json_array, func.json_group_array),
@@ -255,8 +257,8 @@ class UsageStore:
     @contextmanager
     def _begin(self) -> Iterator[Connection]:
         with self._engine.connect() as connection:
-            if self._engine.dialect.name == _POSTGRESQL:  # whatever the application's engine has for its own
-                connection.execution_options(isolation_level="READ COMMITTED")
+            # Whatever the application's engine has for its own: under AUTOCOMMIT a batch would be written in part.
+            connection.execution_options(isolation_level=_ISOLATION[self._engine.dialect.name])
             with connection.begin():
                 yield connection
 

@@ -595,6 +595,25 @@ def test_a_batch_whose_commit_is_not_confirmed_counts_once(
     assert len(caplog.messages) == 1
 
 
+def test_a_batch_that_fails_on_an_engine_with_autocommit_is_written_again_as_a_whole(database: str) -> None:
+    engine = create_engine(database, isolation_level="AUTOCOMMIT")
+    recorder = UsageRecorder(engine, flush_interval=NEVER)
+    recorder(use())
+    recorder.close()  # so that no thread writes
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def fail(_connection: Connection, _cursor: object, statement: str, *_arguments: object) -> None:
+        if statement.startswith("INSERT INTO flask_notifications_usage"):
+            raise OperationalError(statement, {}, ConnectionError("the network is down"))
+
+    recorder(use())
+    assert not recorder.flush()
+    event.remove(engine, "before_cursor_execute", fail)
+    assert recorder.flush()
+    assert total(database) == 2
+    engine.dispose()
+
+
 def test_closing_does_not_wait_for_a_database_that_hangs(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flask_notifications.usage.recorder._LAST_WAIT", 0.1)
     engine, gate, reached = hold_commits(file)
