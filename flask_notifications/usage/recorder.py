@@ -86,7 +86,7 @@ class UsageRecorder:
         self._flush_interval = flush_interval
         self._retention = timedelta(days=retention_days)
         self._clock = clock
-        self._forget_process()
+        self._reset()
         _recorders.add(self)
 
     def __call__(self, use: Use) -> None:
@@ -136,8 +136,8 @@ class UsageRecorder:
         writer.start()  # outside of the lock: under gevent another greenlet runs meanwhile
         return writer
 
-    def _forget_process(self) -> None:
-        """Begin anew, as a process does that has just been forked: its parent writes what was counted before."""
+    def _reset(self) -> None:
+        """Begin without a thread and without counts."""
         self._writer = None
         self._starting = threading.Lock()
         self.awaits_request = True
@@ -150,6 +150,11 @@ class UsageRecorder:
     def _after_fork_in_parent(self) -> None:
         if self._writer is not None:
             self._writer.resume()
+
+    def _after_fork_in_child(self) -> None:
+        """Begin anew: the parent writes what was counted before, through its own connections."""
+        self._reset()
+        self._store.forget_connections()
 
 
 class _Counts:
@@ -384,5 +389,5 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch - there are no forks on
     os.register_at_fork(
         before=_each(UsageRecorder._before_fork),
         after_in_parent=_each(UsageRecorder._after_fork_in_parent),
-        after_in_child=_each(UsageRecorder._forget_process),
+        after_in_child=_each(UsageRecorder._after_fork_in_child),
     )

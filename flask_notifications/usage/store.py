@@ -26,6 +26,8 @@ from sqlalchemy import (
     Integer,
     MetaData,
     NullPool,
+    SingletonThreadPool,
+    StaticPool,
     String,
     Table,
     and_,
@@ -243,6 +245,14 @@ class UsageStore:
             self._add_counts(connection, _admit(batch.counts, kept))
         self._has_tables = True
         return kept
+
+    def forget_connections(self) -> None:
+        """Leave the pooled connections to the parent, as a process does that has just been forked.
+
+        A database in memory lives in its connections, so those stay.
+        """
+        if not isinstance(self._engine.pool, StaticPool | SingletonThreadPool):
+            self._engine.dispose(close=False)
 
     def delete_before(self, day: date, today: date) -> bool:
         """Delete some of the rows of earlier days, and return whether there may be more."""

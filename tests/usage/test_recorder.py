@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, StaticPool, create_engine, event, text
 from sqlalchemy.exc import OperationalError
 
 from flask_notifications.usage import (
@@ -326,6 +326,54 @@ def test_a_child_counts_its_own_calls_only(database: str) -> None:
     assert os.waitpid(child, 0)[1] == 0
     recorder.close()
     assert total(database) == 3
+
+
+def test_a_child_does_not_share_the_connections_of_an_engine_with_its_parent(database: str) -> None:
+    engine = create_engine(database)
+    recorder = UsageRecorder(engine, flush_interval=NEVER)
+    recorder(use())
+    assert recorder.flush()
+    assert engine.pool.checkedin() == 1  # type: ignore[attr-defined]
+    child = os.fork()
+    if child == 0:
+        shared = engine.pool.checkedin()  # type: ignore[attr-defined]
+        recorder(use())
+        os._exit(shared if recorder.flush() else 2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert engine.pool.checkedin() == 1  # type: ignore[attr-defined]
+    recorder(use())
+    recorder.close()
+    assert total(engine) == 3
+    engine.dispose()
+
+
+def database_in_memory() -> Engine:
+    return create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+
+
+def test_a_child_keeps_its_copy_of_a_database_in_memory() -> None:
+    engine = database_in_memory()
+    recorder = UsageRecorder(engine, flush_interval=NEVER)
+    recorder(use())
+    assert recorder.flush()
+    child = os.fork()
+    if child == 0:
+        recorder(use())
+        os._exit(0 if recorder.flush() and total(engine) == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    recorder.close()
+    assert total(engine) == 1
+    engine.dispose()
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True], ids=["a file", "in memory"])
+def test_a_child_replaces_the_pool_unless_it_has_the_database(is_in_memory: bool, file: str) -> None:
+    engine = database_in_memory() if is_in_memory else create_engine(file)
+    recorder = UsageRecorder(engine, flush_interval=NEVER)
+    pool = engine.pool
+    recorder._after_fork_in_child()  # in this process, where coverage is measured
+    assert (engine.pool is pool) is is_in_memory
+    engine.dispose()
 
 
 def test_a_child_of_a_fork_during_a_write_can_write(file: str) -> None:
