@@ -32,6 +32,8 @@ _CLOSED = (Phase.BROWNOUT, Phase.SUNSET)
 # Keys that a process counts at most until they are written, besides those of other pairs.
 _KEYS = 20_000
 
+# Seconds after which a request is awaited again, at most, so that no hour with requests seems to have none.
+_ATTENTION = 60.0
 # Seconds between two batches of a process, however many new pairs there are.
 _PAUSE = 0.25
 # Seconds for which a batch is tried again while other processes hold locks, and the longest pause meanwhile.
@@ -58,7 +60,8 @@ class UsageRecorder:
     :param flush_interval: the seconds for which counts may stay in memory, and are lost when the process is killed.
     :param retention_days: the days after which counts are deleted, 1 or more.
     :param create_tables: whether to create missing tables at the first batch.
-    :param clock: returns the time as an aware datetime; it decides the day and the hour of a call.
+    :param clock: returns the time as an aware datetime; it decides the day and the hour of a call. With another clock than
+        the default, every request of the middleware is noted, which takes about a microsecond.
     :raises ValueError: naming the argument that does not fit.
     """
 
@@ -104,7 +107,8 @@ class UsageRecorder:
         """Note that calls of these operations would be recorded now."""
         at = self._clock().astimezone(UTC)
         writer = self._writer_of_process() or self._start_writer()
-        self.awaits_request = writer.is_inline
+        # The thread knows the system's time only, so each request may be the first of an hour of another clock.
+        self.awaits_request = writer.is_inline or self._clock is not utc_now
         with writer.lock:
             writer.counts.cover(operations, at)
         if writer.is_inline:
@@ -169,7 +173,7 @@ class _Counts:
         self._stored_hours: dict[Group, int] = {}
 
     def add(self, use: Use, at: datetime) -> bool:
-        """Count a call, and return whether its pair is a new one."""
+        """Count a call and note its hour, and return whether its pair is a new one."""
         key: Key = (at.date(), use.operation, use.caller or "", use.client or "", use.source or "")
         count = self._counts.get(key)
         is_new = False
@@ -186,6 +190,7 @@ class _Counts:
             count.last_at = at
         elif at < count.first_at:
             count.first_at = at
+        self._hours[key[0], use.operation] |= 1 << at.hour
         return is_new
 
     def _admit(self, key: Key) -> tuple[Key, bool]:
@@ -210,10 +215,10 @@ class _Counts:
 
     def take(self, recorder: str, number: int) -> Batch | None:
         """Return a batch of all that was counted, and begin anew; ``None`` when there is nothing."""
-        if not self._counts and not self._hours:
+        if not self._hours:
             return None
         fresh = {group for group, pairs in self._fresh.items() if pairs}
-        today = max(day for day, _operation in {key[:2] for key in self._counts} | self._hours.keys())
+        today = max(day for day, _operation in self._hours)
         batch = Batch(recorder, number, today, self._counts, dict(self._hours), fresh)
         self._counts = {}
         self._hours.clear()
@@ -275,11 +280,17 @@ class _Writer:
     def _run(self) -> None:
         interval = self._recorder._flush_interval
         while not self._end.is_set():
-            self._wake.wait(random.uniform(0.75, 0.95) * interval)  # noqa: S311 - so that processes take turns
+            self._wait_until_due(random.uniform(0.75, 0.95) * interval)  # noqa: S311 - so that processes take turns
             self._wake.clear()
             self._recorder.awaits_request = True
             is_written = self.write()
             self._end.wait(min(_PAUSE, interval / 20) if is_written else min(_RETRY, interval))
+
+    def _wait_until_due(self, seconds: float) -> None:
+        """Wait until something is urgent or the time is over; meanwhile await a request now and then."""
+        due = time.monotonic() + seconds
+        while (rest := due - time.monotonic()) > 0 and not self._wake.wait(min(rest, _ATTENTION)):
+            self._recorder.awaits_request = True
 
     def write(self, wait: float = -1) -> bool:
         """Write all that was counted, and return whether that succeeded.

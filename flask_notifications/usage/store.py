@@ -155,7 +155,8 @@ class Batch:
     """What one recorder writes in one transaction: at most once, however often it is tried.
 
     ``number`` counts the batches of ``recorder`` from 1; ``day`` is the last day that it has calls or hours of.
-    ``fresh`` are the groups with pairs that the store may not have yet.
+    ``hours`` has every group with calls, because the store locks its row. ``fresh`` are the groups with pairs that the
+    store may not have yet.
     """
 
     recorder: str
@@ -289,10 +290,7 @@ class UsageStore:
         return connection.execute(counted, row, execution_options={"preserve_rowcount": True}).rowcount != 0
 
     def _add_hours(self, connection: Connection, batch: Batch) -> None:
-        """Add the hours that were covered; a call covers its own."""
-        hours = defaultdict(int, batch.hours)
-        for (day, operation, *_), count in batch.counts.items():
-            hours[day, operation] |= 1 << count.first_at.hour | 1 << count.last_at.hour
+        """Add the hours that were covered, which locks the row of each group."""
         statement = self._insert(_coverage)
         added = statement.on_conflict_do_update(
             index_elements=list(_coverage.primary_key),
@@ -300,7 +298,7 @@ class UsageStore:
         )
         rows = [
             {"operation": operation, "day": day, "recorder": "", "hours": mask, "batches": 0}
-            for (day, operation), mask in sorted(hours.items())
+            for (day, operation), mask in sorted(batch.hours.items())
         ]
         connection.execute(added, rows)
 

@@ -145,6 +145,13 @@ def test_a_request_is_awaited_once_an_interval(file: str) -> None:
     assert stored(file, EXPORT.name).covered_hours == 1
 
 
+def test_a_request_is_awaited_more_often_than_a_long_interval(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_notifications.usage.recorder._ATTENTION", 0.05)
+    recorder = UsageRecorder(file, flush_interval=NEVER)
+    recorder.request_passed((REPORT,))
+    eventually(lambda: recorder.awaits_request)
+
+
 def test_flushing_nothing_writes_nothing(file: str, tmp_path: Path) -> None:
     recorder = UsageRecorder(file)
     assert recorder.flush()

@@ -193,10 +193,10 @@ def test_thousands_of_calls_are_written_with_a_comma(file: str) -> None:
 
 def test_a_call_covers_its_own_hour(file: str) -> None:
     past = Past(file)
-    past.call(NOON - HOUR)
-    past.call(NOON - 3 * HOUR)
+    for hours in (1, 3, 2):
+        past.call(NOON - hours * HOUR)
     past.write()
-    assert read_operation(file).covered[MIDNIGHT.date()] == 2
+    assert read_operation(file).covered[MIDNIGHT.date()] == 3
 
 
 @pytest.mark.parametrize(("allow_gap", "verdict"), [(0, "unknown"), (4.5, "unknown"), (5, "safe"), (1e9, "safe")])
@@ -505,14 +505,18 @@ def test_another_kind_of_database_is_refused(database: Any) -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_every_hour_with_a_request_is_covered_when_the_clock_moves_hour_by_hour(file: str) -> None:
+@pytest.mark.parametrize("path", ["/other", "/report"])
+@pytest.mark.parametrize("flushes", [True, False], ids=["each hour is written", "only the end writes"])
+def test_every_hour_with_a_request_is_covered_when_the_clock_moves_hour_by_hour(
+    flushes: bool, path: str, file: str
+) -> None:
     now = datetime(2026, 5, 1, tzinfo=UTC)
     recorder = UsageRecorder(file, flush_interval=3600, clock=lambda: now)
     app = DeprecationMiddleware(plain_app(), {REPORT: DeprecationPolicy(deprecated_at=START)}, observers=[recorder])
     try:
         for _hour in range(48):
-            assert call(app, "GET", "/other").code == 200
-            assert recorder.flush()
+            assert call(app, "GET", path, HTTP_USER_AGENT=CANARY).code == 200
+            assert not flushes or recorder.flush()
             now += HOUR
     finally:
         recorder.close()
