@@ -60,8 +60,8 @@ class UsageRecorder:
     :param flush_interval: the seconds for which counts may stay in memory, and are lost when the process is killed.
     :param retention_days: the days after which counts are deleted, 1 or more.
     :param create_tables: whether to create missing tables at the first batch.
-    :param clock: returns the time as an aware datetime; it decides the day and the hour of a call. With another clock than
-        the default, every request of the middleware is noted, which takes about a microsecond.
+    :param clock: returns the time as an aware datetime; it decides the day and the hour of a call. With a clock of your
+        own, every request of the middleware is noted, which takes about a microsecond.
     :raises ValueError: naming the argument that does not fit.
     """
 

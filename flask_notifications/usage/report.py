@@ -155,7 +155,8 @@ def read_usage(
 
     :param database: an SQLAlchemy URL or engine of the database that ``UsageRecorder`` writes.
     :param days: the number of complete UTC days to look at, besides the day so far; 1 to 3650.
-    :param until: the end of the window, an aware datetime, or a date that it includes; ``None`` is now.
+    :param until: the end of the window: an aware datetime, which it excludes, or a date, which it includes; ``None`` is
+        now.
     :param operations: the operations, or their names, in the order of the report; ``None`` is all in the store.
     :param ignore_clients: clients that do not count as use, each as the store has it: ``curl/8.5.0``.
     :param ignore_callers: labels of callers that do not count as use.
@@ -204,11 +205,15 @@ class _Window:
 
     @property
     def last_day(self) -> date:
-        return self.until.date()
+        return (self.until - timedelta(microseconds=1)).date()
 
     @property
     def days(self) -> list[date]:
         return [self.first_day + number * _DAY for number in range((self.last_day - self.first_day).days + 1)]
+
+    @property
+    def complete_days(self) -> list[date]:
+        return [day for day in self.days if day < self.until.date()]
 
     @property
     def complete_hours(self) -> int:
@@ -271,7 +276,7 @@ class _Rules:
     def _missing_canaries(self, callers: list[CallerUsage]) -> list[str]:
         canaries = [each for each in callers if is_canary(each.client)]
         called = {each.day for caller in canaries for each in caller.days}
-        missing = [day for day in self.window.days[:-1] if day not in called]
+        missing = [day for day in self.window.complete_days if day not in called]
         if not missing:
             return []
         more = f" and {_count(len(missing) - 1, 'other day')}" if len(missing) > 1 else ""
