@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -31,12 +31,19 @@ def format_verdict(report: "UsageReport") -> str:
         verdict: [each.name for each in report.operations if each.verdict == verdict]
         for verdict in ("in use", "unknown", "safe")
     }
-    days = f"{report.days} day{'' if report.days == 1 else 's'}"
+    window = _format_days(report.since, report.until)
     if len(names["safe"]) == len(report.operations):
-        return f"Safe to switch off: nobody has called {', '.join(names['safe'])} in the last {days}."
+        return f"Safe to switch off: {', '.join(names['safe'])}. No call counted as use from {window}."
     said = [f"{verdict}: {', '.join(listed)}" for verdict, listed in names.items() if listed]
     summary = "Not safe to switch off" if names["in use"] else "Not known to be safe"
-    return f"{summary}. In the last {days}: {'; '.join(said)}."
+    return f"{summary}. From {window}, {'; '.join(said)}."
+
+
+def _format_days(since: datetime, until: datetime) -> str:
+    """Return the days of a window that ends before ``until``, as in ``6 January to 5 February 2026``."""
+    last = until - timedelta(microseconds=1)
+    first = f"{since.day} {since:%B}" if since.year == last.year else f"{since.day} {since:%B %Y}"
+    return f"{first} to {last.day} {last:%B %Y}"
 
 
 def format_text(report: "UsageReport") -> str:

@@ -37,7 +37,7 @@ def record(database: str, *calls: Any, covered: bool = True) -> None:
 
 
 EXPECTED = """\
-Not safe to switch off. In the last 3 days: in use: report; safe: export.
+Not safe to switch off. From 28 May to 31 May 2026, in use: report; safe: export.
 
 export  safe
 
@@ -70,13 +70,13 @@ def test_a_report_has_the_verdict_first_and_then_the_callers(database: str) -> N
 
 
 CASES: dict[str, tuple[Callable[[str], None], list[str], int, str]] = {
-    "no calls, and every hour is covered": (record, [], 0, "Safe to switch off: nobody has called export, report in"),
-    "one operation is in use": (lambda url: record(url, use()), [], 3, "Not safe to switch off. In the last 3 days: "),
+    "no calls, and every hour is covered": (record, [], 0, "Safe to switch off: export, report. No call"),
+    "one operation is in use": (lambda url: record(url, use()), [], 3, "Not safe to switch off. From 28 May to 31"),
     "the other operation is not in use": (
         lambda url: record(url, use()),
         ["--operation", "export"],
         0,
-        "Safe to switch off: nobody has called export in the last 3 days.",
+        "Safe to switch off: export. No call counted as use from 28 May to 31 May 2026.",
     ),
     "an ignored client": (lambda url: record(url, use()), ["--ignore-client", "job/1"], 0, "Safe to switch off: "),
     "an ignored caller": (
@@ -85,13 +85,19 @@ CASES: dict[str, tuple[Callable[[str], None], list[str], int, str]] = {
         0,
         "Safe to switch off: ",
     ),
-    "a gap": (lambda url: record(url, covered=False), [], 4, "Not known to be safe. In the last 3 days: unknown: "),
+    "a gap": (lambda url: record(url, covered=False), [], 4, "Not known to be safe. From 28 May to 31 May"),
     "no canary on some days": (record, ["--require-canary"], 4, "Not known to be safe. "),
+    "a window in two years": (
+        record,
+        ["--days", "200"],
+        4,
+        "Not known to be safe. From 12 November 2025 to 31 May 2026, unknown: ",
+    ),
     "one day without a gap": (
         lambda url: record(url, covered=False),
         ["--days", "1", "--allow-gap", "100"],
         4,
-        "Not known to be safe. In the last 1 day: ",
+        "Not known to be safe. From 30 May to 31 May 2026, unknown: ",
     ),
 }
 
@@ -134,7 +140,7 @@ def test_csv_has_a_row_for_each_caller_and_no_formulas(client: str, database: st
 def test_names_of_clients_are_escaped_in_markdown(database: str) -> None:
     record(database, use("a|b*c", "<script>"))
     outcome = run("usage", database, *UNTIL, *DAYS, "--format", "markdown")
-    assert outcome.out.startswith("Not safe to switch off\\. In the last 3 days: ")
+    assert outcome.out.startswith("Not safe to switch off\\. From 28 May to 31 May 2026, in use: ")
     assert "\n## report: in use\n" in outcome.out
     assert "\n| caller | client | session in |" in outcome.out
     assert r"| \<script\> | a\|b\*c | \- | 1 | 0 | 0 | " in outcome.out
@@ -165,7 +171,7 @@ def test_a_plan_selects_its_retired_operations(database: str, tmp_path: Path) ->
 def test_an_operation_without_a_record_is_unknown(database: str) -> None:
     record(database)
     outcome = run("usage", database, "--until", "2026-05-31", "--operation", "other")
-    first_line = "Not known to be safe. In the last 30 days: unknown: other."
+    first_line = "Not known to be safe. From 2 May to 31 May 2026, unknown: other."
     assert (outcome.code, outcome.out.splitlines()[0]) == (4, first_line)
 
 
