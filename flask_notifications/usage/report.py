@@ -266,11 +266,11 @@ class _Rules:
         skipped = 0
         if began > self.window.since:
             skipped = (began - self.window.since) // _HOUR
-            doubts.append(f"recorded since {_words(began)} only; the window begins on {_words(self.window.since)}")
+            doubts.append(f"recorded only since {_moment(began)}; the window begins on {_words(self.window.since)}")
         start, length = _longest_gap(hours[skipped : self.window.complete_hours])
         if length > self.allow_gap:
             gap = self.window.since + (skipped + start) * _HOUR
-            doubts.append(f"nothing was recorded for {length:,} hours, from {_words(gap)}, {gap:%H:%M} UTC")
+            doubts.append(f"nothing was recorded for {length:,} hours, from {_moment(gap)}")
         return doubts + (self._missing_canaries(callers) if self.require_canary else [])
 
     def _missing_canaries(self, callers: list[CallerUsage]) -> list[str]:
@@ -387,6 +387,10 @@ def _iso(at: datetime | None) -> str | None:
 
 def _words(day: date) -> str:
     return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+
+
+def _moment(at: datetime) -> str:
+    return f"{_words(at)}, {at:%H:%M} UTC"
 
 
 def _count(number: int, noun: str) -> str:

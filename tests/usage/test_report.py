@@ -115,14 +115,14 @@ COVERAGE = [
         "a beginning within the window",
         [(START + HOUR, NOON)],
         "unknown",
-        ["recorded since 1 May 2026 only; the window begins on 1 May 2026"],
+        ["recorded only since 1 May 2026, 01:00 UTC; the window begins on 1 May 2026"],
     ),
     (
         "a late beginning and a gap",
         [(START + 2 * DAY, START + 3 * DAY), (START + 5 * DAY, NOON)],
         "unknown",
         [
-            "recorded since 3 May 2026 only; the window begins on 1 May 2026",
+            "recorded only since 3 May 2026, 00:00 UTC; the window begins on 1 May 2026",
             "nothing was recorded for 48 hours, from 4 May 2026, 00:00 UTC",
         ],
     ),
