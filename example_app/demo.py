@@ -34,7 +34,7 @@ brownouts = [
 {brownouts}
 ]
 """
-# Days from today, and minutes.
+# Days from today, and minutes; those on a weekend are moved to the Friday before, since most callers pause then.
 _BROWNOUTS = ((-63, 15), (-35, 120), (-7, 600), (14, 1440))
 
 
@@ -95,11 +95,15 @@ _clock = [datetime.min.replace(tzinfo=UTC)]
 
 def _write_plan(now: datetime) -> str:
     morning = now.replace(hour=9, minute=0, second=0, microsecond=0)
-    windows = [(morning + days * _DAY, timedelta(minutes=minutes)) for days, minutes in _BROWNOUTS]
+    windows = [(_avoid_weekend(morning + days * _DAY), timedelta(minutes=minutes)) for days, minutes in _BROWNOUTS]
     times = "%Y-%m-%dT%H:%M:%SZ"
     lines = [f"    {{ start = {start:{times}}, end = {start + length:{times}} }}," for start, length in windows]
     midnight = morning.replace(hour=0)
     return _PLAN.format(deprecated=midnight - 75 * _DAY, sunset=midnight + 30 * _DAY, brownouts="\n".join(lines))
+
+
+def _avoid_weekend(at: datetime) -> datetime:
+    return at - max(0, at.weekday() - 4) * _DAY
 
 
 def _record(recorder: UsageRecorder, plan: Plan, now: datetime) -> None:
@@ -110,7 +114,7 @@ def _record(recorder: UsageRecorder, plan: Plan, now: datetime) -> None:
         _cover(recorder, plan, midnight + number * _DAY, now)
         for habit in _HABITS:
             for at in _calls(habit, number, midnight + number * _DAY, chance):
-                if at <= now:
+                if _is_served(at, now):
                     _clock[0] = at
                     recorder(_use(habit, plan, at, chance))
     recorder.flush()
@@ -118,12 +122,16 @@ def _record(recorder: UsageRecorder, plan: Plan, now: datetime) -> None:
 
 
 def _cover(recorder: UsageRecorder, plan: Plan, midnight: datetime, now: datetime) -> None:
-    """Report a request in each hour, except for nine hours of one night, when the server was down."""
+    """Report a request in each hour."""
     for hour in range(24):
         _clock[0] = midnight + hour * _HOUR
-        was_down = (now - midnight).days == 48 and hour < 9
-        if _clock[0] <= now and not was_down:
+        if _is_served(_clock[0], now):
             recorder.request_passed(tuple(plan))
+
+
+def _is_served(at: datetime, now: datetime) -> bool:
+    """Return whether a time is over, and not in the nine hours of one night when the server was down."""
+    return at <= now and not ((now.date() - at.date()).days == 48 and at.hour < 9)
 
 
 def _calls(habit: _Habit, number: int, midnight: datetime, chance: random.Random) -> Iterator[datetime]:
@@ -141,8 +149,9 @@ def _use(habit: _Habit, plan: Plan, at: datetime, chance: random.Random) -> Use:
     policy = plan[habit.operation]
     phase = Phase.ANNOUNCED if policy is None else policy.phase(at)
     status = 410 if phase is Phase.BROWNOUT else 401 if chance.random() < 0.01 else 200
-    method = habit.operation.method
-    return Use(habit.operation.name, method, status, phase, habit.source, habit.client, at, habit.caller)
+    # The middleware responds with 410 before the application runs, and to 401 belongs no caller.
+    caller = habit.caller if status == 200 else None
+    return Use(habit.operation.name, habit.operation.method, status, phase, habit.source, habit.client, at, caller)
 
 
 if __name__ == "__main__":

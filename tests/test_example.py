@@ -11,7 +11,7 @@ from example_app import create_app
 from example_app.database import open_engine, prepare
 from example_app.demo import make_demo
 from flask_notifications import DeprecationMiddleware
-from flask_notifications.usage import UsageRecorder
+from flask_notifications.usage import UsageRecorder, read_usage
 from tests.services import postgresql_schema
 from tests.wsgi import call
 
@@ -143,8 +143,14 @@ def test_calls_are_recorded_with_the_name_of_the_caller(tmp_path: Path) -> None:
     assert "1 of 2 operations is still in use" in report
 
 
-def test_the_demonstration_has_half_a_year_of_calls(tmp_path: Path) -> None:
-    make_demo(tmp_path, datetime(2026, 11, 20, 16, tzinfo=UTC))
+@pytest.mark.parametrize("day", [20, 22], ids=["Friday", "Sunday"])
+def test_the_demonstration_has_half_a_year_of_calls(day: int, tmp_path: Path) -> None:
+    now = datetime(2026, 11, day, 16, tzinfo=UTC)
+    make_demo(tmp_path, now)
+    current_user, _account = read_usage(f"sqlite:///{tmp_path}/example.sqlite3", days=180, until=now).operations[::-1]
+    assert {each.caller for each in current_user.callers if each.failed or each.closed} == {None}
+    assert sum(each.closed for each in current_user.callers) > 20
+    assert current_user.longest_gap_hours == 9
     report = (tmp_path / "usage.html").read_text(encoding="utf-8")
     assert "1 of 2 operations is still in use" in report
     assert "What the brownouts changed" in report
