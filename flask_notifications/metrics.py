@@ -6,10 +6,12 @@ Knows the metrics and their labels; knows nothing of the usage store, of callers
 from datetime import datetime
 from importlib.util import find_spec
 from itertools import product
+from threading import Lock
 
 from .deprecation import DeprecationPolicy, Phase
 from .middleware import Use
 from .plans import Plan, check_plan
+from .validation import require
 
 if find_spec("prometheus_client") is None:
     message = "flask_notifications.metrics needs: pip install 'Flask-Notifications[prometheus]'"
@@ -37,11 +39,12 @@ class PrometheusObserver:
 
     :param plan: the policy of each operation; one with ``None`` is live and has no metrics.
     :param registry: where the metrics are registered, once for each registry.
-    :raises ValueError: when ``plan`` is no plan, or the registry has these metrics already.
+    :raises ValueError: when ``plan`` is no plan, ``registry`` is no registry, or it has these metrics already.
     """
 
     def __init__(self, plan: Plan, *, registry: CollectorRegistry = REGISTRY) -> None:
         check_plan("plan", plan, "a mapping of Operation to DeprecationPolicy")
+        require(isinstance(registry, CollectorRegistry), "registry", "a CollectorRegistry", registry)
         labels = ("operation",)
         self._requests = Counter(
             f"{_PREFIX}_requests",
@@ -70,6 +73,8 @@ class PrometheusObserver:
             registry=registry,
             multiprocess_mode="max",
         )
+        self._latest: dict[str, float] = {}
+        self._lock = Lock()
         for operation, policy in plan.items():
             if policy is not None:
                 self._prepare(operation.name, policy)
@@ -78,7 +83,14 @@ class PrometheusObserver:
         """Count one request."""
         code = _NONE if use.status is None else str(use.status)
         self._requests.labels(use.operation, use.phase.value, use.source or _NONE, code).inc()
-        self._last_request.labels(use.operation).set(use.at.timestamp())
+        self._note_time(use.operation, use.at.timestamp())
+
+    def _note_time(self, operation: str, at: float) -> None:
+        """Set the time of the last request, unless a request that began later has ended before."""
+        with self._lock:
+            if at > self._latest.get(operation, 0):
+                self._latest[operation] = at
+                self._last_request.labels(operation).set(at)
 
     def _prepare(self, operation: str, policy: DeprecationPolicy) -> None:
         self._deprecated.labels(operation).set(_seconds(policy.deprecated_at))

@@ -83,6 +83,13 @@ def test_requests_are_counted(registry: CollectorRegistry, call: Any, labels: di
     assert value(registry, "flask_notifications_last_request_timestamp_seconds") == call.at.timestamp()
 
 
+def test_a_slow_request_that_ends_late_does_not_set_the_last_time_back(registry: CollectorRegistry) -> None:
+    observer = PrometheusObserver(PLAN, registry=registry)
+    for at in (SUNSET_AT, DEPRECATED_AT):
+        observer(replace(use(), at=at))
+    assert value(registry, "flask_notifications_last_request_timestamp_seconds") == SUNSET_AT.timestamp()
+
+
 def test_no_client_and_no_caller_is_a_label(registry: CollectorRegistry) -> None:
     PrometheusObserver(PLAN, registry=registry)(use("job/1", "alice"))
     samples = [sample for family in registry.collect() for sample in family.samples]
@@ -94,6 +101,11 @@ def test_no_client_and_no_caller_is_a_label(registry: CollectorRegistry) -> None
 def test_an_invalid_plan_is_refused(plan: Any, registry: CollectorRegistry) -> None:
     with pytest.raises(ValueError, match=r"^plan must be"):
         PrometheusObserver(plan, registry=registry)
+
+
+def test_another_kind_of_registry_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^registry must be a CollectorRegistry, not 'x'$"):
+        PrometheusObserver(PLAN, registry="x")  # type: ignore[arg-type]
 
 
 def test_a_registry_accepts_one_observer_only(registry: CollectorRegistry) -> None:

@@ -14,7 +14,6 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from math import isfinite
 
 from sqlalchemy import URL, Engine
 
@@ -28,6 +27,9 @@ from .store import PAIRS, Batch, Count, Group, Key, Pair, UsageStore, explain, i
 
 # The phases in which the middleware itself responds, with 410.
 _CLOSED = (Phase.BROWNOUT, Phase.SUNSET)
+
+# A day in seconds, and a hundred years in days.
+_MAX_INTERVAL, _MAX_RETENTION = 86_400, 36_500
 
 # Keys that a process counts at most until they are written, besides those of other pairs.
 _KEYS = 20_000
@@ -57,8 +59,9 @@ class UsageRecorder:
     request writes what is due. Pass each recorder to one middleware; several can share a database.
 
     :param database: an SQLAlchemy URL or engine, of SQLite or PostgreSQL. An engine stays the application's.
-    :param flush_interval: the seconds for which counts may stay in memory, and are lost when the process is killed.
-    :param retention_days: the days after which counts are deleted, 1 or more.
+    :param flush_interval: the seconds for which counts may stay in memory, and are lost when the process is killed;
+        above 0, at most a day.
+    :param retention_days: the days after which counts are deleted, 1 to 36500.
     :param create_tables: whether to create missing tables at the first batch.
     :param clock: returns the time as an aware datetime; it decides the day and the hour of a call. With a clock of your
         own, every request of the middleware is noted, which takes about a microsecond.
@@ -80,10 +83,12 @@ class UsageRecorder:
         clock: Clock = utc_now,
     ) -> None:
         is_number = isinstance(flush_interval, int | float) and not isinstance(flush_interval, bool)
-        is_positive = is_number and isfinite(flush_interval) and flush_interval > 0
-        require(is_positive, "flush_interval", "a positive number of seconds", flush_interval)
+        fits = is_number and 0 < flush_interval <= _MAX_INTERVAL
+        require(fits, "flush_interval", f"a number of seconds above 0, at most {_MAX_INTERVAL}", flush_interval)
         is_whole = isinstance(retention_days, int) and not isinstance(retention_days, bool)
-        require(is_whole and retention_days >= 1, "retention_days", "a positive number of days", retention_days)
+        fits = is_whole and 1 <= retention_days <= _MAX_RETENTION
+        require(fits, "retention_days", f"a whole number from 1 to {_MAX_RETENTION}", retention_days)
+        require(isinstance(create_tables, bool), "create_tables", "True or False", create_tables)
         require(callable(clock), "clock", "a function that returns an aware datetime", clock)
         self._store = UsageStore(database, create_tables=create_tables)
         self._flush_interval = flush_interval

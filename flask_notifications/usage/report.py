@@ -169,6 +169,7 @@ def read_usage(
     require(whole and 1 <= days <= _MAX_DAYS, "days", f"a whole number from 1 to {_MAX_DAYS}", days)
     is_number = isinstance(allow_gap, int | float) and not isinstance(allow_gap, bool)
     require(is_number and allow_gap >= 0, "allow_gap", "a number of hours, 0 or more", allow_gap)
+    require(isinstance(require_canary, bool), "require_canary", "True or False", require_canary)
     names = None if operations is None else _names(operations)
     window = _window(days, until)
     ignores = _Ignores(_labels("ignore_clients", ignore_clients), _labels("ignore_callers", ignore_callers))
@@ -421,7 +422,8 @@ def _end(until: datetime | date | None) -> datetime:
 
 
 def _names(operations: Iterable[str | Operation]) -> list[str]:
-    listed = [] if isinstance(operations, str) else list(operations)
+    is_list = isinstance(operations, Iterable) and not isinstance(operations, str)
+    listed = list(operations) if is_list else []
     require(listed, "operations", "a list of operations or their names", operations)
     names = [each.name if isinstance(each, Operation) else each for each in listed]
     require(all(isinstance(each, str) and each for each in names), "operations", "a list of names", operations)
@@ -429,6 +431,7 @@ def _names(operations: Iterable[str | Operation]) -> list[str]:
 
 
 def _labels(argument: str, labels: Collection[str]) -> frozenset[str]:
-    fits = not isinstance(labels, str) and all(isinstance(label, str) and label for label in labels)
+    is_list = isinstance(labels, Collection) and not isinstance(labels, str)
+    fits = is_list and all(isinstance(label, str) and label for label in labels)
     require(fits, argument, "a list of strings that are not empty", labels)
     return frozenset(labels)

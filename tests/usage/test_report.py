@@ -475,6 +475,7 @@ def test_a_server_that_does_not_respond_is_no_store() -> None:
         ("until", datetime(2026, 5, 1)),  # noqa: DTZ001 - the mistake that is tested
         ("operations", "report"),
         ("operations", []),
+        ("operations", 5),
         ("until", date.min),
         ("until", date.max),
         ("until", datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))),
@@ -482,11 +483,15 @@ def test_a_server_that_does_not_respond_is_no_store() -> None:
         ("operations", [1]),
         ("ignore_clients", "job/1"),
         ("ignore_clients", [""]),
+        ("ignore_clients", None),
         ("ignore_callers", [None]),
+        ("ignore_callers", 5),
+        ("ignore_callers", iter(["tests"])),
         ("allow_gap", -1),
         ("allow_gap", float("nan")),
         ("allow_gap", True),
         ("allow_gap", "1"),
+        ("require_canary", "no"),
     ],
 )
 def test_a_wrong_argument_is_named(file: str, argument: str, value: object) -> None:
