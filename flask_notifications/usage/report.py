@@ -163,7 +163,8 @@ def read_usage(
     :param allow_gap: hours without any record that still count as covered.
     :param require_canary: whether each complete day needs a call by ``flask-notifications-check``.
     :raises ValueError: naming the argument that does not fit.
-    :raises StoreUnavailable: when there is no such database, it cannot be reached, or it has no tables.
+    :raises StoreUnavailable: when there is no such database, it cannot be reached, or its tables are missing or have
+        foreign content.
     """
     whole = isinstance(days, int) and not isinstance(days, bool)
     require(whole and 1 <= days <= _MAX_DAYS, "days", f"a whole number from 1 to {_MAX_DAYS}", days)

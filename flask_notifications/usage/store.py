@@ -5,13 +5,13 @@ Knows SQLAlchemy Core on SQLite and PostgreSQL; knows nothing of threads, reques
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy import (
     URL,
@@ -61,6 +61,7 @@ Group: TypeAlias = tuple[date, str]
 """A UTC day and the name of an operation."""
 Key: TypeAlias = tuple[date, str, str, str, str]
 """A UTC day, the name of an operation, a caller, a client and a source, which may be empty."""
+Values = TypeVar("Values", bound=Container[object])
 Timeouts: TypeAlias = Mapping[str, Mapping[str, float]]
 """For each driver, arguments of its connections in seconds."""
 
@@ -128,7 +129,7 @@ _BATCH_DAYS = timedelta(days=7)
 
 
 class StoreUnavailable(Exception):
-    """There is no such database, it cannot be reached, or it has no tables of this library."""
+    """There is no such database, it cannot be reached, or its tables are missing or have foreign content."""
 
 
 @dataclass(slots=True)
@@ -370,7 +371,8 @@ def _delete_some(connection: Connection, table: Table, condition: ColumnElement[
 def reading(database: str | URL | Engine) -> Iterator[Connection]:
     """Lend a connection to a database that has the tables.
 
-    :raises StoreUnavailable: when there is no such database, it cannot be reached, or it has no tables.
+    :raises StoreUnavailable: when there is no such database, it cannot be reached, or its tables are missing or have
+        foreign content.
     """
     engine = open_engine(database, _TIMEOUTS)
     try:
@@ -378,7 +380,7 @@ def reading(database: str | URL | Engine) -> Iterator[Connection]:
         with engine.connect() as connection:
             _require_tables(connection)
             yield connection
-    except DBAPIError as error:
+    except (DBAPIError, ValueError) as error:  # SQLite stores anything in a column
         message = f"the database cannot be read: {explain(error)}"
         raise StoreUnavailable(message) from error
     finally:
@@ -453,7 +455,7 @@ def read_calls(connection: Connection, first: date, until: datetime, operations:
     )
     if operations is not None:
         query = query.where(_usage.c.operation.in_(operations))
-    return map(Calls._make, connection.execute(query))
+    return (Calls._make(_require_values(row)) for row in connection.execute(query))
 
 
 def read_coverage(connection: Connection, operations: list[str] | None) -> dict[str, dict[date, int]]:
@@ -462,6 +464,13 @@ def read_coverage(connection: Connection, operations: list[str] | None) -> dict[
     if operations is not None:
         query = query.where(_coverage.c.operation.in_(operations))
     coverage: dict[str, dict[date, int]] = defaultdict(dict)
-    for operation, day, hours in connection.execute(query):
-        coverage[operation][day] = hours
+    for operation, day, hours in map(_require_values, connection.execute(query)):
+        coverage[operation][day] = int(hours)
     return coverage
+
+
+def _require_values(row: Values) -> Values:
+    if None in row:
+        message = "a value is missing"
+        raise ValueError(message)
+    return row

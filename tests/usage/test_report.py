@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -456,6 +457,29 @@ def test_a_file_that_is_not_a_database_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "other.sqlite3").write_bytes(b"something else" * 1000)
     with pytest.raises(StoreUnavailable, match="not a database"):
         read_usage(f"sqlite:///file:{tmp_path}/other.sqlite3?uri=true")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "coverage VALUES ('o', 'zzz', '', 1, 1)",
+        "coverage VALUES ('o', '2026-05-30', '', NULL, 1)",
+        "coverage VALUES ('o', '2026-05-30', '', 'x', 1)",
+        "coverage VALUES (NULL, '2026-05-30', '', 1, 1)",
+        "usage VALUES ('2026-05-30', 'o', 'c', 'c', '', '2026-05-30 00:00:00', '2026-05-30 00:00:00', 1, 1, NULL)",
+        "usage VALUES ('2026-05-30', 'o', NULL, 'c', '', '2026-05-30 00:00:00', '2026-05-30 00:00:00', 1, 1, 1)",
+        "usage VALUES ('2026-05-30', 'o', 'c', 'c', '', '2026-05-30 0', '2026-05-30 0', 1, 1, 1)",
+    ],
+    ids=["a day", "no hours", "hours", "no operation", "no count", "no caller", "a time"],
+)
+def test_tables_with_foreign_content_are_no_store(row: str, file: str) -> None:
+    with closing(sqlite3.connect(file.removeprefix("sqlite:///"))) as other, other:
+        other.execute("CREATE TABLE flask_notifications_coverage(operation, day, recorder, hours, batches)")
+        columns = "day, operation, caller, client, source, first_at, last_at, answered, failed, closed"
+        other.execute(f"CREATE TABLE flask_notifications_usage({columns})")
+        other.execute(f"INSERT INTO flask_notifications_{row}")
+    with pytest.raises(StoreUnavailable, match="cannot be read: ValueError: "):
+        read_usage(file, until=NOW)
 
 
 def test_a_server_that_does_not_respond_is_no_store() -> None:
