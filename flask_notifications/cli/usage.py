@@ -89,6 +89,9 @@ def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
     if plan is None:
         return list(names) or None
     retired = [operation.name for operation, policy in plan.items() if policy is not None]
+    if not retired:
+        message = "the plan has no retired operation"
+        raise click.BadParameter(message, param_hint="'--plan'")
     unknown = sorted(set(names) - set(retired))
     if unknown:
         message = f"the plan has no retired operation {unknown[0]!r}"

@@ -20,6 +20,8 @@ _CSV_TITLES = (
     *("operation", "verdict", "caller", "client", "source", "answered", "failed", "closed"),
     *("first_at", "last_at", "ignored"),
 )
+# Their full-width forms too, which East Asian spreadsheets accept.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&])")
 
 
@@ -120,7 +122,7 @@ def _csv_row(operation: "OperationUsage", caller: "CallerUsage | None") -> list[
 
 def _guard(cell: str) -> str:
     """Return a cell that no spreadsheet interprets as a formula."""
-    return f"'{cell}" if cell[:1] in {"=", "+", "-", "@"} else cell
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
 def _iso(time: datetime) -> str:

@@ -48,7 +48,8 @@ from sqlalchemy.schema import CreateTable
 
 from flask_notifications.validation import require
 
-# The client of a call that only proves that calls are recorded.
+# The client of a call that only proves that calls are recorded: that of the command ``check``, whose module needs more
+# than a recorder should import.
 CANARY = "flask-notifications-check"
 # The caller and the client of all calls beyond PAIRS. No product of a User-Agent has parentheses.
 OTHER = "(other)"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
+from flask_notifications.fetching import USER_AGENT
 from flask_notifications.usage import CANARY, metadata, read_usage
 from tests.cli.commands import run
 from tests.usage.databases import EXPORT, NOON, REPORT, Past, use
@@ -124,7 +125,7 @@ def test_json_is_the_report(database: str) -> None:
     assert outcome.code == 3
 
 
-@pytest.mark.parametrize("client", ["job/1", "-1+2", "=1"])
+@pytest.mark.parametrize("client", ["job/1", "-1+2", "=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff20SUM"])
 def test_csv_has_a_row_for_each_caller_and_no_formulas(client: str, database: str) -> None:
     record(database, use(client, "a, b", source="query"))
     first, *rows = csv.reader(StringIO(run("usage", database, *UNTIL, *DAYS, "--format", "csv").out))
@@ -166,6 +167,19 @@ def test_a_plan_selects_its_retired_operations(database: str, tmp_path: Path) ->
     assert run("usage", database, *UNTIL, *DAYS, *plan, "--operation", "report").code == 0
     for other in ("live", "export"):
         assert run("usage", database, *UNTIL, *DAYS, *plan, "--operation", other).code == 2
+
+
+def test_a_plan_without_retired_operations_is_a_wrong_argument(database: str, tmp_path: Path) -> None:
+    live = {"name": "live", "method": "GET", "path": "/live", "live": True}
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"deprecated_at": "2026-01-01T00:00:00Z", "operations": [live]}), encoding="utf-8")
+    outcome = run("usage", database, "--plan", file)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "Invalid value for '--plan': the plan has no retired operation\n" in outcome.err
+
+
+def test_the_client_of_a_check_is_the_canary() -> None:
+    assert USER_AGENT == CANARY
 
 
 def test_an_operation_without_a_record_is_unknown(database: str) -> None:
