@@ -96,10 +96,12 @@ def _describe(
     shares_day: bool,
 ) -> BrownoutEffect:
     days = _days(window)
-    effects = [_affect(each, window, days, rows) for each in callers]
+    effects = [_measure_effect(each, window, days, rows) for each in callers]
     refused = [each for each in effects if each.closed]
     reached = {_origin(each.usage) for each in refused if each.usage.caller is None}
-    before = [each for each in effects if each.usage.first_at < window.start and not _is_part(each.usage, rows)]
+    before = [
+        each for each in effects if each.usage.first_at < window.start and not _is_counted_by_label(each.usage, rows)
+    ]
     missed = [each for each in before if not each.closed and _origin(each.usage) not in reached]
     return BrownoutEffect(
         number=number,
@@ -114,7 +116,7 @@ def _describe(
     )
 
 
-def _affect(usage: "CallerUsage", window: Brownout, days: Sequence[date], rows: _Rows) -> CallerEffect:
+def _measure_effect(usage: "CallerUsage", window: Brownout, days: Sequence[date], rows: _Rows) -> CallerEffect:
     compared = rows[_origin(usage)] if usage.caller is None else [usage]
     closed = sum(day.closed for day in usage.days if day.day in days)
     earlier = (day for each in compared for day in each.days if day.day < days[0])
@@ -127,7 +129,7 @@ def _origin(usage: "CallerUsage") -> _Origin:
     return usage.client, usage.source
 
 
-def _is_part(usage: "CallerUsage", rows: _Rows) -> bool:
+def _is_counted_by_label(usage: "CallerUsage", rows: _Rows) -> bool:
     """Return whether a row has no label, but others of its client and source do, which are counted instead."""
     return usage.caller is None and any(each.caller is not None for each in rows[_origin(usage)])
 
