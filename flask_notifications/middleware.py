@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 ORIGINAL_PATH = "flask_notifications.original_path"
 
-# Set while a matched request is served: a second middleware, inside of this one, ignores the request. It serves one for
-# another operation whose environ was copied, as batch endpoints do.
+# Set while a matched request is served: a second middleware, inside of this one, ignores the request.
 _ACTIVE_OPERATION = "flask_notifications.operation"
 
 # RFC 9110 section 10.1.5: product = token ["/" product-version]
@@ -161,9 +160,9 @@ class DeprecationMiddleware:
         for watcher in self._watchers:
             if watcher.awaits_request:
                 _notify(watcher.request_passed, self._retired)
-        match = self._table.match(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
-        if match is not None and match.operation.name == environ.get(_ACTIVE_OPERATION):
+        if _ACTIVE_OPERATION in environ:
             return self._app(environ, start_response)
+        match = self._table.match(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
         if self._may_close:
             refusal = self._refuse_lookalike(match, environ)
             if refusal is not None:

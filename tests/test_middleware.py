@@ -1,6 +1,6 @@
 """The middleware matches requests, passes all others untouched, and changes nothing else in responses."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +12,6 @@ from tests.middleware import (
     DATE_ONLY,
     DEPRECATED_AT,
     LEAKING_ENVIRON,
-    NOW,
     ORIGINAL_PATH,
     PATH,
     POLICY,
@@ -188,20 +187,32 @@ def test_an_inner_middleware_matches_requests_that_the_outer_one_does_not() -> N
     assert call(app, "GET", PATH).headers[-5:] == ANNOUNCED
 
 
-def test_a_request_for_another_operation_whose_environ_was_copied_is_served() -> None:
-    """As of a batch endpoint that is itself retired."""
+def test_an_inner_middleware_ignores_the_request_where_its_application_is_mounted() -> None:
     uses: list[Use] = []
+    inner = wrap(policy=DATE_ONLY, operations=[Operation("inner", "GET", "/{id}")], observers=[uses.append])
 
-    def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        if environ["PATH_INFO"] == "/batch":
-            return middleware(environ | {"REQUEST_METHOD": "GET", "PATH_INFO": "/old"}, start_response)
-        return plain_app()(environ, start_response)
+    def mount(environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
+        return inner(environ | {"SCRIPT_NAME": "/users", "PATH_INFO": "/7"}, start_response)
+
+    app = wrap(mount, operations=[Operation("outer", "GET", "/users/{id}")], observers=[uses.append])
+    assert call(app, "GET", "/users/7").one("Sunset") == "Fri, 01 Jan 2027 00:00:00 GMT"
+    assert [use.operation for use in uses] == ["outer"]
+
+
+@pytest.mark.parametrize(("left_out", "code"), [({ACTIVE_OPERATION}, 410), (set(), 200)])
+def test_a_call_with_a_copied_environ_is_served_if_the_operation_is_left_out(left_out: set[str], code: int) -> None:
+    """As that of a batch endpoint that is itself retired."""
+
+    def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
+        if environ["PATH_INFO"] != "/batch":
+            return plain_app()(environ, start_response)
+        copied = {key: value for key, value in environ.items() if key not in left_out}
+        return middleware(copied | {"REQUEST_METHOD": "GET", "PATH_INFO": "/old"}, start_response)
 
     ended = DeprecationPolicy(deprecated_at=DEPRECATED_AT, sunset_at=DEPRECATED_AT, enforce_sunset=True)
     plan = {Operation("batch", "POST", "/batch"): POLICY, Operation("old", "GET", "/old"): ended}
-    middleware = DeprecationMiddleware(app, plan, clock=lambda: NOW, observers=[uses.append])
-    assert call(middleware, "POST", "/batch").code == 410
-    assert [use.operation for use in uses] == ["old", "batch"]
+    middleware = DeprecationMiddleware(app, plan)
+    assert call(middleware, "POST", "/batch").code == code
 
 
 def test_headers_may_come_from_a_generator() -> None:

@@ -28,8 +28,8 @@ from .store import PAIRS, Batch, Count, Group, Key, Pair, UsageStore, explain, i
 # The phases in which the middleware itself responds, with 410.
 _CLOSED = (Phase.BROWNOUT, Phase.SUNSET)
 
-# A day in seconds, and a hundred years in days.
-_MAX_INTERVAL, _MAX_RETENTION = 86_400, 36_500
+# A year in seconds, and a hundred years in days.
+_MAX_INTERVAL, _MAX_RETENTION = 31_536_000, 36_500
 
 # Keys that a process counts at most until they are written, besides those of other pairs.
 _KEYS = 20_000
@@ -60,7 +60,7 @@ class UsageRecorder:
 
     :param database: an SQLAlchemy URL or engine, of SQLite or PostgreSQL. An engine stays the application's.
     :param flush_interval: the seconds for which counts may stay in memory, and are lost when the process is killed;
-        above 0, at most a day.
+        above 0, at most a year.
     :param retention_days: the days after which counts are deleted, 1 to 36500.
     :param create_tables: whether to create missing tables at the first batch.
     :param clock: returns the time as an aware datetime; it decides the day and the hour of a call. With a clock of your
