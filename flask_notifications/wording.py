@@ -1,6 +1,6 @@
 """Dates, durations and numbers as people read them, in English and in UTC, whatever the locale is."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -28,9 +28,14 @@ def short_date(at: datetime) -> str:
     return f"{at.day} {month_name(at)} {at.year}"
 
 
+def full_date(day: date) -> str:
+    """Return a date such as ``1 July 2027``."""
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+
+
 def long_date(at: datetime) -> str:
     """Return a date such as ``Thursday, 1 July 2027``."""
-    return f"{_WEEKDAYS[at.weekday()]}, {at.day} {_MONTHS[at.month - 1]} {at.year}"
+    return f"{_WEEKDAYS[at.weekday()]}, {full_date(at)}"
 
 
 def moment(at: datetime) -> str:

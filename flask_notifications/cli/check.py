@@ -11,6 +11,7 @@ import click
 from flask_notifications.headers import TOKEN
 
 from .arguments import PLAN_FILE, check_format, escape, read_plan
+from .output import print_result
 
 if TYPE_CHECKING:
     from flask_notifications.checker import CheckReport, Finding
@@ -81,7 +82,7 @@ def _parse_method(_context: click.Context, _parameter: click.Parameter, value: s
     help="How long to wait for each response.",
 )
 @click.option(
-    "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to show it."
+    "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 @click.pass_context
 def check(
@@ -110,7 +111,7 @@ def check(
         report = check_url(url, method=method, headers=headers, plan=plan, time_limit=timeout)
     except Unreachable as error:
         raise click.ClickException(escape(str(error))) from error
-    click.echo(_format_json(report) if output == "json" else _format_text(method, report))
+    print_result(_format_json(report) if output == "json" else _format_text(method, report))
     if report.has_errors:
         context.exit(3)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .arguments import PLAN_FILE, check_format, parse_day, read_plan
+from .output import print_result
 from .usage_formats import format_csv, format_markdown, format_text
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ _FORMATS: "dict[str, Callable[[UsageReport], str]]" = {
     type=click.Choice(["text", "json", "csv", "markdown", "html"]),
     default="text",
     show_default=True,
-    help="How to show it.",
+    help="Output format.",
 )
 @click.pass_context
 def usage(
@@ -80,7 +81,7 @@ def usage(
     """
     plan = None if file is None else read_plan(file)
     report = _read(database, operations=_select(plan, operations), until=until, **options)
-    click.echo(_format(report, plan, output))
+    print_result(_format(report, plan, output))
     context.exit(_EXIT_CODES[report.verdict])
 
 

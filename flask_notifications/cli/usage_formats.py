@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flask_notifications.wording import full_date, iso
+
 from .times import format_time
 
 if TYPE_CHECKING:
@@ -44,8 +46,8 @@ def format_verdict(report: "UsageReport") -> str:
 def _format_days(since: datetime, until: datetime) -> str:
     """Return the days of a window that ends before ``until``, as in ``6 January to 5 February 2026``."""
     last = until - timedelta(microseconds=1)
-    first = f"{since.day} {since:%B}" if since.year == last.year else f"{since.day} {since:%B %Y}"
-    return f"{first} to {last.day} {last:%B %Y}"
+    first = full_date(since).removesuffix(f" {last.year}")
+    return f"{first} to {full_date(last)}"
 
 
 def format_text(report: "UsageReport") -> str:
@@ -115,7 +117,7 @@ def _csv_row(operation: "OperationUsage", caller: "CallerUsage | None") -> list[
     if caller is None:
         return [operation.name, operation.verdict, "", "", "", "0", "0", "0", "", "", ""]
     counts = (caller.answered, caller.failed, caller.closed)
-    times = (_iso(caller.first_at), _iso(caller.last_at))
+    times = (iso(caller.first_at), iso(caller.last_at))
     labels = (caller.caller or "", caller.client or "", caller.source or "")
     return [operation.name, operation.verdict, *labels, *map(str, counts), *times, str(caller.ignored).lower()]
 
@@ -123,7 +125,3 @@ def _csv_row(operation: "OperationUsage", caller: "CallerUsage | None") -> list[
 def _guard(cell: str) -> str:
     """Return a cell that no spreadsheet interprets as a formula."""
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
-
-
-def _iso(time: datetime) -> str:
-    return time.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

@@ -18,13 +18,9 @@ from sqlalchemy import URL, Engine
 
 from flask_notifications.operations import Operation
 from flask_notifications.validation import require
+from flask_notifications.wording import count, full_date, iso
 
 from .store import CANARY, OTHER, Calls, is_canary, read_calls, read_coverage, reading
-
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 
 _MAX_DAYS = 3650
 
@@ -268,7 +264,7 @@ class _Rules:
         skipped = 0
         if began > self.window.since:
             skipped = (began - self.window.since) // _HOUR
-            doubts.append(f"recorded only since {_moment(began)}; the window begins on {_words(self.window.since)}")
+            doubts.append(f"recorded only since {_moment(began)}; the window begins on {full_date(self.window.since)}")
         start, length = _longest_gap(hours[skipped : self.window.complete_hours])
         if length > self.allow_gap:
             gap = self.window.since + (skipped + start) * _HOUR
@@ -281,8 +277,8 @@ class _Rules:
         missing = [day for day in self.window.complete_days if day not in called]
         if not missing:
             return []
-        more = f" and {_count(len(missing) - 1, 'other day')}" if len(missing) > 1 else ""
-        return [f"no call of {CANARY} was recorded on {_words(missing[0])}{more}"]
+        more = f" and {count(len(missing) - 1, 'other day')}" if len(missing) > 1 else ""
+        return [f"no call of {CANARY} was recorded on {full_date(missing[0])}{more}"]
 
 
 def _callers(calls: Iterable[Calls], ignores: _Ignores) -> dict[str, list[CallerUsage]]:
@@ -334,9 +330,9 @@ def _longest_gap(hours: list[bool]) -> tuple[int, int]:
 def _calls_counted(counted: list[CallerUsage]) -> list[str]:
     if not counted:
         return []
-    calls = _count(sum(each.calls for each in counted), "call")
+    calls = count(sum(each.calls for each in counted), "call")
     last = max(each.last_at for each in counted)
-    return [f"{calls}, the last on {_words(last)}"]
+    return [f"{calls}, the last on {full_date(last)}"]
 
 
 def _calls_ignored(callers: list[CallerUsage]) -> list[str]:
@@ -348,7 +344,7 @@ def _calls_ignored(callers: list[CallerUsage]) -> list[str]:
     if not calls:
         return []
     listed = sorted(calls.items(), key=itemgetter(1), reverse=True)
-    named = ", ".join(f"{name} ({_count(number, 'call')})" for name, number in listed)
+    named = ", ".join(f"{name} ({count(number, 'call')})" for name, number in listed)
     return [f"ignored, but still calling: {named}"]
 
 
@@ -384,19 +380,11 @@ def _caller_dict(usage: CallerUsage) -> dict[str, Any]:
 
 
 def _iso(at: datetime | None) -> str | None:
-    return None if at is None else at.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
-
-
-def _words(day: date) -> str:
-    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+    return None if at is None else iso(at)
 
 
 def _moment(at: datetime) -> str:
-    return f"{_words(at)}, {at:%H:%M} UTC"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{full_date(at)}, {at:%H:%M} UTC"
 
 
 def _midnight(day: date) -> datetime:
