@@ -7,14 +7,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
-from .deprecation import DeprecationHeaders, DeprecationPolicy, Phase
+from .deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy
 from .fetching import LiveResponse
 from .links import own_links, parse_links
 from .operations import Match, Operation, OperationTable
 from .plans import Plan
 
 _RELATIONS = ("successor-version", "deprecation", "sunset")
-_CLOSED = (Phase.BROWNOUT, Phase.SUNSET)
 
 
 class Candidate(NamedTuple):
@@ -120,9 +119,9 @@ def _without_origin(url: str, target: str, wanted: Sequence[str]) -> str:
 
 def _phase_differences(name: str, policy: DeprecationPolicy, response: LiveResponse, at: datetime) -> Iterator[str]:
     phase, code = policy.phase(at), _code(response)
-    if phase in _CLOSED and response.status != 410:
+    if phase in CLOSED_PHASES and response.status != 410:
         yield f"The status of {name} is {response.status}, but in the plan its phase is {phase}, which is 410"
-    if code in _CLOSED and code != phase:
+    if code in CLOSED_PHASES and code != phase:
         yield f"The status of {name} is 410 with the code {code}, but in the plan its phase is {phase}"
 
 

@@ -32,6 +32,10 @@ class Phase(StrEnum):
     SUNSET = "sunset"
 
 
+# Those in which the middleware itself responds, with 410.
+CLOSED_PHASES = (Phase.BROWNOUT, Phase.SUNSET)
+
+
 @dataclass(frozen=True, slots=True)
 class Brownout:
     """Plan a window in which the operation responds with 410, so that callers notice.

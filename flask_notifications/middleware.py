@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import quote
 
 from .deferred import is_asynchronous, is_deferring
-from .deprecation import DeprecationHeaders, DeprecationPolicy, Phase
+from .deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Phase
 from .headers import TOKEN, HeaderList, forbid_storing, keep_private, merge_members, remove_headers, values_of, vary_on
 from .log import log_error, log_exception
 from .operations import NOTIFICATION_OPERATIONS, Match, Operation, OperationTable
@@ -42,9 +42,6 @@ _CLIENT_LENGTH = 64
 _OWN_HEADERS = frozenset({"deprecation", "sunset"})
 # Headers that a page of another origin may read if it may read the response at all (Fetch, CORS-exposed header names).
 _EXPOSED_HEADERS = ("Deprecation", "Sunset", "Link")
-
-# The phases in which the application responds.
-_SERVING_PHASES = (Phase.ANNOUNCED, Phase.DEPRECATED)
 
 # Equal to the public tuple and not the same object, so that `operations=` beside a plan shows.
 _DEFAULT_OPERATIONS = (*NOTIFICATION_OPERATIONS,)
@@ -181,7 +178,7 @@ class DeprecationMiddleware:
         announcement = retirement.announce(match, mount)
         report = partial(self._report, phase, now) if self._observers else None
         exchange = _Exchange(match, environ, start_response, self._table, announcement=announcement, report=report)
-        if phase not in _SERVING_PHASES:
+        if phase in CLOSED_PHASES:
             response = self._refuse_closed(match, retirement, now, mount)
         elif isinstance(exchange.session, SessionRefused):
             response = self._problems.refuse(exchange.session)
@@ -200,7 +197,7 @@ class DeprecationMiddleware:
         for other in lookalikes:
             retirement = self._retirements.get(other.operation)
             is_other = match is None or match.operation is not other.operation
-            if is_other and retirement is not None and retirement.policy.phase(now) not in _SERVING_PHASES:
+            if is_other and retirement is not None and retirement.policy.phase(now) in CLOSED_PHASES:
                 return self._refuse_closed(other, retirement, now, _mount(environ))
         return None
 

@@ -17,16 +17,13 @@ from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import URL, Engine
 
-from flask_notifications.deprecation import Phase
+from flask_notifications.deprecation import CLOSED_PHASES
 from flask_notifications.log import log_error
 from flask_notifications.middleware import Clock, Use, utc_now
 from flask_notifications.operations import Operation
 from flask_notifications.validation import require
 
 from .store import PAIRS, Batch, Count, Group, Key, Pair, UsageStore, explain, is_conflict, other_key
-
-# The phases in which the middleware itself responds, with 410.
-_CLOSED = (Phase.BROWNOUT, Phase.SUNSET)
 
 # A year in seconds, and a hundred years in days.
 _MAX_INTERVAL, _MAX_RETENTION = 31_536_000, 36_500
@@ -185,7 +182,7 @@ class _Counts:
         if count is None:
             key, is_new = self._admit(key)
             count = self._counts.setdefault(key, Count(at, at))
-        if use.phase in _CLOSED:
+        if use.phase in CLOSED_PHASES:
             count.closed += 1
         elif use.status is not None and use.status < 400:
             count.answered += 1
