@@ -26,6 +26,7 @@ _MAX_DAYS = 3650
 
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
+_MOMENT = timedelta(microseconds=1)
 
 
 class Verdict(StrEnum):
@@ -151,8 +152,7 @@ def read_usage(
 
     :param database: an SQLAlchemy URL or engine of the database that ``UsageRecorder`` writes.
     :param days: the number of complete UTC days to look at, besides the day so far; 1 to 3650.
-    :param until: the end of the window: an aware datetime, which it excludes, or a date, which it includes; ``None`` is
-        now.
+    :param until: the end of the window, an aware datetime, or a date that it includes; ``None`` is now.
     :param operations: the operations, or their names, in the order of the report; ``None`` is all in the store.
     :param ignore_clients: clients that do not count as use, each as the store has it: ``curl/8.5.0``.
     :param ignore_callers: labels of callers that do not count as use.
@@ -171,7 +171,7 @@ def read_usage(
     window = _window(days, until)
     ignores = _Ignores(_labels("ignore_clients", ignore_clients), _labels("ignore_callers", ignore_callers))
     with reading(database) as connection:
-        callers = _callers(read_calls(connection, window.first_day, window.until.replace(tzinfo=None), names), ignores)
+        callers = _callers(read_calls(connection, window.first_day, window.last.replace(tzinfo=None), names), ignores)
         coverage = read_coverage(connection, names)
     found = sorted({*callers, *coverage}) if names is None else names
     rules = _Rules(window, allow_gap, require_canary=require_canary)
@@ -192,10 +192,14 @@ class _Ignores(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The hours of a report: the complete ones, and the one that ``until`` is in."""
+    """The hours of a report: the complete ones, and the one that ``until`` is in.
+
+    ``last`` is the last moment whose calls belong to it: ``until`` itself, or the last one of a date.
+    """
 
     since: datetime
     until: datetime
+    last: datetime
 
     @property
     def first_day(self) -> date:
@@ -203,7 +207,7 @@ class _Window:
 
     @property
     def last_day(self) -> date:
-        return (self.until - timedelta(microseconds=1)).date()
+        return self.last.date()
 
     @property
     def days(self) -> list[date]:
@@ -394,7 +398,8 @@ def _midnight(day: date) -> datetime:
 def _window(days: int, until: datetime | date | None) -> _Window:
     try:
         end = _end(until)
-        return _Window(_midnight(end.date()) - days * _DAY, end)
+        is_moment = until is None or isinstance(until, datetime)
+        return _Window(_midnight(end.date()) - days * _DAY, end, end if is_moment else end - _MOMENT)
     except OverflowError as error:
         message = f"until must be a time whose window is within the years 1 to 9999, not {until!r}"
         raise ValueError(message) from error

@@ -451,7 +451,7 @@ def read_calls(connection: Connection, first: date, until: datetime, operations:
             func.max(_usage.c.last_at),
             cast(to_arrays(to_array(_usage.c.day, *counts)), String),
         )
-        .where(_usage.c.day.between(first, until.date()), _usage.c.first_at < until)
+        .where(_usage.c.day.between(first, until.date()), _usage.c.first_at <= until)
         .group_by(*key)
     )
     if operations is not None:

@@ -27,7 +27,6 @@ from tests.wsgi import call, plain_app
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 MIDNIGHT = datetime(2026, 5, 31, tzinfo=UTC)
 START = MIDNIGHT - 30 * DAY
-NOW = NOON + timedelta(seconds=1)
 
 
 @pytest.fixture(params=DATABASES)
@@ -42,7 +41,7 @@ def file(tmp_path: Path) -> str:
 
 
 def read_operation(database: str, **options: Any) -> OperationUsage:
-    (operation,) = read_usage(database, until=NOW, **options).operations
+    (operation,) = read_usage(database, until=NOON, **options).operations
     return operation
 
 
@@ -172,18 +171,18 @@ def test_coverage_is_counted_in_hours(database: str) -> None:
 @pytest.mark.parametrize(
     ("until", "hours"),
     [
-        pytest.param(NOON, [12], id="on the hour"),
-        pytest.param(NOON + timedelta(minutes=1), [13], id="within an hour"),
-        pytest.param(MIDNIGHT, [], id="midnight"),
+        pytest.param(NOON, 12, id="on the hour"),
+        pytest.param(NOON + timedelta(minutes=1), 13, id="within an hour"),
+        pytest.param(MIDNIGHT, 0, id="midnight"),
     ],
 )
-def test_hours_outside_of_the_window_are_not_counted(file: str, until: datetime, hours: list[int]) -> None:
+def test_hours_outside_of_the_window_are_not_counted(file: str, until: datetime, hours: int) -> None:
     past = Past(file)
     past.cover(START - 2 * DAY, MIDNIGHT + 2 * DAY)
     past.write()
     (usage,) = read_usage(file, until=until, days=2).operations
-    assert usage.covered_hours == 48 + sum(hours)
-    assert list(usage.covered.values()) == [24, 24, *hours]
+    assert usage.covered_hours == 48 + hours
+    assert list(usage.covered.values()) == [24, 24, hours]
 
 
 def test_thousands_of_calls_are_written_with_a_comma(file: str) -> None:
@@ -275,8 +274,8 @@ def test_each_complete_day_needs_a_canary_if_one_is_required(file: str, missing:
 
 @pytest.mark.parametrize(
     ("at", "in_window"),
-    [(START - HOUR, False), (START, True), (NOON, True), (NOW, False), (NOON + HOUR, False), (NOON + DAY, False)],
-    ids=["the hour before", "the first moment", "the last moment", "the end", "later today", "tomorrow"],
+    [(START - HOUR, False), (START, True), (NOON, True), (NOON + HOUR, False), (NOON + DAY, False)],
+    ids=["the hour before", "the first moment", "the last moment", "later today", "tomorrow"],
 )
 def test_the_window_has_complete_days_and_today_so_far(file: str, at: datetime, in_window: bool) -> None:
     past = cover_every_hour(file)
@@ -309,6 +308,16 @@ def test_a_window_that_ends_with_a_date_has_nothing_of_the_next_day(file: str) -
     assert list(usage.covered) == [MIDNIGHT.date() - 2 * DAY, MIDNIGHT.date() - DAY]
 
 
+@pytest.mark.parametrize(
+    ("at", "verdict"), [(MIDNIGHT - 2 * DAY, "unknown"), (MIDNIGHT - DAY, "safe"), (MIDNIGHT, "unknown")]
+)
+def test_a_window_that_ends_with_a_date_needs_a_canary_on_that_day(file: str, at: datetime, verdict: str) -> None:
+    past = cover_every_hour(file)
+    past.call(at, use(CANARY))
+    past.write()
+    assert read_usage(file, days=1, until=date(2026, 5, 30), require_canary=True).verdict == verdict
+
+
 def test_the_window_ends_now_by_default(file: str) -> None:
     cover_every_hour(file).write()
     assert abs(read_usage(file).until - datetime.now(UTC)) < timedelta(minutes=1)
@@ -319,9 +328,9 @@ def test_all_operations_of_the_store_are_reported_by_default(database: str) -> N
     past.cover(START, NOON, EXPORT)
     past.call(NOON)
     past.write()
-    report = read_usage(database, until=NOW)
+    report = read_usage(database, until=NOON)
     assert [(each.name, each.verdict) for each in report.operations] == [("export", "safe"), ("report", "in use")]
-    named = read_usage(database, until=NOW, operations=["other", REPORT, "report", EXPORT])
+    named = read_usage(database, until=NOON, operations=["other", REPORT, "report", EXPORT])
     assert [(each.name, each.verdict) for each in named.operations] == [
         ("other", "unknown"),
         ("report", "in use"),
@@ -338,7 +347,7 @@ def test_the_verdict_on_all_is_the_worst(file: str, operations: list[str] | None
     past.cover(START, NOON, EXPORT)
     past.call(NOON)
     past.write()
-    assert read_usage(file, until=NOW, operations=operations).verdict == verdict
+    assert read_usage(file, until=NOON, operations=operations).verdict == verdict
 
 
 def test_an_empty_store_proves_nothing(file: str) -> None:
@@ -359,11 +368,11 @@ def test_the_report_is_json(file: str) -> None:
     past.call(NOON, use("job/1", "alice", source="query", status=None))
     past.call(NOON, use(None, status=410, phase=Phase.SUNSET))
     past.write()
-    report = read_usage(file, until=NOW, days=29, ignore_callers=["alice"], operations=["report", "other"])
+    report = read_usage(file, until=NOON, days=29, ignore_callers=["alice"], operations=["report", "other"])
     assert json.loads(json.dumps(report.to_dict())) == {
         "schema": 1,
         "from": "2026-05-02T00:00:00Z",
-        "until": "2026-05-31T12:00:01Z",
+        "until": "2026-05-31T12:00:00Z",
         "days": 29,
         "operations": [
             {
@@ -379,7 +388,7 @@ def test_the_report_is_json(file: str) -> None:
                 "ignored": 2,
                 "first_at": "2026-05-31T12:00:00Z",
                 "last_at": "2026-05-31T12:00:00Z",
-                "covered_hours": 29 * 24 + 13,
+                "covered_hours": 29 * 24 + 12,
                 "longest_gap_hours": 0,
                 "callers": [
                     {
@@ -428,7 +437,7 @@ def test_an_engine_is_read_and_stays_open(file: str) -> None:
     cover_every_hour(file).write()
     engine = create_engine(file)
     connection = engine.connect()
-    assert read_usage(engine, until=NOW).verdict == "safe"
+    assert read_usage(engine, until=NOON).verdict == "safe"
     assert engine.pool.checkedout() == 1  # type: ignore[attr-defined]
     connection.close()
     engine.dispose()
@@ -479,7 +488,7 @@ def test_tables_with_foreign_content_are_no_store(row: str, file: str) -> None:
         other.execute(f"CREATE TABLE flask_notifications_usage({columns})")
         other.execute(f"INSERT INTO flask_notifications_{row}")
     with pytest.raises(StoreUnavailable, match="cannot be read: ValueError: "):
-        read_usage(file, until=NOW)
+        read_usage(file, until=NOON)
 
 
 def test_a_server_that_does_not_respond_is_no_store() -> None:

@@ -1,6 +1,7 @@
 """Real servers count every call: with threads, greenlets and forks, at a graceful stop and after a kill."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,20 +19,8 @@ APPLICATION = "tests.usage.app:application"
 GUNICORN = "graceful_timeout = 15\nworkers = {workers}"
 # uWSGI ends a worker that is still starting or busy at once, unless SIGTERM means to wait for it.
 GRACEFULLY = "--hook-master-start=unix_signal:15 gracefully_kill_them_all"
-ACCEPTS = "this worker accepts requests"
-UWSGI = ("--master", "--processes=2", "--disable-logging", GRACEFULLY, f"--hook-accepting=print:{ACCEPTS}")
-
-
-@contextmanager
-def serving_with_all_workers(program: Program, folder: Path) -> Iterator[Server]:
-    """Run a server and yield it when all its workers can be stopped.
-
-    A worker of uWSGI that is still starting misses the signal to stop, and uWSGI then waits for it forever.
-    """
-    with serving(program, folder) as server:
-        if "pyuwsgi" in program.modules:
-            eventually(lambda: server.written().count(f"\n{ACCEPTS}\n") == len(server.workers()))
-        yield server
+STOPS_GRACEFULLY = "from now on, SIGTERM means to wait"
+UWSGI = ("--master", "--processes=2", "--disable-logging", GRACEFULLY, f"--hook-master-start=print:{STOPS_GRACEFULLY}")
 
 
 def with_usage_app(program: Program, name: str | None = None) -> Program:
@@ -56,6 +45,28 @@ GRACEFUL = [
 # Without a master, uWSGI cannot stop gracefully.
 ONE_PROCESS = with_usage_app(uwsgi(("--enable-threads",)), "uwsgi-one-process")
 WAITRESS = with_usage_app(next(program for program in PROGRAMS if program.name == "waitress"))
+
+
+@contextmanager
+def serving_with_all_workers(program: Program, folder: Path) -> Iterator[Server]:
+    """Run a server and yield it when it can be stopped gracefully.
+
+    A master process of uWSGI that is still starting does not know yet what SIGTERM means. A worker that is still
+    starting misses the signal of its master, which then waits for it forever.
+    """
+    with serving(program, folder) as server:
+        if program in GRACEFUL and "pyuwsgi" in program.modules:
+            workers = 1 if program.name == "uwsgi-one-worker" else 2
+            eventually(lambda: STOPS_GRACEFULLY in server.written().splitlines())
+            eventually(lambda: [catches_hangup(worker) for worker in server.workers()] == [True] * workers)
+        yield server
+
+
+def catches_hangup(worker: int) -> bool:
+    """Return whether a process has a handler for SIGHUP, with which a master of uWSGI stops its workers gracefully."""
+    status = Path(f"/proc/{worker}/status").read_text(encoding="ascii")
+    caught = re.findall(r"^SigCgt:\s*(\w+)$", status, re.MULTILINE)
+    return bool(int(caught[0], 16) & 1 << (signal.SIGHUP - 1))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
