@@ -59,12 +59,14 @@ _YEAR = 365 * 24 * 60 * 60  # seconds
 
 def open_engine(url: str) -> Engine:
     """Return an engine that fails within seconds, because clients do not wait as long as a database would."""
-    if make_url(url).get_backend_name() != "postgresql":
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "postgresql":
         return create_engine(url)
     limits = "-c statement_timeout=15000 -c idle_in_transaction_session_timeout=10000"  # milliseconds
+    options = f"{limits} {parsed.query.get('options', '')}"
     return create_engine(
         url,
-        connect_args={"connect_timeout": 3, "options": limits},  # seconds
+        connect_args={"connect_timeout": 3, "options": options},  # seconds
         pool_pre_ping=True,  # a connection that the server closed in the meantime is replaced, not used
         pool_timeout=5,  # seconds
     )

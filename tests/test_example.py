@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import text
 
 from example_app import create_app
 from example_app.database import open_engine, prepare
@@ -155,6 +156,15 @@ def test_the_demonstration_has_half_a_year_of_calls(day: int, tmp_path: Path) ->
     assert "1 of 2 operations is still in use" in report
     assert "What the brownouts changed" in report
     assert "2 operations are being retired" in (tmp_path / "guide.html").read_text(encoding="utf-8")
+
+
+def test_the_options_of_the_database_url_stay_in_effect() -> None:
+    with postgresql_schema() as url:
+        engine = open_engine(url)
+        with engine.connect() as connection:
+            assert connection.scalar(text("SELECT current_schema()")) in url
+            assert connection.scalar(text("SHOW statement_timeout")) == "15s"
+        engine.dispose()
 
 
 def test_preparing_the_database_twice_changes_nothing(tmp_path: Path) -> None:
