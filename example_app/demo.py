@@ -130,7 +130,7 @@ def _cover(recorder: UsageRecorder, plan: Plan, midnight: datetime, now: datetim
 
 
 def _is_served(at: datetime, now: datetime) -> bool:
-    """Return whether a time is over, and not in the nine hours of one night when the server was down."""
+    """Return whether a time is past, and not in the nine hours of one night when the server was down."""
     return at <= now and not ((now.date() - at.date()).days == 48 and at.hour < 9)
 
 
@@ -149,7 +149,7 @@ def _use(habit: _Habit, plan: Plan, at: datetime, chance: random.Random) -> Use:
     policy = plan[habit.operation]
     phase = Phase.ANNOUNCED if policy is None else policy.phase(at)
     status = 410 if phase is Phase.BROWNOUT else 401 if chance.random() < 0.01 else 200
-    # The middleware responds with 410 before the application runs, and to 401 belongs no caller.
+    # The middleware responds with 410 before the application runs, and a 401 has no caller.
     caller = habit.caller if status == 200 else None
     return Use(habit.operation.name, habit.operation.method, status, phase, habit.source, habit.client, at, caller)
 

@@ -31,7 +31,7 @@ _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _MAX_REDIRECTS = 5
 # Bytes: more of a body than this is not read.
 _MAX_BODY = 65_536
-# Characters: shorter words of a value are no secret, and a shorter value is masked only where it is a word of its own.
+# Characters: shorter words of a value are not secret, and a shorter value is masked only where it is a word of its own.
 _SECRET_LENGTH = 4
 # Headers that hold no credential: masking what they share with a URL would make messages unreadable.
 _PUBLIC = frozenset(
@@ -130,7 +130,7 @@ class Fetcher:
     def _send(self, request: urllib.request.Request) -> Iterator[LiveResponse]:
         """Yield the response without its body and, if it is a 410, once more with it."""
         with self._opener.open(request, timeout=self._time_limit) as received:
-            # RFC 9110 section 5.5: white space around a value is no part of it.
+            # RFC 9110 section 5.5: white space around a value is not part of it.
             headers = [(name, value.strip(" \t")) for name, value in received.headers.items()]
             response = LiveResponse(request.full_url, received.status, headers, b"")
             yield response

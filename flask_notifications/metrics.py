@@ -39,7 +39,7 @@ class PrometheusObserver:
 
     :param plan: the policy of each operation; one with ``None`` is live and has no metrics.
     :param registry: where the metrics are registered, once for each registry.
-    :raises ValueError: when ``plan`` is no plan, ``registry`` is no registry, or it has these metrics already.
+    :raises ValueError: ``plan`` is not a plan, ``registry`` is not a registry, or it has these metrics already.
     """
 
     def __init__(self, plan: Plan, *, registry: CollectorRegistry = REGISTRY) -> None:
