@@ -16,7 +16,8 @@ CURRENT_USER = "current_user"
 ACCOUNT = "account"
 
 _METHOD = re.compile(TOKEN)
-_PARAMETER = re.compile(r"\{([\w.-]+)\}")
+# A parameter in a path template, and its name.
+PARAMETER = re.compile(r"\{([\w.-]+)\}")
 # What routers write where OpenAPI has a parameter in braces, and what no path segment holds.
 _OTHER_SYNTAX = re.compile(r"[<>*\\]|^[:(]")
 _NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#\ud800-\udfff]")
@@ -129,7 +130,7 @@ class _Template:
         segments = _split(path)
         _check_syntax(path, segments)
         self.literals = [_parse_segment(path, segment) for segment in segments]
-        self.parameters = [segment[1:-1] for segment in segments if _PARAMETER.fullmatch(segment)]
+        self.parameters = [segment[1:-1] for segment in segments if PARAMETER.fullmatch(segment)]
         is_unique = len(set(self.parameters)) == len(self.parameters)
         require(is_unique, "path", "a template whose parameters have different names", path)
 
@@ -149,7 +150,7 @@ class _Template:
 
 
 def _check_syntax(path: str, segments: list[str]) -> None:
-    literals = [segment for segment in segments if not _PARAMETER.fullmatch(segment)]
+    literals = [segment for segment in segments if not PARAMETER.fullmatch(segment)]
     is_plain = all(set("{}").isdisjoint(each) and not _OTHER_SYNTAX.search(each) for each in literals)
     right = "a template whose parameters are whole segments in braces, as in '/items/{id}'"
     require(is_plain, "path", right, path)
@@ -158,7 +159,7 @@ def _check_syntax(path: str, segments: list[str]) -> None:
 
 def _parse_segment(path: str, segment: str) -> str | None:
     """Return a segment's literal as a WSGI string, or ``None`` for a parameter."""
-    if _PARAMETER.fullmatch(segment):
+    if PARAMETER.fullmatch(segment):
         return None
     literal = unquote_to_bytes(segment).decode("latin-1")
     can_match = literal not in _NEVER_A_SEGMENT and "/" not in literal

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from .dates import parse_deprecation, parse_sunset
 from .deprecation import DeprecationHeaders, DeprecationPolicy
-from .operations import Match, Operation
+from .operations import PARAMETER, Match, Operation
 from .plans import Plan
 from .storage import (
     AccessDenied,
@@ -180,7 +180,7 @@ _WITHOUT_A_VIEW = "/flask-notifications/without-a-view"
 
 def _fill_in_path(operation: Operation, parameters: Mapping[str, str]) -> str:
     """Return the path of an operation, percent-encoded, with a value for each parameter."""
-    values = dict.fromkeys(re.findall(r"\{([^{}]+)\}", operation.path), "1")
+    values = dict.fromkeys(PARAMETER.findall(operation.path), "1")
     values |= {name: value.encode().decode("latin-1") for name, value in parameters.items()}
     return Match(operation, "", values).fill_in(operation.path)
 
@@ -358,7 +358,7 @@ class StorageContract:
         assert rounds == alone * 50, "threads must get the notifications of their own session"
 
     def test_threads_that_take_turns_do_not_mix(self) -> None:
-        """Two threads get the rows of their own session only, also if each reads one record in turn."""
+        """Two threads get the rows of their own session only, even if each reads one record in turn."""
         storage = self.make_storage()
         sessions = [self.session_id, self.other_session_id]
         found: list[list[Record]] = [[], []]

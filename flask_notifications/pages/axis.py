@@ -9,7 +9,8 @@ from typing import NamedTuple
 from flask_notifications.wording import month_name
 
 _DAY, _MONTH = timedelta(days=1), timedelta(days=31)
-_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+# The times that Python can represent in UTC.
+FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 _DAYS = (1, 2, 4, 7, 14)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 6000, 24000, 120_000)
@@ -81,8 +82,8 @@ class Axis:
 def pad(since: datetime, until: datetime) -> Axis:
     """Return an axis with some space before and after a period, and at least a day."""
     margin = max((until - since) / 25, _DAY)
-    start = since - margin if since - _FIRST > margin else _FIRST
-    end = until + margin if _LAST - until > margin else _LAST
+    start = since - margin if since - FIRST > margin else FIRST
+    end = until + margin if LAST - until > margin else LAST
     return Axis(start, end)
 
 

@@ -12,14 +12,13 @@ from flask_notifications.plans import Plan
 from flask_notifications.validation import check_base_url, require
 from flask_notifications.wording import short_date
 
-from .axis import Axis, Label, arrange_labels, pad
+from .axis import FIRST, LAST, Axis, Label, arrange_labels, pad
 from .plan import read_plan
 from .rendering import render
 from .requests import Move, describe_move, resolve_below
 
 # The address in the examples where none is given, which the page asks readers to replace (RFC 2606 section 3).
 _EXAMPLE_URL = "https://api.example.com"
-_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def render_guide(
@@ -69,7 +68,7 @@ def _read_time(at: Any) -> datetime:
     if at is None:
         return datetime.now(UTC)
     require(isinstance(at, datetime) and at.utcoffset() is not None, "at", "an aware datetime", at)
-    require(_FIRST <= at <= _LAST, "at", "in the years 1 to 9999 in UTC", at)
+    require(FIRST <= at <= LAST, "at", "in the years 1 to 9999 in UTC", at)
     return at.astimezone(UTC)  # type: ignore[no-any-return]
 
 

@@ -7,12 +7,11 @@ from http import HTTPMethod
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urljoin
 
-from flask_notifications.operations import ACCOUNT, Operation
+from flask_notifications.operations import ACCOUNT, PARAMETER, Operation
 from flask_notifications.plans import is_notification_operation
 
 from .rendering import is_link
 
-_PARAMETER = re.compile(r"\{([\w.-]+)\}")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]+")
 # What is left as it is: percent signs, and what a URI may hold (RFC 3986 section 2). Curl would expand brackets.
 _URI_CHARACTERS = "%:/?#@!$&'()*+,;=-._~"
@@ -73,21 +72,21 @@ def describe_move(operation: Operation, base_url: str) -> Move:
     """Return the requests of an operation and its successor, with names in capitals for the values of parameters."""
     has_session = operation.unify_session
     before = Request(operation.method, base_url + _fill_in(operation.path), "query" if has_session else None)
-    names = [_placeholder(name) for name in _PARAMETER.findall(operation.path)]
+    names = [_placeholder(name) for name in PARAMETER.findall(operation.path)]
     placeholders = (*names, *([SESSION_ID] if has_session else []))
     target = operation.successor
-    if target is None or not is_link(_PARAMETER.sub("", target) or "/"):
+    if target is None or not is_link(PARAMETER.sub("", target) or "/"):
         return Move(before, None, placeholders)
     method = operation.method
     if operation.name == ACCOUNT and is_notification_operation(operation) and target.endswith("/Account"):
-        method, target = "GET", f"{target}?accountId={{{_PARAMETER.findall(operation.path)[0]}}}"
+        method, target = "GET", f"{target}?accountId={{{PARAMETER.findall(operation.path)[0]}}}"
     after = Request(method, _resolve(_fill_in(target), base_url, before.url), "header" if has_session else None)
     return Move(before, after, placeholders)
 
 
 def _fill_in(template: str) -> str:
     """Return a template with names in capitals in place of its parameters."""
-    return quote(_PARAMETER.sub(lambda match: _placeholder(match[1]), template), safe=_URI_CHARACTERS)
+    return quote(PARAMETER.sub(lambda match: _placeholder(match[1]), template), safe=_URI_CHARACTERS)
 
 
 def _placeholder(parameter: str) -> str:
