@@ -9,7 +9,7 @@ SECONDS ?= 600
 export HOST PORT
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo screenshots test test-fast test-lowest test-pythons mutants soak bench check docs clean
+.PHONY: help run demo screenshots test test-fast test-world test-lowest test-pythons mutants soak bench check docs clean
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -22,69 +22,73 @@ demo: $(VENV)/installed ## serve the example with half a year of traffic, and wr
 	@DATABASE_URL="sqlite:///$(CURDIR)/instance/demo/example.sqlite3" EXAMPLE_PLAN="$(CURDIR)/instance/demo/retirement.toml" \
 		exec $(VENV)/bin/gunicorn -c example_app/gunicorn.conf.py example_app.wsgi:application
 
-screenshots: $(VENV)/installed ## take the pictures in docs/ anew, with Chromium
+screenshots: $(VENV)/installed ## take the screenshots in docs/ again, with Chromium
 	$(VENV)/bin/python -m example_app.screenshots
 
-test: $(VENV)/tested ## run the tests; what needs a server that is missing is skipped by name
-	$(VENV)/bin/coverage erase
-	$(VENV)/bin/coverage run -m pytest
-	$(VENV)/bin/coverage report
+# Each file runs in one process, so that it starts its servers once. conftest.py orders them.
+PARALLEL = -q -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
+
+test: $(VENV)/tested ## run the tests, and skip those of missing programs by name (CI=1: require all branches)
+	$(VENV)/bin/python -m pytest $(PARALLEL) $(if $(CI),--cov --cov-fail-under=100)
+
+test-world: $(VENV)/world ## run the tests whose outcome depends on the release of a server
+	$(VENV)/bin/python -m pytest $(PARALLEL) -m world
 
 # Slow tests start a server, a database, a browser or another process. Properties are tried with fewer examples.
 FAST = -m 'not slow' --hypothesis-profile=fast -p no:schemathesis
 
 test-fast: $(VENV)/tested ## run the tests that need no server, browser, database or other process, in under 20 seconds
-	$(VENV)/bin/python -m pytest -q -n auto --dist loadfile $(FAST)
+	$(VENV)/bin/python -m pytest $(PARALLEL) $(FAST)
 
-# Not those whose outcome changes with the releases of a server: how it parses a request, what it does when the storage
-# exits, and how gunicorn's gthread workers are replaced.
-OF_SERVERS = tests/resilience/test_inputs.py::test_a_request_has_the_expected_outcome_on_every_server \
-	tests/resilience/test_storage_failures.py::test_an_exit_gets_no_response_from_the_library_and_leaves_nothing_open \
-	'tests/usage/test_servers.py::test_no_call_is_lost_when_workers_are_replaced[sqlite-gthread]' \
-	'tests/usage/test_servers.py::test_no_call_is_lost_when_workers_are_replaced[postgresql-gthread]'
+# Not those whose outcome changes with gunicorn's releases: how it parses a request, and how gthread workers are replaced.
+OF_SERVERS = tests/resilience/test_inputs.py::test_a_request_has_the_expected_outcome \
+	'tests/usage/test_servers.py::test_no_call_is_lost_when_workers_are_replaced[sqlite-gthread]'
 
 test-lowest: .venv-lowest/installed ## run the tests with the oldest dependencies that pyproject.toml allows
-	.venv-lowest/bin/python -m pytest $(OF_SERVERS:%=--deselect=%)
+	.venv-lowest/bin/python -m pytest $(PARALLEL) $(OF_SERVERS:%=--deselect=%)
 
-# Not those that need Node.js or a browser, nor the tests of other applications.
-SUITE = -m 'not browser' --ignore=tests/applications
+test-pythons: ## run the tests on the other installed versions of Python (PYTHONS), and list the missing ones
+	@PYTHONS='$(PYTHONS)' .ci/test-pythons
 
-test-pythons: ## run the tests on other versions of Python that are found (PYTHONS, SUITE), and name those that are missing
-	@PYTHONS='$(PYTHONS)' .ci/test-pythons $(SUITE)
-
-soak: $(VENV)/tested ## serve under traffic and random failures for a while (SECONDS, SEED, WORKER), and check every response
-	$(VENV)/bin/python -m tests.soak $(SECONDS) $(SEED:%=--seed=%) $(WORKER:%=--worker=%)
+soak: $(VENV)/tested ## serve traffic under random failures for a while (SECONDS, SEED, WORKER), or simulate HISTORIES of usage
+	$(VENV)/bin/python -m $(if $(HISTORIES),tests.usage.simulation $(or $(SEED),0) $(HISTORIES),tests.soak $(SECONDS) $(SEED:%=--seed=%) $(WORKER:%=--worker=%))
 
 mutants: $(VENV)/mutated ## change the core modules in many small ways, and list the changes that no fast test notices (ONLY)
 	$(VENV)/bin/mutmut run $(ONLY:%='flask_notifications.%.*')
 	$(VENV)/bin/mutmut results
 
-bench: $(VENV)/benched ## measure what the library costs next to others, and write docs/benchmarks.md (a quarter of an hour)
+bench: $(VENV)/tested ## measure the library beside others, and write docs/benchmarks.md
 	$(VENV)/bin/python -m benchmarks --write
 
-check: $(VENV)/checked ## format, lint, types, import layers, metadata, words, docs
+check: $(VENV)/checked .venv-docs/installed ## check the format, lint, types, import layers, metadata, words and documentation
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=. pyright --ignoreexternal --verifytypes flask_notifications
+	@mkdir -p build
+	sed -n '/^```python$$/,/^```$$/{/^```/!p;}' README.md > build/readme.py # mypy takes app.wsgi_app, as Flask documents it, for a method
+	$(VENV)/bin/mypy --disable-error-code=method-assign build/readme.py
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=. pyright build/readme.py
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/python -m pytest -q tests/test_package.py -k 'metadata or dependencies or dependency or changelog'
+	$(VENV)/bin/python -m pytest -q -m metadata tests/test_package.py
 	$(VENV)/bin/mdformat --check $(PAGES)
 	$(VENV)/bin/codespell $(FOLDERS)
 	$(VENV)/bin/codespell --config docs/vocabulary/pages.cfg $(wildcard *.md docs/*.md)
-	$(VENV)/bin/sphinx-build -q -W --keep-going docs docs/_build
+	$(SITE)
 
 FOLDERS = .ci benchmarks example_app flask_notifications tests Makefile pyproject.toml setup.cfg
 
+SITE = .venv-docs/bin/sphinx-build -q -W --keep-going docs docs/_build
+
 # Not those that a command writes.
-PAGES = $(wildcard *.md) $(filter-out docs/benchmarks.md docs/compatibility.md, $(wildcard docs/*.md))
+PAGES = $(wildcard *.md) $(filter-out docs/benchmarks.md, $(wildcard docs/*.md))
 
-docs: $(VENV)/checked ## build the documentation in docs/_build, and open it in a browser if there is one (NO_BROWSER=1: do not)
-	$(VENV)/bin/sphinx-build -q -W --keep-going docs docs/_build
+docs: .venv-docs/installed ## build the documentation in docs/_build, and open it in a browser, if any (NO_BROWSER=1: only build)
+	$(SITE)
 	@echo 'file://$(CURDIR)/docs/_build/index.html'
-	@test -n '$(NO_BROWSER)' || $(VENV)/bin/python -m webbrowser 'file://$(CURDIR)/docs/_build/index.html' >/dev/null 2>&1 || true
+	@test -n '$(NO_BROWSER)' || $(PYTHON) -m webbrowser 'file://$(CURDIR)/docs/_build/index.html' >/dev/null 2>&1 || true
 
-clean: ## remove the virtual environments and all that was made in them
+clean: ## remove the virtual environments, builds, caches and the data of the example
 	rm -rf .venv .venv-* .pythons mutants build dist instance *.egg-info .coverage* .*_cache
 
 # Virtual environments, made again when the project's dependencies change.
@@ -103,12 +107,12 @@ $(VENV)/tested: $(VENV)/installed
 	if command -v mariadb_config >/dev/null; then $(VENV)/bin/pip install --quiet --group test-mariadb; fi
 	@touch $@
 
-$(VENV)/mutated: $(VENV)/tested
-	$(VENV)/bin/pip install --quiet --group mutants
+$(VENV)/world: $(VENV)/tested
+	$(VENV)/bin/pip install --quiet --group world
 	@touch $@
 
-$(VENV)/benched: $(VENV)/tested
-	$(VENV)/bin/pip install --quiet --group bench
+$(VENV)/mutated: $(VENV)/tested
+	$(VENV)/bin/pip install --quiet --group mutants
 	@touch $@
 
 LOWEST = .venv-lowest/bin/uv pip install --quiet --compile-bytecode --python .venv-lowest
@@ -123,4 +127,10 @@ LOWEST = .venv-lowest/bin/uv pip install --quiet --compile-bytecode --python .ve
 
 $(VENV)/checked: $(VENV)/tested
 	$(VENV)/bin/pip install --quiet --group check
+	@touch $@
+
+.venv-docs/installed: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-docs
+	.venv-docs/bin/pip install --quiet --upgrade 'pip>=25.1'
+	.venv-docs/bin/pip install --quiet --editable . --group docs
 	@touch $@

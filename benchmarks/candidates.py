@@ -1,69 +1,29 @@
 """The candidates, which are applications that do the same work, and the check that each does it."""
 
 import json
-from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Protocol
 
-from benchmarks.clients import Client, client_of
-from benchmarks.work import ANNOUNCEMENT, PATH, RECORDS_OF, SESSIONS, session_of
+from benchmarks.clients import Client
+from benchmarks.work import ANNOUNCEMENT, RECORDS_OF, SESSIONS, session_of
 from tests.wsgi import Response
 
+APPLICATION, BYTES, BLUEPRINT = "NotificationApp", "NotificationApp, bytes", "blueprint"
+DUMPED, FALCON = "raw WSGI, orjson", "Falcon, orjson"
+FLASK, JSONIFY = "usual Flask view, orjson", "Flask jsonify"
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An application with its name in the tables; ``where`` is its module below ``applications``, and its name there.
-
-    A ``slow`` one is not measured repeatedly with very long responses.
-    """
-
-    name: str
-    where: str
-    path: str = field(default=PATH, kw_only=True)
-    slow: bool = field(default=False, kw_only=True)
-
-    @property
-    def reference(self) -> str:
-        """Return the import name that servers load."""
-        return f"benchmarks.applications.{self.where}"
-
-    def application(self) -> Any:
-        """Return the application; raises ``ModuleNotFoundError`` where its framework is missing."""
-        module, _, name = self.reference.partition(":")
-        return getattr(import_module(module), name)
-
-    def client(self) -> Client:
-        """Return a client of the application."""
-        return client_of(self.application(), self.path)
-
-
-APPLICATION, ITERATOR = "NotificationApp", "NotificationApp, iterator"
-BYTES, BLUEPRINT = "NotificationApp, bytes", "blueprint"
-READY, DUMPED, JOINED = "raw WSGI, ready bytes", "raw WSGI, orjson", "raw WSGI, join of bytes"
-FALCON, STARLETTE, FASTAPI = "Falcon, orjson", "Starlette, msgspec", "FastAPI, response model"
-FLASK, JSONIFY, SMOREST, RESTFUL = "usual Flask view, orjson", "Flask jsonify", "flask-smorest", "Flask-RESTful"
-DJANGO, REST = "Django view, orjson", "Django REST framework"
-
+# The import name of each candidate, which servers load.
 CANDIDATES = {
-    each.name: each
-    for each in (
-        Candidate(APPLICATION, "ours:application"),
-        Candidate(ITERATOR, "ours:application_iterator"),
-        Candidate(BYTES, "ours:application_bytes"),
-        Candidate(BLUEPRINT, "ours:blueprint"),
-        Candidate(READY, "raw:ready_bytes"),
-        Candidate(JOINED, "raw:joined"),
-        Candidate(DUMPED, "raw:dumped"),
-        Candidate(FALCON, "falcon_view:application"),
-        Candidate(STARLETTE, "starlette_view:application"),
-        Candidate(FASTAPI, "fastapi_model:application", slow=True),
-        Candidate(DJANGO, "django_view:application"),
-        Candidate(FLASK, "flask_view:usual"),
-        Candidate(JSONIFY, "flask_view:jsonified", slow=True),
-        Candidate(SMOREST, "smorest:application", slow=True),
-        Candidate(RESTFUL, "restful:application", slow=True),
-        Candidate(REST, "django_view:application", path="/rest" + PATH, slow=True),
-    )
+    name: f"benchmarks.applications.{where}"
+    for name, where in {
+        APPLICATION: "ours:application",
+        BYTES: "ours:application_bytes",
+        BLUEPRINT: "ours:blueprint",
+        DUMPED: "raw:dumped",
+        FALCON: "falcon_view:application",
+        FLASK: "flask_view:usual",
+        JSONIFY: "flask_view:jsonified",
+    }.items()
 }
 
 
@@ -96,7 +56,8 @@ def check(name: str, client: Responder, session_id: str | None, *, announced: bo
 
 def checked_client(name: str, *users: int) -> Client:
     """Return the client of a candidate, after a check of its response to each of these users."""
-    client = CANDIDATES[name].client()
+    module, _, attribute = CANDIDATES[name].partition(":")
+    client = Client(getattr(import_module(module), attribute))
     for user in users:
         check(f"{name}, {user} records,", client, session_of(user))
     return client

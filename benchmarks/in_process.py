@@ -1,8 +1,18 @@
 """One request to each candidate, in this process."""
 
-from benchmarks.candidates import APPLICATION, BLUEPRINT, CANDIDATES, FALCON, FLASK, READY, check, checked_client
-from benchmarks.parts import Part, Results, column, of_records
-from benchmarks.rounds import Effort, time_requests
+from benchmarks.candidates import (
+    APPLICATION,
+    BLUEPRINT,
+    BYTES,
+    CANDIDATES,
+    DUMPED,
+    FALCON,
+    FLASK,
+    JSONIFY,
+    check,
+    checked_client,
+)
+from benchmarks.measuring import Effort, Part, Results, Target, column, of_records, time_requests
 from benchmarks.work import session_of
 
 USERS = (0, 1, 100, 10_000)
@@ -19,16 +29,23 @@ def measure(effort: Effort) -> Results:
     refusing = {name: clients[name] for name in (APPLICATION, BLUEPRINT, FALCON, FLASK)}
     for name, client in refusing.items():
         check(f"{name}, no session,", client, None)
-    return results | column(
-        REFUSED, time_requests({name: each.repeat(None) for name, each in refusing.items()}, effort)
-    )
+    times = time_requests({name: each.repeat(None) for name, each in refusing.items()}, effort)
+    return results | column(REFUSED, times)
 
 
 PART = Part(
     "in-process",
     "Microseconds of processor time for one request, without a network, whose response has N records. "
-    f"{REFUSED}: a request without a session. {READY}: the lower limit for every application.",
+    f"{REFUSED}: a request without a session.",
     (*map(of_records, USERS), REFUSED),
     tuple(CANDIDATES),
     measure,
+    (
+        Target("N = 1", APPLICATION, 1.4, FALCON),
+        Target("N = 1", BLUEPRINT, 1.0, FLASK),
+        Target(REFUSED, BLUEPRINT, 0.6, FLASK),
+        Target("N = 100", APPLICATION, 1 / 8, JSONIFY),
+        Target("N = 10 000", APPLICATION, 1.1, DUMPED),
+        Target("N = 10 000", BYTES, 1.0, DUMPED),
+    ),
 )

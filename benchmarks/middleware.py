@@ -1,57 +1,30 @@
 """The processor time that a middleware adds to a trivial application."""
 
-import tempfile
 from collections.abc import Iterable
 from operator import sub
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from benchmarks.candidates import WrongResponse
-from benchmarks.clients import Repeat, environ_with, repeat_request
-from benchmarks.parts import Part, Results, column
-from benchmarks.rounds import Effort, Values, time_requests
-from benchmarks.work import ANNOUNCEMENT, PATH, POLICY, session_of
-from flask_notifications import DeprecationMiddleware
+from benchmarks.clients import environ_with, repeat_request
+from benchmarks.measuring import Effort, Part, Repeat, Results, Target, column, time_requests
+from benchmarks.work import ANNOUNCEMENT, PATH, PLAN, session_of
+from flask_notifications import DeprecationMiddleware, Operation
 from tests.wsgi import run
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-NOTHING = "no middleware"
-IDENTITY = "class that only calls the application"
-UNMATCHED, UNMATCHED_POST = "unmatched", "unmatched POST"
+NOTHING, UNMATCHED = "no middleware", "unmatched"
 MATCHED_HEADER, MATCHED_QUERY = "matched, session in the header", "matched, session in the query"
 PROXY_FIX, PROXY_FIX_UNUSED = "ProxyFix with its headers", "ProxyFix without its headers"
-WHITENOISE = "WhiteNoise, path that it does not serve"
+# A version, a part of an operation and an operation in turn, each on a path of its own.
+AMONG = {f"matched, among {count:,} others": count for count in (100, 10_000)}
 ADDED = "added"
-ROWS = (
-    IDENTITY,
-    UNMATCHED,
-    UNMATCHED_POST,
-    MATCHED_HEADER,
-    MATCHED_QUERY,
-    PROXY_FIX_UNUSED,
-    PROXY_FIX,
-    WHITENOISE,
-)
 
-_OTHER_PATH = "/API/Reports/17"
-_SESSION = session_of(1)
 # The headers of a proxy; in Flask's documentation, ProxyFix trusts these four.
 _FORWARDED = {"FOR": "192.0.2.7", "PROTO": "https", "HOST": "example.com", "PREFIX": "/shop"}
-
-
-class PassThrough:
-    """Call the application and return its response, unchanged."""
-
-    def __init__(self, application: "WSGIApplication") -> None:
-        self._application = application
-
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Call the application."""
-        return self._application(environ, start_response)
 
 
 def trivial(_environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
@@ -60,37 +33,32 @@ def trivial(_environ: "WSGIEnvironment", start_response: "StartResponse") -> Ite
     return [b"[]"]
 
 
+def among(count: int) -> DeprecationMiddleware:
+    """Return a middleware whose plan has other operations too."""
+    templates = [("/API/V{}/**", None), ("/API/Repository{}", {"cmd": "getbundle"}), ("/API/Reports{}/{{id}}", None)]
+    others = [(number, *templates[number % 3]) for number in range(count)]
+    policy = next(iter(PLAN.values()))
+    plan = {Operation(f"{n}", "GET", path.format(n), query=query): policy for n, path, query in others}
+    return DeprecationMiddleware(trivial, PLAN | plan)
+
+
 def requests() -> "dict[str, tuple[WSGIApplication, WSGIEnvironment]]":
     """Return the middlewares around the trivial application, each with the request that it gets."""
-    ours, other = DeprecationMiddleware(trivial, POLICY), environ_with(path=_OTHER_PATH)
+    ours, other = DeprecationMiddleware(trivial, PLAN), environ_with(path="/API/Reports/17")
+    proxy_fix = ProxyFix(trivial, x_for=1, x_proto=1, x_host=1, x_prefix=1)
     proxied = {f"HTTP_X_FORWARDED_{name}": value for name, value in _FORWARDED.items()}
     return {
         NOTHING: (trivial, other),
-        IDENTITY: (PassThrough(trivial), other),
         UNMATCHED: (ours, other),
-        UNMATCHED_POST: (ours, other | {"REQUEST_METHOD": "POST"}),
-        MATCHED_HEADER: (ours, environ_with(_SESSION)),
-        MATCHED_QUERY: (ours, environ_with(QUERY_STRING=f"sessionId={_SESSION}")),
-        PROXY_FIX_UNUSED: (_proxy_fix(), other),
-        PROXY_FIX: (_proxy_fix(), other | proxied),
-        WHITENOISE: (_whitenoise(), other),
+        MATCHED_HEADER: (ours, environ_with(session_of(1))),
+        **{name: (among(count), environ_with(session_of(1))) for name, count in AMONG.items()},
+        MATCHED_QUERY: (ours, environ_with(QUERY_STRING=f"sessionId={session_of(1)}")),
+        PROXY_FIX_UNUSED: (proxy_fix, other),
+        PROXY_FIX: (proxy_fix, other | proxied),
     }
 
 
-def _proxy_fix() -> "WSGIApplication":
-    return ProxyFix(trivial, x_for=1, x_proto=1, x_host=1, x_prefix=1)
-
-
-def _whitenoise() -> "WSGIApplication":
-    from whitenoise import WhiteNoise
-
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "style.css").write_text("body {}", encoding="ascii")
-        application: WSGIApplication = WhiteNoise(trivial, root=folder, prefix="static")
-        return application
-
-
-def repeats() -> dict[str, Repeat]:
+def checked_requests() -> dict[str, Repeat]:
     """Return a function for each request that makes it repeatedly; raise ``WrongResponse`` if a response is wrong."""
     made = requests()
     for name, (application, environ) in made.items():
@@ -105,19 +73,20 @@ def repeats() -> dict[str, Repeat]:
 
 def measure(effort: Effort) -> Results:
     """Return the microseconds that each middleware adds to a request, by round."""
-    return column(ADDED, subtract_bare(time_requests(repeats(), effort)))
-
-
-def subtract_bare(times: dict[str, Values]) -> dict[str, Values]:
-    """Return the times without that of the trivial application alone."""
+    times = time_requests(checked_requests(), effort)
     bare = times.pop(NOTHING)
-    return {name: tuple(map(sub, values, bare)) for name, values in times.items()}
+    return column(ADDED, {name: tuple(map(sub, values, bare)) for name, values in times.items()})
 
 
 PART = Part(
     "middleware",
     "Microseconds of processor time that each middleware adds to a request to a trivial application.",
     (ADDED,),
-    ROWS,
+    (UNMATCHED, MATCHED_HEADER, MATCHED_QUERY, *AMONG, PROXY_FIX_UNUSED, PROXY_FIX),
     measure,
+    (
+        Target(ADDED, UNMATCHED, 1.5, PROXY_FIX_UNUSED),
+        Target(ADDED, MATCHED_HEADER, 1.0, PROXY_FIX),
+        Target(ADDED, MATCHED_QUERY, 1.5, PROXY_FIX),
+    ),
 )

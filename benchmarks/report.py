@@ -9,99 +9,77 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
-from benchmarks.parts import Part, Results, Target, thousands
-from benchmarks.rounds import Values, spread
-from benchmarks.targets import TARGETS
+from benchmarks.measuring import Part, Results, Values, spread
 
 # The packages that are measured, by their names on PyPI.
-_PACKAGES = (
-    "Flask-Notifications",
-    "Flask",
-    "Werkzeug",
-    "orjson",
-    "marshmallow",
-    "flask-smorest",
-    "Flask-RESTful",
-    "Django",
-    "djangorestframework",
-    "falcon",
-    "starlette",
-    "msgspec",
-    "fastapi",
-    "pydantic",
-    "whitenoise",
-    "SQLAlchemy",
-    "psycopg",
-    "gunicorn",
-)
-
-
-def tables(part: Part, results: Results) -> str:
-    """Return a part as Markdown: its note, the measured values, and the targets."""
-    sections = (part.note, _render_values(part, results), _targets(part, results))
-    return "\n\n".join(section for section in sections if section)
+_PACKAGES = ("Flask", "Werkzeug", "orjson", "falcon", "SQLAlchemy", "psycopg", "gunicorn")
 
 
 def machine() -> str:
-    """Return the date, the machine and the versions as Markdown."""
+    """Return the date, the machine and the versions."""
     processor = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return (
-        f"Measured on {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores ({processor[0]}), {platform.system()} "
-        f"{platform.release()}, Python {platform.python_version()}, with {versions}."
+        f"Measured on {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores ({processor[0]}), "
+        f"Python {platform.python_version()}, with {versions}."
     )
 
 
 def write(page: Path, block: str, markdown: str) -> None:
-    """Replace a block of a page, which is between the two comments with its name."""
+    """Replace a block of a page, which is between the two comments with its name, if the page has it."""
     begin, end = f"<!-- begin {block} -->\n", f"<!-- end {block} -->"
-    head, _, rest = page.read_text(encoding="utf-8").partition(begin)
-    _, found, tail = rest.partition(end)
-    if not found:
-        message = f"{page} has no block {block}"
-        raise LookupError(message)
-    page.write_text(f"{head}{begin}{markdown}\n{end}{tail}", encoding="utf-8")
+    head, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    if found:
+        page.write_text(f"{head}{begin}{markdown}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
 
 
-def _render_values(part: Part, results: Results) -> str:
-    cells = {row: [_cell(results.get((column, row))) for column in part.columns] for row in part.rows}
-    return _table(["", *part.columns], [[row, *each] for row, each in cells.items() if any(each)])
+def render_values(part: Part, results: Results) -> str:
+    """Return a table of medians over the rounds, and the largest of the median distances from them."""
+    measured = {row: [results.get((column, row)) for column in part.columns] for row in part.rows}
+    lines = [[row, *(_number(median(each)) if each else "" for each in values)] for row, values in measured.items()]
+    table = _table(["", *part.columns], lines)
+    return f"{table}\n\nThe rounds differ by {max(map(_distance, results.values())):.0f} % or less."
 
 
-def _cell(values: Values | None) -> str:
-    if values is None:
-        return ""
-    number = _number(median(values))
-    return number if len(values) == 1 else f"{number} ±{_percent(values)}"
+def draw(part: Part, results: Results, column: str) -> str:
+    """Draw the medians of one column as bars, in the colours of the documentation."""
+    medians = {row: median(results[column, row]) for row in part.rows}
+    described = ", ".join(f"{row}: {_number(value)}" for row, value in medians.items())
+    bars = [
+        f'<text x="180" y="{y + 5}" class="note end">{row}</text>\n'
+        f'<line x1="190" y1="{y}" x2="{190 + 200 * value / max(medians.values()):.0f}" y2="{y}" class="works bar"/>\n'
+        f'<text x="400" y="{y + 5}" class="note start">{_number(value)}</text>\n'
+        for y, (row, value) in zip(range(20, 900, 34), medians.items(), strict=False)
+    ]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 440 {34 * len(bars)}" role="img"'
+    return f'<div class="diagram">{head} aria-label="{described}">\n{"".join(bars)}</svg></div>\n'
 
 
-def _percent(values: Values) -> str:
-    middle = abs(median(values))
-    return f"{100 * spread(values) / middle:.0f} %" if middle else "0 %"
-
-
-def _number(value: float) -> str:
-    """Return a number with three significant digits."""
-    size = abs(value)
-    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
-    return thousands(value, digits)
-
-
-def _targets(part: Part, results: Results) -> str:
-    measured = ((target, target.measured(results)) for target in TARGETS[part.name])
-    lines = [_target(target, values) for target, values in measured if values is not None]
+def render_targets(part: Part, results: Results) -> str:
+    """Return a table of the targets of a part, and whether they are reached."""
+    lines = []
+    for target in part.targets:
+        measured = target.measured(results)
+        reached = "yes" if median(measured) <= target.limit else "NO"
+        named = f"{target.column}: {target.row} / {target.other}"
+        value = f"{_number(median(measured))} ±{_distance(measured):.0f} %"
+        lines.append([named, _number(target.limit), value, reached])
     return _table(["target", "at most", "measured", "reached"], lines)
 
 
-def _target(target: Target, measured: Values) -> list[str]:
-    other = target.others[0] if len(target.others) == 1 else "the best peer"
-    reached = "yes" if median(measured) <= target.limit else "NO"
-    return [f"{target.column}: {target.row} / {other}", _number(target.limit), _cell(measured), reached]
+def _distance(values: Values) -> float:
+    """Return the median distance from the median, in percent."""
+    return 100 * spread(values) / abs(median(values))
+
+
+def _number(value: float) -> str:
+    """Return a number with three significant digits, and a space between its thousands."""
+    size = abs(value)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
+    return f"{value:,.{digits}f}".replace(",", " ")
 
 
 def _table(heading: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    if not lines:
-        return ""
     widths = [max(map(len, cells)) for cells in zip(heading, *lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     return "\n".join(_line(cells, widths) for cells in (heading, rule, *lines))

@@ -19,19 +19,18 @@ from benchmarks.candidates import (
     DUMPED,
     FALCON,
     FLASK,
-    ITERATOR,
     WrongResponse,
     check,
 )
-from benchmarks.parts import Part, Results, column, of_records
-from benchmarks.rounds import Effort, in_rounds
+from benchmarks.measuring import Effort, Part, Results, Target, column, in_rounds, of_records
 from benchmarks.work import PATH, session_of
 from tests.servers.process import Server, running
 from tests.services import service_or_skip
 from tests.wsgi import Response
 
 USERS = (1, 100, 10_000)
-NAMES = (DUMPED, APPLICATION, ITERATOR, BLUEPRINT, FLASK, FALCON)
+CHARTED = of_records(100)
+NAMES = (APPLICATION, BLUEPRINT, DUMPED, FALCON, FLASK)
 
 _OPTIONS = ("--bind=127.0.0.1:0", "--worker-class=gthread", "--workers=1", "--threads=4")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -81,7 +80,7 @@ def measure(effort: Effort) -> Results:
                 check(name, worker, session_of(user))
             subjects = {name: partial(worker.microseconds, user) for name, worker in workers.items()}
             in_rounds(subjects, 1)  # warms up
-            results |= column(of_records(user), in_rounds(subjects, 2 * effort.long_rounds))
+            results |= column(of_records(user), in_rounds(subjects, effort.long_rounds))
         return results
 
 
@@ -91,7 +90,7 @@ def _worker(name: str) -> Iterator[Worker]:
         settings = ("control_socket_disable = True", f"worker_tmp_dir = {folder!r}")
         (Path(folder) / "gunicorn.conf.py").write_text("\n".join(settings), encoding="utf-8")
         files = (f"--config={folder}/gunicorn.conf.py", f"--pid={folder}/pid")
-        command = [sys.executable, "-m", "gunicorn", *files, *_OPTIONS, CANDIDATES[name].reference]
+        command = [sys.executable, "-m", "gunicorn", *files, *_OPTIONS, CANDIDATES[name]]
         with running(command, Path(folder)) as server:
             yield Worker(server, _child(int((Path(folder) / "pid").read_text(encoding="ascii"))))
 
@@ -109,4 +108,10 @@ PART = Part(
     tuple(map(of_records, USERS)),
     NAMES,
     measure,
+    (
+        Target("N = 1", APPLICATION, 1.05, DUMPED),
+        Target("N = 1", BLUEPRINT, 0.98, FLASK),
+        Target("N = 10 000", APPLICATION, 1.1, DUMPED),
+        Target("N = 10 000", BLUEPRINT, 1.1, FLASK),
+    ),
 )

@@ -1,24 +1,39 @@
 """How the pages are built: `make docs`."""
 
+from importlib import metadata
+
+REPOSITORY = "https://github.com/flask-notifications/flask-notifications"
+
 project = "Flask-Notifications"
 copyright = "2026, the Flask-Notifications maintainers"  # noqa: A001 - the name that Sphinx reads
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_design"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "sphinx_copybutton"]
 exclude_patterns = ["_build", "_diagrams"]
 
 html_theme = "furo"
-html_title = "Flask-Notifications"
+version = metadata.version("Flask-Notifications")
+html_title = f"Flask-Notifications {version}"
 html_baseurl = "https://flask-notifications.readthedocs.io/en/stable/"
 html_static_path = ["_static"]
 html_css_files = ["own.css"]
 html_theme_options = {
+    "source_repository": REPOSITORY,
+    "source_branch": "main",
+    "source_directory": "docs/",
     "top_of_page_buttons": [],
+    "footer_icons": [
+        {"name": "Repository", "url": REPOSITORY, "html": "Repository"},
+        {"name": "PyPI", "url": "https://pypi.org/project/Flask-Notifications/", "html": "PyPI"},
+    ],
     "light_css_variables": {"color-brand-primary": "#0f5e7a", "color-brand-content": "#0f5e7a"},
     "dark_css_variables": {"color-brand-primary": "#6cc5e3", "color-brand-content": "#6cc5e3"},
 }
 html_show_sphinx = False
+smartquotes = False
 pygments_dark_style = "github-dark"
 highlight_language = "text"
+copybutton_prompt_text = "$ "
 
+autodoc_default_options = {"members": True, "imported-members": True}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_typehints = "description"
@@ -32,8 +47,11 @@ myst_heading_anchors = 3
 # Every reference must resolve, except to names of other packages: their documentation is not at hand offline.
 nitpicky = True
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|contextlib|datetime|flask|logging|marshmallow|prometheus_client|sqlalchemy|typing)\..*"),
+    (
+        "py:.*",
+        r"(collections|contextlib|datetime|flask|logging|marshmallow|opentelemetry|os|prometheus_client|sqlalchemy|typing)\..*",
+    ),
     ("py:class", r"(flask_notifications\.records\.)?Schema"),  # the part of marshmallow's that is called
-    ("py:class", "WSGIApplication|WSGIEnvironment"),
+    ("py:class", "Plan|WSGIApplication|WSGIEnvironment"),
     ("py:class", "flask_notifications.storage.Caller"),  # a type variable
 ]

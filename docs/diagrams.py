@@ -43,7 +43,7 @@ def draw_request() -> str:
         "A request reaches the server and then the middleware. A request that matches no operation goes to your "
         "application untouched. A matched request goes to your application, and its response gets the Deprecation, "
         "Sunset and Link headers. During a brownout and after an enforced sunset the middleware responds with 410 "
-        "itself. Observers get one Use for each matched request."
+        "itself. Observers get one Call for each matched request."
     )
     return "".join(
         [
@@ -64,7 +64,7 @@ def draw_request() -> str:
             text(218, 294, "response", "note"),
             box(20, 330, 220, 80, "Your application", "Flask, Django, any WSGI"),
             arrow(name, (350, 252), (350, 326)),
-            text(385, 294, "one Use", "note"),
+            text(385, 294, "one Call", "note"),
             box(280, 330, 140, 80, "Observers", "who still calls", kind="quiet"),
             FOOT,
         ]

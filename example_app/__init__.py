@@ -1,19 +1,18 @@
 """A small application: its own tables, the two obsolete operations, the guide and the usage report."""
 
 import os
-import tomllib
 from pathlib import Path
 
 import flask
 
-from flask_notifications import DeprecationPolicy, Operation, create_blueprint, load_plan
+from flask_notifications import create_blueprint, load_plan
 from flask_notifications.openapi import openapi_document
 
-from .database import open_engine, prepare
+from .database import is_loopback, open_engine, prepare
 from .pages import create_pages
 from .storage import create_storage, label_caller
 
-__all__ = ["create_app", "read_plan"]
+__all__ = ["create_app"]
 
 
 def create_app(database_url: str | None = None) -> flask.Flask:
@@ -27,10 +26,10 @@ def create_app(database_url: str | None = None) -> flask.Flask:
     app.config["PLAN"] = Path(__file__).with_name("retirement.toml")
     app.config["BASE_URL"] = None
     app.config.from_prefixed_env("EXAMPLE", loads=str)
-    plan = read_plan(app.config["PLAN"])
+    plan = load_plan(app.config["PLAN"])
     app.extensions["plan"] = plan
     engine = open_engine(database_url or os.environ.get("DATABASE_URL") or default_database(app))
-    prepare(engine)
+    prepare(engine, is_private=is_loopback(os.environ.get("HOST", "127.0.0.1")))
     app.extensions["engine"] = engine
     storage = create_storage(engine)
     app.register_blueprint(create_blueprint(storage, successors=True, identify=label_caller))
@@ -38,16 +37,18 @@ def create_app(database_url: str | None = None) -> flask.Flask:
     app.add_url_rule("/", "home", lambda: flask.redirect(flask.url_for("pages.retirement"), code=302))
     document = openapi_document(plan)
     app.add_url_rule("/openapi.json", "openapi", lambda: document)
+    app.after_request(_forbid_sniffing)
     return app
 
 
-def read_plan(file: str | Path) -> dict[Operation, DeprecationPolicy | None]:
-    """Return the plan in a TOML file."""
-    return load_plan(tomllib.loads(Path(file).read_text(encoding="utf-8")))
+def _forbid_sniffing(response: flask.Response) -> flask.Response:
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response
 
 
 def default_database(app: flask.Flask) -> str:
-    """Return the URL of an SQLite file in the application's instance folder, which is created."""
-    folder = os.path.abspath(app.instance_path)  # noqa: PTH100
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    """Return the URL of an SQLite file in the application's instance folder, which only its owner can enter."""
+    folder = Path(app.instance_path).absolute()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
     return f"sqlite:///{folder}/example.sqlite3"

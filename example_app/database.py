@@ -2,12 +2,17 @@
 
 import json
 import time
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
     Engine,
     ForeignKey,
     Index,
@@ -17,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
+    delete,
     func,
     insert,
     make_url,
@@ -56,11 +62,26 @@ _PREPARING = 20260101
 
 _YEAR = 365 * 24 * 60 * 60  # seconds
 
+# Those of the documentation; the last one has expired.
+_SESSIONS = {
+    "alice": "a11ce000-0000-4000-8000-000000000001",
+    "bob": "b0b00000-0000-4000-8000-000000000002",
+    "admin": "ad000000-0000-4000-8000-000000000003",
+    "carol": "ca401000-0000-4000-8000-000000000004",
+}
+
 
 def open_engine(url: str) -> Engine:
-    """Return an engine that fails within seconds, because clients do not wait as long as a database would."""
+    """Return an engine that fails within seconds, because clients do not wait as long as a database would.
+
+    An SQLite file is readable for its owner only.
+    """
     parsed = make_url(url)
     if parsed.get_backend_name() != "postgresql":
+        if parsed.database is not None and parsed.database != ":memory:":
+            file = Path(parsed.database)
+            file.touch(mode=0o600)
+            file.chmod(0o600)
         return create_engine(url)
     limits = "-c statement_timeout=15000 -c idle_in_transaction_session_timeout=10000"  # milliseconds
     options = f"{limits} {parsed.query.get('options', '')}"
@@ -72,8 +93,18 @@ def open_engine(url: str) -> Engine:
     )
 
 
-def prepare(engine: Engine) -> None:
-    """Create the tables and seed them, once, and close all connections, which a fork would share."""
+def is_loopback(*hosts: str) -> bool:
+    """Return whether every address is one that only this machine can reach."""
+    with suppress(ValueError):
+        return all(host == "localhost" or ip_address(host).is_loopback for host in hosts)
+    return False
+
+
+def prepare(engine: Engine, *, is_private: bool = True) -> None:
+    """Create the tables and seed them, once, and close all connections, which a fork would share.
+
+    The session IDs are those of the documentation if only this machine can send them, and random otherwise.
+    """
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_PREPARING)))
@@ -82,17 +113,32 @@ def prepare(engine: Engine) -> None:
         if connection.scalar(select(func.count()).select_from(accounts)) == 0:
             for table, rows in _seed().items():
                 connection.execute(insert(table), rows)
+            _renew_sessions(connection, is_private=is_private)
     engine.dispose()
 
 
-def _seed() -> dict[Table, list[dict[str, Any]]]:
+def renew_sessions(engine: Engine, *, is_private: bool) -> dict[str, str]:
+    """Replace the sessions, and return the new ID of each login; the random ones are known to nobody else."""
+    with engine.begin() as connection:
+        sessions_of = _renew_sessions(connection, is_private=is_private)
+    engine.dispose()
+    return sessions_of
+
+
+def _renew_sessions(connection: Connection, *, is_private: bool) -> dict[str, str]:
     now = int(time.time())
-    people = [
-        ("alice", "acc00000-0000-4000-8000-00000000000a", "a11ce000-0000-4000-8000-000000000001", now + 10 * _YEAR),
-        ("bob", "acc00000-0000-4000-8000-00000000000b", "b0b00000-0000-4000-8000-000000000002", now + 10 * _YEAR),
-        ("admin", "acc00000-0000-4000-8000-00000000000c", "ad000000-0000-4000-8000-000000000003", now + 10 * _YEAR),
-        ("carol", "acc00000-0000-4000-8000-00000000000d", "ca401000-0000-4000-8000-000000000004", now - 1),
+    known = {login: session if is_private else str(uuid4()) for login, session in _SESSIONS.items()}
+    rows = [
+        {"id": session, "login": login, "expires_at": now + (-1 if login == "carol" else 10 * _YEAR)}
+        for login, session in known.items()
     ]
+    connection.execute(delete(sessions))
+    connection.execute(insert(sessions), rows)
+    return known
+
+
+def _seed() -> dict[Table, list[dict[str, Any]]]:
+    people = {login: f"acc00000-0000-4000-8000-{number:012x}" for number, login in enumerate(_SESSIONS, 10)}
     documents = {
         "alice": [
             _notification(
@@ -104,17 +150,14 @@ def _seed() -> dict[Table, list[dict[str, Any]]]:
         "admin": [_notification("Failed logons", "DataDriven", condition={"measure": "FailedLogons", "above": 20})],
     }
     return {
-        accounts: [{"id": account, "name": login.title()} for login, account, _session, _expiry in people],
+        accounts: [{"id": account, "name": login.title()} for login, account in people.items()],
         users: [
             {"login": login, "account_id": account, "is_administrator": login == "admin"}
-            for login, account, _session, _expiry in people
-        ],
-        sessions: [
-            {"id": session, "login": login, "expires_at": expiry} for login, _account, session, expiry in people
+            for login, account in people.items()
         ],
         notifications: [
             {"account_id": account, "position": position, "document": json.dumps(document)}
-            for login, account, _session, _expiry in people
+            for login, account in people.items()
             for position, document in enumerate(documents.get(login, []))
         ],
     }

@@ -11,18 +11,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from flask_notifications import NOTIFICATION_OPERATIONS, Operation, Phase, Use
+from sqlalchemy import Engine
+
+from flask_notifications import Call, Operation, Phase, load_plan, notification_operations
 from flask_notifications.pages import render_guide, render_usage
 from flask_notifications.usage import UsageRecorder, read_usage
 
-from . import read_plan
 from .database import open_engine, prepare
 from .pages import Plan
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _HISTORY = 182  # days of traffic
 _SHOWN = 90  # days in the report
-_CURRENT_USER, _ACCOUNT = NOTIFICATION_OPERATIONS
+_DOWN, _DOWN_HOURS = 48, 9  # days from today until the night in which the server was down, and for how long
+_CURRENT_USER, _ACCOUNT = notification_operations()
 
 _PLAN = """\
 # The plan of the demonstration, around the day on which it was made.
@@ -76,10 +78,10 @@ def make_demo(folder: Path, now: datetime, *, shown: datetime | None = None) -> 
     database = folder / "example.sqlite3"
     database.unlink(missing_ok=True)
     (folder / "retirement.toml").write_text(_write_plan(now), encoding="utf-8")
-    plan = read_plan(folder / "retirement.toml")
+    plan = load_plan(folder / "retirement.toml")
     engine = open_engine(f"sqlite:///{database}")
     prepare(engine)
-    _record(UsageRecorder(engine, flush_interval=3600, create_tables=False, clock=lambda: _clock[0]), plan, now)
+    _record(engine, plan, now)
     report = read_usage(engine, days=_SHOWN, until=now, operations=plan)
     engine.dispose()
     (folder / "usage.html").write_text(render_usage(report, plan=plan), encoding="utf-8")
@@ -106,32 +108,38 @@ def _avoid_weekend(at: datetime) -> datetime:
     return at - max(0, at.weekday() - 4) * _DAY
 
 
-def _record(recorder: UsageRecorder, plan: Plan, now: datetime) -> None:
-    """Record the calls of all callers, as the middleware would have reported them."""
+def _record(engine: Engine, plan: Plan, now: datetime) -> None:
+    """Record the calls of all callers, as the middleware would have reported them; the server was down one night."""
     chance = random.Random(2026)  # noqa: S311 - the same traffic each time
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    down = midnight - _DOWN * _DAY
+    recorders = [_start(engine, plan, midnight - _HISTORY * _DAY)]
     for number in range(-_HISTORY, 1):
-        _cover(recorder, plan, midnight + number * _DAY, now)
+        if number == -_DOWN:
+            _stop(recorders.pop(), down)
+            recorders.append(_start(engine, plan, down + _DOWN_HOURS * _HOUR))
         for habit in _HABITS:
             for at in _calls(habit, number, midnight + number * _DAY, chance):
-                if _is_served(at, now):
-                    _clock[0] = at
-                    recorder(_use(habit, plan, at, chance))
+                if at <= now and not down <= at < down + _DOWN_HOURS * _HOUR:
+                    recorders[0](_use(habit, plan, at, chance))
+    _stop(recorders.pop(), now)
+
+
+def _start(engine: Engine, plan: Plan, at: datetime) -> UsageRecorder:
+    """Return the recorder of a server that was started at a time."""
+    _clock[0] = at
+    recorder = UsageRecorder(
+        engine, flush_interval=3600, create_tables=False, spool=None, host="demo", clock=lambda: _clock[0]
+    )
+    recorder.listen(plan)
+    recorder.request_passed()
     recorder.flush()
+    return recorder
+
+
+def _stop(recorder: UsageRecorder, at: datetime) -> None:
+    _clock[0] = at
     recorder.close()
-
-
-def _cover(recorder: UsageRecorder, plan: Plan, midnight: datetime, now: datetime) -> None:
-    """Report a request in each hour."""
-    for hour in range(24):
-        _clock[0] = midnight + hour * _HOUR
-        if _is_served(_clock[0], now):
-            recorder.request_passed(tuple(plan))
-
-
-def _is_served(at: datetime, now: datetime) -> bool:
-    """Return whether a time is past, and not in the nine hours of one night when the server was down."""
-    return at <= now and not ((now.date() - at.date()).days == 48 and at.hour < 9)
 
 
 def _calls(habit: _Habit, number: int, midnight: datetime, chance: random.Random) -> Iterator[datetime]:
@@ -145,13 +153,13 @@ def _calls(habit: _Habit, number: int, midnight: datetime, chance: random.Random
         yield midnight + chance.uniform(first, last) * _HOUR
 
 
-def _use(habit: _Habit, plan: Plan, at: datetime, chance: random.Random) -> Use:
+def _use(habit: _Habit, plan: Plan, at: datetime, chance: random.Random) -> Call:
     policy = plan[habit.operation]
     phase = Phase.ANNOUNCED if policy is None else policy.phase(at)
     status = 410 if phase is Phase.BROWNOUT else 401 if chance.random() < 0.01 else 200
     # The middleware responds with 410 before the application runs, and a 401 has no caller.
     caller = habit.caller if status == 200 else None
-    return Use(habit.operation.name, habit.operation.method, status, phase, habit.source, habit.client, at, caller)
+    return Call(habit.operation.name, habit.operation.method, status, phase, habit.source, habit.client, at, caller)
 
 
 if __name__ == "__main__":

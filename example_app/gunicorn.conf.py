@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 from example_app import create_app
+from example_app.database import is_loopback, renew_sessions
 from flask_notifications import SessionLogFilter
 
 _host = os.environ.get("HOST", "127.0.0.1")
@@ -42,15 +43,20 @@ for _logger in ("gunicorn.access", "gunicorn.error"):
     logging.getLogger(_logger).addFilter(SessionLogFilter())
 
 
-def on_starting(_server: Any) -> None:
-    """Create the database once, before the workers could do it at the same time."""
-    create_app()
+# The session ID of each login.
+_sessions: dict[str, str] = {}
+
+
+def on_starting(server: Any) -> None:
+    """Create the database once, before the workers could do it at the same time, and renew the sessions."""
+    hosts = [address[0] if isinstance(address, tuple) else "" for address in server.address]
+    _sessions.update(renew_sessions(create_app().extensions["engine"], is_private=is_loopback(*hosts)))
 
 
 def when_ready(_server: Any) -> None:
     """Print some commands to try."""
-    alice, account = "a11ce000-0000-4000-8000-000000000001", "acc00000-0000-4000-8000-00000000000a"
-    administrator = "ad000000-0000-4000-8000-000000000003"
+    alice, account = _sessions["alice"], "acc00000-0000-4000-8000-00000000000a"
+    administrator = _sessions["admin"]
     print(  # noqa: T201
         f"Try, in another terminal:\n\n"
         f"curl -i 'http://{bind}/API/Notification/?sessionId={alice}'\n"

@@ -20,10 +20,7 @@ from flask_notifications.usage import StoreUnavailable, UsageReport, read_usage
 Plan = dict[Operation, DeprecationPolicy | None]
 
 # The pages need their own styles, and nothing else.
-_SECURITY = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-}
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
 _MAX_DAYS = 400
 
 # The same errors as those of the operations.
@@ -77,7 +74,7 @@ def _refuse(storage: SQLAlchemyStorage) -> PlainResponse | None:
 
 
 def _page(html: str, cache_control: str) -> flask.Response:
-    headers = {**_SECURITY, "Cache-Control": cache_control}
+    headers = {"Content-Security-Policy": _POLICY, "Cache-Control": cache_control}
     return flask.Response(html, content_type="text/html; charset=utf-8", headers=headers)
 
 

@@ -1,4 +1,4 @@
-"""Serve and retire two obsolete notification operations, in Flask and on any WSGI stack.
+"""Retire old endpoints of any WSGI application: announce, measure, brown out, switch off.
 
 The public names, imported on first use: importing this package imports neither Flask nor marshmallow.
 """
@@ -10,13 +10,12 @@ if TYPE_CHECKING:
     from .application import NotificationApp as NotificationApp
     from .blueprint import create_blueprint as create_blueprint
     from .config import load_plan as load_plan
-    from .config import load_policy as load_policy
     from .deprecation import Brownout as Brownout
     from .deprecation import DeprecationPolicy as DeprecationPolicy
+    from .deprecation import Exemption as Exemption
     from .deprecation import Phase as Phase
     from .middleware import DeprecationMiddleware as DeprecationMiddleware
-    from .middleware import Use as Use
-    from .operations import NOTIFICATION_OPERATIONS as NOTIFICATION_OPERATIONS
+    from .observers import Call as Call
     from .operations import Operation as Operation
     from .operations import notification_operations as notification_operations
     from .problems import Statuses as Statuses
@@ -29,14 +28,16 @@ if TYPE_CHECKING:
     from .storage import NotificationStorage as NotificationStorage
     from .storage import StorageError as StorageError
     from .storage import StorageUnavailable as StorageUnavailable
+    from .storage import TransactionalStorage as TransactionalStorage
 
 _MODULES = {
     "AccessDenied": "storage",
     "AccountNotFound": "storage",
     "Brownout": "deprecation",
+    "Call": "observers",
     "DeprecationMiddleware": "middleware",
     "DeprecationPolicy": "deprecation",
-    "NOTIFICATION_OPERATIONS": "operations",
+    "Exemption": "deprecation",
     "NotificationApp": "application",
     "NotificationStorage": "storage",
     "Operation": "operations",
@@ -47,10 +48,9 @@ _MODULES = {
     "Statuses": "problems",
     "StorageError": "storage",
     "StorageUnavailable": "storage",
-    "Use": "middleware",
+    "TransactionalStorage": "storage",
     "create_blueprint": "blueprint",
     "load_plan": "config",
-    "load_policy": "config",
     "notification_operations": "operations",
     "session_of": "sessions",
 }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from .operations import ACCOUNT, CURRENT_USER, NOTIFICATION_OPERATIONS, Operation, OperationTable
+from .operations import ACCOUNT, CURRENT_USER, REST, Operation, OperationTable, notification_operations
 from .problems import Problems, Statuses
 from .records import Encode, Schema
 from .responses import PlainResponse, send_response
@@ -51,7 +51,7 @@ class NotificationApp:
         statuses: Statuses = Statuses(),  # noqa: B008 - frozen
         spool_threshold: int = 8_388_608,
         realm: str = "notifications",
-        operations: Iterable[Operation] = NOTIFICATION_OPERATIONS,
+        operations: Iterable[Operation] = notification_operations(),
         identify: Identify[Caller] | None = None,
     ) -> None:
         self._service = NotificationService(
@@ -74,7 +74,7 @@ class NotificationApp:
 
     def _respond(self, environ: "WSGIEnvironment") -> PlainResponse:
         path = environ.get("PATH_INFO", "")
-        match = self._table.match(environ["REQUEST_METHOD"], path)
+        match = self._table.match(environ["REQUEST_METHOD"], path, environ)
         if match is None:
             return self._refuse(path)
         session = resolve(environ)
@@ -92,6 +92,6 @@ class NotificationApp:
 
 def _check_operation(operation: Operation) -> None:
     parameters = {CURRENT_USER: 0, ACCOUNT: 1}
-    if operation.path.count("{") != parameters.get(operation.name):
+    if operation.path.count("{") != parameters.get(operation.name) or REST in operation.path:
         message = f"operations must be named {CURRENT_USER}, or {ACCOUNT} with one path parameter, not {operation}"
         raise ValueError(message)

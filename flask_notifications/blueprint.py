@@ -45,7 +45,7 @@ def create_blueprint(
 
     Paths are exact, with or without one slash at their end, and never redirect, whatever your application sets for its
     own routes. ``DeprecationMiddleware`` adds the other spellings of legacy clients. With another ``url_prefix`` it
-    needs ``operations=notification_operations(url_prefix)``.
+    needs a plan of ``notification_operations(url_prefix)``.
 
     :param storage: an instance with the methods of ``NotificationStorage``.
     :param name: the name of the blueprint in your application, by default ``"notifications"``.
@@ -247,7 +247,7 @@ class FileResponse(flask.Response):
         return super().call_on_close(func)
 
     def get_app_iter(self, environ: "WSGIEnvironment") -> Iterable[bytes]:
-        """Return what the server iterates over; Werkzeug knows which responses have no body."""
+        """Return the iterable for the server; Werkzeug knows which responses have no body."""
         has_body = environ["REQUEST_METHOD"] != "HEAD" and self.status_code not in {204, 304}
         if has_body and isinstance(self.response, FileBody) and not self._has_callbacks:
             return wrap_file(self.response.take_file(), environ)

@@ -1,132 +1,242 @@
-"""Load policies and plans from mappings, such as those of TOML, JSON or Flask configuration.
+"""Load plans from TOML and JSON files and from mappings, such as Flask's configuration, and dump them.
 
 Knows how values are written outside of Python. ``deprecation`` decides what makes a policy valid, ``operations`` what
 makes an operation valid.
 """
 
+import json
+import os
+import re
+import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from datetime import datetime
-from itertools import count
-from typing import Any, NamedTuple
+from datetime import date, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from marshmallow import RAISE, Schema, ValidationError, fields, post_load, validate, validates_schema
-from marshmallow.exceptions import SCHEMA
+from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing, post_load, pre_dump, validates_schema
+from marshmallow.validate import Length
 
-from .deprecation import Brownout, ConfigurationError, DeprecationPolicy, brownout_errors, policy_errors
-from .operations import Operation, Shape, notification_operations, template_shape
+from .conditions import check_values
+from .deprecation import Brownout, DeprecationPolicy, Exemption, brownout_errors, exemption_errors, policy_errors
+from .operations import Operation, notification_operations, template_shape
+from .plans import RETIRED_KEYS, Plan, check_plan
 from .validation import check_uri
 
-# A place in a plan, as in ("operations", 1, "sunset_at"), and a message about it.
+# A place in a plan, as in ("operations", 1, "sunset_at"), and the same with a message about it as the last item.
 Place = tuple[str | int, ...]
-Problem = tuple[Place, str]
+_Error = tuple[str | int, ...]
 
-_OPERATION_KEYS = ("name", "method", "path", "successor", "rewrite_path", "unify_session")
-_PREFIX_KEYS = frozenset({"prefix", "successor_prefix"})
-
-
-def load_policy(mapping: Mapping[str, Any]) -> DeprecationPolicy:
-    """Load a policy from a mapping whose keys are the attributes of ``DeprecationPolicy``.
-
-    :param mapping: the values as JSON or TOML write them. Dates are ISO 8601 strings with an offset, or aware
-        datetimes; ``brownouts`` are mappings with ``start`` and ``end``. ``app.config.get_namespace("NOTIFICATIONS_")``
-        can be passed as it is. Unknown keys are refused.
-    :raises marshmallow.ValidationError: something is wrong; ``messages`` has every error, those between two keys too,
-        by key.
-    """
-    policy: DeprecationPolicy = _PolicySchema().load(mapping)
-    return policy
+# How the parsers of TOML and JSON word the place of an error.
+_POSITION = re.compile(r"(.*?)(?: \(at|:) line (\d+),? column (\d+).*", re.DOTALL)
+_OPERATION_KEYS = frozenset(Operation.__slots__)
+_POLICY_KEYS = frozenset(DeprecationPolicy.__slots__)
+_PREFIX_KEYS = ("prefix", "successor_prefix")
 
 
-def load_plan(mapping: Mapping[str, Any]) -> dict[Operation, DeprecationPolicy | None]:
+def load_plan(source: str | os.PathLike[str] | Mapping[str, Any]) -> dict[Operation, DeprecationPolicy | None]:
     """Load a plan: the policy of each operation, or ``None`` for a live operation, which is not retired.
 
-    :param mapping: the keys of ``load_policy``, which are the defaults of all operations, and ``operations``, a list of
-        mappings. Each of these has ``name``, ``method`` and ``path``, and optionally ``successor``, ``rewrite_path``,
-        ``unify_session``, ``live`` and keys of ``load_policy``, which replace the defaults. Without ``operations`` the
-        plan has the two notification operations, below ``prefix`` and with successors below ``successor_prefix``, as
-        in ``notification_operations``. Unknown keys are refused.
+    :param source: the path of a file that ends with ``.toml`` or ``.json``, or a mapping, such as
+        ``app.config.get_namespace("NOTIFICATIONS_")``. Its keys are the attributes of ``DeprecationPolicy``, which are
+        the defaults of all operations, and ``operations``, a list of mappings. Each of these has ``name``, ``method``
+        and ``path``, and optionally ``successor``, ``query``, ``headers``, ``rewrite_path``, ``unify_session``,
+        ``live`` and attributes of ``DeprecationPolicy``, which replace the defaults. Without ``operations`` the plan
+        has the two notification operations, below ``prefix`` and with successors below ``successor_prefix``, as in
+        ``notification_operations``.
+        Dates are aware datetimes, or strings in ISO 8601 with an offset.
     :raises marshmallow.ValidationError: something is wrong; ``messages`` has every error by place, as in
         ``{"operations": {1: {"sunset_at": [...]}}}``, where 1 is the second operation. The place of an error that all
-        retired operations inherit is the default.
+        retired operations inherit is the default; that of an error in the syntax of a file is file, line and column.
+    :raises OSError: the file cannot be read.
     """
-    if not isinstance(mapping, Mapping):
-        raise ValidationError({SCHEMA: [f"a plan must be a mapping, not {mapping!r}"]})
-    top = _load(_PlanSchema(), mapping)
-    entries = _load_entries(top) if "operations" in mapping else _notification_entries(top)
-    problems = [*top.problems, *_prefix_problems(mapping)]
-    problems += [*_operation_problems(entries), *_policy_problems(top, entries)]
-    if problems:
-        raise ValidationError(_nest(sorted(problems, key=_order)))
-    return {entry.operation: entry.policy for entry in entries}
+    mapping: Any = source
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if path.suffix not in _PARSERS:
+            raise ValidationError({str(path): ["the name of the file must end with .toml or .json"]})
+        mapping = parse_plan(path.read_bytes(), path.suffix, str(path))
+    plan: dict[Operation, DeprecationPolicy | None] = PlanSchema().load(mapping)
+    return plan
 
 
-def flatten_messages(messages: Any, place: Place = ()) -> Iterator[Problem]:
-    """Yield the messages of a ``ValidationError`` one by one, each with its place.
+def dump_plan(plan: Plan) -> dict[str, Any]:
+    """Return a plan as a mapping of plain values, from which ``load_plan`` loads an equal plan.
+
+    :param plan: the operations and their policies.
+    :raises ValueError: ``plan`` is not a plan.
+    """
+    check_plan(plan)
+    mapping: dict[str, Any] = PlanSchema().dump(plan)
+    return mapping
+
+
+def flatten_messages(messages: Any, place: Place = ()) -> list[tuple[Place, str]]:
+    """Return the messages of a ``ValidationError`` one by one, each with its place, and ordered by it.
 
     :param messages: the attribute ``messages`` of the error.
     :param place: where in the plan these messages belong; by default the plan itself.
     """
-    if isinstance(messages, Mapping):
-        for key, nested in messages.items():
-            yield from flatten_messages(nested, (*place, key))
-    else:
-        yield from ((place, message) for message in messages)
+    if not isinstance(messages, Mapping):
+        return [(place, message) for message in messages]
+    keys = sorted(messages, key=lambda key: (isinstance(key, str), key))
+    return [each for key in keys for each in flatten_messages(messages[key], (*place, key))]
+
+
+def parse_plan(content: bytes, suffix: str, name: str) -> Any:
+    """Parse a file in TOML or JSON, as ``load_plan`` takes it.
+
+    :param content: the bytes of the file.
+    :param suffix: ``.toml`` or ``.json``.
+    :param name: the place of an error in its syntax, with line and column.
+    :raises marshmallow.ValidationError: it cannot be parsed.
+    """
+    try:
+        return _PARSERS[suffix](content.decode("utf-8"))
+    except RecursionError as error:
+        raise ValidationError({name: ["nested too deeply"]}) from error
+    except ValueError as error:
+        found = _POSITION.fullmatch(str(error))
+        place, message = (f"{name}:{found[2]}:{found[3]}", found[1]) if found else (name, str(error))
+        raise ValidationError({place: [message]}) from error
+
+
+def _refuse_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a mapping; of two with the same key, one would be lost."""
+    for key, times in Counter(key for key, _value in pairs).items():
+        if times > 1:
+            message = f"the key {key!r} is there twice"
+            raise ValueError(message)
+    return dict(pairs)
+
+
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
+    ".toml": tomllib.loads,
+    ".json": lambda content: json.loads(content, object_pairs_hook=_refuse_repetitions),
+}
+
+
+def _messages(expected: str) -> dict[str, Any]:
+    """Return the messages of a field of marshmallow, with the expected value."""
+    return {
+        "required": f"is missing; it must be {expected}",
+        "null": f"must be {expected}, not null",
+        "invalid": f"must be {expected}",
+    }
+
+
+if TYPE_CHECKING:
+    _ListField = fields.List[Any]
+else:
+    _ListField = fields.List  # marshmallow 3 has no type arguments
+
+
+class _String(fields.String):
+    default_error_messages: dict[str, Any] = _messages("a string in quotation marks")
+
+
+class _List(_ListField):
+    default_error_messages: dict[str, Any] = _messages("a list in brackets")
+
+    def _deserialize(self, value: Any, *arguments: Any, **options: Any) -> list[Any]:
+        if not isinstance(value, list | tuple):
+            raise self.make_error(key="invalid")
+        # Marshmallow drops null from a list, which would change the indexes of the items after it.
+        return super()._deserialize([[] if each is None else each for each in value], *arguments, **options)
+
+
+class _Boolean(fields.Boolean):
+    default_error_messages: dict[str, Any] = _messages("true or false, without quotation marks")
+
+    def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> bool:
+        if not isinstance(value, bool):
+            raise self.make_error(key="invalid")
+        return value
 
 
 class _Date(fields.AwareDateTime):
     """An aware datetime, or one written in ISO 8601 with an offset."""
 
-    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> datetime:
-        string = value.isoformat() if isinstance(value, datetime) else value
-        return super()._deserialize(string, attr, data, **kwargs)
+    default_error_messages: dict[str, Any] = _messages("a date and time with an offset, such as 2027-07-01T09:00:00Z")
+
+    def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> datetime:
+        try:
+            time = value if isinstance(value, date) else datetime.fromisoformat(value)
+        except (TypeError, ValueError) as error:
+            raise self.make_error(key="invalid") from error
+        if isinstance(time, datetime) and time.tzinfo is not None:
+            return time
+        midnight = "" if isinstance(time, datetime) else "T00:00:00"
+        message = f"must have a time and an offset: write {time.isoformat()}{midnight}Z if {value} is meant in UTC"
+        raise ValidationError(message)
 
 
-class _BrownoutSchema(Schema):
+class _TableSchema(Schema):
     class Meta:
-        unknown = RAISE
+        unknown = EXCLUDE  # they are refused below, in other words
 
+    error_messages: dict[str, Any] = {"type": "must be a table of keys and values"}  # noqa: RUF012 - as marshmallow declares it
+
+    # The class of a loaded table, and a function that yields the errors of its values.
+    _kind: Callable[..., Any] = dict
+    _value_errors: Callable[[Mapping[str, Any]], Iterable[_Error]] = staticmethod(lambda _values: ())
+
+    def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
+        """Yield the errors that a field cannot find; ``data`` has the valid values only."""
+        for key in original:
+            if key not in self.fields:
+                near = get_close_matches(str(key), self.fields, 1)
+                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(self.fields)}"
+                yield key, f"is not a known key; {hint}"
+        yield from self._value_errors(data)
+
+    @validates_schema(skip_on_field_errors=False, pass_original=True)
+    def _check(self, data: dict[str, Any], original: Any, **_context: Any) -> None:
+        messages: dict[Any, Any] = {}
+        for *outer, key, message in self.find_errors(data, original) if isinstance(original, Mapping) else ():
+            table = messages
+            for each in outer:
+                table = table.setdefault(each, {})
+            table.setdefault(key, []).append(message)
+        if messages:
+            raise ValidationError(messages)
+
+    @post_load
+    def _make(self, data: dict[str, Any], **_context: Any) -> Any:
+        return self._kind(**data)
+
+
+class _BrownoutSchema(_TableSchema):
+    _kind, _value_errors = Brownout, staticmethod(brownout_errors)
     start = _Date(required=True)
     end = _Date(required=True)
 
-    @validates_schema(skip_on_field_errors=False)
-    def _check(self, data: dict[str, Any], **_context: Any) -> None:
-        _raise_all(brownout_errors(data))
 
-    @post_load
-    def _make(self, data: dict[str, Any], **_context: Any) -> Brownout:
-        return Brownout(**data)
-
-
-class _PolicyKeys(Schema):
-    class Meta:
-        unknown = RAISE
-
-    deprecated_at = _Date()
-    sunset_at = _Date(allow_none=True, load_default=None)
-    documentation = fields.String(allow_none=True, load_default=None)
-    sunset_documentation = fields.String(allow_none=True, load_default=None)
-    brownouts = fields.List(fields.Nested(_BrownoutSchema), load_default=())
-    enforce_sunset = fields.Boolean(load_default=False)
+class _ExemptionSchema(_TableSchema):
+    _kind, _value_errors = Exemption, staticmethod(exemption_errors)
+    caller = _String(required=True)
+    until = _Date(required=True)
+    reason = _String(required=True)
 
 
-_POLICY_KEYS = frozenset(_PolicyKeys().fields)
+class _PolicySchema(_TableSchema):
+    deprecated_at: _Date = _Date()
+    sunset_at: _Date = _Date(allow_none=True)
+    documentation: _String = _String(allow_none=True)
+    sunset_documentation: _String = _String(allow_none=True)
+    brownouts: _List = _List(fields.Nested(_BrownoutSchema))
+    enforce_sunset: _Boolean = _Boolean()
+    exemptions: _List = _List(fields.Nested(_ExemptionSchema))
 
-
-class _PolicySchema(_PolicyKeys):
-    deprecated_at = _Date(required=True)
-
-    @validates_schema(skip_on_field_errors=False)
-    def _check(self, data: dict[str, Any], **_context: Any) -> None:
-        _raise_all(_policy_errors(data))
-
-    @post_load
-    def _make(self, data: dict[str, Any], **_context: Any) -> DeprecationPolicy:
-        return DeprecationPolicy(**data)
+    def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
+        yield from super().find_errors(data, original)
+        # A value that is not valid replaces the default too.
+        data.update(dict.fromkeys(_POLICY_KEYS.intersection(original).difference(data), missing))
 
 
 def _accepted_by(check: Callable[[Any], object]) -> Callable[[Any], None]:
-    """Return a marshmallow validator that refuses what ``check`` refuses with a ``ValueError``."""
+    """Return a marshmallow validator that fails where ``check`` raises ``ValueError``."""
 
     def validator(value: Any) -> None:
         try:
@@ -137,176 +247,113 @@ def _accepted_by(check: Callable[[Any], object]) -> Callable[[Any], None]:
     return validator
 
 
-class _OperationSchema(_PolicyKeys):
-    name = fields.String(required=True, validate=_accepted_by(lambda name: Operation(name, "GET", "/")))
-    method = fields.String(required=True, validate=_accepted_by(lambda method: Operation("name", method, "/")))
-    path = fields.String(required=True, validate=_accepted_by(lambda path: Operation("name", "GET", path)))
-    successor = fields.String(
-        allow_none=True, load_default=None, validate=_accepted_by(lambda uri: check_uri("successor", uri))
+class _Values(fields.Raw):
+    """The conditions of an operation on its query or its headers."""
+
+    def _serialize(self, value: Any, *_arguments: Any, **_options: Any) -> dict[str, str | list[str]]:
+        return {name: each if isinstance(each, str) else list(each) for name, each in value.items()}
+
+
+class _OperationSchema(_PolicySchema):
+    name = _String(required=True, validate=_accepted_by(lambda name: Operation(name, "GET", "/")))
+    method = _String(required=True, validate=_accepted_by(lambda method: Operation("name", method, "/")))
+    path = _String(
+        required=True, validate=_accepted_by(lambda path: Operation("name", "GET", path)), metadata={"pattern": "^/"}
     )
-    rewrite_path = fields.Boolean(load_default=False)
-    unify_session = fields.Boolean(load_default=False)
-    live = fields.Boolean(load_default=False)
+    successor = _String(allow_none=True, validate=_accepted_by(lambda uri: check_uri("successor", uri)))
+    query = _Values(allow_none=True, validate=_accepted_by(lambda given: check_values("query", given)))
+    headers = _Values(allow_none=True, validate=_accepted_by(lambda given: check_values("headers", given)))
+    rewrite_path = _Boolean()
+    unify_session = _Boolean()
+    live = _Boolean()
 
-    @validates_schema(skip_on_field_errors=False)
-    def _check_successor(self, data: dict[str, Any], **_context: Any) -> None:
-        if "path" in data and data.get("successor") is not None:
-            check = _accepted_by(lambda uri: Operation("name", "GET", data["path"], uri))
+    def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
+        yield from super().find_errors(data, original)
+        if data.get("live"):
+            yield from ((key, f"{key} is for retired operations") for key in RETIRED_KEYS if data.get(key))
+        elif "path" in data and data.get("successor") is not None:
             try:
-                check(data["successor"])
-            except ValidationError as error:
-                raise ValidationError({"successor": error.messages}) from error
+                Operation("name", "GET", data["path"], data["successor"])
+            except ValueError as error:
+                yield "successor", str(error)
 
 
-class _PlanSchema(_PolicyKeys):
-    operations = fields.List(fields.Raw(), validate=validate.Length(min=1, error="must have at least one operation"))
-    prefix = fields.String(validate=_accepted_by(notification_operations))
-    successor_prefix = fields.String(
+class PlanSchema(_PolicySchema):
+    """Define the keys of a plan file. It loads a mapping to a plan, and dumps a plan to a mapping of plain values."""
+
+    operations: _List = _List(
+        fields.Nested(_OperationSchema), validate=Length(min=1, error="must have at least one operation")
+    )
+    prefix: _String = _String(validate=_accepted_by(notification_operations))
+    successor_prefix: _String = _String(
         allow_none=True, validate=_accepted_by(lambda prefix: notification_operations(successor_prefix=prefix))
     )
 
+    def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
+        """Yield the errors between keys: those of operations, and those of each policy merged with the defaults."""
+        yield from super().find_errors(data, original)
+        entries: list[dict[str, Any]] = [{}]  # the operations of a plan without any have the defaults
+        if "operations" in original:
+            yield from ((key, f"{key} is for plans without operations") for key in _PREFIX_KEYS if key in original)
+            entries = data.get("operations", [])
+            yield from _repetitions(entries)
+        errors = [list(_policy_errors(data, entry)) for entry in entries]
+        # What all retired operations have from the defaults is reported once.
+        retired = [set(found) for entry, found in zip(entries, errors, strict=True) if not entry.get("live")]
+        common = set.intersection(*retired) if retired else set()
+        inherited = {error: None for error in _policy_errors(data, {}) if error in common}
+        yield from inherited
+        for index, found in enumerate(errors):
+            yield from (("operations", index, *error) for error in found if error not in inherited)
 
-class _Loaded(NamedTuple):
-    """What a schema made of a mapping: its valid values, and the messages about the others."""
+    @post_load
+    def _make(self, data: dict[str, Any], **_context: Any) -> dict[Operation, DeprecationPolicy | None]:
+        if "operations" not in data:
+            operations = notification_operations(**_pick(_PREFIX_KEYS, data))
+            return dict.fromkeys(operations, DeprecationPolicy(**_pick(_POLICY_KEYS, data)))
+        plan: dict[Operation, DeprecationPolicy | None] = {}
+        for entry in data["operations"]:
+            values = _pick(_POLICY_KEYS, data | entry)
+            plan[Operation(**_pick(_OPERATION_KEYS, entry))] = (
+                None if entry.get("live") else DeprecationPolicy(**values)
+            )
+        return plan
 
-    values: dict[str, Any]
-    messages: dict[Any, Any]
-
-    @property
-    def problems(self) -> list[Problem]:
-        """The messages one by one."""
-        return list(flatten_messages(self.messages))
-
-    @property
-    def invalid(self) -> frozenset[str]:
-        """The keys that were given without a valid value."""
-        return frozenset(self.messages.keys() - self.values.keys())
-
-
-class _Entry(NamedTuple):
-    """An operation of a plan: where its own keys are, what they hold, and its policy merged with the defaults."""
-
-    place: Place
-    own: _Loaded
-    values: dict[str, Any]
-    errors: frozenset[ConfigurationError]
-
-    @property
-    def operation(self) -> Operation:
-        """The operation, of an entry without errors."""
-        return Operation(**{name: self.own.values[name] for name in _OPERATION_KEYS})
-
-    @property
-    def policy(self) -> DeprecationPolicy | None:
-        """The policy, of an entry without errors; ``None`` for a live operation."""
-        return None if _is_live(self) else DeprecationPolicy(**self.values)
-
-
-def _load(schema: Schema, mapping: Any, **options: Any) -> _Loaded:
-    try:
-        return _Loaded(schema.load(mapping, **options), {})
-    except ValidationError as error:
-        return _Loaded(error.valid_data if isinstance(error.valid_data, dict) else {}, error.messages_dict)
+    @pre_dump
+    def _describe(self, plan: Plan, **_context: Any) -> dict[str, Any]:
+        entries = []
+        for operation, policy in plan.items():
+            entry = {key: getattr(operation, key) for key in _OPERATION_KEYS} | {"live": policy is None}
+            entry |= {key: getattr(policy, key, None) for key in _POLICY_KEYS}
+            entries.append({key: value for key, value in entry.items() if value})
+        return {"operations": entries}
 
 
-def _load_entries(top: _Loaded) -> list[_Entry]:
-    """Load the operations; marshmallow leaves out those that are null, and has their indexes among the messages."""
-    nulls = top.messages.get("operations", ())
-    indexes = (index for index in count() if index not in nulls)
-    items = zip(indexes, top.values.get("operations", ()), strict=False)
-    return [
-        _entry(top, ("operations", index), _load(_OperationSchema(), item, partial=_POLICY_KEYS))
-        for index, item in items
-    ]
+def _policy_errors(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator[_Error]:
+    """Yield the errors of the policy of an operation, of which only the valid values are checked."""
+    given = {**({"deprecated_at": missing} if entry.get("live") else defaults), **entry}
+    if "deprecated_at" not in given:
+        yield "deprecated_at", _Date.default_error_messages["required"]
+    values = {key: value for key, value in {"sunset_at": None, **given}.items() if value is not missing}
+    for key in ("brownouts", "exemptions"):
+        values[key] = [each for each in values.get(key, ()) if not isinstance(each, dict)]
+    yield from policy_errors(values)
 
 
-def _notification_entries(top: _Loaded) -> list[_Entry]:
-    prefixes = {name: top.values[name] for name in _PREFIX_KEYS if name in top.values}
-    values = [
-        {name: getattr(operation, name) for name in _OPERATION_KEYS}
-        for operation in notification_operations(**prefixes)
-    ]
-    return [_entry(top, (), _Loaded(own, {})) for own in values]
+def _repetitions(entries: Sequence[Mapping[str, Any]]) -> Iterator[_Error]:
+    """Yield the operations whose name, or whose method, path and conditions, are those of an earlier one."""
+    names: dict[str, int] = {}
+    shapes: dict[Any, int] = {}
+    for index, entry in enumerate(entries):
+        if (first := names.setdefault(entry.get("name", index), index)) != index:
+            yield "operations", index, "name", f"name must differ from that of operation {first}: {entry['name']!r}"
+        if {"method", "path"} <= entry.keys() and not entry.get("live"):
+            keys = _pick(_OPERATION_KEYS, {**entry, "name": "name", "successor": None})
+            shape = template_shape(Operation(**keys))
+            if (first := shapes.setdefault(shape, index)) != index:
+                expected = f"that of operation {first} in more than letter case and parameter names"
+                yield "operations", index, "path", f"path must differ from {expected}: {entry['path']!r}"
 
 
-def _entry(top: _Loaded, place: Place, own: _Loaded) -> _Entry:
-    """Merge an operation's own values with the defaults; of a live operation, only the own values are checked."""
-    invalid = own.invalid | (top.invalid - own.values.keys())
-    merged = {name: value for name, value in (top.values | own.values).items() if name in _POLICY_KEYS - invalid}
-    errors = frozenset(_policy_errors(own.values)) if own.values.get("live") else _merged_errors(merged, invalid)
-    return _Entry(place, own, merged, errors)
-
-
-def _is_live(entry: _Entry) -> bool:
-    return bool(entry.own.values.get("live"))
-
-
-def _merged_errors(values: Mapping[str, Any], invalid: AbstractSet[str]) -> frozenset[ConfigurationError]:
-    is_missing = "deprecated_at" not in values.keys() | invalid
-    missing = [("deprecated_at", "Missing data for required field.")] if is_missing else []
-    return frozenset([*missing, *_policy_errors(values)])
-
-
-def _policy_problems(top: _Loaded, entries: Sequence[_Entry]) -> Iterator[Problem]:
-    """Yield the errors of the merged policies; those that all of them have from the defaults only once."""
-    defaults = {name: value for name, value in top.values.items() if name in _POLICY_KEYS}
-    retired = [entry for entry in entries if not _is_live(entry)]
-    inherited = _merged_errors(defaults, top.invalid) if retired else frozenset()
-    inherited = inherited.intersection(*(entry.errors for entry in retired))
-    places = [((), inherited), *((entry.place, entry.errors - inherited) for entry in entries)]
-    yield from (((*place, name), message) for place, errors in places for name, message in sorted(errors))
-
-
-def _prefix_problems(mapping: Mapping[str, Any]) -> Iterator[Problem]:
-    for key in sorted(_PREFIX_KEYS & mapping.keys() if "operations" in mapping else ()):
-        yield (key,), f"{key} is for plans without operations"
-
-
-def _operation_problems(entries: Sequence[_Entry]) -> Iterator[Problem]:
-    """Yield the problems of each operation, and those of operations that equal an earlier one."""
-    names: dict[str, _Entry] = {}
-    shapes: dict[Shape, _Entry] = {}
-    for entry in entries:
-        yield from (((*entry.place, *place), message) for place, message in entry.own.problems)
-        values = entry.own.values
-        if "name" in values and (first := names.setdefault(values["name"], entry)) is not entry:
-            yield (*entry.place, "name"), _SAME_NAME.format(first=first.place[-1], name=values["name"])
-        if {"method", "path"} <= values.keys():
-            first = shapes.setdefault(template_shape(Operation("name", values["method"], values["path"])), entry)
-            if first is not entry:
-                yield (*entry.place, "path"), _SAME_TEMPLATE.format(first=first.place[-1], path=values["path"])
-
-
-_SAME_NAME = "name must differ from that of operation {first}, not {name!r}"
-_SAME_TEMPLATE = (
-    "path must differ from that of operation {first} in more than letter case and parameter names: {path!r}"
-)
-
-
-def _order(problem: Problem) -> tuple[object, ...]:
-    """Return a sort key: by operation, then by place, because marshmallow's unknown keys have no order."""
-    place, _message = problem
-    index = place[1] if len(place) > 1 and isinstance(place[1], int) else -1
-    return index, [(key, "") if isinstance(key, int) else (-1, str(key)) for key in place]
-
-
-def _nest(problems: Sequence[Problem]) -> Any:
-    """Nest messages as marshmallow does: a list of them at each place."""
-    here = [message for place, message in problems if not place]
-    keys = dict.fromkeys(place[0] for place, _message in problems if place)
-    inside = {key: _nest([(place[1:], message) for place, message in problems if place[:1] == (key,)]) for key in keys}
-    return {SCHEMA: here, **inside} if here and inside else inside or here
-
-
-def _policy_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
-    """Yield the problems of the values of a policy, of whose brownouts only the valid ones are checked."""
-    valid = [window for window in values.get("brownouts", ()) if isinstance(window, Brownout)]
-    return policy_errors({**values, "brownouts": valid})
-
-
-def _raise_all(errors: Iterable[ConfigurationError]) -> None:
-    messages: dict[str, list[str]] = {}
-    for name, sentence in errors:
-        messages.setdefault(name, []).append(sentence)
-    if messages:
-        raise ValidationError(messages)
+def _pick(keys: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: values[key] for key in keys if key in values}

@@ -1,10 +1,17 @@
-"""Read the dates of ``Deprecation`` and ``Sunset`` strictly, and those that people write in ISO 8601.
+"""Read the dates of ``Deprecation`` and ``Sunset`` strictly, those that people write in ISO 8601, and the clock.
 
 Common parsers accept too much to check a header.
 """
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
+
+Clock = Callable[[], datetime]
+
+# The time, aware, in UTC.
+utc_now: Clock = partial(datetime.now, UTC)
 
 # A date without a time.
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

@@ -3,35 +3,27 @@
 Such a value is never false and never ``None``. As the result of a check, it would let every caller in.
 """
 
-from abc import ABC
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
 from concurrent.futures import Future
-from functools import partial
+from functools import lru_cache, partial
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Value = TypeVar("Value")
-
 
 # The methods that results of multiprocessing, gevent and Celery have in common.
 _RESULT_METHODS = ("ready", "successful", "get")
 
 
-class _Awaitable(ABC):  # noqa: B024 - nothing inherits from it
-    """The base class of everything to wait for; Python asks once per class, and remembers what it was told."""
-
-    @classmethod
-    def __subclasshook__(cls, other: type) -> bool:
-        is_result = all(hasattr(other, name) for name in _RESULT_METHODS)
-        return is_result or issubclass(other, Awaitable | AsyncGenerator | Future)
+@lru_cache(maxsize=256)
+def _is_awaitable(kind: type) -> bool:
+    is_result = all(hasattr(kind, name) for name in _RESULT_METHODS)
+    return is_result or issubclass(kind, Awaitable | AsyncGenerator | Future)
 
 
-class _Deferred(ABC):  # noqa: B024 - nothing inherits from it
-    """The base class of generators and of everything to wait for."""
-
-    @classmethod
-    def __subclasshook__(cls, other: type) -> bool:
-        return issubclass(other, Generator | _Awaitable)
+@lru_cache(maxsize=256)
+def _is_deferred(kind: Any) -> bool:
+    return issubclass(kind, Generator) or _is_awaitable(kind)
 
 
 def is_asynchronous(function: object) -> bool:
@@ -53,11 +45,12 @@ def is_deferring(function: object) -> bool:
 def refuse_awaitable(value: Value, function: str) -> Value:
     """Return a value, unless it is a coroutine, a future or something else to wait for.
 
-    :param value: what a function returned.
+    :param value: the result of a function.
     :param function: the name of that function, for the message.
     :raises TypeError: the value is something to wait for; a coroutine is closed.
     """
-    if isinstance(value, _Awaitable):
+    kind: Any = value.__class__  # that of a proxy, such as Flask-Login's current_user, is the proxied class
+    if _is_awaitable(kind):
         _refuse(value, function)
     return value
 
@@ -65,18 +58,17 @@ def refuse_awaitable(value: Value, function: str) -> Value:
 def refuse_deferred(value: Value, function: str) -> Value:
     """Return a value, unless it is a generator or something to wait for.
 
-    :param value: what a function returned.
+    :param value: the result of a function.
     :param function: the name of that function, for the message.
     :raises TypeError: the value only promises a result; a coroutine or a generator is closed.
     """
-    if isinstance(value, _Deferred):
+    kind: Any = value.__class__
+    if _is_deferred(kind):
         _refuse(value, function)
     return value
 
 
 def _refuse(value: object, function: str) -> None:
-    if _is_proxy(value):
-        return
     if isinstance(value, Coroutine | Generator):
         value.close()  # otherwise Python warns that a coroutine was never awaited
     message = f"{function} must return its result, not an object of type {type(value).__qualname__} that promises one"
@@ -84,12 +76,7 @@ def _refuse(value: object, function: str) -> None:
 
 
 def _list_called(function: object) -> tuple[object, object]:
-    """Return what may run when a function is called: itself and its class's ``__call__``."""
+    """Return the functions that a call may run: the function itself and its class's ``__call__``."""
     while isinstance(function, partial):
         function = function.func
     return function, type(function).__call__ if callable(function) else None
-
-
-def _is_proxy(value: object) -> bool:
-    """Return whether a value, such as Flask-Login's ``current_user``, has a method to await it by its class only."""
-    return isinstance(value, Awaitable) and not hasattr(value, "__await__")

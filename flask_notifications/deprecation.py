@@ -4,22 +4,25 @@ Knows nothing of requests, of the environ or of responses.
 """
 
 import email.utils
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any, final
+from urllib.parse import urlsplit
 
 from .headers import HeaderList
-from .validation import check_uri
+from .validation import check_uri, clean_label
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END = datetime.max.replace(tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
-# An error in configuration: the attribute, and a sentence that names it, what was given and what was expected.
+# An error in configuration: the attribute, and a sentence with its name, the given and the expected value.
 ConfigurationError = tuple[str, str]
 
 
@@ -49,9 +52,30 @@ class Brownout:
     end: datetime
 
     def __post_init__(self) -> None:
-        _raise_first(brownout_errors({"start": self.start, "end": self.end}))
+        _raise_first(self, brownout_errors)
         object.__setattr__(self, "start", self.start.astimezone(UTC))
         object.__setattr__(self, "end", self.end.astimezone(UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class Exemption:
+    """Let one caller through brownouts and an enforced sunset, until a date.
+
+    Not checked: that the date is in the future, or that any caller has this label.
+
+    :param caller: the label that the middleware's ``identify`` gives the caller: 1 to 64 printable characters.
+    :param until: an aware datetime, not before 1970, kept in UTC; the exemption has ended then.
+    :param reason: why, for the people who read the plan.
+    :raises ValueError: an argument is something else; the message names it.
+    """
+
+    caller: str
+    until: datetime
+    reason: str
+
+    def __post_init__(self) -> None:
+        _raise_first(self, exemption_errors)
+        object.__setattr__(self, "until", self.until.astimezone(UTC))
 
 
 @final
@@ -70,6 +94,8 @@ class DeprecationPolicy:
     :param sunset_documentation: the same, for a page about your policy on sunsets.
     :param brownouts: windows in any order that do not overlap; by default none.
     :param enforce_sunset: whether the operation responds with 410 from ``sunset_at`` on; by default it keeps working.
+    :param exemptions: callers that brownouts and an enforced sunset let through until a date, each once; by default
+        none. They need a middleware with ``identify``.
     :raises ValueError: an argument does not fit; the message names it and its value.
     """
 
@@ -79,10 +105,12 @@ class DeprecationPolicy:
     sunset_documentation: str | None = None
     brownouts: Sequence[Brownout] = ()
     enforce_sunset: bool = False
+    exemptions: Sequence[Exemption] = ()
 
     def __post_init__(self) -> None:
-        _raise_first(policy_errors({name: getattr(self, name) for name in self.__slots__}))
-        object.__setattr__(self, "brownouts", tuple(sorted(self.brownouts, key=_start)))
+        _raise_first(self, policy_errors)
+        object.__setattr__(self, "exemptions", tuple(self.exemptions))
+        object.__setattr__(self, "brownouts", tuple(sorted(self.brownouts, key=attrgetter("start"))))
         object.__setattr__(self, "deprecated_at", self.deprecated_at.astimezone(UTC))
         if self.sunset_at is not None:
             object.__setattr__(self, "sunset_at", self.sunset_at.astimezone(UTC))
@@ -92,13 +120,27 @@ class DeprecationPolicy:
         """Whether there is a time at which the operation responds with 410."""
         return bool(self.brownouts) or self.enforce_sunset
 
-    def phase(self, at: datetime) -> Phase:
-        """Return the phase at an aware datetime: an enforced sunset first, then a brownout, then the deprecation."""
-        if self.enforce_sunset and self.sunset_at is not None and at >= self.sunset_at:
-            return Phase.SUNSET
-        if self.brownouts and self.brownout(at) is not None:
-            return Phase.BROWNOUT
+    def phase(self, at: datetime, caller: str | None = None) -> Phase:
+        """Return the phase at an aware datetime: an enforced sunset first, then a brownout, then the deprecation.
+
+        :param at: any aware datetime.
+        :param caller: the label of a caller; for one that is exempt then, nothing is closed. By default, nobody is.
+        """
+        is_over = self.enforce_sunset and self.sunset_at is not None and at >= self.sunset_at
+        if is_over or (self.brownouts and self.brownout(at) is not None):
+            is_exempt = self.exemption(caller, at) is not None
+            return Phase.DEPRECATED if is_exempt else Phase.SUNSET if is_over else Phase.BROWNOUT
         return Phase.DEPRECATED if at >= self.deprecated_at else Phase.ANNOUNCED
+
+    def sunset_of(self, exemption: Exemption | None) -> datetime | None:
+        """Return the sunset for a caller with an exemption: the later date, if there is any sunset."""
+        if exemption is None or self.sunset_at is None:
+            return self.sunset_at
+        return max(self.sunset_at, exemption.until)
+
+    def exemption(self, caller: str | None, at: datetime) -> Exemption | None:
+        """Return the exemption of the caller with a label that lasts at an aware datetime, or ``None``."""
+        return next((each for each in self.exemptions if each.caller == caller and at < each.until), None)
 
     def brownout(self, at: datetime) -> Brownout | None:
         """Return the brownout that an aware datetime lies in, or ``None``."""
@@ -110,18 +152,20 @@ class DeprecationHeaders:
 
     ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594), then one ``Link`` (RFC 8288) line each for the successor
     (RFC 5829), the documentation and the policy of the sunset, as far as there are any. A target that begins with a
-    single ``/`` is below the path at which the application is mounted, and ``base_url`` precedes that path.
+    single ``/`` is below the path at which the application is mounted, and ``base_url`` precedes that path. A caller
+    with an ``exemption`` is told the date on which that ends, if it is later than the sunset.
     """
 
-    def __init__(self, policy: DeprecationPolicy, *, base_url: str = "") -> None:
+    def __init__(self, policy: DeprecationPolicy, *, base_url: str = "", exemption: Exemption | None = None) -> None:
         self._base_url = base_url.rstrip("/")
         self._dates = [("Deprecation", f"@{_seconds(policy.deprecated_at)}")]
-        if policy.sunset_at is not None:
+        sunset_at = policy.sunset_of(exemption)
+        if sunset_at is not None:
             # RFC 9110 section 5.6.7: an IMF-fixdate ends in GMT and is in English, whatever the locale.
-            self._dates.append(("Sunset", email.utils.format_datetime(policy.sunset_at, usegmt=True)))
+            self._dates.append(("Sunset", email.utils.format_datetime(sunset_at, usegmt=True)))
         self._pages = [
-            (policy.documentation, 'rel="deprecation"; type="text/html"'),
-            (policy.sunset_documentation, 'rel="sunset"; type="text/html"'),
+            (policy.documentation, f'rel="deprecation"{_media_type(policy.documentation)}'),
+            (policy.sunset_documentation, f'rel="sunset"{_media_type(policy.sunset_documentation)}'),
         ]
 
     def render(self, successor: str | None, mount: str) -> HeaderList:
@@ -141,6 +185,12 @@ class DeprecationHeaders:
         return f"{self._base_url}{mount}{uri}" if is_below else uri
 
 
+def _media_type(uri: str | None) -> str:
+    """Return the ``type`` of a link to a page (RFC 8288 section 3.4.1), if its path looks like one in HTML."""
+    name = urlsplit(uri or "").path.rpartition("/")[2]
+    return '; type="text/html"' if "." not in name or name.endswith(".html") else ""
+
+
 def brownout_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
     """Yield everything that is wrong with a brownout's values. Missing values are not checked."""
     dates = {name: values[name] for name in ("start", "end") if name in values}
@@ -151,18 +201,42 @@ def brownout_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
         yield "end", "end ({end}) must be after start ({start})".format(**dates)
 
 
+def exemption_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
+    """Yield everything that is wrong with an exemption's values. Missing values are not checked."""
+    if "caller" in values and clean_label(values["caller"]) is None:
+        expected = "a label of 1 to 64 printable characters"
+        yield "caller", f"caller must be {expected}, not {values['caller']!r}"
+    if "until" in values:
+        yield from _date_errors("until", values["until"])
+    reason = values.get("reason", "?")
+    if not isinstance(reason, str) or not reason.strip():
+        yield "reason", f"reason must be a string that says why, not {reason!r}"
+
+
 def policy_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
     """Yield everything that is wrong with a policy's values. Missing values are not checked."""
     yield from _schedule_errors({name: values[name] for name in ("deprecated_at", "sunset_at") if name in values})
     for name in ("documentation", "sunset_documentation"):
-        if values.get(name) is not None:
-            yield from _uri_errors(name, values[name])
-    yield from _overlap_errors(values.get("brownouts", ()))
-    yield from _enforcement_errors(values)
+        try:
+            check_uri(name, "/" if values.get(name) is None else values[name])
+        except ValueError as error:
+            yield name, str(error)
+    enforced = values.get("enforce_sunset", False)
+    if not isinstance(enforced, bool):
+        yield "enforce_sunset", f"enforce_sunset must be True or False, not {enforced!r}"
+    elif enforced and values.get("sunset_at", _END) is None:
+        yield "enforce_sunset", "enforce_sunset=True needs a sunset_at, not None"
+    parts = {"brownouts": (Brownout, _find_overlaps), "exemptions": (Exemption, _find_repetitions)}
+    for name, (kind, find) in parts.items():
+        given = values.get(name, ())
+        if isinstance(given, list | tuple) and all(isinstance(each, kind) for each in given):
+            yield from ((name, sentence) for sentence in find(given))
+        else:
+            yield name, f"{name} must be a list or tuple of {kind.__name__}, not {given!r}"
 
 
-def _raise_first(errors: Iterator[ConfigurationError]) -> None:
-    for _name, sentence in errors:
+def _raise_first(given: Any, find_errors: Callable[[Mapping[str, Any]], Iterator[ConfigurationError]]) -> None:
+    for _name, sentence in find_errors({name: getattr(given, name) for name in given.__slots__}):
         raise ValueError(sentence)
 
 
@@ -186,42 +260,19 @@ def _date_errors(name: str, value: Any) -> Iterator[ConfigurationError]:
         yield name, f"{name} must not be after the year 9999 in UTC, not {value}"
 
 
-def _uri_errors(name: str, value: Any) -> Iterator[ConfigurationError]:
-    try:
-        check_uri(name, value)
-    except ValueError as error:
-        yield name, str(error)
+def _find_overlaps(brownouts: Sequence[Any]) -> Iterator[str]:
+    windows = sorted(brownouts, key=attrgetter("start"))
+    # Of those before a window, the one that ends last: a long one overlaps with all that it contains.
+    for earlier, window in zip(accumulate(windows, partial(max, key=attrgetter("end"))), windows[1:], strict=False):
+        if window.start < earlier.end:
+            both = f"{earlier.start} to {earlier.end} and {window.start} to {window.end}"
+            yield f"brownouts must not overlap: {both}"
 
 
-def _overlap_errors(brownouts: Any) -> Iterator[ConfigurationError]:
-    if not isinstance(brownouts, list | tuple) or not all(isinstance(window, Brownout) for window in brownouts):
-        yield "brownouts", f"brownouts must be a list or tuple of Brownout, not {brownouts!r}"
-    else:
-        windows = sorted(brownouts, key=_start)
-        # Of those before a window, the one that ends last: a long one overlaps with all that it contains.
-        for earlier, window in zip(accumulate(windows, partial(max, key=_end)), windows[1:], strict=False):
-            if window.start < earlier.end:
-                yield "brownouts", f"brownouts must not overlap: {_window(earlier)} and {_window(window)}"
-
-
-def _enforcement_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
-    enforced = values.get("enforce_sunset", False)
-    if not isinstance(enforced, bool):
-        yield "enforce_sunset", f"enforce_sunset must be True or False, not {enforced!r}"
-    elif enforced and values.get("sunset_at", _END) is None:
-        yield "enforce_sunset", "enforce_sunset=True needs a sunset_at, not None"
-
-
-def _window(brownout: Brownout) -> str:
-    return f"{brownout.start} to {brownout.end}"
-
-
-def _start(window: Brownout) -> datetime:
-    return window.start
-
-
-def _end(window: Brownout) -> datetime:
-    return window.end
+def _find_repetitions(exemptions: Sequence[Any]) -> Iterator[str]:
+    for caller, times in Counter(each.caller for each in exemptions).items():
+        if times > 1:
+            yield f"exemptions must name each caller once, not {caller!r} {times} times"
 
 
 def _seconds(date: datetime) -> int:

@@ -1,12 +1,11 @@
 """Operations on header lists, as WSGI has them: lists of (name, value) pairs.
 
-Knows the syntax of headers (RFC 9110 section 5, RFC 9111 section 5.2), and nothing of what a header means to this
-library. No function changes the list that it was given.
+Knows the syntax of headers (RFC 9110 section 5, RFC 9111 section 5.2), and nothing of the meaning of a header to this
+library.
 """
 
 import re
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Sequence
 
 HeaderList = list[tuple[str, str]]
 
@@ -16,10 +15,8 @@ TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105 - a grammar
 # RFC 9111 section 5.2: cache-directive = token [ "=" ( token / quoted-string ) ]
 _DIRECTIVE = re.compile(rf'({TOKEN})(?:=(?:"(?:[^"\\]|\\.)*+"|[^\s,"]*))?')
 
-
-def remove_headers(headers: Iterable[tuple[str, str]], names: AbstractSet[str]) -> HeaderList:
-    """Return the headers whose lower-case name is not in ``names``."""
-    return [header for header in headers if header[0].lower() not in names]
+# What lets a shared cache store a response, or some of its headers.
+_SHARED = frozenset({"public", "s-maxage", "private"})
 
 
 def values_of(headers: HeaderList, name: str) -> list[str]:
@@ -27,57 +24,83 @@ def values_of(headers: HeaderList, name: str) -> list[str]:
     return [value for key, value in headers if key.lower() == name]
 
 
-def members_of(headers: HeaderList, name: str) -> list[str]:
-    """Return the members of the list-valued headers with this lower-case name (RFC 9110 section 5.6.1)."""
-    members = [member.strip() for value in values_of(headers, name) for member in value.split(",")]
+def members_of(values: Iterable[str]) -> list[str]:
+    """Return the members of the values of a list-valued header (RFC 9110 section 5.6.1)."""
+    members = [member.strip() for value in values for member in value.split(",")]
     return list(filter(None, members))
 
 
-def merge_members(headers: HeaderList, name: str, members: Iterable[str]) -> HeaderList:
-    """Return the list with ``members`` in the list-valued header ``name``, on one line (RFC 9110 section 5.3).
+class ResponseHeaders:
+    """Edit the headers of a response, whose names are put in lower case once.
 
-    Members that are there already, in any letter case, are not repeated. A missing header is added at the end.
+    :param headers: a list that is not changed.
     """
-    present = members_of(headers, name.lower())
-    known = {member.lower() for member in present}
-    added = [member for member in members if member.lower() not in known]
-    return _put(headers, name, ", ".join([*present, *added]))
+
+    __slots__ = ("lines", "names")
+
+    def __init__(self, headers: HeaderList) -> None:
+        self.lines: HeaderList = list(headers)
+        self.names: list[str] = [name.lower() for name, _value in headers]
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of the headers with this lower-case name, in their order."""
+        return [self.lines[place][1] for place in self._places(name)]
+
+    def put(self, name: str, value: str) -> None:
+        """Leave one line of a header: in the place of the first one, otherwise at the end."""
+        self._replace(name, value, lambda _values: value)
+
+    def edit(self, name: str, edit: Callable[[str], str]) -> None:
+        """Replace the value of each header with this lower-case name."""
+        for place in self._places(name):
+            own, value = self.lines[place]
+            self.lines[place] = (own, edit(value))
+
+    def merge(self, name: str, members: Sequence[str]) -> None:
+        """Put ``members`` into a list-valued header, on one line (RFC 9110 section 5.3).
+
+        Members that are there already, in any letter case, are not repeated.
+        """
+        self._replace(name, ", ".join(members), lambda values: _merge(values, members))
+
+    def vary_on(self, members: Sequence[str]) -> None:
+        """Put ``members`` into ``Vary``; a ``*`` stays (RFC 9110 section 12.5.5)."""
+        self._replace("Vary", ", ".join(members), lambda values: _merge(values, members, unless="*"))
+
+    def keep_private(self) -> None:
+        """Let no shared cache store the response (RFC 9111 section 5.2.2).
+
+        ``public``, ``s-maxage`` and a ``private`` that names headers are dropped, ``private`` is added unless
+        ``no-store`` is there, every other directive is kept.
+        """
+        self._replace("Cache-Control", "private", _keep_private)
+
+    def _places(self, name: str) -> list[int]:
+        return [place for place, known in enumerate(self.names) if known == name]
+
+    def _replace(self, name: str, value: str, compute: Callable[[list[str]], str]) -> None:
+        """Leave one line of a header: with what a function of its values returns, or with a value if it has none."""
+        key = name.lower()
+        if key not in self.names:
+            self.names.append(key)
+            self.lines.append((name, value))
+            return
+        places = self._places(key)
+        self.lines[places[0]] = (self.lines[places[0]][0], compute([self.lines[place][1] for place in places]))
+        for place in reversed(places[1:]):
+            del self.lines[place], self.names[place]
 
 
-def vary_on(headers: HeaderList, member: str) -> HeaderList:
-    """Return the list with ``member`` in ``Vary``; a ``*`` stays as it is (RFC 9110 section 12.5.5)."""
-    if ("Vary", member) in headers:
-        return headers
-    return headers if "*" in members_of(headers, "vary") else merge_members(headers, "Vary", [member])
+def _merge(values: list[str], members: Sequence[str], *, unless: str = "") -> str:
+    merged = {member.lower(): member for member in members_of(values)}
+    if unless not in merged:
+        for member in members:
+            merged.setdefault(member.lower(), member)
+    return ", ".join(merged.values())
 
 
-def keep_private(headers: HeaderList) -> HeaderList:
-    """Return the list with a ``Cache-Control`` that no shared cache may store (RFC 9111 section 5.2.2).
-
-    ``public``, ``s-maxage`` and a ``private`` that names headers are dropped, ``private`` is added unless
-    ``no-store`` is there, every other directive is kept.
-    """
-    values = values_of(headers, "cache-control")
+def _keep_private(values: list[str]) -> str:
     directives = [found for value in values for found in _DIRECTIVE.finditer(value)]
-    kept = [found[0] for found in directives if found[1].lower() not in {"public", "s-maxage", "private"}]
-    if not any(found[1].lower() == "no-store" for found in directives):
-        kept.append("private")
-    return _put(headers, "Cache-Control", ", ".join(kept))
-
-
-def forbid_storing(headers: HeaderList) -> HeaderList:
-    """Return the list with ``Cache-Control: no-store`` and no other directive (RFC 9111 section 5.2.2.5)."""
-    return _put(headers, "Cache-Control", "no-store")
-
-
-def _put(headers: HeaderList, name: str, value: str) -> HeaderList:
-    """Return the list with one line of that header: in the place of the first one, otherwise at the end."""
-    result: HeaderList = []
-    is_there = False
-    for header in headers:
-        if header[0].lower() != name.lower():
-            result.append(header)
-        elif not is_there:
-            result.append((header[0], value))
-            is_there = True
-    return result if is_there else [*result, (name, value)]
+    names = [found[1].lower() for found in directives]
+    kept = [found[0] for name, found in zip(names, directives, strict=True) if name not in _SHARED]
+    return ", ".join(kept if "no-store" in names else [*kept, "private"])

@@ -1,17 +1,25 @@
 """The library's one logger. Logging never raises, so that it never changes a response."""
 
 import logging
+from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
-from traceback import format_exception
+from itertools import islice
+from traceback import format_exception, walk_tb
 
 _logger = logging.getLogger("flask_notifications")
+
+# The last frames of a traceback that are logged: an endless recursion has a thousand.
+_FRAMES = 20
+# Exceptions that a description names at most, each the cause of the one before.
+_CAUSES = 10
 
 
 def log_error(message: str, *values: object, stacklevel: int = 1) -> None:
     """Log an error. Ignore exceptions that a handler, a filter or a value raises.
 
     :param message: a template as ``logging`` has them.
-    :param values: what the template shows.
+    :param values: the values for the template.
     :param stacklevel: which function the record names: 1 (the default) for the caller, 2 for its caller.
     """
     with suppress(Exception):
@@ -39,3 +47,26 @@ def format_traceback(error: BaseException, *, chain: bool = True) -> str:
         return "".join(format_exception(error, chain=chain))
     except Exception:  # noqa: BLE001 - logging must not fail
         return f"{type(error).__module__}.{type(error).__qualname__}"
+
+
+def describe_exception(error: BaseException) -> str:
+    """Return the kinds of an exception and of its causes, and where each was raised; never their strings.
+
+    :param error: the exception, whose string may hold a session ID.
+    """
+    return "; caused by ".join(map(_describe_one, islice(_chain(error), _CAUSES)))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:  # an exception may be among its own causes
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _describe_one(error: BaseException) -> str:
+    # Not by the traceback module, which opens the source files: there may be no file descriptor left.
+    frames = deque(walk_tb(error.__traceback__), maxlen=_FRAMES)
+    places = (f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}" for frame, line in frames)
+    return f"{type(error).__module__}.{type(error).__qualname__} ({', '.join(places)})"

@@ -1,110 +1,63 @@
 """Around any WSGI application: match the operations, unify the session, announce the retirement.
 
 Changes the environ of a matched request, wraps ``start_response`` and calls observers. Knows no framework, no storage
-and no byte of a body. Standard library only.
+and no byte of a body. Standard library only: after ``pip install --no-deps Flask-Notifications`` this module works with
+a plan in Python (``load_plan`` needs marshmallow).
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from .deferred import is_asynchronous, is_deferring
-from .deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Phase
-from .headers import TOKEN, HeaderList, forbid_storing, keep_private, merge_members, remove_headers, values_of, vary_on
-from .log import log_error, log_exception
-from .operations import NOTIFICATION_OPERATIONS, Match, Operation, OperationTable
-from .plans import Plan, check_plan
+from .dates import Clock, utc_now
+from .deferred import is_asynchronous, is_deferring, refuse_deferred
+from .deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Exemption, Phase
+from .headers import HeaderList, ResponseHeaders
+from .log import describe_exception, log_error, log_exception
+from .observers import Call, Observer, RequestWatcher, client_of
+from .operations import Match, Operation, OperationTable
+from .plans import Plan, check_plan, table_of
 from .problems import Problems, Statuses, retry_after
-from .redirects import Redirect, RequestTarget, remove_digest, restore_pair
+from .redirects import LocationEditor, RequestTarget
 from .responses import PlainResponse, send_response
-from .sessions import CALLER, SessionCredential, SessionRefused, SessionResult, Source, list_session_ids, unify_session
+from .sessions import CALLER, SessionCredential, SessionRefused, SessionResult, list_session_ids, unify_session
 from .validation import check_base_url, clean_label, require
 
 if TYPE_CHECKING:
     from _typeshed import OptExcInfo
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
+# From the environ of a request to the label of its caller.
+Identify = Callable[[dict[str, Any]], str | None]
+
 ORIGINAL_PATH = "flask_notifications.original_path"
 
-# Set while a matched request is served: a second middleware, inside of this one, ignores the request.
-_ACTIVE_OPERATION = "flask_notifications.operation"
-
-# RFC 9110 section 10.1.5: product = token ["/" product-version]
-_PRODUCT = re.compile(rf"{TOKEN}(?:/{TOKEN})?")
-# Characters of a client's name that observers see: the rest is the client's to choose, and may be long.
-_CLIENT_LENGTH = 64
+# An application that responds to a lookalike with one of these did not take it for the operation.
+_NOT_REACHED = frozenset({"404", "405"})
 
 # Headers that only this middleware sends (RFC 9745, RFC 8594); two lines of either are invalid.
-_OWN_HEADERS = frozenset({"deprecation", "sunset"})
+_DATES = frozenset({"deprecation", "sunset"})
+_ANNOUNCED = _DATES | {"link"}
 # Headers that a page of another origin may read if it may read the response at all (Fetch, CORS-exposed header names).
 _EXPOSED_HEADERS = ("Deprecation", "Sunset", "Link")
 
-# Equal to the public tuple and not the same object, so that `operations=` beside a plan shows.
-_DEFAULT_OPERATIONS = (*NOTIFICATION_OPERATIONS,)
-
-Clock = Callable[[], datetime]
-
-# The time, aware, in UTC.
-utc_now: Clock = partial(datetime.now, UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """One matched request, as observers see it. It never holds a session ID, a path or a query.
-
-    :param operation: the operation's name.
-    :param method: the request's own method: ``HEAD`` is not ``GET``.
-    :param status: the status code, or ``None`` when the application raised before it started its response.
-    :param phase: the phase of the operation at that time.
-    :param source: where the session ID was, ``None`` without a session.
-    :param client: the first product of ``User-Agent`` (RFC 9110 section 10.1.5), at most 64 characters, or ``None``.
-    :param at: the time of the request, in UTC.
-    :param caller: the label that the application gave its caller, 1 to 64 printable characters, or ``None``.
-    """
-
-    operation: str
-    method: str
-    status: int | None
-    phase: Phase
-    source: Source | None
-    client: str | None
-    at: datetime
-    caller: str | None = None
-
-
-Observer = Callable[[Use], object]
-
-
-@runtime_checkable
-class RequestWatcher(Protocol):
-    """The members of an observer that is also called for requests that match no operation."""
-
-    awaits_request: bool
-
-    def request_passed(self, operations: tuple[Operation, ...]) -> object:
-        """Record that a request arrived; called when ``awaits_request`` is true."""
-
 
 class DeprecationMiddleware:
-    """Announce the retirement of operations on whatever an application responds to them.
+    """Announce the retirement of operations on every response to them.
 
-    A request matches an operation by method and path; every other request passes untouched. Every response to a matched
-    request carries ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and ``Link`` (RFC 8288), the same bytes each time.
-    During a brownout and after an enforced sunset the middleware responds with 410 itself, also to requests that a
-    lenient router may take for the operation. Your application sees the request unchanged, unless the operation has
-    ``rewrite_path`` or ``unify_session``.
+    A request matches an operation if some router may take it for the operation; every other request passes untouched.
+    Every response to a matched request carries ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and ``Link`` (RFC
+    8288), the same bytes each time. During a brownout and after an enforced sunset the middleware responds with 410
+    itself. Your application sees the request unchanged, unless the operation has ``rewrite_path`` or ``unify_session``.
 
-    Install it outermost, so that nothing else sees a session ID in the URL. Applying it twice changes nothing: the
-    outermost middleware that matches a request is the one that serves it.
+    Install it outermost, so that nothing else sees a session ID in the URL. Applying it twice changes no response: two
+    middlewares each match, report and close for themselves.
 
     :param app: a WSGI application (PEP 3333).
-    :param policy: the policy of all ``operations``, or a plan: a mapping from each operation to its policy. In a plan,
-        ``None`` marks a live operation inside a retired one; its requests pass untouched.
-    :param operations: the retired operations, by default the two notification operations; not beside a plan.
+    :param plan: a mapping from each operation to its policy. ``None`` marks a live operation inside a retired one; its
+        requests pass untouched. One policy for several operations is ``dict.fromkeys(operations, policy)``.
     :param require_session: whether a request without a session gets 401, for operations with ``unify_session``, by
         default not.
     :param statuses: other status codes for four errors, by default none.
@@ -112,23 +65,28 @@ class DeprecationMiddleware:
     :param base_url: an absolute URL that makes link targets absolute, by default none.
     :param clock: returns the time as an aware datetime; a naive one counts as local time. Called once per matched
         request; when it fails, the error is logged and the system's time counts. By default the system's time.
-    :param observers: each is called with a ``Use`` once per matched request, before the first byte of the response. Its
-        failure is logged and affects nothing else. By default there are none.
+    :param observers: each is called with a ``Call`` once per matched request, before the first byte of the response.
+        Its failure is logged and affects nothing else. By default there are none.
+    :param identify: a function from a copy of the WSGI environ, as it came, to the label of the caller, or to ``None``.
+        It is called once per matched request, before the application, and does not read the body. When it fails, the
+        error is logged and the caller has no label. Exemptions need it; by default only the application labels
+        callers. Not checked: that the caller is who it says it is.
     :raises ValueError: an argument does not fit; the message names it.
+    :raises RuntimeError: at the first request, if ``app.wsgi_app`` was replaced by middlewares around ``app`` itself.
     """
 
     def __init__(
         self,
         app: "WSGIApplication",
-        policy: DeprecationPolicy | Plan,
+        plan: Plan,
         *,
-        operations: Iterable[Operation] = _DEFAULT_OPERATIONS,
         require_session: bool = False,
         statuses: Statuses = Statuses(),  # noqa: B008 - frozen
         realm: str = "notifications",
         base_url: str | None = None,
         clock: Clock = utc_now,
         observers: Iterable[Observer] = (),
+        identify: Identify | None = None,
     ) -> None:
         _check_application(app)
         check_base_url(base_url)
@@ -136,80 +94,96 @@ class DeprecationMiddleware:
         require(is_clock, "clock", "an ordinary function that returns an aware datetime", clock)
         require(isinstance(require_session, bool), "require_session", "True or False", require_session)
         self._app = app
-        self._table, plan = _read_plan(policy, operations)
+        check_plan(plan)
+        require(plan, "plan", "a plan with at least one operation", plan)
+        self._table = table_of(plan)
         self._retirements = {
-            operation: _Retirement.of(operation, own, base_url or "")
+            operation.name: _Retirement.of(operation, own, base_url or "")
             for operation, own in plan.items()
             if own is not None
         }
-        unifies = any(operation.unify_session for operation in self._retirements)
+        unifies = any(operation.unify_session for operation in plan)
         require(unifies or not require_session, "require_session", "False without unify_session", require_session)
-        self._may_close = any(retirement.policy.closes for retirement in self._retirements.values())
+        _check_identify(identify, plan)
+        self._identify = identify
         self._problems = Problems(statuses=statuses, realm=realm)
         self._require_session = require_session
         self._clock = clock
         self._observers = _check_observers(observers)
         self._watchers = _find_watchers(self._observers)
-        self._retired = tuple(self._retirements)
+        for watcher in self._watchers:
+            watcher.listen(plan)
+        self._is_new = True
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Pass a request to the application, and announce the retirement if it matches (PEP 3333)."""
+        if self._is_new:
+            self._is_new = _refuse_loop(self._app, self)
         for watcher in self._watchers:
             if watcher.awaits_request:
-                _notify(watcher.request_passed, self._retired)
-        if _ACTIVE_OPERATION in environ:
-            return self._app(environ, start_response)
-        match = self._table.match(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
-        if self._may_close:
-            refusal = self._refuse_lookalike(match, environ)
-            if refusal is not None:
-                return send_response(refusal, environ, start_response)
-        retirement = None if match is None else self._retirements.get(match.operation)
-        if match is None or retirement is None:
-            return self._app(environ, start_response)
-        return self._serve(match, retirement, environ, start_response)
+                _notify(watcher.request_passed)
+        found = self._table.find(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""), environ)
+        if found and (decision := self._choose(found, environ)) is not None:
+            return self._serve(decision, environ, start_response)
+        return self._app(environ, start_response)
+
+    def _choose(self, found: list[Match], environ: "WSGIEnvironment") -> "_Decision | None":
+        """Return the operation that decides: a closed one, or else the first retired one, or ``None`` for a live one.
+
+        A request that some router takes for a closed operation must not pass.
+        """
+        first = now = caller = None
+        for match in found:
+            retirement = self._retirements.get(match.operation.name)
+            if retirement is not None:
+                if now is None:
+                    now = self._now()
+                    caller = None if self._identify is None else self._label(self._identify, environ)
+                own = retirement if caller is None else retirement.of_caller(caller, now)
+                decision = _Decision(match, own, now, own.policy.phase(now, caller), caller)
+                if decision.phase in CLOSED_PHASES:
+                    return decision
+                first = first or decision
+        return first
+
+    def _label(self, identify: Identify, environ: "WSGIEnvironment") -> str | None:
+        """Return the label that ``identify`` gives the caller of a request."""
+        label = description = None
+        try:
+            label = refuse_deferred(identify(environ.copy()), "identify")
+        except Exception as error:  # noqa: BLE001 - a label is never worth an error response
+            description = describe_exception(error)  # its string may hold a session ID
+        if description is not None:
+            log_error("identify: %s", description)
+        return clean_label(label, list_session_ids(environ))
 
     def _serve(
-        self, match: Match, retirement: "_Retirement", environ: "WSGIEnvironment", start_response: "StartResponse"
+        self, decision: "_Decision", environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        now = self._now()
-        phase = retirement.policy.phase(now)
-        mount = _mount(environ)
-        announcement = retirement.announce(match, mount)
-        report = partial(self._report, phase, now) if self._observers else None
-        exchange = _Exchange(match, environ, start_response, self._table, announcement=announcement, report=report)
-        if phase in CLOSED_PHASES:
-            response = self._refuse_closed(match, retirement, now, mount)
+        report = self._report if self._observers else None
+        exchange = _Exchange(decision, environ, start_response, self._table, report=report)
+        if decision.caller is not None:
+            environ[CALLER] = _Label(decision.caller)
+        if decision.phase in CLOSED_PHASES:
+            response = self._refuse_closed(decision, _mount(environ))
         elif isinstance(exchange.session, SessionRefused):
             response = self._problems.refuse(exchange.session)
-        elif self._require_session and match.operation.unify_session and exchange.session is None:
+        elif self._require_session and exchange.unifies and exchange.session is None:
             response = self._problems.respond("session_missing")
         else:
             return exchange.run(self._app)
         return exchange.run(partial(send_response, response))
 
-    def _refuse_lookalike(self, match: Match | None, environ: "WSGIEnvironment") -> PlainResponse | None:
-        """Return the response to a request that a lenient router may take for another operation, if that is closed."""
-        lookalikes = self._table.match_lookalikes(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""))
-        if not lookalikes:
-            return None
-        now = self._now()
-        for other in lookalikes:
-            retirement = self._retirements.get(other.operation)
-            is_other = match is None or match.operation is not other.operation
-            if is_other and retirement is not None and retirement.policy.phase(now) in CLOSED_PHASES:
-                return self._refuse_closed(other, retirement, now, _mount(environ))
-        return None
-
-    def _refuse_closed(self, match: Match, retirement: "_Retirement", now: datetime, mount: str) -> PlainResponse:
+    def _refuse_closed(self, decision: "_Decision", mount: str) -> PlainResponse:
         """Return the response to a request for a closed operation."""
-        successor = _successor(match)
-        target = None if successor is None else retirement.headers.resolve(successor, mount)
-        brownout = retirement.policy.brownout(now)
-        if brownout is None or retirement.policy.phase(now) is Phase.SUNSET:
-            return self._problems.respond("sunset", successor=target)
-        wait = retry_after((brownout.end - now).total_seconds())
-        return self._problems.respond("brownout", extra=[wait], successor=target)
+        headers, policy = decision.retirement.headers, decision.retirement.policy
+        links = {"successor": decision.match.successor, "documentation": policy.documentation}
+        members = {name: None if uri is None else headers.resolve(uri, mount) for name, uri in links.items()}
+        brownout = policy.brownout(decision.at)
+        if brownout is None or decision.phase is Phase.SUNSET:
+            return self._problems.respond("sunset", members={**members, "sunset": policy.sunset_at})
+        wait = retry_after((brownout.end - decision.at).total_seconds())
+        return self._problems.respond("brownout", extra=[wait], members={**members, "brownout_ends": brownout.end})
 
     def _now(self) -> datetime:
         try:
@@ -218,40 +192,70 @@ class DeprecationMiddleware:
             log_exception(error, "clock %r failed", self._clock)
             return utc_now()
 
-    def _report(self, phase: Phase, now: datetime, exchange: "_Exchange", status: int | None) -> None:
+    def _report(self, exchange: "_Exchange", status: int | None) -> None:
         """Call the observers of a request whose status is known."""
-        session, environ = exchange.session, exchange.environ
-        use = Use(
-            operation=exchange.match.operation.name,
+        decision, session, session_ids = exchange.decision, exchange.session, exchange.list_session_ids()
+        label = exchange.environ.get(CALLER)
+        own = None if isinstance(label, _Label) else clean_label(label, session_ids)
+        call = Call(
+            operation=decision.match.operation.name,
             method=exchange.method,
             status=status,
-            phase=phase,
+            phase=decision.phase,
             source=session.source if isinstance(session, SessionCredential) else None,
-            client=_client(exchange.user_agent),
-            at=now,
-            caller=_caller(environ, session),
+            client=client_of(exchange.user_agent, session_ids),
+            at=decision.at,
+            caller=own or decision.caller,
         )
         for observer in self._observers:
-            _notify(observer, use)
+            _notify(observer, call)
 
 
 class _Retirement(NamedTuple):
-    """The policy of one operation, and the headers that announce it."""
+    """The policy of one operation, and the headers that announce it, to most callers and to exempt ones."""
 
     policy: DeprecationPolicy
     headers: DeprecationHeaders
     # Those of an application at the root, and of an operation without parameters.
     usual: HeaderList
+    is_exempt: bool
+    # Those of exempt callers, and when they end.
+    exempt: "dict[str, tuple[datetime, _Retirement]]"
 
     @classmethod
-    def of(cls, operation: Operation, policy: DeprecationPolicy, base_url: str) -> "_Retirement":
-        headers = DeprecationHeaders(policy, base_url=base_url)
-        return cls(policy, headers, headers.render(operation.successor, ""))
+    def of(
+        cls, operation: Operation, policy: DeprecationPolicy, base_url: str, exemption: Exemption | None = None
+    ) -> "_Retirement":
+        headers = DeprecationHeaders(policy, base_url=base_url, exemption=exemption)
+        exemptions = policy.exemptions if exemption is None else ()
+        exempt = {each.caller: (each.until, cls.of(operation, policy, base_url, each)) for each in exemptions}
+        return cls(policy, headers, headers.render(operation.successor, ""), exemption is not None, exempt)
 
-    def announce(self, match: Match, mount: str) -> HeaderList:
+    def of_caller(self, caller: str, at: datetime) -> "_Retirement":
+        """Return the retirement as it is for a caller at a time."""
+        until, own = self.exempt.get(caller, (at, self))
+        return own if at < until else self
+
+    def announce(self, match: Match, environ: "WSGIEnvironment") -> HeaderList:
         """Return the headers that announce the retirement to the client of a request."""
-        is_usual = not mount and not match.parameters
-        return self.usual if is_usual else self.headers.render(_successor(match), mount)
+        is_usual = not match.parameters and not environ.get("SCRIPT_NAME")
+        return self.usual if is_usual else self.headers.render(match.successor, _mount(environ))
+
+
+class _Decision(NamedTuple):
+    """A request that may reach a retired operation: the operation, its retirement, the time, the phase, the caller."""
+
+    match: Match
+    retirement: _Retirement
+    at: datetime
+    phase: Phase
+    caller: str | None
+
+
+class _Label(str):
+    """A label that a middleware has set in the environ, and not the application: another middleware ignores it."""
+
+    __slots__ = ()
 
 
 _Report = Callable[["_Exchange", int | None], None]
@@ -260,42 +264,44 @@ _Report = Callable[["_Exchange", int | None], None]
 class _Exchange:
     """One matched request and its response, between the server and an application (PEP 3333).
 
-    :param announcement: the headers that the response gets.
     :param report: called once with the exchange and the status code, ``None`` if there is none.
     """
 
     def __init__(
         self,
-        match: Match,
+        decision: _Decision,
         environ: "WSGIEnvironment",
         start_response: "StartResponse",
         table: OperationTable,
         *,
-        announcement: HeaderList,
         report: "_Report | None",
     ) -> None:
-        self.match = match
+        match = decision.match
+        self.decision = decision
         self.environ = environ
         self.session: SessionResult = None
         self.method: str = environ["REQUEST_METHOD"]
         self.user_agent: str = environ.get("HTTP_USER_AGENT", "")
         self._start_response = start_response
-        self._table = table
-        self._announcement = announcement
+        self._announcement = decision.retirement.announce(match, environ)
         self._report = report
         self._pairs: list[str] = []
         self._has_returned = False
         self._status: str | None = None
-        path = environ.get("PATH_INFO", "")
-        environ[_ACTIVE_OPERATION] = match.operation.name
-        if match.operation.rewrite_path:
-            environ[ORIGINAL_PATH] = path
+        self._table = table
+        self._path: str = environ.get("PATH_INFO", "")
+        # The application sees a lookalike as it was sent: only the application knows how it reads it.
+        rewrites = match.operation.rewrite_path and not match.is_lookalike
+        self.unifies = match.operation.unify_session and not match.is_lookalike
+        self._varies = ("Authorization", *match.vary) if self.unifies else match.vary
+        self._is_rewritten = rewrites and match.path != self._path
+        if self._is_rewritten or (rewrites and ORIGINAL_PATH not in environ):
+            environ[ORIGINAL_PATH] = self._path
             environ["PATH_INFO"] = match.path
-        if match.operation.unify_session:
+        if self.unifies:
             self.session, self._pairs = unify_session(environ)
-        self._is_rewritten = match.operation.rewrite_path and match.path != path
-        # Where redirects are followed from; an application may change its environ later.
-        self._target = RequestTarget.of(environ, path) if self._is_rewritten or self._pairs else None
+        # A copy, because an application may change its environ before it redirects.
+        self._received = environ.copy() if self._is_rewritten or self._pairs else None
 
     def run(self, app: "WSGIApplication") -> Iterable[bytes]:
         """Call an application and return its own iterable: a server loses sendfile and ``close()`` if it is wrapped.
@@ -310,11 +316,12 @@ class _Exchange:
         self._has_returned = True
         if self._status is None:
             return body if self._report is None else _Unstarted(body, self)
-        try:
-            self.settle(self._status)
-        except BaseException:  # an observer that ends the process
-            _close(body)
-            raise
+        if self._report is not None:
+            try:
+                self.settle(self._status)
+            except BaseException:  # an observer that ends the process
+                _close(body)
+                raise
         return body
 
     def start(
@@ -322,7 +329,10 @@ class _Exchange:
     ) -> Callable[[bytes], object]:
         """Start the response (PEP 3333)."""
         rest = () if exc_info is None else (exc_info,)
-        write = self._start_response(status, self._edit(list(headers), status), *rest)
+        edited = (
+            headers if self.decision.match.is_lookalike and _is_not_reached(status) else self._edit(headers, status)
+        )
+        write = self._start_response(status, edited, *rest)
         self._status = status
         if self._has_returned:
             self.settle(status)
@@ -330,56 +340,50 @@ class _Exchange:
 
     def settle(self, status: str | None) -> None:
         """Report the request, once: when its status is known and the iterable has been returned."""
-        self.environ.pop(_ACTIVE_OPERATION, None)
         report, self._report = self._report, None
-        if report is not None:
+        if report is not None and not (self.decision.match.is_lookalike and _is_not_reached(status)):
             report(self, _status_code(status))
+
+    def list_session_ids(self) -> list[str]:
+        """Return every session ID that the request names, wherever it was."""
+        named = list_session_ids(self.environ, self._pairs)
+        return [*named, self.session.value] if isinstance(self.session, SessionCredential) else named
 
     def _edit(self, own: HeaderList, status: str) -> HeaderList:
         """Return the headers of the response, a new list; ``own`` are the application's."""
-        names = [name.lower() for name, _value in own]
-        headers = own if _OWN_HEADERS.isdisjoint(names) else remove_headers(own, _OWN_HEADERS)
-        if self.match.operation.unify_session:
-            headers = vary_on(headers, "Authorization")
-        if self._target is not None:
-            headers = self._edit_locations(headers, status, self._target)
-        if self._pairs:
-            headers = _protect(headers)
-        headers = [*headers, *self._announcement]
+        headers = ResponseHeaders(own)
+        names = headers.names
+        if self._varies:
+            headers.vary_on(self._varies)
         if "access-control-allow-origin" in names:
-            headers = merge_members(headers, "Access-Control-Expose-Headers", _EXPOSED_HEADERS)
-        return headers
+            headers.merge("Access-Control-Expose-Headers", _EXPOSED_HEADERS)
+        if "location" in names:
+            self._edit_locations(headers, status)
+        if self._pairs and "referrer-policy" not in names:
+            headers.put("Referrer-Policy", "no-referrer")  # a URL had a session ID (RFC 6750 section 2.3)
+        if self._pairs or self.decision.retirement.is_exempt:
+            headers.keep_private()
+        if _ANNOUNCED.isdisjoint(names):
+            return headers.lines + self._announcement
+        # An application's own dates, and the lines that another middleware has announced already, are left out.
+        kept = [line for line in headers.lines if line not in self._announcement and line[0].lower() not in _DATES]
+        return kept + self._announcement
 
-    def _edit_locations(self, headers: HeaderList, status: str, target: RequestTarget) -> HeaderList:
-        """Keep the session of a redirect to an operation, and do not let clients store a redirect that loops."""
-        locations = values_of(headers, "location")
-        redirects = {location: target.follow(location, status, self._table) for location in locations}
-        if self._is_rewritten and any(map(self._loops, redirects.values())):
-            headers = forbid_storing(headers)
-        if not self._pairs:
-            return headers
-        return [
-            (name, self._edit_location(value, redirects[value]) if name.lower() == "location" else value)
-            for name, value in headers
-        ]
-
-    def _edit_location(self, location: str, redirect: Redirect | None) -> str:
-        keeps_session = redirect is not None and redirect.match.operation.unify_session
-        if keeps_session and isinstance(self.session, SessionCredential):
-            return restore_pair(location, self._pairs[0])
-        return remove_digest(location, self._pairs[0])
-
-    def _loops(self, redirect: Redirect | None) -> bool:
-        """Return whether a client that follows a redirect loops forever, and log it if so."""
-        if redirect is None or not redirect.loops(self.match):
-            return False
-        log_error(_LOOP, self.match.operation.name, self.match.operation.path, redirect.spelling)
-        return True
+    def _edit_locations(self, headers: ResponseHeaders, status: str) -> None:
+        if self._received is not None:
+            keeps_session = isinstance(self.session, SessionCredential)
+            target = RequestTarget.of(self._received, self._path)
+            editor = LocationEditor(
+                target, self.decision.match, self._table, self._pairs, keeps_session, self._is_rewritten
+            )
+            editor.edit(headers, status)
 
 
-_LOOP = (
-    "operation %r: the application redirects %r, the path of the operation, to %r, so clients loop forever; "
-    "spell the operation's path as the application does, or leave out rewrite_path"
+# Middlewares that are looked through, one around the other, for one that calls itself.
+_MIDDLEWARES = 20
+_WRAPS_ITSELF = (
+    "the application would call itself forever: write app.wsgi_app = DeprecationMiddleware(app.wsgi_app, plan), "
+    "not app.wsgi_app = DeprecationMiddleware(app, plan)"
 )
 
 
@@ -412,36 +416,39 @@ class _Unstarted:
             self._exchange.settle(None)
 
 
-def _read_plan(
-    policy: DeprecationPolicy | Plan, operations: Iterable[Operation]
-) -> tuple[OperationTable, dict[Operation, DeprecationPolicy | None]]:
-    """Return the operations and the policy of each; one policy for all is the plan with that policy for each."""
-    if isinstance(policy, DeprecationPolicy):
-        table = OperationTable(operations)
-        return table, dict.fromkeys(table.operations, policy)
-    expected = "a DeprecationPolicy, or a mapping from each Operation to one or None"
-    check_plan("policy", policy, expected)
-    require(policy, "policy", "a plan with at least one operation", policy)
-    require(operations is _DEFAULT_OPERATIONS, "operations", "left out beside a plan", operations)
-    return OperationTable(policy), dict(policy)
-
-
 def _check_application(app: Any) -> None:
     require(callable(app), "app", "a WSGI application", app)
     require(not is_asynchronous(app), "app", "a WSGI application (this one is asynchronous)", app)
 
 
+def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> bool:
+    """Raise ``RuntimeError`` if an application calls the middleware around it; ``wsgi_app`` is set after both exist."""
+    called = getattr(app, "wsgi_app", None)
+    for _each in range(_MIDDLEWARES):
+        if called is middleware:
+            raise RuntimeError(_WRAPS_ITSELF)
+        called = getattr(called, "app", None)  # that of Werkzeug's middlewares
+    return False
+
+
+def _check_identify(identify: Identify | None, plan: Plan) -> None:
+    usable = callable(identify) and not is_deferring(identify)
+    require(identify is None or usable, "identify", "an ordinary function from an environ to a label", identify)
+    exempt = [operation.name for operation, policy in plan.items() if policy is not None and policy.exemptions]
+    require(usable or not exempt, "identify", f"a function, because {exempt} has exemptions", identify)
+
+
 def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
-    expected = "a sequence of functions that take a Use"
+    expected = "a sequence of functions that take a Call"
     require(isinstance(observers, Iterable), "observers", expected, observers)
     functions = tuple(observers)
     require(all(map(callable, functions)), "observers", expected, functions)
     return functions
 
 
-def _notify(observer: Callable[[Any], object], value: object) -> None:
+def _notify(observer: Callable[..., object], *values: object) -> None:
     try:
-        observer(value)
+        observer(*values)
     except Exception as error:  # noqa: BLE001 - an observer's failure is its own
         # Without its context: that is the application's exception, whose message may hold anything.
         log_exception(error, "observer %r failed", observer)
@@ -449,6 +456,11 @@ def _notify(observer: Callable[[Any], object], value: object) -> None:
 
 def _find_watchers(observers: Iterable[object]) -> list[RequestWatcher]:
     return [observer for observer in observers if isinstance(observer, RequestWatcher)]
+
+
+def _is_not_reached(status: str | None) -> bool:
+    """Return whether the request for a lookalike was for another operation after all."""
+    return status is not None and status[:3] in _NOT_REACHED
 
 
 def _status_code(status: str | None) -> int | None:
@@ -459,38 +471,13 @@ def _status_code(status: str | None) -> int | None:
         return None
 
 
-def _protect(headers: HeaderList) -> HeaderList:
-    """Keep the session ID of a URL from shared caches and from referrers (RFC 6750 section 2.3)."""
-    has_policy = bool(values_of(headers, "referrer-policy"))
-    return keep_private(headers if has_policy else [*headers, ("Referrer-Policy", "no-referrer")])
-
-
 def _close(body: object) -> None:
     close = getattr(body, "close", None)
     if callable(close):
         close()
 
 
-def _successor(match: Match) -> str | None:
-    successor = match.operation.successor
-    return None if successor is None else match.fill_in(successor)
-
-
 def _mount(environ: "WSGIEnvironment") -> str:
     """Return ``SCRIPT_NAME`` percent-encoded, with one leading slash: two would begin a host (RFC 3986 section 4.2)."""
     name: str = environ.get("SCRIPT_NAME", "").strip("/")
     return "/" + quote(name, encoding="latin-1", errors="replace") if name else ""
-
-
-def _client(user_agent: str) -> str | None:
-    product = _PRODUCT.match(user_agent)
-    return None if product is None else product[0][:_CLIENT_LENGTH]
-
-
-def _caller(environ: "WSGIEnvironment", session: SessionResult) -> str | None:
-    """Return the label that the application gave its caller, unless it holds a session ID of the request."""
-    label = environ.get(CALLER)
-    session_ids = [] if label is None else list_session_ids(environ)
-    if isinstance(session, SessionCredential):
-        session_ids.append(session.value)
-    return clean_label(label, session_ids)

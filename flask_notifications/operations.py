@@ -4,53 +4,89 @@ An operation is a method and an OpenAPI path template. Knows nothing of dates, s
 """
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
+from .conditions import NOTHING, Conditions, SentValues, Values, check_values, fold
 from .headers import TOKEN
 from .validation import check_uri, require
 
 CURRENT_USER = "current_user"
 ACCOUNT = "account"
 
+# Every method but OPTIONS: a browser must get through to ask whether it may send the request itself.
+ANY_METHOD = "*"
+# What a path ends in that everything below it belongs to, after a slash; and the rest of the path in its successor.
+REST = "**"
+
 _METHOD = re.compile(TOKEN)
 # A parameter in a path template, and its name.
 PARAMETER = re.compile(r"\{([\w.-]+)\}")
-# What routers write where OpenAPI has a parameter in braces, and what no path segment holds.
+# Parameters in the syntax of routers, which OpenAPI puts in braces, and characters of no path segment.
 _OTHER_SYNTAX = re.compile(r"[<>*\\]|^[:(]")
 _NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#\ud800-\udfff]")
-_NEVER_A_SEGMENT = frozenset({"", ".", ".."})
+_DOTS = frozenset({".", ".."})
 
+# The version of the rules in ``OperationTable``: a count of calls is complete for the rules that were in force.
+RULES_VERSION = 2
+
+# Some routers read a path of other characters leniently, or one with ``//`` or ``/.``.
+_PRINTABLE_ASCII = re.compile(r"/[\x21-\x7e]*")
 # Letters that are not ASCII and fold to an ASCII letter, at least to a regular expression that ignores case.
 _FOLDS_TO_ASCII = {0x130: "i", 0x131: "i", 0x17F: "s", 0x212A: "k"}
-# No router reads a path of these characters in another way, unless it joins slashes.
-_ORDINARY_PATH = re.compile(r"/[\x21-\x7e]*")
 # Control characters (Unicode category Cc) and white space.
 _PADDING = "".join(map(chr, (*range(0x21), *range(0x7F, 0xA1), 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029)))
 _PADDING += "\u202f\u205f\u3000"
-# How lenient routers read a path; bytes that are not UTF-8 are surrogates in it.
+
+
+def resolve_dots(path: str) -> str:
+    """Remove the dot segments of a path (RFC 3986 section 5.2.4)."""
+    first, *segments = path.split("/")
+    kept: list[str] = []
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments and segments[-1] in _DOTS:
+        kept.append("")
+    return "/".join([first, *kept])
+
+
+# How lenient routers read a path, in this order; bytes that are not UTF-8 are surrogates in it.
 _LENIENT_READINGS: tuple[Callable[[str], str], ...] = (
     lambda path: re.sub("[\udc80-\udcff]", "", path),
     lambda path: path.strip(_PADDING),
     lambda path: path.translate(_FOLDS_TO_ASCII),
-    lambda path: re.sub("/+", "/", f"/{path}"),
+    lambda path: path if path.startswith("/") else f"/{path}",
+    resolve_dots,
+    lambda path: re.sub("/+", "/", path),
+    resolve_dots,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Name one operation of an HTTP API: a method and an OpenAPI path template.
+    """Name one operation of an HTTP API, or a part of it: a method, an OpenAPI path template, and conditions.
 
     Paths match in any ASCII letter case, with or without a trailing slash.
 
     :param name: identifies the operation, for observers and reports: printable characters, at least one.
-    :param method: the HTTP method, kept in upper case; ``GET`` includes ``HEAD``.
+    :param method: the HTTP method, kept in upper case; ``GET`` includes ``HEAD``, and ``*`` is every method but
+        ``OPTIONS``.
     :param path: begins with ``/``; a segment in braces is a parameter, every other segment a literal, percent-encoded
-        where it must be.
-    :param successor: the URI reference of what replaces the operation (RFC 5829 section 3.3), by default none. It may
-        use the parameters of the path in braces; they are filled in from the request, percent-encoded.
+        where it must be. A path that ends in ``/**`` is the path before that and everything below it.
+    :param successor: the URI reference of the replacement (RFC 5829 section 3.3), by default none. It may
+        use the parameters of the path in braces, and ``**`` for what follows the path before ``/**``, its slash
+        included; they are filled in from the request, percent-encoded.
+    :param query: the values of the query that a request must have, by their names: a string or several. ``""`` is a
+        value that is absent or empty, ``"*"`` any other value. Names match in any ASCII letter case, values exactly. By
+        default any query matches.
+    :param headers: the same of headers; values match in any ASCII letter case, those of a list member by member, each
+        with or without its parameters. By default any headers match.
     :param rewrite_path: whether your application sees the path as ``path`` spells it, whatever the client sent; by
         default it sees the path that the client sent.
     :param unify_session: whether the session ID is moved to where your application expects it, by default not.
@@ -62,6 +98,8 @@ class Operation:
     path: str
     successor: str | None = None
     _: KW_ONLY
+    query: Values | None = field(default=None, hash=False)
+    headers: Values | None = field(default=None, hash=False)
     rewrite_path: bool = False
     unify_session: bool = False
 
@@ -70,6 +108,8 @@ class Operation:
         require(is_printable, "name", "a string of one or more printable characters", self.name)
         _check_method(self.method)
         object.__setattr__(self, "method", self.method.upper())
+        object.__setattr__(self, "query", check_values("query", self.query))
+        object.__setattr__(self, "headers", check_values("headers", self.headers))
         template = _Template(self)
         if self.successor is not None:
             _check_successor(self.successor, template)
@@ -79,44 +119,68 @@ class Operation:
 
 def _check_method(method: object) -> None:
     require(isinstance(method, str) and _METHOD.fullmatch(method), "method", "an HTTP method", method)
-    is_wildcard = str(method).upper() in {"*", "ANY"}
-    require(not is_wildcard, "method", "one HTTP method, such as 'GET' (list one operation per method)", method)
+    require(str(method).upper() != "ANY", "method", "one HTTP method, such as 'GET', or '*' for any", method)
 
 
 def _check_successor(successor: object, template: "_Template") -> None:
     check_uri("successor", successor)
-    rest = str(successor)
-    for name in template.parameters:
-        rest = rest.replace(f"{{{name}}}", "")
-    expected = f"a URI whose braces hold parameters of path {template.operation.path!r}"
-    require(set("{}").isdisjoint(rest), "successor", expected, successor)
+    path, left = template.operation.path, str(successor)
+    for name in template.parameters.values():
+        left = left.replace(f"{{{name}}}", "")
+    expected = f"a URI whose braces hold parameters of path {path!r}"
+    require(set("{}").isdisjoint(left), "successor", expected, successor)
+    expected = f"without {REST}, because path {path!r} does not end in /{REST}"
+    require(template.is_subtree or REST not in left, "successor", expected, successor)
 
 
 class Match(NamedTuple):
-    """A request that belongs to an operation.
+    """An operation that a request may reach.
 
     ``path`` is the request's path in the template's spelling; ``parameters`` are the segments for the template's
-    parameters, by name. Both are WSGI strings: percent-decoded bytes, read as latin-1.
+    parameters, by name, and with the name ``**`` the rest of a path below the template's. They are WSGI strings:
+    percent-decoded bytes, read as latin-1. A lookalike is a request that only a lenient router takes for the operation.
+    ``vary`` are the headers that the choice of the operation depends on.
     """
 
     operation: Operation
     path: str
     parameters: dict[str, str]
+    is_lookalike: bool = False
+    vary: tuple[str, ...] = ()
 
-    def fill_in(self, uri: str) -> str:
-        """Return a URI with the parameters in place of their names in braces, percent-encoded."""
-        for name, value in self.parameters.items():
-            if f"{{{name}}}" in uri:
-                uri = uri.replace(f"{{{name}}}", quote(value, safe="", encoding="latin-1", errors="replace"))
-        return uri
+    @property
+    def successor(self) -> str | None:
+        """The successor with the parameters filled in, percent-encoded; dot and empty segments lead elsewhere: none."""
+        uri = self.operation.successor
+        if uri is None or not self.parameters:
+            return uri
+        return fill_in(uri, self.parameters) or "/" if self.is_plain else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no parameter has a dot segment or an empty one, which some routers resolve."""
+        return not any("//" in value or not _DOTS.isdisjoint(value.split("/")) for value in self.parameters.values())
+
+
+def fill_in(template: str, parameters: Mapping[str, str]) -> str:
+    """Return a template with WSGI strings, percent-encoded, in place of its parameters in braces and of ``**``."""
+    for name, value in parameters.items():
+        encoded = quote(value, safe="/" if name == REST else "", encoding="latin-1", errors="replace")
+        for place in (f"/{REST}", REST) if name == REST else (f"{{{name}}}",):
+            template = template.replace(place, encoded)
+    return template
 
 
 class Shape(NamedTuple):
-    """What two operations must differ in: a literal segment is its bytes in lower case, a parameter is ``None``."""
+    """What two operations must differ in: a literal segment is in lower case, a parameter is ``None``.
+
+    ``has_slash`` is ``None`` for a path and everything below it.
+    """
 
     method: str
-    has_slash: bool
-    segments: tuple[bytes | None, ...]
+    has_slash: bool | None
+    segments: tuple[str | None, ...]
+    conditions: frozenset[Any]
 
 
 class _Template:
@@ -126,33 +190,68 @@ class _Template:
         path = operation.path
         require(isinstance(path, str) and path.startswith("/"), "path", "a string that begins with '/'", path)
         self.operation = operation
-        self.has_slash = path.endswith("/")
-        segments = _split(path)
+        self.is_subtree = path.endswith(f"/{REST}")
+        # Of a subtree ``None``: its paths end in a slash or not.
+        self.has_slash = None if self.is_subtree else path.endswith("/")
+        segments = path.split("/")[1:-1] if self.is_subtree else _split(path)
         _check_syntax(path, segments)
         self.literals = [_parse_segment(path, segment) for segment in segments]
-        self.parameters = [segment[1:-1] for segment in segments if PARAMETER.fullmatch(segment)]
-        is_unique = len(set(self.parameters)) == len(self.parameters)
+        # The parts of a path between its slashes, of which the first is empty, and the places of parameters in it.
+        self.spelled = ["", *(own or "" for own in self.literals), *[""][: bool(self.has_slash)]]
+        self.parameters = {
+            place: segments[place - 1][1:-1] for place, own in enumerate(self.literals, 1) if own is None
+        }
+        is_unique = len(set(self.parameters.values())) == len(self.parameters)
         require(is_unique, "path", "a template whose parameters have different names", path)
+        self.conditions = Conditions(operation.query, operation.headers)
+        # The match of each path, if nothing in it varies.
+        self.usual = None if self.parameters or self.is_subtree else Match(operation, "/".join(self.spelled), {})
 
     @property
     def shape(self) -> Shape:
         """The shape, in which neither letter case nor the names of parameters count."""
-        folded = tuple(None if literal is None else _fold(literal) for literal in self.literals)
-        return Shape(self.operation.method, self.has_slash, folded)
+        folded = tuple(None if literal is None else fold(literal) for literal in self.literals)
+        return Shape(self.operation.method, self.has_slash, folded, self.conditions.key)
 
-    def match(self, segments: list[str]) -> Match:
-        """Return the match of a request's segments, spelled as in the template."""
-        pairs = list(zip(self.literals, segments, strict=True))
-        path = "".join(f"/{segment if literal is None else literal}" for literal, segment in pairs)
-        values = [segment for literal, segment in pairs if literal is None]
-        spelled = f"{path}/" if self.has_slash else path
-        return Match(self.operation, spelled, dict(zip(self.parameters, values, strict=True)))
+    def has_spelling(self, segments: list[str]) -> bool:
+        """Return whether the literals are in the letter case of a request's path."""
+        return all(own in {None, sent} for own, sent in zip(self.literals, segments, strict=False))
+
+    def rank(self, methods: tuple[str, ...], segments: list[str], has_slash: bool) -> tuple[Any, ...]:
+        """Return a sort key: the more specific template first.
+
+        That is a literal before a parameter before a subtree, the leftmost first, and a subtree's own path is a
+        literal; then this trailing slash, then conditions, then this method. What is equal then is no subtree before a
+        subtree, and the same letter case before another one.
+        """
+        kinds = [int(literal is None) for literal in self.literals]
+        return (
+            kinds if len(kinds) == len(segments) else [*kinds, 2],
+            self.has_slash is (not has_slash),
+            not self.conditions.key,
+            methods.index(self.operation.method),
+            self.is_subtree,
+            not self.has_spelling(segments),
+        )
+
+    def match(self, path: str, is_lookalike: bool, vary: tuple[str, ...] = ()) -> Match:
+        """Return the match of a request's path, spelled as in the template."""
+        if self.usual is not None and not is_lookalike and not vary:
+            return self.usual
+        depth = len(self.literals) + 1
+        sent, spelled, values = path.split("/", depth), self.spelled.copy(), {}
+        for place, name in self.parameters.items():
+            values[name] = spelled[place] = sent[place]
+        rest = "".join(f"/{part}" for part in sent[depth:]) if self.is_subtree else ""
+        if self.is_subtree:
+            values[REST] = rest
+        return Match(self.operation, "/".join(spelled) + rest, values, is_lookalike, vary)
 
 
 def _check_syntax(path: str, segments: list[str]) -> None:
     literals = [segment for segment in segments if not PARAMETER.fullmatch(segment)]
     is_plain = all(set("{}").isdisjoint(each) and not _OTHER_SYNTAX.search(each) for each in literals)
-    right = "a template whose parameters are whole segments in braces, as in '/items/{id}'"
+    right = f"a template, which may end in '/{REST}', with its parameters as segments in braces, as in '/items/{{id}}'"
     require(is_plain, "path", right, path)
     require(not _NOT_IN_A_PATH.search(path), "path", "free of spaces, control characters, ? and #", path)
 
@@ -162,125 +261,169 @@ def _parse_segment(path: str, segment: str) -> str | None:
     if PARAMETER.fullmatch(segment):
         return None
     literal = unquote_to_bytes(segment).decode("latin-1")
-    can_match = literal not in _NEVER_A_SEGMENT and "/" not in literal
+    can_match = literal not in {"", *_DOTS} and "/" not in literal
     require(can_match, "path", "free of empty segments, dot segments and encoded slashes", path)
     return literal
 
 
 class _Node:
-    """A place in the tree of the templates with parameters: the segments that may follow, and the template here."""
+    """A place in the tree of the templates: the segments that may follow, and the templates that end here."""
 
     def __init__(self) -> None:
-        self.literals: dict[bytes, _Node] = {}
+        self.literals: dict[str, _Node] = {}
         self.parameter: _Node | None = None
-        # By whether the path ends with a slash.
-        self.templates: dict[bool, _Template] = {}
+        self.templates: list[_Template] = []
+        self.subtrees: list[_Template] = []
 
     def add(self, template: _Template) -> None:
-        """Add a template, unless there is one with its shape already."""
+        """Add a template to the tree below."""
         node = self
         for literal in template.literals:
             if literal is None:
                 node.parameter = node.parameter or _Node()
                 node = node.parameter
             else:
-                node = node.literals.setdefault(_fold(literal), _Node())
-        node.templates.setdefault(template.has_slash, template)
+                node = node.literals.setdefault(fold(literal), _Node())
+        (node.subtrees if template.is_subtree else node.templates).append(template)
 
-    def find(self, segments: list[str], has_slash: bool, depth: int = 0) -> _Template | None:
-        """Return the template of a path; a literal wins over a parameter, the leftmost segment first."""
-        if depth == len(segments):
-            return self.templates.get(has_slash) or self.templates.get(not has_slash)
-        literal = self.literals.get(_fold(segments[depth]))
-        found = None if literal is None else literal.find(segments, has_slash, depth + 1)
-        if found is None and self.parameter is not None and segments[depth] not in _NEVER_A_SEGMENT:
-            found = self.parameter.find(segments, has_slash, depth + 1)
+    def find(self, segments: list[str], keeps_dots: bool, depth: int = 1) -> list[_Template]:
+        """Return every template of a path, in any letter case and with or without the trailing slash.
+
+        :param segments: the folded path, split at its slashes: the first is empty, and the last after a trailing slash.
+        :param keeps_dots: whether a dot segment may be the value of a parameter.
+        :param depth: how many segments lead here, and the empty one before them.
+        """
+        segment = segments[depth] if depth < len(segments) else ""
+        found = self.subtrees
+        if not segment:
+            return found + self.templates if depth >= len(segments) - 1 else found
+        if segment in self.literals:
+            found = found + self.literals[segment].find(segments, keeps_dots, depth + 1)
+        if self.parameter is not None and (keeps_dots or segment not in _DOTS):
+            found = found + self.parameter.find(segments, keeps_dots, depth + 1)
         return found
 
 
-class _Paths:
-    """The paths of one method: a look-up for those without parameters, which win, and a tree for the others."""
-
-    def __init__(self) -> None:
-        self._matches: dict[bytes, Match] = {}
-        self._tree = _Node()
-
-    def add(self, template: _Template) -> None:
-        """Add a template, unless there is one with its shape already."""
-        if template.parameters:
-            self._tree.add(template)
-        else:
-            match = template.match([literal for literal in template.literals if literal is not None])
-            self._matches.setdefault(_fold(match.path), match)
-
-    def add_other_spellings(self) -> None:
-        """Make one trailing slash optional, except where another operation has that spelling."""
-        for path, match in list(self._matches.items()):
-            self._matches.setdefault(path[:-1] if path.endswith(b"/") else path + b"/", match)
-
-    def match(self, path: str) -> Match | None:
-        """Return the match of a path, or ``None``."""
-        match = self._matches.get(_fold(path))
-        if match is not None:
-            return match
-        segments = _split(path)
-        template = self._tree.find(segments, path.endswith("/"))
-        return None if template is None else template.match(segments)
-
-
 class OperationTable:
-    """Find the operation that a request matches.
+    """Find the operations that a request may reach.
 
-    The method and literal segments match in any ASCII letter case, one trailing slash is optional, a parameter is one
-    segment that is not empty; ``//`` and dot segments never match. A literal wins over a parameter, the leftmost first.
-    ``HEAD`` matches an operation of ``GET``. Operations may differ in the trailing slash alone: each then matches its
-    own spelling. The cost of a look-up depends on the length of the path, not on the number of operations.
+    Routers read a path in different ways: as it was sent; in another ASCII letter case; with or without its trailing
+    slash; or leniently, as ``_LENIENT_READINGS`` do. In each reading the most specific operation wins, as
+    ``_Template.rank`` says, of those whose conditions hold. The cost of a look-up depends on the length of the path and
+    on the number of operations with this path, not on those with other paths.
 
     :param operations: one or more.
-    :raises ValueError: there are none, or two of them differ only in letter case or parameter names.
+    :param live: those of them that are not retired, by default none.
+    :raises ValueError: there are none, or two that are retired differ only in letter case or parameter names.
     """
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
+    def __init__(self, operations: Iterable[Operation], *, live: Iterable[Operation] = ()) -> None:
         self.operations: tuple[Operation, ...] = tuple(operations) if isinstance(operations, Iterable) else ()
         is_valid = self.operations and all(isinstance(each, Operation) for each in self.operations)
         require(is_valid, "operations", "one or more of Operation", operations)
+        self._live = frozenset(operation.name for operation in live)
         templates = [_Template(operation) for operation in self.operations]
-        _check_differences(templates)
-        self._methods: dict[bytes, _Paths] = {}
+        _check_differences([template for template in templates if template.operation.name not in self._live])
+        self._root = _Node()
         for template in templates:
-            self._paths(template.operation.method).add(template)
-        for template in templates:
-            if template.operation.method == "GET":  # an operation of HEAD that is listed wins
-                self._paths("HEAD").add(template)
-        for paths in self._methods.values():
-            paths.add_other_spellings()
+            self._root.add(template)
 
-    def _paths(self, method: str) -> _Paths:
-        return self._methods.setdefault(_fold(method), _Paths())
+    def match(self, method: str, path: str, environ: Mapping[str, Any] = NOTHING) -> Match | None:
+        """Return the match of a request to a router that is not lenient, or ``None``, with the arguments of ``find``.
 
-    def match(self, method: str, path: str) -> Match | None:
-        """Return the match of a request, or ``None``; ``path`` is ``PATH_INFO``."""
-        paths = self._methods.get(_fold(method))
-        return None if paths is None else paths.match(path)
-
-    def match_lookalikes(self, method: str, path: str) -> list[Match]:
-        """Return what lenient routers may take for a match of a request, whether or not it matches anything itself.
-
-        Such routers drop bytes that are not UTF-8, strip white space and control characters, fold letters that are not
-        ASCII, or join slashes: one of these, or several.
+        A retired operation is preferred to a live one.
         """
-        if "//" not in path and _ORDINARY_PATH.fullmatch(path):
-            return []
-        readings = [path.encode("latin-1", "replace").decode("utf-8", "surrogateescape")]
-        for read in _LENIENT_READINGS:
-            readings += [read(each) for each in readings]
-        matches = (self.match(method, each.encode("utf-8", "surrogateescape").decode("latin-1")) for each in readings)
-        return [match for match in matches if match is not None]
+        return min(self._read(method, path, environ), key=self._is_live, default=None)
+
+    def find(self, method: str, path: str, environ: Mapping[str, Any] = NOTHING) -> list[Match]:
+        """Return the operations that some router may take a request for, one match each, the likeliest first.
+
+        A path in the exact spelling of a live operation is that operation, however lenient routers read it.
+
+        :param method: the request's method.
+        :param path: its ``PATH_INFO``.
+        :param environ: its ``QUERY_STRING`` and its headers, as a WSGI environ has them; by default it has none.
+        """
+        found = self._read(method, path, environ)
+        is_ordinary = "//" not in path and "/." not in path and _PRINTABLE_ASCII.fullmatch(path)
+        if is_ordinary or self._are_live(found, path):
+            return found
+        known = {match.operation.name for match in found}
+        for reading in _read_leniently(path):
+            for match in self._read(method, reading, environ, is_lenient=True):
+                if match.operation.name not in known:
+                    known.add(match.operation.name)
+                    found.append(match)
+        return found
 
     def methods(self, path: str) -> list[str]:
         """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section 10.2.1); none: no such path."""
-        methods = sorted(method.decode("ascii").upper() for method in self._methods)
-        return [method for method in methods if self.match(method, path) is not None]
+        methods = {template.operation.method for template in self._find_templates(path or "/", keeps_dots=False)}
+        return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+
+    def _find_templates(self, path: str, *, keeps_dots: bool) -> list[_Template]:
+        segments = fold(path).split("/")
+        return [] if segments[0] else self._root.find(segments, keeps_dots)
+
+    def _read(self, method: str, path: str, environ: Mapping[str, Any], *, is_lenient: bool = False) -> list[Match]:
+        """Return the winners of the readings in which letter case and the trailing slash count, or not."""
+        path = path or "/"
+        templates = self._find_templates(path, keeps_dots=is_lenient)
+        if len(templates) == 1 and templates[0].operation.method == method and not templates[0].conditions.key:
+            return [templates[0].match(path, is_lenient)]
+        sent = SentValues(environ)
+        winners: list[_Template] = []
+        considered: list[_Template] = []
+        for methods in _read_method(method) if templates else ():
+            candidates = [template for template in templates if template.operation.method in methods]
+            considered += candidates
+            winners += _find_winners([each for each in candidates if self._is_fulfilled(each, sent)], methods, path)
+        vary = tuple(dict.fromkeys(name for template in considered for name in template.conditions.headers))
+        return [template.match(path, is_lenient, vary) for template in dict.fromkeys(winners)]
+
+    def _is_fulfilled(self, template: _Template, sent: SentValues) -> bool:
+        is_live = template.operation.name in self._live
+        return template.conditions.hold(sent, is_live=is_live)
+
+    def _is_live(self, match: Match) -> bool:
+        return match.operation.name in self._live
+
+    def _are_live(self, found: list[Match], path: str) -> bool:
+        """Return whether all matches are live, and one of them is spelled exactly as the path."""
+        is_spelled = any(each.is_plain and each.path.removesuffix("/") == path.removesuffix("/") for each in found)
+        return is_spelled and all(map(self._is_live, found))
+
+
+@lru_cache(maxsize=64)
+def _read_method(method: str) -> tuple[tuple[str, ...], ...]:
+    """Return the methods of the operations that a method may reach, as it was sent and in upper case."""
+    upper = method.upper() if method.isascii() else method
+    any_method = {"HEAD": ("GET", ANY_METHOD), "OPTIONS": ()}
+    return tuple((each, *any_method.get(each, (ANY_METHOD,))) for each in dict.fromkeys((method, upper)))
+
+
+def _find_winners(templates: list[_Template], methods: tuple[str, ...], path: str) -> list[_Template]:
+    """Return the winners of the readings in which letter case and the trailing slash count, or not.
+
+    Several win one reading if they differ in nothing but their conditions.
+    """
+    has_slash, segments = path.endswith("/"), _split(path)
+    spelled = [template for template in templates if template.has_spelling(segments)]
+    strict = [[each for each in group if each.has_slash is not (not has_slash)] for group in (spelled, templates)]
+    winners: list[_Template] = []
+    for group in filter(None, (*strict, spelled, templates)):
+        ranks = [template.rank(methods, segments, has_slash) for template in group]
+        best = min(ranks)
+        winners += [template for template, rank in zip(group, ranks, strict=True) if rank == best]
+    return winners
+
+
+def _read_leniently(path: str) -> list[str]:
+    """Return the paths that lenient routers see in place of a path, which is the first."""
+    readings = [path.encode("latin-1", "replace").decode("utf-8", "surrogateescape")]
+    for read in _LENIENT_READINGS:
+        readings = list(dict.fromkeys([*readings, *map(read, readings)]))
+    return [reading.encode("utf-8", "surrogateescape").decode("latin-1") for reading in readings]
 
 
 def _check_differences(templates: list[_Template]) -> None:
@@ -296,18 +439,12 @@ def template_shape(operation: Operation) -> Shape:
     return _Template(operation).shape
 
 
-def _fold(string: str) -> bytes:
-    """Return a WSGI string as bytes with ASCII letters in lower case; every other byte has one case."""
-    return string.encode("latin-1", "backslashreplace").lower()
-
-
 def _split(path: str) -> list[str]:
     """Return the segments of a path, without one trailing slash; a path without a leading slash never matches."""
-    if path in {"", "/"}:
-        return []
-    if path[0] != "/":
-        return [""]
-    return path.removesuffix("/")[1:].split("/")
+    segments = path.split("/")
+    if not segments[-1]:
+        del segments[-1]
+    return segments[1:] if not segments or not segments[0] else [""]
 
 
 def notification_operations(
@@ -331,6 +468,3 @@ def notification_operations(
     )
     current_user, account = (Operation(*each, rewrite_path=True, unify_session=True) for each in paths)
     return current_user, account
-
-
-NOTIFICATION_OPERATIONS = notification_operations()

@@ -5,13 +5,18 @@ Knows no framework, no traceback and no request: a response depends on the error
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from math import ceil
 
-from .responses import PlainResponse, build_response, reason_phrase
+from .responses import VARY, PlainResponse, build_response, reason_phrase
 from .sessions import SessionRefused
 from .validation import require
+from .wording import iso
+
+# Further members of a body (RFC 9457 section 3.2). Those that are ``None`` are left out.
+Members = Mapping[str, str | datetime | None]
 
 # RFC 6750 section 3: the characters of a quoted attribute of a challenge.
 _QUOTABLE = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]*")
@@ -35,6 +40,8 @@ _PROBLEMS = {
     "not_found": (404, "There is no such operation."),
     "method_not_allowed": (405, "The operation does not support this method."),
 }
+# Those of a closed operation, for every caller.
+_CLOSED = frozenset({"brownout", "sunset"})
 # The error codes of RFC 6750 section 3.1; with an empty one, the challenge has no code.
 _CHALLENGES = {"session_missing": "", "session_invalid": "invalid_token"}
 
@@ -90,30 +97,30 @@ class Problems:
         self._bearer = f'Bearer realm="{realm}"'
         self._statuses = status_codes(statuses)
         # The responses that do not depend on the request.
-        self._ready = {code: self._compose(code, (), None) for code in _PROBLEMS}
+        self._ready = {code: self._compose(code, (), {}) for code in _PROBLEMS}
 
     def respond(
-        self, code: str, *, extra: Sequence[tuple[str, str]] = (), successor: str | None = None
+        self, code: str, *, extra: Sequence[tuple[str, str]] = (), members: Members | None = None
     ) -> PlainResponse:
         """Return the response to an error.
 
         :param code: the code of the error.
         :param extra: further headers, by default none.
-        :param successor: the URI reference of what replaces the operation, by default none.
+        :param members: further members of the body, by default none.
         """
-        return self._compose(code, extra, successor) if extra or successor is not None else self._ready[code]
+        return self._compose(code, extra, members or {}) if extra or members else self._ready[code]
 
-    def _compose(self, code: str, extra: Iterable[tuple[str, str]], successor: str | None) -> PlainResponse:
-        detail = _PROBLEMS[code][1]
+    def _compose(self, code: str, extra: Sequence[tuple[str, str]], members: Members) -> PlainResponse:
+        varies = [] if code in _CLOSED else [VARY]
         challenge = [self._challenge(_CHALLENGES[code])] if code in _CHALLENGES else []
-        return _problem(self._statuses[code], code, detail, [*challenge, *extra], successor)
+        return _problem(self._statuses[code], code, _PROBLEMS[code][1], [*varies, *challenge, *extra], members)
 
     def refuse(self, refused: SessionRefused) -> PlainResponse:
         """Return the response to a request whose session was refused.
 
         :param refused: why it was refused.
         """
-        return _problem(refused.status, refused.code, refused.detail, [self._challenge(refused.code)])
+        return _problem(refused.status, refused.code, refused.detail, [VARY, self._challenge(refused.code)], {})
 
     def _challenge(self, error: str) -> tuple[str, str]:
         """Return the challenge of RFC 6750 section 3; a request without a session gets it without an error code."""
@@ -128,11 +135,8 @@ def retry_after(seconds: float) -> tuple[str, str]:
     return "Retry-After", str(ceil(seconds))
 
 
-def _problem(
-    status: int, code: str, detail: str, extra: list[tuple[str, str]], successor: str | None = None
-) -> PlainResponse:
+def _problem(status: int, code: str, detail: str, extra: list[tuple[str, str]], members: Members) -> PlainResponse:
     document = {"type": "about:blank", "title": reason_phrase(status), "status": status, "detail": detail, "code": code}
-    if successor is not None:
-        document["successor"] = successor
-    body = json.dumps(document).encode("ascii")
+    document |= {name: value for name, value in members.items() if value is not None}
+    body = json.dumps(document, default=iso).encode("ascii")
     return build_response(status, "application/problem+json", body, len(body), extra)

@@ -221,7 +221,7 @@ def _are_in_braces(objects: list[bytes]) -> bool:
 
 
 def _check_array(array: bytes) -> bytes:
-    """Return what an encoder returned for one or more records, if it looks like a JSON array of objects."""
+    """Return the result of an encoder for one or more records, if it looks like a JSON array of objects."""
     if type(array) is bytes and array[:2] == b"[{" and array[-2:] == b"}]":
         return array
     spaced = _ARRAY_OF_OBJECTS.fullmatch(array)
@@ -264,7 +264,7 @@ class _Spool:
 
     def close(self) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError):  # closing writes what is buffered, and fails where writing failed
+            with contextlib.suppress(OSError):  # closing writes the buffer, and fails where writing failed
                 self._file.close()
 
     def _put(self, *chunks: bytes | memoryview) -> None:

@@ -5,11 +5,14 @@ that follows would arrive without a session. Every other target loses the digest
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, quote, unquote_to_bytes, urljoin, urlsplit
 
-from .operations import Match, OperationTable
+from .headers import ResponseHeaders
+from .log import log_error
+from .operations import REST, Match, OperationTable
 from .sessions import SESSION, digest_pair, session_pairs
 
 if TYPE_CHECKING:
@@ -49,9 +52,11 @@ class Redirect(NamedTuple):
     @property
     def spelling(self) -> str:
         """The target's path with the names of the parameters in place of their values."""
-        segments = zip_longest(self.match.operation.path.split("/"), self.path.split("/"), fillvalue="")
-        spelled = [own if own.startswith("{") else sent for own, sent in segments]
-        return "/".join(spelled[: self.path.count("/") + 1])
+        template, sent = self.match.operation.path.split("/"), self.path.split("/")
+        if template[-1] == REST:
+            sent = sent[: len(template) - 1] + template[-1:] * (len(sent) >= len(template))
+        spelled = [own if own.startswith("{") else each for own, each in zip_longest(template, sent, fillvalue="")]
+        return "/".join(spelled[: len(sent)])
 
 
 class RequestTarget(NamedTuple):
@@ -63,6 +68,7 @@ class RequestTarget(NamedTuple):
     mount: str
     path: str
     query: str
+    environ: Mapping[str, Any]
 
     @classmethod
     def of(cls, environ: "WSGIEnvironment", path: str) -> "RequestTarget":
@@ -74,12 +80,14 @@ class RequestTarget(NamedTuple):
             mount=environ.get("SCRIPT_NAME", "").rstrip("/"),
             path=path,
             query=environ.get("QUERY_STRING", ""),
+            environ=environ,
         )
 
-    def follow(self, location: str, status: str, table: OperationTable) -> Redirect | None:
+    def follow(self, location: str, status: str, table: OperationTable, pairs: Sequence[str] = ()) -> Redirect | None:
         """Return where a client arrives that follows a ``Location``; ``None`` if it is not an operation of this origin.
 
         :param status: the status line; it decides whether the client follows, and with which method.
+        :param pairs: the session pairs that the client would send again, by default none.
         """
         if status[:3] not in _REDIRECTS or not _PLAIN.fullmatch(location):
             return None
@@ -94,7 +102,8 @@ class RequestTarget(NamedTuple):
         if not is_ours or path is None:
             return None
         changes_url = target.scheme != self.scheme or _list_members(target.query) != _list_members(self.query)
-        matches = (table.match(method, path) for method in self._list_next_methods(status))
+        sent = {**self.environ, "QUERY_STRING": "&".join([target.query, *pairs])}
+        matches = (table.match(method, path, sent) for method in self._list_next_methods(status))
         match = next(filter(None, matches), None)
         return None if match is None else Redirect(match, path, changes_url)
 
@@ -106,6 +115,47 @@ class RequestTarget(NamedTuple):
         if status[:3] == _CHANGED_TO_GET or (method == "POST" and status[:3] in _MAYBE_CHANGED_TO_GET):
             return ["GET"]
         return [method, "GET"] if status[:3] in _MAYBE_CHANGED_TO_GET else [method]
+
+
+class LocationEditor(NamedTuple):
+    """Edits ``Location`` in the response to a request whose session was moved or whose path was rewritten.
+
+    ``pairs`` are the session pairs that were in the query, ``keeps_session`` is whether they named a valid session.
+    """
+
+    target: RequestTarget
+    match: Match
+    table: OperationTable
+    pairs: list[str]
+    keeps_session: bool
+    is_rewritten: bool
+
+    def edit(self, headers: ResponseHeaders, status: str) -> None:
+        """Keep the session of a redirect to an operation, and do not let clients store a redirect that loops."""
+        locations = headers.values("location")
+        redirects = {location: self.target.follow(location, status, self.table, self.pairs) for location in locations}
+        if self.is_rewritten and any(map(self._loops, redirects.values())):
+            headers.put("Cache-Control", "no-store")  # RFC 9111 section 5.2.2.5
+        if self.pairs:
+            headers.edit("location", lambda value: self._edit_value(value, redirects[value]))
+
+    def _edit_value(self, location: str, redirect: Redirect | None) -> str:
+        if self.keeps_session and redirect is not None and redirect.match.operation.unify_session:
+            return restore_pair(location, self.pairs[0])
+        return remove_digest(location, self.pairs[0])
+
+    def _loops(self, redirect: Redirect | None) -> bool:
+        """Return whether a client that follows a redirect loops forever, and log it if so."""
+        if redirect is None or not redirect.loops(self.match):
+            return False
+        log_error(_LOOP, self.match.operation.name, self.match.operation.path, redirect.spelling)
+        return True
+
+
+_LOOP = (
+    "operation %r: the application redirects %r, the path of the operation, to %r, so clients loop forever; "
+    "spell the operation's path as the application does, or leave out rewrite_path"
+)
 
 
 def restore_pair(location: str, pair: str) -> str:

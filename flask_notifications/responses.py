@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 # Bytes that are read from a file and written to the client in one step.
 BLOCK = 131_072
 
-# The headers of every response: no cache stores it (RFC 9111 section 5.2.2.5), none mixes up the responses of two
-# callers (RFC 9110 section 12.5.5), and no browser guesses another type (Fetch, "nosniff").
-_COMMON_HEADERS = (("Cache-Control", "no-store"), ("Vary", "Authorization"), ("X-Content-Type-Options", "nosniff"))
+# The headers of every response: no cache stores it (RFC 9111 section 5.2.2.5), and no browser guesses another type
+# (Fetch, "nosniff").
+_COMMON_HEADERS = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
+# That of a response that depends on the session (RFC 9110 section 12.5.5).
+VARY = ("Vary", "Authorization")
 
 # The registered reason phrases, and that of a status that legacy clients know and no registry lists.
 _PHRASES = {status.value: status.phrase for status in HTTPStatus} | {440: "Login Time-out"}

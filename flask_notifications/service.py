@@ -5,17 +5,14 @@ here, and every failure of it becomes a response here.
 """
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from itertools import islice
-from traceback import walk_tb
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, Generic
 
 from .deferred import is_asynchronous, is_deferring, refuse_awaitable, refuse_deferred
-from .log import log_error
+from .log import describe_exception, log_error
 from .problems import Problems, Statuses, retry_after
 from .records import ArrayWriter, Encode, Schema, SpoolUnavailable, UnserialisableRecord
-from .responses import PlainResponse, build_response
+from .responses import VARY, PlainResponse, build_response
 from .sessions import CALLER, SessionCredential, SessionRefused, SessionResult
 from .storage import (
     AccessDenied,
@@ -38,10 +35,6 @@ _MAX_ACCOUNT_ID = 512
 # Unicode's category Cc.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
-# The last frames of a traceback that are logged: an endless recursion has a thousand.
-_FRAMES = 20
-# Exceptions that a description names at most, each the cause of the one before.
-_CAUSES = 10
 
 Read = Callable[[NotificationStorage[Caller], Caller], Iterable[Record]]
 # A function of the application from a caller to a label.
@@ -87,7 +80,7 @@ class NotificationService(Generic[Caller]):
     def current_user(self, session: SessionResult, context: Context | None = None) -> PlainResponse:
         """Return the response with the notifications of the session's user.
 
-        :param session: what the request said about its session.
+        :param session: the session of the request.
         :param context: it gets the label of the caller as soon as there is one; by default there are no labels.
         """
         if not isinstance(session, SessionCredential):
@@ -97,7 +90,7 @@ class NotificationService(Generic[Caller]):
     def account(self, session: SessionResult, account_id: bytes, context: Context | None = None) -> PlainResponse:
         """Return the response with the notifications of an account.
 
-        :param session: what the request said about its session.
+        :param session: the session of the request.
         :param account_id: the bytes that the client sent, percent-decoded.
         :param context: it gets the label of the caller as soon as there is one; by default there are no labels.
         """
@@ -173,7 +166,7 @@ class NotificationService(Generic[Caller]):
         try:
             try:
                 body, length = self._writer.write(records)
-                response = build_response(200, "application/json", body, length)
+                response = build_response(200, "application/json", body, length, [VARY])
             finally:
                 _close(records)
         except BaseException:
@@ -183,7 +176,7 @@ class NotificationService(Generic[Caller]):
         return response
 
     def _failure(self, error: Exception) -> tuple[PlainResponse, str | None]:
-        """Return the response to an exception, and what to log about it."""
+        """Return the response to an exception, and the message for the log."""
         if isinstance(error, AccessDenied):
             return self._problems.respond("access_denied"), None
         if isinstance(error, AccountNotFound):
@@ -271,19 +264,4 @@ def _log(description: str | None) -> None:
 def _describe(code: str, error: Exception) -> str:
     """Describe an exception by its kind and where it was raised, and not by its string."""
     index = f" at record {error.index}" if isinstance(error, UnserialisableRecord) else ""
-    return f"{code}{index}: {'; caused by '.join(map(_describe_one, islice(_chain(error), _CAUSES)))}"
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:  # an exception may be among its own causes
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-
-
-def _describe_one(error: BaseException) -> str:
-    # Not by the traceback module, which opens the source files: there may be no file descriptor left.
-    frames = deque(walk_tb(error.__traceback__), maxlen=_FRAMES)
-    places = (f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}" for frame, line in frames)
-    return f"{type(error).__module__}.{type(error).__qualname__} ({', '.join(places)})"
+    return f"{code}{index}: {describe_exception(error)}"

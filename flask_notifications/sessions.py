@@ -1,4 +1,4 @@
-"""Where a session ID may be in a request, and what counts as missing, repeated or contradictory.
+"""Find the session ID of a request, and refuse repeated and contradictory ones.
 
 A session ID is in the query string under ``sessionId`` or in ``Authorization: Bearer`` (RFC 6750 section 2).
 Knows nothing of operations, of storage, or whether a session is valid.
@@ -6,12 +6,13 @@ Knows nothing of operations, of storage, or whether a session is valid.
 
 import re
 import secrets
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 from .headers import TOKEN
-from .redaction import MASK, SESSION_KEY, redact_environ
+from .redaction import MASK, redact_environ
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -31,8 +32,6 @@ _BEARER = re.compile(rf"bearer(?!{TOKEN})", re.IGNORECASE | re.ASCII)
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
 # RFC 9110 section 11.2: auth-param = token BWS "=" BWS ...; a comma before anything else begins another credential.
 _SECOND_CREDENTIAL = re.compile(rf",(?![ \t]*{TOKEN}[ \t]*=)")
-
-_PAIR = re.compile(rf"{SESSION_KEY}(?:=|\Z)", re.IGNORECASE | re.ASCII)
 
 # A digest that a client could compute would let it choose the URL under which a cache in the application keeps a page.
 _DIGEST_KEY = secrets.token_bytes(32)
@@ -117,16 +116,17 @@ def session_of(environ: "WSGIEnvironment") -> SessionCredential | None:
 
 
 def resolve(environ: "WSGIEnvironment") -> SessionResult:
-    """Return what ``session_of`` returns, and a refusal as a value."""
+    """Return the result of ``session_of``, or its refusal as a value."""
     known = environ.get(SESSION)
     if isinstance(known, SessionCredential):
         return known
-    return _decide(_find_in_header(environ), session_pairs(environ.get("QUERY_STRING", "")))
+    pairs = session_pairs(environ.get("QUERY_STRING", ""))
+    return _decide(_authorization(environ), [_decode_value(pair) for pair in pairs])
 
 
 def resolve_header(environ: "WSGIEnvironment") -> SessionResult:
     """Return the session of a request that may send it in the ``Authorization`` header only."""
-    return _decide(_find_in_header(environ), [])
+    return _decide(_authorization(environ), [])
 
 
 def unify_session(environ: "WSGIEnvironment") -> tuple[SessionResult, list[str]]:
@@ -135,30 +135,43 @@ def unify_session(environ: "WSGIEnvironment") -> tuple[SessionResult, list[str]]
     A digest replaces each session pair in ``QUERY_STRING``, ``HTTP_AUTHORIZATION`` is set when there was none, and the
     raw target and the Referer are redacted. Return the session and the pairs of the query that named it.
     """
-    query = environ.get("QUERY_STRING", "")
+    query, header = environ.get("QUERY_STRING", ""), _authorization(environ)
     pairs = session_pairs(query)
-    session = _decide(_find_in_header(environ), pairs)
+    values = [_decode_value(pair) for pair in pairs]
+    session = _decide(header, values)
+    known = environ.pop(SESSION, None)
+    is_moved = isinstance(known, SessionCredential) and not pairs  # by an outer middleware
+    if is_moved and session in {None, SessionCredential(known.value, "header")}:
+        session = known
     if pairs:
-        kept = [digest_pair(pair) if _PAIR.match(pair) else pair for pair in query.split("&")]
-        environ["QUERY_STRING"] = "&".join(kept)
+        digests = dict(zip(pairs, map(_digest, values), strict=True))
+        environ["QUERY_STRING"] = "&".join([digests.get(each, each) for each in query.split("&")])
     redact_environ(environ)
-    environ.pop(SESSION, None)
     if isinstance(session, SessionCredential):
         environ[SESSION] = session
-        if session.source == "query" and not _authorization(environ):
+        if pairs and not header:
             environ["HTTP_AUTHORIZATION"] = f"Bearer {session.value}"
     return session, pairs
 
 
-def list_session_ids(environ: "WSGIEnvironment") -> list[str]:
-    """Return every session ID that a request names, also those of a request that is refused."""
-    pairs = session_pairs(environ.get("QUERY_STRING", ""))
-    return list(filter(None, [_authorization(environ).partition(" ")[2].strip(" "), *map(_decode_value, pairs)]))
+def list_session_ids(environ: "WSGIEnvironment", replaced: Iterable[str] = ()) -> list[str]:
+    """Return every session ID that a request names, also those of a request that is refused.
+
+    :param environ: the WSGI environ.
+    :param replaced: the pairs of the query that ``unify_session`` has replaced, by default none.
+    """
+    words = _authorization(environ).replace(",", " ").split()[1:]
+    pairs = [*session_pairs(environ.get("QUERY_STRING", "")), *replaced]
+    return list(filter(None, [*words, *map(_decode_value, pairs)]))
 
 
 def session_pairs(query: str) -> list[str]:
     """Return the pairs of a query string whose form-decoded key is ``sessionId`` in any letter case, unchanged."""
-    return [pair for pair in query.split("&") if _PAIR.match(pair)] if query else []
+    return [pair for pair in query.split("&") if _is_session_pair(pair)] if query else []
+
+
+def _is_session_pair(pair: str) -> bool:
+    return unquote(pair.partition("=")[0], "latin-1").lower() == "sessionid"
 
 
 def digest_pair(pair: str) -> str:
@@ -167,8 +180,11 @@ def digest_pair(pair: str) -> str:
     The URL still differs between sessions, and does not show the session ID. A client that has learnt a digest can send
     it, so a cache in your application must not rely on the URL alone.
     """
-    value = _decode_value(pair).encode("latin-1", "replace")
-    return f"{SESSION}={blake2b(value, digest_size=8, key=_DIGEST_KEY).hexdigest()}"
+    return _digest(_decode_value(pair))
+
+
+def _digest(value: str) -> str:
+    return f"{SESSION}={blake2b(value.encode('latin-1', 'replace'), digest_size=8, key=_DIGEST_KEY).hexdigest()}"
 
 
 def _decode_value(pair: str) -> str:
@@ -181,8 +197,9 @@ def _authorization(environ: "WSGIEnvironment") -> str:
     return header.strip(" \t")
 
 
-def _find_in_header(environ: "WSGIEnvironment") -> str | SessionRefused | None:
-    header = _authorization(environ)
+def _find_in_header(header: str) -> str | SessionRefused | None:
+    if not header:
+        return None
     if "," in header and _SECOND_CREDENTIAL.search(_QUOTED.sub(_blank_if_closed, header)):
         return _ambiguous("The Authorization header holds more than one credential.")
     scheme, _space, token = header.partition(" ")
@@ -197,16 +214,15 @@ def _blank_if_closed(quoted: re.Match[str]) -> str:
     return '""' if quoted[1] else quoted[0]
 
 
-def _find_in_query(pairs: list[str]) -> str | SessionRefused | None:
-    if not pairs:
-        return None
-    if len(pairs) > 1:
+def _find_in_query(values: list[str]) -> str | SessionRefused:
+    if len(values) > 1:
         return _ambiguous("The query string names the session more than once.")
-    return _decode_value(pairs[0]) or _ambiguous("The query string names an empty session.")
+    return values[0] or _ambiguous("The query string names an empty session.")
 
 
-def _decide(header: str | SessionRefused | None, pairs: list[str]) -> SessionResult:
-    query = _find_in_query(pairs)
+def _decide(authorization: str, values: list[str]) -> SessionResult:
+    header = _find_in_header(authorization)
+    query = _find_in_query(values) if values else None
     if isinstance(header, SessionRefused):
         return header
     if isinstance(query, SessionRefused):

@@ -19,7 +19,7 @@ MAX_RETRY_AFTER = 31_536_000
 class NotificationStorage(Protocol[Caller]):
     """Read notification records for the two operations.
 
-    A ``Caller`` is what the storage needs to know of a session's user; the library passes it back unchanged. The
+    A ``Caller`` holds the facts that the storage needs about a user; the library passes it back unchanged. The
     methods are called in the order of a request, ``resolve_session`` first, from any thread, and by many threads
     concurrently.
     Their iterables are read to the end before anything is sent. One that has a ``close()`` is closed exactly once, on
@@ -41,13 +41,13 @@ class NotificationStorage(Protocol[Caller]):
     def current_user_notifications(self, caller: Caller) -> Iterable[Record]:
         """Return the records of the caller, in your order; an empty iterable if there are none.
 
-        :param caller: what ``resolve_session`` returned.
+        :param caller: the result of ``resolve_session``.
         """
 
     def account_notifications(self, caller: Caller, account_id: str) -> Iterable[Record]:
         """Return the records of an account, in your order; an empty iterable if there are none.
 
-        :param caller: what ``resolve_session`` returned.
+        :param caller: the result of ``resolve_session``.
         :param account_id: 1 to 512 characters without control characters, as the client spelled it.
         :raises AccessDenied: the caller may not see the account. Check this before you look whether the account
             exists; otherwise the 404 reveals which accounts there are.
@@ -85,7 +85,7 @@ class AccountNotFound(StorageError):
 class StorageUnavailable(StorageError):
     """The storage is out of reach for now.
 
-    :param args: what you want to keep in the exception; it is neither sent nor logged.
+    :param args: values to keep in the exception; they are neither sent nor logged.
     :param retry_after: the seconds after which a client may try again, from 0 to 31,536,000 (a year); by default
         the storage cannot say, and clients are asked to wait for 30 seconds.
     :raises ValueError: ``retry_after`` is something else.

@@ -1,23 +1,33 @@
-"""Checks of constructor arguments. Knows what a valid value looks like, and nothing of what it is for."""
+"""Checks of constructor arguments. Knows the form of valid values, and nothing of their use."""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 # RFC 8288 section 3: a Link target has no controls, spaces, delimiters or non-ASCII characters.
 _NOT_IN_A_URI = re.compile(r'[^\x21-\x7e]|[<>"\\]')
 
+# RFC 3986 section 2.1.
+_BROKEN_ENCODING = re.compile("%(?![0-9A-Fa-f]{2})")
+# RFC 9110 section 4.2.4: the authority begins at //, and ends at the next delimiter.
+_PASSWORD = re.compile(r"\A([^/?#]*//)[^/?#@]*:[^/?#]*@")
+# A URI with an authority, and any of HTTP (RFC 9110 section 4.2.1).
+_NEEDS_A_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//|https?:", re.IGNORECASE)
+
 # Characters.
 _LABEL_LENGTH = 64
+# Letters of Hangul and a pattern of Braille that have no ink.
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
 def require(condition: object, argument: str, expected: str, given: object) -> None:
     """Raise ``ValueError`` unless a condition holds.
 
-    :param condition: what must be true.
+    :param condition: must be true.
     :param argument: the name of the argument, as the caller spelled it.
-    :param expected: what the argument must be, as in "argument must be ...".
-    :param given: what it was instead.
+    :param expected: completes "argument must be ...".
+    :param given: the value of the argument.
     :raises ValueError: the condition does not hold; the message has all three.
     """
     if not condition:
@@ -28,22 +38,35 @@ def require(condition: object, argument: str, expected: str, given: object) -> N
 def check_uri(argument: str, value: object) -> None:
     r"""Check that a value can be a URI reference in a header (RFC 8288 section 3).
 
-    Checked: a string, not empty, of printable ASCII without spaces and ``<>"\``.
+    Checked: a string, not empty, of printable ASCII without spaces and ``<>"\``, whose percent-encoding is complete,
+    and whose authority, if it has one, has a host and no password (RFC 9110 section 4.2).
     Not checked: that the URI resolves, or that a server responds there.
 
     :param argument: the name of the argument.
-    :param value: what was given for it.
-    :raises ValueError: the value is something else.
+    :param value: the given value.
+    :raises ValueError: the value is something else. The message does not show a password.
     """
     require(isinstance(value, str) and value, argument, "a URI as a string", value)
-    valid = not _NOT_IN_A_URI.search(str(value))
-    require(valid, argument, 'a URI of printable ASCII without spaces, <, >, " and \\', value)
+    uri = str(value)
+    require(not _PASSWORD.search(uri), argument, "a URI without a password", _PASSWORD.sub(r"\1…@", uri))
+    valid = not _NOT_IN_A_URI.search(uri)
+    require(valid, argument, 'a URI of printable ASCII without spaces, <, >, " and \\', uri)
+    require(not _BROKEN_ENCODING.search(uri), argument, "a URI with two hexadecimal digits after each %", uri)
+    require(_has_host(uri), argument, "a URI with a host, such as 'https://example.com/new'", uri)
+
+
+def _has_host(uri: str) -> bool:
+    """Whether the host of a URI reference is there where it must be."""
+    try:
+        return bool(urlsplit(uri).hostname) or not _NEEDS_A_HOST.match(uri)
+    except ValueError:  # a broken address
+        return False
 
 
 def check_base_url(base_url: object) -> None:
     """Check that a base URL is an absolute http(s) URL without a query, or ``None``.
 
-    :param base_url: what was given as the argument of this name.
+    :param base_url: the value of the argument of this name.
     :raises ValueError: the value is something else.
     """
     if base_url is not None:
@@ -60,8 +83,18 @@ def _is_base_url(url: str) -> bool:
     return parts.scheme in {"http", "https"} and has_address and not set(url) & {"?", "#"}
 
 
-def clean_label(label: object, session_ids: Iterable[str]) -> str | None:
-    """Return a caller's label if it is 1 to 64 printable characters without a session ID, otherwise ``None``."""
+def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
+    """Return a caller's label if it is one, otherwise ``None``.
+
+    :param label: any value; a label has 1 to 64 printable characters, at least one of which is visible.
+    :param session_ids: those that the request names; a label contains none of them. By default there are none.
+    """
     if not isinstance(label, str) or not 1 <= len(label) <= _LABEL_LENGTH or not label.isprintable():
         return None
-    return None if any(session_id in label for session_id in session_ids) else label
+    is_visible = any(map(_has_ink, label))
+    return None if not is_visible or any(session_id in label for session_id in session_ids) else label
+
+
+def _has_ink(character: str) -> bool:
+    """Return whether a printable character shows by itself: marks need another one."""
+    return character not in _BLANK and unicodedata.category(character)[0] not in "MZ"

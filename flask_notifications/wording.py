@@ -1,4 +1,4 @@
-"""Dates, durations and numbers as people read them, in English and in UTC, whatever the locale is."""
+"""Dates, durations and numbers for people, in English and in UTC, with any locale."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -72,3 +72,13 @@ def count(number: int, noun: str) -> str:
 def iso(at: datetime) -> str:
     """Return a time for programs, in whole seconds, such as ``2027-07-01T09:00:00Z``."""
     return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+
+
+def escape(line: str) -> str:
+    r"""Return a line with escapes such as ``\n`` in place of unprintable characters, as in a plan or a response."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
+
+
+def format_time(time: datetime) -> str:
+    """Return a time in UTC, as in ``2027-07-01 09:00 UTC``; with seconds where it has some."""
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S" if time.second else "%Y-%m-%d %H:%M") + " UTC"

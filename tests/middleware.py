@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation, notification_operations
 from tests.wsgi import Response, call, plain_app
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 # Keys of the environ.
 SESSION = "flask_notifications.session"
 ORIGINAL_PATH = "flask_notifications.original_path"
-ACTIVE_OPERATION = "flask_notifications.operation"
 DEPRECATED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 SUNSET_AT = datetime(2027, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -23,6 +22,8 @@ POLICY = DeprecationPolicy(
     documentation="https://example.com/retire",
     sunset_documentation="https://example.com/policy",
 )
+OPERATIONS = notification_operations()
+PLAN = dict.fromkeys(OPERATIONS, POLICY)
 ANNOUNCED = [
     ("Deprecation", "@1767225600"),
     ("Sunset", "Fri, 01 Jan 2027 00:00:00 GMT"),
@@ -57,9 +58,15 @@ class Spy:
         return self.body
 
 
-def wrap(app: "WSGIApplication | None" = None, policy: DeprecationPolicy = POLICY, **options: Any) -> Any:
-    """Return the middleware around an application, or around one that always sends ``ok``."""
-    return DeprecationMiddleware(plain_app() if app is None else app, policy, **{"clock": lambda: NOW, **options})
+def wrap(
+    app: "WSGIApplication | None" = None,
+    policy: DeprecationPolicy = POLICY,
+    operations: Iterable[Operation] = OPERATIONS,
+    **options: Any,
+) -> Any:
+    """Return the middleware around an application, or around one that always sends ``ok``; one policy for all."""
+    plan = dict.fromkeys(operations, policy)
+    return DeprecationMiddleware(plain_app() if app is None else app, plan, **{"clock": lambda: NOW, **options})
 
 
 def response_of(

@@ -1,10 +1,13 @@
-"""Servers that a machine may not have: their tests are skipped, or fail if ``REQUIRE_SERVICES=1`` is set."""
+"""What a machine may not have: its tests are skipped by name, or fail if ``REQUIRE_SERVICES=1`` is set."""
 
 import os
+import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
+from shutil import which
 
 import pytest
 from sqlalchemy import URL, create_engine, make_url, text
@@ -14,6 +17,12 @@ POSTGRESQL = "postgresql+psycopg://postgres@127.0.0.1:5432/test"
 MARIADB = "mysql+pymysql://root@127.0.0.1:3306/test"
 
 
+# Debian keeps some programs off the PATH.
+_PROGRAMS = os.pathsep.join(
+    [os.environ["PATH"], "/usr/sbin", "/usr/local/sbin", *map(str, Path("/usr/lib/postgresql").glob("*/bin"))]
+)
+
+
 def service_or_skip(name: str, present: bool) -> None:
     """Skip the test if a service is missing, or fail it if all services are required."""
     if present:
@@ -21,6 +30,40 @@ def service_or_skip(name: str, present: bool) -> None:
     if os.environ.get("REQUIRE_SERVICES") == "1":
         pytest.fail(f"{name} is required and missing")
     pytest.skip(f"{name} is missing")
+
+
+def program_or_skip(*names: str) -> str:
+    """Return the path of the first program that is installed; skip the test, or fail it, if none is."""
+    found = next(filter(None, (which(name, path=_PROGRAMS) for name in names)), None)
+    service_or_skip(names[0], found is not None)
+    return str(found)
+
+
+def chromium_or_skip() -> list[str]:
+    """Return the command of a browser that contacts no other machine."""
+    return [
+        program_or_skip("chromium", "chromium-browser", "google-chrome"),
+        "--disable-gpu",
+        "--disable-quic",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--no-proxy-server",
+        "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        *(["--no-sandbox"] if os.geteuid() == 0 else []),
+    ]
+
+
+def npm_program_or_skip(package: str, program: str) -> list[str]:
+    """Return the command of a program in an npm package, which npm keeps between runs; skip the test, or fail it."""
+    npm = program_or_skip("npm")
+    options = ["--yes", "--prefer-offline", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
+    command = [npm, "exec", *options, f"--package={package}", "--"]
+    tried = subprocess.run([*command, "node", "--version"], capture_output=True, check=False)
+    service_or_skip(f"{package} of a registry of npm packages", tried.returncode == 0)
+    return [*command, program]
 
 
 @cache

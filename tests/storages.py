@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import flask
 import pytest
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, NotificationApp, create_blueprint
+from flask_notifications import (
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    NotificationApp,
+    create_blueprint,
+    notification_operations,
+)
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -20,6 +26,7 @@ CURRENT_USER = "/API/Notification/"
 ACCOUNT = "/API/Notification/GetNotificationsForAccount/{}/"
 
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2027, 1, 1, tzinfo=UTC))
+PLAN = dict.fromkeys(notification_operations(), POLICY)
 
 # A string that no response and no log line may have; the exceptions of storages have it.
 SECRET = "hunter2 from the statement"  # noqa: S105 - no password
@@ -141,7 +148,7 @@ def flask_app(storage: Any, **options: Any) -> flask.Flask:
 
 
 def deprecated(app: "WSGIApplication") -> "WSGIApplication":
-    return DeprecationMiddleware(app, POLICY, clock=lambda: datetime(2026, 6, 1, tzinfo=UTC))
+    return DeprecationMiddleware(app, PLAN, clock=lambda: datetime(2026, 6, 1, tzinfo=UTC))
 
 
 ENTRY_POINTS: "dict[str, Callable[..., WSGIApplication]]" = {

@@ -1,26 +1,24 @@
-"""The blueprint: its paths, its arguments, its successors, and its effects on the application around it."""
+"""The blueprint: its paths, its arguments, its successors, its effects on the application around it, and its hooks."""
 
+import json
+import pickle
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, BinaryIO
+from wsgiref.util import FileWrapper
 
 import flask
 import pytest
+from werkzeug.exceptions import HTTPException
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.routing import PathConverter
 
-from flask_notifications import (
-    DeprecationMiddleware,
-    DeprecationPolicy,
-    create_blueprint,
-    notification_operations,
-)
+from flask_notifications import AccessDenied, create_blueprint
+from flask_notifications.blueprint import _OPEN_BODY, _close_unsent_file
 from flask_notifications.testing import MemoryStorage
 from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SESSION_ID, OneSession, deprecated, flask_app, raising
-from tests.wsgi import Response, call, environ_of, run
+from tests.wsgi import Response, call, environ_of
 
-POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 ALICE = ACCOUNT.format("alice")
 
 
@@ -47,29 +45,16 @@ MOUNTS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
 SPELLINGS = [
     pytest.param("GET", "/API/Notification", 200, id="without a slash"),
     pytest.param("GET", "/API/Notification/", 200, id="with a slash"),
-    pytest.param("HEAD", "/API/Notification", 200, id="HEAD"),
-    pytest.param("POST", "/API/Notification/GetNotificationsForAccount/a", 200, id="account without a slash"),
     pytest.param("POST", "/API/Notification/GetNotificationsForAccount/a/", 200, id="account with a slash"),
-    pytest.param(
-        "POST", "/API/Notification/GetNotificationsForAccount/a b;c=d", 200, id="account with a space and signs"
-    ),
+    pytest.param("POST", "/API/Notification/GetNotificationsForAccount/a b;c=d", 200, id="account with a space"),
     pytest.param("GET", "/API/Notification//", 404, id="two slashes at the end"),
     pytest.param("GET", "/API//Notification/", 404, id="two slashes inside"),
     pytest.param("GET", "//API/Notification/", 404, id="two slashes at the start"),
-    pytest.param("GET", "/API/Notification/./", 404, id="dot segment"),
-    pytest.param("GET", "/API/Notification;x/", 404, id="path parameter"),
-    pytest.param("GET", "/API/NotificationX", 404, id="longer"),
-    pytest.param("GET", "/API", 404, id="shorter"),
-    pytest.param("POST", "/API/Notification/GetNotificationsForAccount/a//", 404, id="account and two slashes"),
-    pytest.param("POST", "/API/Notification//GetNotificationsForAccount/a/", 404, id="two slashes, account"),
     pytest.param("POST", "/API/Notification/GetNotificationsForAccount//", 404, id="empty account"),
-    pytest.param("POST", "/API/Notification/GetNotificationsForAccount/", 404, id="no account"),
     pytest.param("POST", "/API/Notification/GetNotificationsForAccount/a/b", 404, id="two segments"),
-    pytest.param("POST", "/API/Notification/GetNotificationsForAccount/.", 404, id="dot for an account"),
     pytest.param("POST", "/API/Notification/GetNotificationsForAccount/../", 404, id="dots for an account"),
     pytest.param("GET", "/API/Notification/GetNotificationsForAccount/a/", 405, id="GET of an account"),
     pytest.param("POST", "/API/Notification/", 405, id="POST to the current user"),
-    pytest.param("DELETE", "/API/Notification", 405, id="DELETE"),
 ]
 
 
@@ -96,10 +81,7 @@ SWITCHES: dict[str, Callable[[flask.Flask], None]] = {
     "strict_slashes off": lambda app: setattr(app.url_map, "strict_slashes", False),
     "merge_slashes off": lambda app: setattr(app.url_map, "merge_slashes", False),
     "both off": lambda app: vars(app.url_map).update(strict_slashes=False, merge_slashes=False),
-    "redirect_defaults off": lambda app: setattr(app.url_map, "redirect_defaults", False),
     "another default converter": lambda app: app.url_map.converters.update(default=PathConverter),
-    "a server name": lambda app: app.config.update(SERVER_NAME="api.example"),
-    "no automatic OPTIONS": lambda app: app.config.update(PROVIDE_AUTOMATIC_OPTIONS=False),
 }
 REGISTRATIONS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -139,37 +121,6 @@ def test_options_gets_the_response_of_flask_without_records(path: str, automatic
     assert storage.calls == []
 
 
-def test_a_subdomain_applies_to_all_of_the_routes() -> None:
-    app = flask.Flask("app", subdomain_matching=True)
-    app.config["SERVER_NAME"] = "example"
-    app.register_blueprint(create_blueprint(OneSession()), subdomain="api")
-    for path, code in ((CURRENT_USER, 200), (CURRENT_USER.rstrip("/"), 200), (f"{CURRENT_USER}/", 404)):
-        assert get(app, path).code == code
-        assert get(app, path, HTTP_HOST="other.example").code == 404
-
-
-def test_no_route_is_served_by_an_application_with_host_matching() -> None:
-    """Each rule of such an application needs a host, and the routes of a blueprint have none."""
-    app = flask.Flask("app", host_matching=True, static_host="static.example")
-    app.register_blueprint(create_blueprint(OneSession()))
-    assert get(app).code == 404
-
-
-@pytest.mark.parametrize("path", ["API/Notification/", "API/Notification"])
-def test_a_path_without_a_slash_at_its_start_is_not_found(path: str) -> None:
-    """Werkzeug alone would match it, but a server that follows PEP 3333 never sends such a path."""
-    storage = OneSession()
-    assert run(flask_app(storage), environ_of("GET", path, **BEARER)).code == 404
-    assert storage.calls == []
-
-
-@pytest.mark.parametrize("path", ["/api/notification/", "/Api/Notification", "/API/NOTIFICATION/"])
-def test_letter_case_is_handled_by_the_middleware(path: str) -> None:
-    app = flask_app(OneSession())
-    assert get(app, path).code == 404
-    assert get(deprecated(app), path).code == 200
-
-
 @pytest.mark.parametrize("prefix", ["/v1/alerts", "/v1/alerts/", "/a-b_c.d~e"])
 def test_the_routes_are_served_below_another_prefix(prefix: str) -> None:
     app = flask_app(OneSession(), url_prefix=prefix)
@@ -177,16 +128,6 @@ def test_the_routes_are_served_below_another_prefix(prefix: str) -> None:
     for path in (below, f"{below}/"):
         assert get(app, path).code == 200
         assert post(app, f"{path.rstrip('/')}/GetNotificationsForAccount/a").code == 200
-    assert get(app).code == 404
-
-
-@pytest.mark.parametrize("prefix", ["/v2/Notes", "/v2/Notes/"])
-def test_a_prefix_given_at_registration_wins(prefix: str) -> None:
-    app = flask.Flask("app")
-    app.register_blueprint(create_blueprint(OneSession(), successors=True), url_prefix=prefix)
-    assert get(app, "/v2/Notes").code == get(app, "/v2/Notes/").code == 200
-    assert post(app, "/v2/Notes/GetNotificationsForAccount/a").code == 200
-    assert get(app, "/v2/Notes/CurrentUser").code == 200
     assert get(app).code == 404
 
 
@@ -216,47 +157,6 @@ def test_the_blueprint_can_be_registered_twice_under_two_names() -> None:
     with app.test_request_context():
         assert flask.url_for("notifications.current_user") in {"/API/Notification", "/API/Notification/"}
         assert flask.url_for("older.account", id="a").rstrip("/") == "/old/Notification/GetNotificationsForAccount/a"
-
-
-def test_two_blueprints_in_one_application_have_their_own_storages() -> None:
-    app = flask.Flask("app")
-    for number in (1, 2):
-        storage = OneSession(lambda number=number: [{"n": number}])  # type: ignore[misc]
-        app.register_blueprint(create_blueprint(storage, name=f"n{number}", url_prefix=f"/v{number}"))
-    assert [get(app, "/v1").json, get(app, "/v2").json] == [[{"n": 1}], [{"n": 2}]]
-
-
-def test_two_applications_share_nothing() -> None:
-    def create_app(user: str) -> flask.Flask:
-        storage = MemoryStorage(sessions={f"session-{user}": user}, notifications={user: [{"of": user}]})
-        return flask_app(storage)
-
-    alice, bob = create_app("alice"), create_app("bob")
-    for app, user, other in ((alice, "alice", "bob"), (bob, "bob", "alice")):
-        assert get(app, HTTP_AUTHORIZATION=f"Bearer session-{user}").json == [{"of": user}]
-        assert get(app, HTTP_AUTHORIZATION=f"Bearer session-{other}").json["code"] == "session_invalid"
-
-
-def test_the_middleware_needs_the_operations_of_another_prefix() -> None:
-    app = flask_app(OneSession(), url_prefix="/v1/Notes")
-    unaware = DeprecationMiddleware(app, POLICY)
-    aware = DeprecationMiddleware(app, POLICY, operations=notification_operations("/v1/Notes"))
-    assert get(unaware, "/v1/Notes/").all("Deprecation") == []
-    assert get(aware, "/V1/notes").all("Link") == ['</v1/Notes/CurrentUser>; rel="successor-version"']
-
-
-@pytest.mark.parametrize("place", ["inside", "outside", "both"])
-def test_the_middleware_can_wrap_wsgi_app_or_the_application_or_both(place: str) -> None:
-    app: Any = flask_app(OneSession())
-    expected = deprecated(flask_app(OneSession()))
-    if place != "outside":
-        app.wsgi_app = deprecated(app.wsgi_app)
-    if place != "inside":
-        app = deprecated(app)
-    for query in ("", f"a=1&sessionId={SESSION_ID}", f"SESSIONID={SESSION_ID}&sessionId=x"):
-        for path in (CURRENT_USER, "/api/notification"):
-            assert call(app, "GET", path, query).wire == call(expected, "GET", path, query).wire
-    assert get(app, "/elsewhere").code == 404
 
 
 # Account IDs.
@@ -292,7 +192,6 @@ def test_an_invalid_account_id_is_refused(segment: str, slash: str, wrap: Callab
 
 
 def live_app(storage: OneSession | None = None) -> flask.Flask:
-    """Return an application that has live operations under the same prefix."""
     app = flask_app(OneSession() if storage is None else storage)
 
     def live(**parameters: str) -> Any:
@@ -313,15 +212,8 @@ def live_app(storage: OneSession | None = None) -> flask.Flask:
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/"),
-        ("PUT", "/"),
-        ("POST", "/query"),
-        ("POST", "/run/"),
-        ("GET", "/CurrentUser"),
-        ("GET", "/Account"),
-        ("GET", "/4f2c"),
-        ("DELETE", "/4f2c"),
-        ("GET", "/GetNotificationsForAccount"),
+        *(("POST", "/"), ("POST", "/run/"), ("GET", "/CurrentUser")),
+        *(("GET", "/4f2c"), ("GET", "/GetNotificationsForAccount")),
     ],
 )
 @pytest.mark.parametrize("wrap", [lambda app: app, deprecated], ids=["alone", "middleware"])
@@ -332,32 +224,6 @@ def test_live_operations_under_the_prefix_reach_the_application(
     assert response.json["live"] == method
     assert response.all("Deprecation") == []
     assert get(wrap(live_app())).body == post(wrap(live_app())).body == b"[]"
-
-
-def test_the_request_context_is_not_changed() -> None:
-    app = live_app()
-    app.secret_key = "s"  # noqa: S105 - a key for a test
-    seen: list[tuple[dict[str, Any], bool, bool]] = []
-
-    @app.after_request
-    def after(response: flask.Response) -> flask.Response:
-        form = "form" in vars(flask.request) or "_cached_data" in vars(flask.request)
-        seen.append((dict(vars(flask.g)), flask.session.modified, form))
-        return response
-
-    for response in (get(app), post(app), post(app, HTTP_AUTHORIZATION="")):
-        assert response.one("Vary").startswith("Authorization")
-        assert response.all("Set-Cookie") == []
-    assert seen == [({}, False, False)] * 3
-
-
-def test_no_cookie_session_is_opened() -> None:
-    app = live_app()
-    app.secret_key = "s"  # noqa: S105 - a key for a test
-    app.config["SESSION_REFRESH_EACH_REQUEST"] = True
-    for response in (get(app), post(app), post(app, HTTP_AUTHORIZATION=""), get(app, HTTP_COOKIE="session=x")):
-        assert response.one("Vary") == "Authorization"
-        assert response.all("Set-Cookie") == []
 
 
 def test_the_application_gains_nothing_but_routes() -> None:
@@ -378,48 +244,12 @@ def test_the_application_gains_nothing_but_routes() -> None:
     }
 
 
-def test_an_error_in_debug_mode_gets_its_problem_response_too() -> None:
-    app = flask_app(OneSession(raising(ValueError("on purpose"))))
-    app.debug = app.testing = True
-    assert get(app).json["code"] == "storage_error"
-
-
 # The successors.
-
-
-@pytest.mark.parametrize("slash", ["", "/"])
-def test_the_successors_send_the_same_responses(slash: str) -> None:
-    storage = OneSession(lambda: [{"n": 1}])
-    app = flask_app(storage, successors=True)
-    assert get(app, f"/API/Notification/CurrentUser{slash}").wire == get(app).wire
-    assert get(app, f"/API/Notification/Account{slash}", "accountId=%C3%A9%20a").wire == get(app).wire
-    assert storage.calls[-3] == ("account_notifications", "alice", "é a")
-    assert get(app, "/API/Notification/CurrentUser//").code == 404
-
-
-def test_there_are_no_successors_by_default() -> None:
-    app = flask_app(OneSession())
-    assert get(app, "/API/Notification/CurrentUser").code == 404
-    assert get(app, "/API/Notification/Account").code == 404
-
-
-def test_the_successors_are_not_deprecated() -> None:
-    app = deprecated(flask_app(OneSession(), successors=True))
-    for path in ("/API/Notification/CurrentUser", "/API/Notification/Account"):
-        response = get(app, path, "accountId=a")
-        assert response.code == 200
-        assert response.all("Deprecation") == response.all("Link") == []
-        assert call(app, "POST", path).code == 405
 
 
 SUCCESSOR_SESSIONS = [
     pytest.param({}, f"sessionId={SESSION_ID}", (401, "session_missing"), id="query alone"),
     pytest.param(BEARER, "sessionId=another", (200, None), id="a query does not contradict the header"),
-    pytest.param(BEARER, "sessionId=a&sessionId=b", (200, None), id="a repeated query does not contradict either"),
-    pytest.param({}, "", (401, "session_missing"), id="none"),
-    pytest.param({"HTTP_AUTHORIZATION": "Basic dTpw"}, f"sessionId={SESSION_ID}", (401, "session_missing"), id="Basic"),
-    pytest.param({"HTTP_AUTHORIZATION": "Bearer"}, "", (400, "invalid_request"), id="no token"),
-    pytest.param({"HTTP_AUTHORIZATION": "Bearer a b"}, "", (401, "invalid_token"), id="malformed"),
     pytest.param({"HTTP_AUTHORIZATION": "Bearer x"}, "", (401, "session_invalid"), id="unknown"),
 ]
 
@@ -438,20 +268,8 @@ def test_the_successors_read_the_session_from_the_header_only(
 @pytest.mark.parametrize(
     "query",
     [
-        "",
-        "accountId",
-        "accountId=",
-        "accountId=a&accountId=a",
-        "accountId=a&accountId=b",
-        "accountId=&accountId=a",
-        "accountID=a",
-        "id=a",
-        "accountId=%00",
-        "accountId=a%0A",
-        "accountId=%C2%80",
-        "accountId=%ff",
-        "accountId=\xff",
-        f"accountId={'x' * 513}",
+        *("", "accountId=", "accountId=a&accountId=b", "accountID=a", "accountId=%00", "accountId=%ff"),
+        *("accountId=\xff", f"accountId={'x' * 513}"),
     ],
 )
 def test_the_account_successor_needs_one_account_id(query: str) -> None:
@@ -464,12 +282,7 @@ def test_the_account_successor_needs_one_account_id(query: str) -> None:
 @pytest.mark.parametrize(
     ("query", "account_id"),
     [
-        ("x=1&accountId=a", "a"),
-        ("accountId=a+b%2Bc", "a b+c"),
-        ("account%49d=a", "a"),
-        ("accountId=a=b;c", "a=b;c"),
-        ("accountId=\xc3\xa9", "é"),
-        ("accountId=%252F", "%2F"),
+        *(("accountId=a+b%2Bc", "a b+c"), ("accountId=\xc3\xa9", "é"), ("accountId=%252F", "%2F")),
     ],
 )
 def test_the_account_successor_decodes_its_parameter_once(query: str, account_id: str) -> None:
@@ -484,22 +297,8 @@ def test_the_account_successor_decodes_its_parameter_once(query: str, account_id
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
-        ("storage", MemoryStorage),
-        ("storage", object()),
-        ("name", ""),
-        ("name", "a.b"),
-        ("name", 3),
-        ("successors", "yes"),
-        ("url_prefix", ""),
-        ("url_prefix", "/"),
-        ("url_prefix", "API/Notification"),
-        ("url_prefix", None),
-        ("schema", object()),
-        ("encode", "json"),
-        ("statuses", 440),
-        ("spool_threshold", -1),
-        ("spool_threshold", "8 MiB"),
-        ("realm", 'a"'),
+        *(("storage", MemoryStorage), ("name", ""), ("successors", "yes"), ("url_prefix", "")),
+        *(("url_prefix", "API/Notification"), ("spool_threshold", -1), ("realm", 'a"')),
     ],
 )
 def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> None:
@@ -516,18 +315,6 @@ def test_a_prefix_that_no_request_matches_is_refused(prefix: str) -> None:
         create_blueprint(OneSession(), url_prefix=prefix)
 
 
-def test_only_the_storage_is_positional() -> None:
-    with pytest.raises(TypeError):
-        create_blueprint(OneSession(), "name")  # type: ignore[call-arg]
-
-
-def test_the_storage_may_return_a_generator() -> None:
-    def records() -> Iterator[Any]:
-        yield {"n": 1}
-
-    assert get(flask_app(OneSession(records))).json == [{"n": 1}]
-
-
 @pytest.mark.parametrize("path", ["", "GetNotificationsForAccount/alice/", "CurrentUser", "Account?accountId=alice"])
 def test_a_prefix_at_registration_may_have_parameters(path: str) -> None:
     app = flask.Flask("app")
@@ -535,3 +322,181 @@ def test_a_prefix_at_registration_may_have_parameters(path: str) -> None:
     below, _, query = path.partition("?")
     method = "POST" if path.startswith("Get") else "GET"
     assert call(app, method, f"/acme/N/{below}", query, **BEARER).json == []
+
+
+RECORDS = [{"n": number} for number in range(1000)]
+ARRAY = json.dumps(RECORDS, separators=(",", ":")).encode()
+THRESHOLDS = pytest.mark.parametrize("threshold", [1_000_000, 100], ids=["in memory", "in a file"])
+
+Hook = Callable[[flask.Response], flask.Response | None]
+
+
+def get_array(app: Any, query: str = "", **extra: Any) -> Response:
+    return call(app, "GET", CURRENT_USER, query, **{**BEARER, **extra})
+
+
+def app_with(hook: Hook, threshold: int = 1_000_000, *later: Hook) -> flask.Flask:
+    """Return an application with ``after_request`` functions, which Flask calls in the given order."""
+    app = flask_app(OneSession(lambda: RECORDS), spool_threshold=threshold)
+    for each in (hook, *later):
+        # Flask calls the functions last to first.
+        app.after_request_funcs.setdefault(None, []).insert(
+            0, lambda response, each=each: response if (changed := each(response)) is None else changed
+        )
+    return app
+
+
+class Sendfile(FileWrapper):
+    """The file wrapper of a server."""
+
+
+# Errors and requests.
+
+
+def test_error_handlers_of_the_application_handle_its_own_pages_only() -> None:
+    app = flask_app(OneSession(raising(AccessDenied())))
+
+    @app.errorhandler(403)
+    @app.errorhandler(404)
+    @app.errorhandler(Exception)
+    def handle(_error: Exception) -> tuple[str, int]:
+        return "the application's own", 418
+
+    assert call(app, "GET", "/elsewhere").code == 418
+    assert call(app, "POST", ALICE, **BEARER).json["code"] == "access_denied"
+    assert get_array(flask_app(OneSession(raising(ValueError())))).json["code"] == "storage_error"
+
+
+# Changes of the status, the headers and the body.
+
+
+# Hooks that read or replace the body.
+
+
+def read_data(response: flask.Response) -> None:
+    assert response.get_data() == ARRAY
+
+
+def read_json(response: flask.Response) -> None:
+    assert response.json == RECORDS
+
+
+def read_blocks(response: flask.Response) -> None:
+    assert b"".join(response.iter_encoded()) == ARRAY
+    response.set_data(ARRAY)
+
+
+def set_header(response: flask.Response) -> None:
+    response.headers["X-Own"] = "1"
+
+
+READERS: list[Hook] = [read_data, read_json, read_blocks]
+
+
+@pytest.mark.parametrize("hook", READERS, ids=lambda hook: hook.__name__)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("wrapper", [{}, {"wsgi.file_wrapper": Sendfile}], ids=["no file wrapper", "file wrapper"])
+@THRESHOLDS
+def test_a_hook_may_read_the_body(
+    hook: Hook, method: str, wrapper: dict[str, Any], threshold: int, spooled: list[BinaryIO]
+) -> None:
+    response = call(app_with(hook, threshold), method, CURRENT_USER, **BEARER, **wrapper)
+    assert response.code == 200
+    assert response.one("Content-Length") == str(len(ARRAY))
+    assert response.body == (b"" if method == "HEAD" else ARRAY)
+    assert all(file.closed for file in spooled)
+
+
+def pickle_response(response: flask.Response) -> flask.Response:
+    response.freeze()
+    loaded: flask.Response = pickle.loads(pickle.dumps(response))  # noqa: S301 - pickled here
+    return loaded
+
+
+def respond_with_the_data(response: flask.Response) -> flask.Response:
+    return flask.Response(response.get_data(), headers=response.headers)
+
+
+def respond_with_a_stream(response: flask.Response) -> flask.Response:
+    def read() -> Iterator[bytes]:
+        yield from response.iter_encoded()
+
+    return flask.Response(read(), headers=response.headers)
+
+
+REPLACERS: list[Hook] = [pickle_response, respond_with_the_data, respond_with_a_stream]
+
+
+@pytest.mark.parametrize("hook", REPLACERS, ids=lambda hook: hook.__name__)
+@THRESHOLDS
+def test_a_hook_may_return_another_response_with_the_same_body(
+    hook: Hook, threshold: int, spooled: list[BinaryIO]
+) -> None:
+    response = get_array(app_with(hook, threshold))
+    assert (response.code, response.body, response.one("Content-Length")) == (200, ARRAY, str(len(ARRAY)))
+    assert all(file.closed for file in spooled)
+
+
+# Closing the file.
+
+
+def fail(_response: flask.Response) -> None:
+    raise ValueError
+
+
+def abort(_response: flask.Response) -> None:
+    flask.abort(418)
+
+
+@pytest.mark.parametrize("hook", [fail, abort], ids=lambda hook: hook.__name__)
+@pytest.mark.parametrize("first", [set_header, read_data], ids=lambda hook: hook.__name__)
+@pytest.mark.parametrize("propagate", [False, True])
+def test_the_file_is_closed_when_a_hook_raises(
+    hook: Hook, first: Hook, propagate: bool, spooled: list[BinaryIO]
+) -> None:
+    app = app_with(first, 100, hook)
+    app.config["PROPAGATE_EXCEPTIONS"] = propagate
+    if propagate:
+        with pytest.raises((ValueError, HTTPException)) as caught:
+            get_array(app)
+        # The traceback is kept, as in a debugger, and its frames refer to the response.
+        assert caught.tb is not None
+    else:
+        assert get_array(app).code != 200
+    assert [file.closed for file in spooled] == [True]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("hook", [set_header, read_data], ids=lambda hook: hook.__name__)
+@pytest.mark.parametrize("wrapper", [{}, {"wsgi.file_wrapper": Sendfile}], ids=["no file wrapper", "file wrapper"])
+def test_the_file_is_closed_when_the_server_refuses_to_start(
+    hook: Hook, method: str, wrapper: dict[str, Any], spooled: list[BinaryIO]
+) -> None:
+    def refuse(*_arguments: object) -> Any:
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError) as caught:
+        app_with(hook, 100)(environ_of(method, CURRENT_USER, **BEARER, **wrapper), refuse)
+    assert [file.closed for file in spooled] == [True]
+    assert caught.tb is not None  # the frames refer to the response
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("wrapper", [{}, {"wsgi.file_wrapper": Sendfile}], ids=["no file wrapper", "file wrapper"])
+@THRESHOLDS
+def test_a_call_on_close_function_is_called_once(method: str, wrapper: dict[str, Any], threshold: int) -> None:
+    done: list[str] = []
+
+    def register(response: flask.Response) -> None:
+        response.call_on_close(lambda: done.append("done"))
+
+    app = app_with(register, threshold)
+    response = call(app, method, CURRENT_USER, **BEARER, **wrapper)
+    assert (response.code, len(response.body)) == (200, len(ARRAY) if method == "GET" else 0)
+    assert done == ["done"]
+
+
+def test_a_file_that_is_gone_already_is_not_closed_again() -> None:
+    app = flask.Flask("app")
+    with app.test_request_context(environ_overrides={_OPEN_BODY: lambda: None}):
+        _close_unsent_file(app, exception=ValueError())

@@ -1,270 +1,39 @@
-"""Loading policies and plans from mappings, and the errors that loading reports."""
+"""Plans in files and mappings: what they mean, which errors are reported where, and how they are written again."""
 
 import json
 import tomllib
 from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import flask
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from marshmallow import ValidationError
 
-from flask_notifications import (
-    NOTIFICATION_OPERATIONS,
-    Brownout,
-    DeprecationPolicy,
-    Operation,
-    load_plan,
-    load_policy,
-    notification_operations,
-)
+from flask_notifications import Brownout, DeprecationPolicy, Exemption, Operation, load_plan, notification_operations
+from flask_notifications.config import PlanSchema, dump_plan, flatten_messages
+from flask_notifications.plans import Plan
+from tests.growth import grows_linearly
 
 JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
 JULY = datetime(2027, 7, 1, tzinfo=UTC)
 KATHMANDU = timezone(timedelta(hours=5, minutes=45))
-WINDOW = Brownout(datetime(2027, 1, 1, 8, tzinfo=UTC), datetime(2027, 1, 1, 9, 30, tzinfo=UTC))
-EVERYTHING = DeprecationPolicy(
-    deprecated_at=JANUARY,
-    sunset_at=JULY,
-    documentation="/retire",
-    sunset_documentation="https://example.com/policy",
-    brownouts=[WINDOW],
-    enforce_sunset=True,
-)
-JSON = """{
-    "deprecated_at": "2026-01-01T00:00:00Z",
-    "sunset_at": "2027-07-01T02:00:00+02:00",
-    "documentation": "/retire",
-    "sunset_documentation": "https://example.com/policy",
-    "brownouts": [{"start": "2027-01-01T08:00:00Z", "end": "2027-01-01T09:30:00Z"}],
-    "enforce_sunset": true
-}"""
+
 TOML = """
 deprecated_at = 2026-01-01T00:00:00Z
-sunset_at = 2027-07-01T02:00:00+02:00
-documentation = "/retire"
-sunset_documentation = "https://example.com/policy"
-enforce_sunset = true
-[[brownouts]]
-start = 2027-01-01T08:00:00Z
-end = 2027-01-01T09:30:00Z
-"""
-
-
-def test_a_policy_is_loaded_from_json() -> None:
-    assert load_policy(json.loads(JSON)) == EVERYTHING
-
-
-def test_a_policy_is_loaded_from_toml() -> None:
-    assert load_policy(tomllib.loads(TOML)) == EVERYTHING
-
-
-def test_a_policy_is_loaded_from_the_configuration_of_flask() -> None:
-    app = flask.Flask("shop")
-    app.config.update({f"NOTIFICATIONS_{key.upper()}": value for key, value in json.loads(JSON).items()})
-    assert load_policy(app.config.get_namespace("NOTIFICATIONS_")) == EVERYTHING
-
-
-@pytest.mark.parametrize(
-    "mapping",
-    [
-        pytest.param({"deprecated_at": JANUARY}, id="nothing else"),
-        pytest.param({"deprecated_at": JANUARY, "sunset_at": None, "documentation": None}, id="null"),
-        pytest.param({"deprecated_at": JANUARY, "sunset_documentation": None}, id="null for the last one"),
-        pytest.param({"deprecated_at": JANUARY, "brownouts": [], "enforce_sunset": False}, id="empty"),
-    ],
-)
-def test_only_the_date_of_the_deprecation_is_required(mapping: dict[str, Any]) -> None:
-    assert load_policy(mapping) == DeprecationPolicy(deprecated_at=JANUARY)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param("2026-01-01T00:00:00Z", id="Z"),
-        pytest.param("2026-01-01T00:00:00+00:00", id="an offset of zero"),
-        pytest.param("2026-01-01T05:45:00+05:45", id="an offset"),
-        pytest.param("2025-12-31T19:00:00-05:00", id="an offset to the west"),
-        pytest.param("2026-01-01T00:00:00.000Z", id="a fraction"),
-        pytest.param("2026-01-01T00:00Z", id="without seconds"),
-        pytest.param(JANUARY, id="an aware datetime"),
-        pytest.param(JANUARY.astimezone(KATHMANDU), id="an aware datetime in another time zone"),
-    ],
-)
-def test_a_date_is_an_aware_datetime_or_iso_8601_with_an_offset(value: object) -> None:
-    assert load_policy({"deprecated_at": value}).deprecated_at == JANUARY
-
-
-def policy_errors(mapping: Any) -> Any:
-    """Return the messages of the error that loading a policy raises."""
-    with pytest.raises(ValidationError) as caught:
-        load_policy(mapping)
-    return caught.value.messages
-
-
-@pytest.mark.parametrize("name", ["deprecated_at", "sunset_at"])
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param("2026-01-01T00:00:00", id="a naive string"),
-        pytest.param("2026-01-01", id="a date as a string"),
-        pytest.param("soon", id="no date"),
-        pytest.param("", id="empty"),
-        pytest.param("2026-02-30T00:00:00Z", id="no such day"),
-        pytest.param("Fri, 01 Jan 2027 00:00:00 GMT", id="an HTTP date"),
-        pytest.param(datetime(2026, 1, 1), id="a naive datetime"),  # noqa: DTZ001 - the mistake that is tested
-        pytest.param(date(2026, 1, 1), id="a date"),
-        pytest.param(1767225600, id="a number"),
-        pytest.param(float("nan"), id="NaN"),
-        pytest.param(True, id="bool"),
-        pytest.param("1969-12-31T23:59:59Z", id="before 1970"),
-        pytest.param("1970-01-01T00:00:00+05:45", id="before 1970 in UTC"),
-        pytest.param("9999-12-31T23:59:59-05:00", id="after 9999 in UTC"),
-    ],
-)
-def test_a_value_that_is_not_a_date_is_refused_under_its_key(name: str, value: object) -> None:
-    assert set(policy_errors({"deprecated_at": JANUARY, name: value})) == {name}
-
-
-@pytest.mark.parametrize(
-    ("mapping", "keys"),
-    [
-        pytest.param({}, {"deprecated_at"}, id="no deprecation"),
-        pytest.param({"deprecated_at": None}, {"deprecated_at"}, id="null"),
-        pytest.param({"deprecated_at": JANUARY, "sunset": JULY}, {"sunset"}, id="an unknown key"),
-        pytest.param({"deprecated_at": JANUARY, "documentation": ""}, {"documentation"}, id="an empty URI"),
-        pytest.param({"deprecated_at": JANUARY, "documentation": "/a b"}, {"documentation"}, id="a space in a URI"),
-        pytest.param({"deprecated_at": JANUARY, "documentation": 1}, {"documentation"}, id="a URI that is no string"),
-        pytest.param(
-            {"deprecated_at": JANUARY, "sunset_documentation": "/>"}, {"sunset_documentation"}, id="a bracket"
-        ),
-        pytest.param(
-            {"deprecated_at": JULY, "sunset_at": JANUARY}, {"sunset_at"}, id="a sunset before the deprecation"
-        ),
-        pytest.param({"deprecated_at": JANUARY, "enforce_sunset": True}, {"enforce_sunset"}, id="nothing to enforce"),
-        pytest.param(
-            {"deprecated_at": JANUARY, "enforce_sunset": "perhaps"}, {"enforce_sunset"}, id="neither on nor off"
-        ),
-        pytest.param({"deprecated_at": JANUARY, "brownouts": None}, {"brownouts"}, id="null for brownouts"),
-        pytest.param({"deprecated_at": JANUARY, "brownouts": "soon"}, {"brownouts"}, id="brownouts as a string"),
-        pytest.param({"deprecated_at": JANUARY, "brownouts": ["soon"]}, {"brownouts"}, id="a brownout as a string"),
-        pytest.param(
-            {"deprecated_at": JANUARY, "brownouts": {"start": JANUARY}}, {"brownouts"}, id="no list of brownouts"
-        ),
-    ],
-)
-def test_an_error_is_reported_under_its_key(mapping: dict[str, Any], keys: set[str]) -> None:
-    assert set(policy_errors(mapping)) == keys
-
-
-@pytest.mark.parametrize("mapping", [None, [], "deprecated_at", 5, [{"deprecated_at": "2026-01-01T00:00:00Z"}]])
-def test_anything_but_a_mapping_is_refused(mapping: object) -> None:
-    assert policy_errors(mapping)
-
-
-def window(start: object, end: object, **more: object) -> dict[str, object]:
-    return {"start": start, "end": end, **more}
-
-
-def test_every_error_is_reported_at_once_even_one_between_two_keys() -> None:
-    messages = policy_errors(
-        {
-            "deprecated_at": JULY.isoformat(),
-            "sunset_at": "2026-01-01T00:00:00Z",
-            "documentation": "",
-            "sunset_documentation": 5,
-            "brownouts": [window(JANUARY, JULY), window(JANUARY, JULY)],
-            "enforce_sunset": "perhaps",
-            "sunset": JULY,
-        }
-    )
-    assert set(messages) == {
-        "sunset_at",
-        "documentation",
-        "sunset_documentation",
-        "brownouts",
-        "enforce_sunset",
-        "sunset",
-    }
-    assert ["overlap" in message for message in messages["brownouts"]] == [True]
-    assert [message.startswith("sunset_at ") for message in messages["sunset_at"]] == [True]
-
-
-def test_every_brownout_inside_a_longer_one_is_reported() -> None:
-    days = [datetime(2026, 2, day, tzinfo=UTC) for day in range(1, 9)]
-    windows = [window(days[3], days[4]), window(days[0], days[5]), window(days[1], days[2]), window(days[5], days[7])]
-    messages = policy_errors({"deprecated_at": JANUARY, "brownouts": windows})["brownouts"]
-    longest = "brownouts must not overlap: 2026-02-01 00:00:00+00:00 to 2026-02-06 00:00:00+00:00 and"
-    assert messages == [
-        f"{longest} 2026-02-02 00:00:00+00:00 to 2026-02-03 00:00:00+00:00",
-        f"{longest} 2026-02-04 00:00:00+00:00 to 2026-02-05 00:00:00+00:00",
-    ]
-
-
-def test_a_date_that_cannot_be_read_does_not_hide_other_errors() -> None:
-    messages = policy_errors({"deprecated_at": "soon", "sunset_at": "1969-01-01T00:00:00Z", "documentation": "/a b"})
-    assert set(messages) == {"deprecated_at", "sunset_at", "documentation"}
-    # There is no second error about a value that could not be read or was already refused.
-    assert policy_errors({"deprecated_at": JANUARY, "enforce_sunset": "perhaps"}) == {
-        "enforce_sunset": ["Not a valid boolean."]
-    }
-    reversed_dates = {"deprecated_at": "1969-01-02T00:00:00Z", "sunset_at": "1969-01-01T00:00:00Z"}
-    assert {key: len(errors) for key, errors in policy_errors(reversed_dates).items()} == {
-        "deprecated_at": 1,
-        "sunset_at": 1,
-    }
-    assert set(policy_errors({"deprecated_at": JANUARY, "sunset_at": "soon", "enforce_sunset": True})) == {"sunset_at"}
-
-
-@pytest.mark.parametrize(
-    ("broken", "keys"),
-    [
-        pytest.param(window(JULY, JANUARY), {"end"}, id="reversed"),
-        pytest.param(window(JULY, JULY), {"end"}, id="empty"),
-        pytest.param(
-            window("1969-01-02T00:00:00Z", "1969-01-01T00:00:00Z"), {"start", "end"}, id="before 1970, reversed"
-        ),
-        pytest.param({"start": JANUARY}, {"end"}, id="without an end"),
-        pytest.param({}, {"start", "end"}, id="without anything"),
-        pytest.param(window("soon", JULY), {"start"}, id="not a date"),
-        pytest.param(window(JANUARY, JULY, reason="x"), {"reason"}, id="an unknown key"),
-        pytest.param(window("1969-01-01T00:00:00Z", "soon"), {"start", "end"}, id="one error does not hide the other"),
-    ],
-)
-def test_errors_in_a_brownout_are_reported_under_its_index_and_key(broken: object, keys: set[str]) -> None:
-    messages = policy_errors({"deprecated_at": JANUARY, "brownouts": [window(JANUARY, JULY), broken]})
-    assert set(messages) == {"brownouts"}
-    # There is no further error saying that the value is not a Brownout.
-    assert set(messages["brownouts"]) == {1}
-    assert {key: len(errors) for key, errors in messages["brownouts"][1].items()} == dict.fromkeys(keys, 1)
-
-
-def test_a_broken_brownout_does_not_hide_that_others_overlap() -> None:
-    overlapping = [window(JANUARY, JULY), window(JANUARY, JULY)]
-    messages = policy_errors({"deprecated_at": JANUARY, "brownouts": [*overlapping, window("soon", JULY)]})
-    assert "overlap" in str(messages["brownouts"])
-    assert "Not a valid datetime" in str(messages["brownouts"])
-
-
-def test_the_mapping_is_not_changed() -> None:
-    mapping = json.loads(JSON)
-    load_policy(mapping)
-    assert mapping == json.loads(JSON)
-
-
-# Plans.
-
-PLAN = """
-deprecated_at = 2026-01-01T00:00:00Z
 documentation = "https://example.com/retire"
+sunset_documentation = "https://example.com/policy"
 
 [[operations]]
 name = "report"
 method = "get"
 path = "/reports/{id}"
 successor = "/v2/reports/{id}"
-sunset_at = 2026-12-01T00:00:00Z
+sunset_at = 2027-07-01T02:00:00+02:00
 brownouts = [{ start = 2026-11-03T09:00:00Z, end = 2026-11-03T09:15:00Z }]
+enforce_sunset = true
 
 [[operations]]
 name = "current_user"
@@ -280,33 +49,90 @@ method = "GET"
 path = "/reports/me"
 live = true
 """
+MAPPING = tomllib.loads(TOML)
+PLAN: Plan = {
+    Operation("report", "GET", "/reports/{id}", "/v2/reports/{id}"): DeprecationPolicy(
+        deprecated_at=JANUARY,
+        documentation="https://example.com/retire",
+        sunset_documentation="https://example.com/policy",
+        sunset_at=JULY,
+        brownouts=[Brownout(datetime(2026, 11, 3, 9, tzinfo=UTC), datetime(2026, 11, 3, 9, 15, tzinfo=UTC))],
+        enforce_sunset=True,
+    ),
+    Operation("current_user", "GET", "/API/Notification/", rewrite_path=True, unify_session=True): DeprecationPolicy(
+        deprecated_at=JANUARY, documentation="/retire", sunset_documentation="https://example.com/policy"
+    ),
+    Operation("me", "GET", "/reports/me"): None,
+}
 
 
-def test_a_plan_has_the_policy_of_each_operation_merged_with_the_defaults() -> None:
-    brownout = Brownout(datetime(2026, 11, 3, 9, tzinfo=UTC), datetime(2026, 11, 3, 9, 15, tzinfo=UTC))
-    assert load_plan(tomllib.loads(PLAN)) == {
-        Operation("report", "GET", "/reports/{id}", "/v2/reports/{id}"): DeprecationPolicy(
-            deprecated_at=JANUARY,
-            documentation="https://example.com/retire",
-            sunset_at=datetime(2026, 12, 1, tzinfo=UTC),
-            brownouts=[brownout],
-        ),
-        Operation(
-            "current_user", "GET", "/API/Notification/", rewrite_path=True, unify_session=True
-        ): DeprecationPolicy(deprecated_at=JANUARY, documentation="/retire"),
-        Operation("me", "GET", "/reports/me"): None,
-    }
+def test_a_plan_is_loaded_from_a_file_or_a_mapping(tmp_path: Path) -> None:
+    toml, json_file = tmp_path / "plan.toml", tmp_path / "plan.json"
+    toml.write_text(TOML, encoding="utf-8")
+    json_file.write_text(json.dumps(MAPPING, default=datetime.isoformat), encoding="utf-8")
+    assert list(load_plan(toml).items()) == list(PLAN.items())
+    assert load_plan(str(json_file)) == load_plan(MAPPING) == PlanSchema().load(MAPPING) == PLAN
+    assert tomllib.loads(TOML) == MAPPING
+
+
+def test_a_plan_is_loaded_from_the_configuration_of_flask() -> None:
+    app = flask.Flask("shop")
+    app.config.update({f"NOTIFICATIONS_{key.upper()}": value for key, value in MAPPING.items()})
+    assert load_plan(app.config.get_namespace("NOTIFICATIONS_")) == PLAN
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load_plan(tmp_path / "plan.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place", "message"),
+    [
+        ("plan.toml", "a = 1\nb = = 2", "{}:2:5", "Invalid value"),
+        ("plan.toml", "a = [", "{}", "(at end of document)"),
+        ("plan.json", '{\n  "a": 1,\n  b\n}', "{}:3:3", "Expecting property name enclosed in double quotes"),
+        ("plan.json", '{"a": [{"b": 1, "b": 1}]}', "{}", "the key 'b' is there twice"),
+        ("plan.json", "[" * 200_000, "{}", "nested too deeply"),
+        ("plan.yaml", "{}", "{}", "the name of the file must end with .toml or .json"),
+    ],
+)
+def test_an_error_in_the_syntax_of_a_file_has_its_place(
+    name: str, content: str, place: str, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_text(content, encoding="utf-8")
+    ((found, (text,)),) = errors_of(file).items()
+    assert found == place.format(file)
+    assert message in text
+
+
+def policy_of(mapping: Any) -> DeprecationPolicy | None:
+    current_user, account = load_plan(mapping).values()
+    assert current_user is account
+    return account
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("2026-01-01T00:00:00Z", id="Z"),
+        pytest.param("2026-01-01T05:45:00+05:45", id="an offset"),
+        pytest.param("2026-01-01T00:00:00.000Z", id="a fraction"),
+        pytest.param(JANUARY.astimezone(KATHMANDU), id="an aware datetime"),
+    ],
+)
+def test_a_date_is_an_aware_datetime_or_iso_8601_with_an_offset(value: object) -> None:
+    assert policy_of({"deprecated_at": value}) == DeprecationPolicy(deprecated_at=JANUARY)
 
 
 @pytest.mark.parametrize(
     ("mapping", "operations"),
     [
-        pytest.param({}, NOTIFICATION_OPERATIONS, id="alone"),
-        pytest.param({"prefix": "/v1"}, notification_operations("/v1"), id="below another prefix"),
-        pytest.param(
+        ({}, notification_operations()),
+        (
             {"prefix": "/v1", "successor_prefix": "https://new.example/v2"},
             notification_operations("/v1", successor_prefix="https://new.example/v2"),
-            id="with successors elsewhere",
         ),
     ],
 )
@@ -317,8 +143,12 @@ def test_a_plan_without_operations_has_the_two_of_this_library(
     assert load_plan({"deprecated_at": JANUARY, **mapping}) == dict.fromkeys(operations, policy)
 
 
-def operation(name: str = "report", path: str = "/reports/{id}", **keys: Any) -> dict[str, object]:
+def operation(name: object = "report", path: object = "/reports/{id}", **keys: Any) -> dict[str, object]:
     return {"name": name, "method": "GET", "path": path, **keys}
+
+
+def window(start: object, end: object, **more: object) -> dict[str, object]:
+    return {"start": start, "end": end, **more}
 
 
 OTHER = operation("other", "/other")
@@ -328,195 +158,243 @@ def plan_of(*operations: object, **defaults: object) -> dict[str, object]:
     return {"deprecated_at": JANUARY, "operations": list(operations), **defaults}
 
 
-def test_operations_after_null_keep_their_indexes() -> None:
-    with pytest.raises(ValidationError) as refused:
-        load_plan(plan_of(None, OTHER, {**OTHER, "path": "GET"}, None, OTHER))
-    messages = refused.value.messages_dict["operations"]
-    assert messages.keys() == {0, 2, 3, 4}
-    assert messages[0] == messages[3] == ["Field may not be null."]
-    assert "that of operation 1," in messages[4]["name"][0]
-    assert "that of operation 1 in" in messages[4]["path"][0]
-
-
 @pytest.mark.parametrize(
     ("own", "policy"),
     [
-        pytest.param(
-            {}, DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JULY, brownouts=[WINDOW]), id="the defaults"
-        ),
-        pytest.param(
-            {"sunset_at": None, "brownouts": []}, DeprecationPolicy(deprecated_at=JANUARY), id="null and an empty list"
-        ),
-        pytest.param(
-            {"enforce_sunset": True},
-            DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JULY, brownouts=[WINDOW], enforce_sunset=True),
-            id="a key that needs a default",
-        ),
-        pytest.param({"live": True, "sunset_at": JULY}, None, id="live with a date for later"),
+        ({}, {"sunset_at": JULY}),
+        ({"sunset_at": None}, {}),
+        ({"enforce_sunset": True}, {"sunset_at": JULY, "enforce_sunset": True}),
+        ({"deprecated_at": JULY}, {"sunset_at": JULY, "deprecated_at": JULY}),
     ],
 )
-def test_the_keys_of_an_operation_replace_the_defaults(own: dict[str, Any], policy: object) -> None:
-    assert list(
-        load_plan(plan_of(operation(**own), sunset_at=JULY, brownouts=[window(WINDOW.start, WINDOW.end)])).values()
-    ) == [policy]
+def test_the_keys_of_an_operation_replace_the_defaults(own: dict[str, Any], policy: dict[str, Any]) -> None:
+    plan = load_plan(plan_of(operation(**own), sunset_at=JULY))
+    assert list(plan.values()) == [DeprecationPolicy(**{"deprecated_at": JANUARY, **policy})]
 
 
-def plan_errors(mapping: Any) -> Any:
-    """Return the messages of the error that loading a plan raises."""
+# Errors.
+
+
+def errors_of(source: Any) -> Any:
     with pytest.raises(ValidationError) as caught:
-        load_plan(mapping)
+        load_plan(source)
     return caught.value.messages
 
 
-def places(messages: Any, place: tuple[object, ...] = ()) -> set[tuple[object, ...]]:
-    """Return the path of keys and indexes to each message; no place has two messages."""
-    if isinstance(messages, dict):
-        return {found for key, nested in messages.items() for found in places(nested, (*place, key))}
-    assert len(messages) == 1, messages
-    return {place}
+def lines(messages: Any) -> list[str]:
+    """Return the messages as lines; no place has two."""
+    found = flatten_messages(messages)
+    assert len({place for place, _message in found}) == len(found), messages
+    return [f"{'.'.join(map(str, place))}: {message}" for place, message in found]
+
+
+NO_DATE = "must be a date and time with an offset, such as 2027-07-01T09:00:00Z"
+DATES: list[tuple[Any, str]] = [
+    *((value, NO_DATE) for value in ("soon", "", "2026-02-30T00:00:00Z", "Fri, 01 Jan 2027 00:00:00 GMT")),
+    *((value, NO_DATE) for value in (1767225600, float("nan"), True, b"", JANUARY.time())),
+    ("2026-01-01", "write 2026-01-01T00:00:00Z if 2026-01-01 is meant in UTC"),
+    (date(2026, 1, 1), "write 2026-01-01T00:00:00Z if 2026-01-01 is meant in UTC"),
+    (JANUARY.replace(tzinfo=None), "write 2026-01-01T00:00:00Z if 2026-01-01 00:00:00 is meant in UTC"),
+    ("1969-12-31T23:59:59Z", "must not be before 1970"),
+    ("9999-12-31T23:59:59-05:00", "must not be after the year 9999"),
+]
+
+
+@pytest.mark.parametrize("name", ["deprecated_at", "sunset_at"])
+@pytest.mark.parametrize(("value", "expected"), DATES)
+def test_a_value_that_is_not_a_date_is_refused_with_a_right_one(name: str, value: object, expected: str) -> None:
+    (line,) = lines(errors_of({"deprecated_at": JANUARY, name: value}))
+    assert line.startswith(f"{name}: ")
+    assert expected in line
+
+
+TABLE = "must be a table of keys and values"
+STRING = "must be a string in quotation marks"
+BOOLEAN = "must be true or false, without quotation marks"
+LIST = "must be a list in brackets"
 
 
 @pytest.mark.parametrize(
     ("mapping", "expected"),
     [
-        pytest.param([], {("_schema",)}, id="no mapping"),
-        pytest.param({}, {("deprecated_at",)}, id="nothing at all"),
-        pytest.param(plan_of(), {("operations",)}, id="an empty list"),
-        pytest.param({"deprecated_at": JANUARY, "operations": None}, {("operations",)}, id="null for operations"),
-        pytest.param({"operations": "GET /"}, {("operations",)}, id="operations as a string"),
-        pytest.param(plan_of("GET /"), {("operations", 0, "_schema")}, id="an operation as a string"),
-        pytest.param(plan_of(OTHER, sunset="soon"), {("sunset",)}, id="an unknown key"),
-        pytest.param(plan_of(OTHER, name="x"), {("name",)}, id="a key of operations in the defaults"),
-        pytest.param(plan_of(OTHER, prefix="/v1"), {("prefix",)}, id="a prefix together with operations"),
-        pytest.param({"deprecated_at": JANUARY, "prefix": "v1"}, {("prefix",)}, id="a prefix without a slash"),
-        pytest.param(
-            {"deprecated_at": JANUARY, "successor_prefix": "a b"},
-            {("successor_prefix",)},
-            id="a space in a successor prefix",
-        ),
-        pytest.param(plan_of(OTHER, operation(until=JULY)), {("operations", 1, "until")}, id="an unknown key inside"),
+        *(pytest.param(value, [f"_schema: {TABLE}"], id=repr(value)) for value in (None, [], 5, [{"prefix": "/"}])),
+        pytest.param({}, [f"deprecated_at: is missing; it {NO_DATE}"], id="nothing at all"),
+        pytest.param({"operations": "GET /"}, [f"operations: {LIST}"], id="operations as a string"),
+        pytest.param(plan_of(OTHER, prefix="/v1"), ["prefix: prefix is for plans without operations"], id="a prefix"),
         pytest.param(
             plan_of({}, OTHER),
-            {("operations", 0, "name"), ("operations", 0, "method"), ("operations", 0, "path")},
+            [f"operations.0.{key}: is missing; it {STRING}" for key in ("method", "name", "path")],
             id="an empty operation",
         ),
-        pytest.param(plan_of(operation("")), {("operations", 0, "name")}, id="an empty name"),
-        pytest.param(plan_of(operation("a\nb")), {("operations", 0, "name")}, id="a line break in a name"),
-        pytest.param(plan_of(operation(method="G T")), {("operations", 0, "method")}, id="a method with a space"),
-        pytest.param(plan_of(operation(path="/a/{b")), {("operations", 0, "path")}, id="an unbalanced brace"),
-        pytest.param(plan_of(operation(successor="a b")), {("operations", 0, "successor")}, id="a space in a URI"),
-        pytest.param(
-            plan_of(operation(successor="/v2/{number}")),
-            {("operations", 0, "successor")},
-            id="a parameter that the path lacks",
+        *(
+            pytest.param(plan_of(operation(**{key: 1})), [f"operations.0.{key}: {STRING}"], id=f"a number as {key}")
+            for key in ("name", "method", "path", "successor", "documentation")
         ),
         *(
-            pytest.param(plan_of(operation(path=path)), {("operations", 0, "path")}, id=f"{path} as a path")
-            for path in ("/a/<id>", "/a/<int:id>", "/a/:id", "/a/*", "/a/(b|c)", "/a/{id:int}", "a", "/a//b", "/a/./b")
+            pytest.param(plan_of(operation(**{key: value})), [f"operations.0.{key}: {BOOLEAN}"], id=f"{value!r} {key}")
+            for key in ("live", "rewrite_path", "unify_session", "enforce_sunset")
+            for value in ("yes", 1, "true")
         ),
         *(
-            pytest.param(plan_of(operation(method=method)), {("operations", 0, "method")}, id=f"{method} as a method")
-            for method in ("*", "any", "")
-        ),
-        pytest.param(plan_of(operation(live="perhaps")), {("operations", 0, "live")}, id="neither live nor not"),
-        pytest.param(plan_of(operation(), operation(path="/b")), {("operations", 1, "name")}, id="a name twice"),
-        pytest.param(
-            plan_of(operation(), operation("twin", "/REPORTS/{number}")),
-            {("operations", 1, "path")},
-            id="only the letter case and the parameter differ",
+            pytest.param(
+                plan_of(operation(live=True, **{key: value})),
+                [f"operations.0.{key}: {key} is for retired operations"],
+                id=f"a live operation with {key}",
+            )
+            for key, value in {"successor": "/v2", "rewrite_path": True, "unify_session": True}.items()
         ),
         pytest.param(
-            plan_of(operation(path="/a-b"), operation("twin", "/a%2Db", method="get")),
-            {("operations", 1, "path")},
-            id="only the percent-encoding differs",
+            plan_of(operation(), operation(path="/b")),
+            ["operations.1.name: name must differ from that of operation 0: 'report'"],
+            id="a name twice",
         ),
         pytest.param(
-            plan_of(operation(path="/\xe9"), operation("twin", "/%C3%A9")),
-            {("operations", 1, "path")},
-            id="only one of two equal letters is percent-encoded",
+            plan_of(OTHER, exemptions=[{"caller": "a\n", "until": JULY.date(), "reason": "", "why": 1}, {}]),
+            [
+                "exemptions.0.caller: caller must be a label of 1 to 64 printable characters, not 'a\\n'",
+                "exemptions.0.reason: reason must be a string that says why, not ''",
+                (
+                    "exemptions.0.until: must have a time and an offset: "
+                    "write 2027-07-01T00:00:00Z if 2027-07-01 is meant in UTC"
+                ),
+                "exemptions.0.why: is not a known key; known are caller, until, reason",
+                f"exemptions.1.caller: is missing; it {STRING}",
+                f"exemptions.1.reason: is missing; it {STRING}",
+                f"exemptions.1.until: is missing; it {NO_DATE}",
+            ],
+            id="exemptions",
         ),
         pytest.param(
-            plan_of(OTHER, operation(sunset_at="soon")), {("operations", 1, "sunset_at")}, id="no date in an operation"
-        ),
-        pytest.param(plan_of(OTHER, sunset_at="soon"), {("sunset_at",)}, id="no date in the defaults"),
-        pytest.param(
-            plan_of(OTHER, operation(sunset_at="2025-01-01T00:00:00Z")),
-            {("operations", 1, "sunset_at")},
-            id="a sunset before the default deprecation",
-        ),
-        pytest.param(
-            plan_of(OTHER, operation(), sunset_at="2025-01-01T00:00:00Z"),
-            {("sunset_at",)},
-            id="defaults that contradict each other in every operation",
-        ),
-        pytest.param(
-            plan_of(operation(deprecated_at="2024-01-01T00:00:00Z"), OTHER, sunset_at="2025-01-01T00:00:00Z"),
-            {("operations", 1, "sunset_at")},
-            id="defaults that contradict each other in one operation",
-        ),
-        pytest.param(
-            plan_of(operation(sunset_at=JULY), OTHER, enforce_sunset=True),
-            {("operations", 1, "enforce_sunset")},
-            id="a default that one operation cannot follow",
-        ),
-        pytest.param(
-            {"operations": [OTHER, operation(deprecated_at=JANUARY)]},
-            {("operations", 0, "deprecated_at")},
-            id="no deprecation of one operation",
-        ),
-        pytest.param(
-            {"operations": [OTHER, operation(deprecated_at="soon")]},
-            {("operations", 0, "deprecated_at"), ("operations", 1, "deprecated_at")},
-            id="no deprecation, and one that is no date",
-        ),
-        pytest.param(
-            plan_of(operation(live=True, documentation="")),
-            {("operations", 0, "documentation")},
-            id="an error in a live operation",
-        ),
-        pytest.param(
-            plan_of(operation(brownouts=[window(JANUARY, JULY), window("soon", JULY), window(JANUARY, JULY)])),
-            {("operations", 0, "brownouts", 1, "start"), ("operations", 0, "brownouts", "_schema")},
-            id="brownouts that overlap, and one that is no date",
+            plan_of(operation(exemptions=[{"caller": "a", "until": JULY, "reason": "r"}] * 2)),
+            ["operations.0.exemptions: exemptions must name each caller once, not 'a' 2 times"],
+            id="a caller with two exemptions",
         ),
     ],
 )
-def test_an_error_in_a_plan_is_reported_at_its_place(mapping: object, expected: set[tuple[object, ...]]) -> None:
-    assert places(plan_errors(mapping)) == expected
+def test_a_message_says_what_to_write(mapping: object, expected: list[str]) -> None:
+    assert lines(errors_of(mapping)) == expected
 
 
-def test_every_error_in_a_plan_is_reported_at_once() -> None:
+@pytest.mark.parametrize(
+    ("mapping", "place"),
+    [
+        pytest.param(plan_of(OTHER, documentation=""), "documentation", id="an empty URI"),
+        pytest.param(plan_of(operation(query={"cmd": 1})), "operations.0.query", id="a number in a condition"),
+        pytest.param(plan_of(operation(path="/a/<id>")), "operations.0.path", id="another syntax of parameters"),
+        pytest.param(plan_of(operation(successor="/{x}")), "operations.0.successor", id="a parameter the path lacks"),
+        pytest.param({"deprecated_at": JANUARY, "successor_prefix": "a b"}, "successor_prefix", id="in a prefix"),
+        pytest.param(plan_of(OTHER, operation(sunset_at="2025-01-01T00:00:00Z")), "operations.1.sunset_at", id="early"),
+        pytest.param(
+            plan_of(operation(sunset_at=JULY), OTHER, enforce_sunset=True),
+            "operations.1.enforce_sunset",
+            id="a default that one operation cannot follow",
+        ),
+        pytest.param({"deprecated_at": JANUARY, "enforce_sunset": True}, "enforce_sunset", id="nothing to enforce"),
+        pytest.param(
+            plan_of(OTHER, operation(sunset_at="soon", enforce_sunset=True), sunset_at=JULY),
+            "operations.1.sunset_at",
+            id="an invalid value replaces the default",
+        ),
+        pytest.param(plan_of(OTHER, brownouts=[window(JULY, JANUARY)]), "brownouts.0.end", id="a reversed brownout"),
+    ],
+)
+def test_an_error_is_reported_at_its_place(mapping: object, place: str) -> None:
+    assert [line.partition(": ")[0] for line in lines(errors_of(mapping))] == [place]
+
+
+def test_every_error_is_reported_at_once() -> None:
     broken = operation("", "reports", method="", successor="<", sunset_at="soon", sunset=1, live=2)
-    mapping = plan_of(OTHER, OTHER, broken, prefix="/x", documentation="", unknown=1)
-    inside = {("operations", 2, key) for key in broken}
-    assert places(plan_errors(mapping)) == {
-        ("prefix",),
-        ("documentation",),
-        ("unknown",),
-        ("operations", 1, "name"),
-        ("operations", 1, "path"),
-        *inside,
+    windows = [window("1969-01-02T00:00:00Z", "1969-01-01T00:00:00Z"), window("soon", JULY)]
+    windows += [window(JANUARY, JULY), window(JANUARY, JULY)]
+    mapping = plan_of(OTHER, None, OTHER, broken, prefix="/x", documentation="", unknown=1, brownouts=windows)
+    assert [line.partition(": ")[0] for line in lines(errors_of(mapping))] == [
+        *("brownouts.0.end", "brownouts.0.start", "brownouts.1.start", "brownouts._schema", "documentation"),
+        *("operations.1._schema", "operations.2.name", "operations.2.path"),
+        *(f"operations.3.{key}" for key in sorted(broken)),
+        *("prefix", "unknown"),
+    ]
+
+
+def test_every_brownout_inside_a_longer_one_is_reported() -> None:
+    days = [datetime(2026, 2, day, tzinfo=UTC) for day in range(1, 9)]
+    windows = [window(days[3], days[4]), window(days[0], days[5]), window(days[1], days[2]), window(days[5], days[7])]
+    longest = "brownouts must not overlap: 2026-02-01 00:00:00+00:00 to 2026-02-06 00:00:00+00:00 and"
+    assert errors_of({"deprecated_at": JANUARY, "brownouts": windows}) == {
+        "brownouts": [
+            f"{longest} 2026-02-02 00:00:00+00:00 to 2026-02-03 00:00:00+00:00",
+            f"{longest} 2026-02-04 00:00:00+00:00 to 2026-02-05 00:00:00+00:00",
+        ]
     }
 
 
-@pytest.mark.parametrize("sunset_at", [None, JULY])
-def test_live_operations_need_no_dates(sunset_at: datetime | None) -> None:
-    live = load_plan({"operations": [operation(live=True, sunset_at=sunset_at)]})
-    assert live == {Operation("report", "GET", "/reports/{id}"): None}
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param({}, id="valid"),
+        pytest.param({"name": "report", "method": "", "sunset": 1, "sunset_at": "2025-01-01T00:00:00Z"}, id="broken"),
+    ],
+)
+def test_the_work_on_a_plan_grows_linearly(keys: dict[str, Any]) -> None:
+    def load(mapping: dict[str, object]) -> None:
+        try:
+            load_plan(mapping)
+        except ValidationError as error:
+            flatten_messages(error.messages)
+
+    def make_plan(size: int) -> dict[str, object]:
+        return plan_of(*({**operation(f"o{number}", f"/{number}/{{id}}"), **keys} for number in range(size)))
+
+    assert grows_linearly(load, make_plan)
 
 
-def test_operations_may_differ_in_method_or_in_the_trailing_slash_alone() -> None:
-    operations = [operation("a"), operation("b", method="POST"), operation("c", "/reports/{id}/")]
-    assert [found.name for found in load_plan(plan_of(*operations))] == ["a", "b", "c"]
+# Writing a plan.
 
 
-def test_an_error_message_about_brownouts_shows_their_dates() -> None:
-    overlapping = [window(JANUARY, JULY), window(JANUARY, JULY)]
-    (message,) = plan_errors(plan_of(OTHER, brownouts=overlapping))["brownouts"]
-    assert "2026-01-01 00:00:00+00:00 to 2027-07-01 00:00:00+00:00" in message
+def plans() -> st.SearchStrategy[Plan]:
+    times = st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - the bounds
+    uris = st.none() | st.sampled_from(["/a", "https://x.example/%C3%A9"])
+
+    @st.composite
+    def policies(draw: st.DrawFn) -> DeprecationPolicy:
+        dates = sorted(draw(st.lists(times, min_size=4, max_size=4, unique=True)))
+        return DeprecationPolicy(
+            deprecated_at=dates[0],
+            brownouts=draw(st.sampled_from([[], [Brownout(dates[1], dates[2])]])),
+            sunset_at=draw(st.sampled_from([dates[3], dates[0]])),
+            enforce_sunset=draw(st.booleans()),
+            exemptions=draw(
+                st.sampled_from([(), (Exemption("\u00e9", dates[3], "why"), Exemption("b", dates[0], "?"))])
+            ),
+            documentation=draw(uris),
+            sunset_documentation=draw(uris),
+        )
+
+    @st.composite
+    def entries(draw: st.DrawFn, number: int) -> tuple[Operation, DeprecationPolicy | None]:
+        if draw(st.booleans()):
+            return Operation(f"live {number}", "GET", f"/{number}"), None
+        values = st.none() | st.dictionaries(
+            st.text("aB", min_size=1, max_size=1), st.sampled_from(["", "*", ("a", "b")])
+        )
+        own: dict[str, Any] = {"query": draw(values), "headers": draw(values)}
+        own |= {"rewrite_path": draw(st.booleans()), "unify_session": draw(st.booleans())}
+        return Operation(f"\u00e9 {number}", "PURGE", f"/{number}/{{id}}", draw(uris), **own), draw(policies())
+
+    return st.tuples(entries(1), entries(2)).map(dict)
 
 
-def test_the_mapping_of_a_plan_is_not_changed() -> None:
-    mapping = tomllib.loads(PLAN)
-    load_plan(mapping)
-    assert mapping == tomllib.loads(PLAN)
+@given(plans())
+def test_a_plan_that_is_dumped_is_loaded_again(plan: Plan) -> None:
+    mapping = json.loads(json.dumps(dump_plan(plan)))
+    assert list(load_plan(mapping).items()) == list(plan.items())
+
+
+def test_a_dump_leaves_out_what_is_not_said() -> None:
+    plan = {Operation("x", "GET", "/x"): DeprecationPolicy(deprecated_at=JANUARY), Operation("y", "GET", "/y"): None}
+    assert dump_plan(plan) == {
+        "operations": [
+            {"name": "x", "method": "GET", "path": "/x", "deprecated_at": "2026-01-01T00:00:00+00:00"},
+            {"name": "y", "method": "GET", "path": "/y", "live": True},
+        ]
+    }

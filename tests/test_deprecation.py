@@ -1,7 +1,8 @@
-"""Policies: the headers that they announce, the arguments that they refuse, and their phases."""
+"""Policies, their phases, and the responses that announce them."""
 
+import logging
 import re
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from itertools import permutations
 from typing import Any
 
@@ -11,10 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.http import http_date
 
-from flask_notifications import Brownout, DeprecationMiddleware, DeprecationPolicy, Operation, Use, load_policy
+from flask_notifications import (
+    Brownout,
+    Call,
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    Operation,
+    notification_operations,
+)
 from flask_notifications.deprecation import DeprecationHeaders
 from flask_notifications.headers import HeaderList
-from tests.wsgi import Response, call, plain_app
+from tests.middleware import ANNOUNCED, DEPRECATED_AT, NOW, PATH, SUNSET_AT, Spy, response_of, wrap
+from tests.storages import ACCOUNT
+from tests.wsgi import Response, call, environ_of, plain_app, run
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
@@ -32,12 +42,10 @@ IMF_FIXDATE = re.compile(
 
 
 def announced_headers(deprecated_at: datetime, sunset_at: datetime | None = None) -> dict[str, str]:
-    """Return the headers that a policy with these dates announces."""
     return dict(render(DeprecationPolicy(deprecated_at=deprecated_at, sunset_at=sunset_at)))
 
 
 def render(policy: DeprecationPolicy, successor: str | None = None, mount: str = "", base_url: str = "") -> HeaderList:
-    """Return the headers that a policy announces for an operation."""
     return DeprecationHeaders(policy, base_url=base_url).render(successor, mount)
 
 
@@ -46,16 +54,9 @@ def render(policy: DeprecationPolicy, successor: str | None = None, mount: str =
     [
         pytest.param(datetime(2023, 6, 30, 23, 59, 59, tzinfo=UTC), "@1688169599", id="the example of RFC 9745"),
         pytest.param(datetime(2026, 7, 1, 0, 0, 0, 900_000, tzinfo=UTC), "@1782864000", id="cut to whole seconds"),
-        pytest.param(datetime(2023, 10, 12, 10, 0, tzinfo=UTC), "@1697104800", id="a time of day"),
-        pytest.param(datetime(2025, 3, 31, tzinfo=UTC), "@1743379200", id="2025"),
-        pytest.param(datetime(2022, 1, 1, tzinfo=UTC), "@1640995200", id="2022"),
-        pytest.param(datetime(2020, 1, 1, tzinfo=UTC), "@1577836800", id="2020"),
-        pytest.param(JANUARY, "@1767225600", id="the example of the documentation"),
-        pytest.param(datetime(1970, 1, 1, tzinfo=UTC), "@0", id="the first second"),
         pytest.param(datetime(1970, 1, 1, 5, 45, 0, 1, tzinfo=KATHMANDU), "@0", id="the first second, elsewhere"),
         pytest.param(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), "@253402300799", id="the last second"),
         pytest.param(datetime(2026, 1, 1, 5, 45, tzinfo=KATHMANDU), "@1767225600", id="in Kathmandu"),
-        pytest.param(datetime(2025, 12, 31, 19, 0, tzinfo=NEW_YORK), "@1767225600", id="in New York"),
     ],
 )
 def test_the_deprecation_header_is_a_structured_field_date(at: datetime, expected: str) -> None:
@@ -67,16 +68,10 @@ def test_the_deprecation_header_is_a_structured_field_date(at: datetime, expecte
 @pytest.mark.parametrize(
     ("at", "expected"),
     [
-        pytest.param(datetime(2024, 6, 30, 23, 59, 59, tzinfo=UTC), "Sun, 30 Jun 2024 23:59:59 GMT", id="RFC 9745"),
         pytest.param(datetime(2026, 11, 11, 11, 11, 11, tzinfo=UTC), "Wed, 11 Nov 2026 11:11:11 GMT", id="RFC 8594"),
         pytest.param(datetime(2027, 1, 1, 0, 0, 0, 900_000, tzinfo=UTC), "Fri, 01 Jan 2027 00:00:00 GMT", id="cut"),
-        pytest.param(datetime(2025, 12, 24, 10, 20, tzinfo=UTC), "Wed, 24 Dec 2025 10:20:00 GMT", id="a time of day"),
-        pytest.param(datetime(2023, 10, 12, 10, 0, tzinfo=UTC), "Thu, 12 Oct 2023 10:00:00 GMT", id="2023"),
         pytest.param(datetime(2020, 6, 1, tzinfo=UTC), "Mon, 01 Jun 2020 00:00:00 GMT", id="two digits of a day"),
-        pytest.param(
-            datetime(9999, 12, 31, 23, 59, 59, 1, tzinfo=UTC), "Fri, 31 Dec 9999 23:59:59 GMT", id="year 9999"
-        ),
-        pytest.param(datetime(2026, 1, 1, 2, 0, tzinfo=KATHMANDU), "Wed, 31 Dec 2025 20:15:00 GMT", id="in Kathmandu"),
+        pytest.param(datetime(9999, 12, 31, 23, 59, 59, 1, tzinfo=UTC), "Fri, 31 Dec 9999 23:59:59 GMT", id="9999"),
         pytest.param(datetime(2025, 12, 31, 20, 0, tzinfo=NEW_YORK), "Thu, 01 Jan 2026 01:00:00 GMT", id="in New York"),
     ],
 )
@@ -100,10 +95,6 @@ def test_other_libraries_read_the_announced_dates_back(first: datetime, second: 
     assert headers["Sunset"] == http_date(sunset_at)
 
 
-def test_without_a_sunset_only_the_deprecation_is_announced() -> None:
-    assert render(DeprecationPolicy(deprecated_at=JANUARY)) == [("Deprecation", "@1767225600")]
-
-
 def test_only_known_links_are_announced_and_in_a_fixed_order() -> None:
     policy = DeprecationPolicy(
         deprecated_at=JANUARY, documentation="/retire", sunset_documentation="https://x.example/"
@@ -114,36 +105,6 @@ def test_only_known_links_are_announced_and_in_a_fixed_order() -> None:
     assert render(policy, "/v2")[1:] == [successor, documentation, sunset]
     assert render(policy)[1:] == [documentation, sunset]
     assert render(DeprecationPolicy(deprecated_at=JANUARY), "/v2")[1:] == [successor]
-
-
-@pytest.mark.parametrize(
-    ("target", "mount", "base_url", "resolved"),
-    [
-        pytest.param("/v2", "", "", "/v2", id="at the root"),
-        pytest.param("/v2", "/caf%C3%A9", "", "/caf%C3%A9/v2", id="mounted"),
-        pytest.param("/v2", "/x", "https://api.example", "https://api.example/x/v2", id="mounted, with a base URL"),
-        pytest.param("/v2", "", "https://api.example/", "https://api.example/v2", id="a base URL with a slash"),
-        pytest.param("/v2", "/x", "https://api.example/p", "https://api.example/p/x/v2", id="a base URL with a path"),
-        pytest.param("/", "/x", "", "/x/", id="the root of the application"),
-        pytest.param("//host/v2", "/x", "https://api.example", "//host/v2", id="two slashes start a host"),
-        pytest.param("https://v2.example/", "/x", "https://api.example", "https://v2.example/", id="a URL is complete"),
-        pytest.param("v2", "/x", "https://api.example", "v2", id="a relative reference is unchanged"),
-    ],
-)
-def test_a_target_is_resolved_against_the_mount_point_and_the_base_url(
-    target: str, mount: str, base_url: str, resolved: str
-) -> None:
-    policy = DeprecationPolicy(deprecated_at=JANUARY, documentation=target)
-    links = [value for _name, value in render(policy, target, mount, base_url)[1:]]
-    assert [link.partition(";")[0] for link in links] == [f"<{resolved}>", f"<{resolved}>"]
-    assert DeprecationHeaders(policy, base_url=base_url).resolve(target, mount) == resolved
-
-
-def test_the_same_headers_are_announced_each_time() -> None:
-    policy = DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JULY)
-    headers = DeprecationHeaders(policy)
-    for mount in ("", "/x", "", "/y", "/x"):
-        assert headers.render("/v2", mount) == render(policy, "/v2", mount)
 
 
 # Refused arguments.
@@ -165,13 +126,8 @@ class ZoneWithoutOffset(tzinfo):
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - the mistake that is tested
 NO_DATES = [
     pytest.param(NAIVE, id="naive"),
-    pytest.param(datetime(2026, 1, 1, tzinfo=ZoneWithoutOffset()), id="naive without an offset"),
     pytest.param("2026-01-01T00:00:00Z", id="string"),
-    pytest.param(date(2026, 1, 1), id="date"),
     pytest.param(1767225600, id="number"),
-    pytest.param(float("nan"), id="NaN"),
-    pytest.param(True, id="bool"),
-    pytest.param(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), id="before 1970"),
     pytest.param(datetime(1970, 1, 1, tzinfo=KATHMANDU), id="before 1970 in UTC"),
     pytest.param(datetime(9999, 12, 31, 20, 0, tzinfo=NEW_YORK), id="after 9999 in UTC"),
 ]
@@ -184,23 +140,9 @@ def test_a_value_that_is_not_a_date_is_refused_by_name(name: str, value: Any) ->
         DeprecationPolicy(**{"deprecated_at": JANUARY, name: value})
 
 
-@pytest.mark.parametrize("name", ["start", "end"])
-@pytest.mark.parametrize("value", NO_DATES)
-def test_a_brownout_without_two_dates_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=rf"^{name}\b"):
-        Brownout(**{"start": JANUARY, "end": JULY, name: value})
-
-
-def test_a_policy_needs_a_deprecation() -> None:
-    with pytest.raises(ValueError, match="deprecated_at"):
-        DeprecationPolicy(deprecated_at=None)  # type: ignore[arg-type] # the mistake that is tested
-
-
 @pytest.mark.parametrize(
     ("deprecated_at", "sunset_at"),
     [
-        pytest.param(JULY, JULY - SECOND, id="a second"),
-        pytest.param(datetime(2030, 1, 1, tzinfo=UTC), datetime(2029, 1, 1, tzinfo=UTC), id="a year"),
         pytest.param(JULY, JULY - TICK, id="a microsecond, across seconds"),
         pytest.param(JULY.replace(tzinfo=NEW_YORK), JULY.replace(tzinfo=KATHMANDU), id="by their time zones"),
     ],
@@ -210,31 +152,42 @@ def test_a_sunset_before_the_deprecation_is_refused(deprecated_at: datetime, sun
         DeprecationPolicy(deprecated_at=deprecated_at, sunset_at=sunset_at)
 
 
-@pytest.mark.parametrize(
-    ("deprecated_at", "sunset_at"),
-    [
-        pytest.param(JULY, JULY, id="equal"),
-        pytest.param(JULY + 9 * TICK, JULY, id="within one second, so the headers are equal"),
-        pytest.param(JULY.replace(tzinfo=KATHMANDU), JULY.replace(tzinfo=NEW_YORK), id="by their time zones"),
-    ],
-)
-def test_a_sunset_that_is_not_before_the_deprecation_is_accepted(deprecated_at: datetime, sunset_at: datetime) -> None:
-    assert len(announced_headers(deprecated_at, sunset_at)) == 2
-
-
 @pytest.mark.parametrize("name", ["documentation", "sunset_documentation"])
 @pytest.mark.parametrize(
-    "value", ["", " ", "/a b", "/a\n", "/a\r\nX: y", "/a\x00", "/<a", "/a>", '/"', "/\\", "/\xe9", "/\u20ac", 1, b"/a"]
+    "value",
+    [
+        *("", " ", "/a b", "/a\n", "/a\r\nX: y", "/a\x00", "/<a", "/a>", '/"', "/\\", "/\xe9", "/\u20ac", 1, b"/a"),
+        *("/100%", "/%4", "/%zz", "/?a=%", "/#%u2010"),
+        *("//", "///a", "//?a", "https://", "https:///a", "http://:80/", "//user@/a", "https:/a", "HTTPS:a", "http:"),
+        *("http://[::1", "//[x]/"),
+        *("https://me:secret@x.example/", "//me:secret@x.example", "ftp://:secret@x.example", "//me:@x.example"),
+        "https://me:se cret@x@x.example",
+    ],
 )
 def test_a_uri_that_is_invalid_in_a_header_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=rf"^{name}\b"):
+    with pytest.raises(ValueError, match=rf"^{name}\b") as caught:
         DeprecationPolicy(**{"deprecated_at": JANUARY, name: value})
+    assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_page"),
+    [
+        *((uri, True) for uri in ("/", "/a/", "/a", "/a.html", "https://x.example", "//x.example/a", "/a?b=c.pdf#d.e")),
+        *((uri, False) for uri in ("/a.pdf", "https://x.example/a.md", "/a.HTML5", "/v1.2", "mailto:me@x.example")),
+        *((uri, True) for uri in ("https://me@x.example/", "/a//b:c@d", "/%C3%A9", "https://[::1]:8/a", "?a", "a:b")),
+    ],
+)
+def test_only_what_may_be_a_page_has_the_type_of_html(uri: str, is_page: bool) -> None:
+    policy = DeprecationPolicy(deprecated_at=JANUARY, documentation=uri, sunset_documentation=uri)
+    media_type = '; type="text/html"' if is_page else ""
+    links = [("Link", f'<{uri}>; rel="{relation}"{media_type}') for relation in ("deprecation", "sunset")]
+    assert render(policy)[1:] == links
 
 
 @pytest.mark.parametrize(
     ("start", "end"),
     [
-        pytest.param(JULY, JANUARY, id="reversed"),
         pytest.param(JULY, JULY, id="empty"),
         pytest.param(JULY.replace(tzinfo=NEW_YORK), JULY.replace(tzinfo=KATHMANDU), id="reversed by time zones"),
     ],
@@ -251,7 +204,6 @@ WINDOWS = [Brownout(JANUARY + hours * HOUR, JANUARY + (hours + 2) * HOUR) for ho
     "intruder",
     [
         pytest.param(Brownout(JANUARY + HOUR, JANUARY + 2 * HOUR), id="inside"),
-        pytest.param(Brownout(JANUARY - HOUR, JANUARY + 20 * HOUR), id="around"),
         pytest.param(Brownout(JANUARY - HOUR, JANUARY + TICK), id="by a microsecond"),
         pytest.param(WINDOWS[2], id="the same twice"),
     ],
@@ -260,11 +212,6 @@ def test_overlapping_brownouts_are_refused_in_any_order(intruder: Brownout) -> N
     for order in permutations([*WINDOWS, intruder]):
         with pytest.raises(ValueError, match=r"^brownouts\b"):
             DeprecationPolicy(deprecated_at=JANUARY, brownouts=order)
-
-
-def test_brownouts_may_be_adjacent_and_in_any_order() -> None:
-    policies = {DeprecationPolicy(deprecated_at=JANUARY, brownouts=order) for order in permutations(WINDOWS)}
-    assert [policy.brownouts for policy in policies] == [tuple(WINDOWS)]
 
 
 @pytest.mark.parametrize(
@@ -296,24 +243,6 @@ def test_brownouts_in_an_hour_that_occurs_twice_are_compared_in_utc() -> None:
         DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(first - HOUR, last), earlier])
 
 
-def test_dates_are_kept_in_utc() -> None:
-    window = Brownout(JANUARY.astimezone(KATHMANDU), JULY.astimezone(NEW_YORK))
-    policy = DeprecationPolicy(deprecated_at=JANUARY.astimezone(KATHMANDU), sunset_at=JULY.astimezone(NEW_YORK))
-    for kept in (window.start, window.end, policy.deprecated_at, policy.sunset_at):
-        assert kept is not None
-        assert kept.tzinfo is UTC
-
-
-def test_a_policy_has_no_positional_arguments() -> None:
-    with pytest.raises(TypeError):
-        DeprecationPolicy(JANUARY)  # type: ignore[call-arg] # the mistake that is tested
-
-
-def test_a_sunset_needs_a_date_to_be_enforced() -> None:
-    with pytest.raises(ValueError, match=r"^enforce_sunset\b"):
-        DeprecationPolicy(deprecated_at=JANUARY, enforce_sunset=True)
-
-
 @pytest.mark.parametrize("value", [None, 1, "yes", JULY])
 def test_enforce_sunset_must_be_a_bool(value: Any) -> None:
     with pytest.raises(ValueError, match=r"^enforce_sunset\b"):
@@ -332,31 +261,6 @@ def test_a_policy_cannot_be_changed() -> None:
 
 # Phases.
 
-WINDOW = Brownout(JULY - 10 * HOUR, JULY - 8 * HOUR)
-
-
-@pytest.mark.parametrize(
-    ("at", "phase"),
-    [
-        pytest.param(JANUARY - TICK, "announced", id="just before the deprecation"),
-        pytest.param(datetime(1, 1, 1, tzinfo=UTC), "announced", id="long before"),
-        pytest.param(JANUARY, "deprecated", id="at the deprecation"),
-        pytest.param(WINDOW.start - TICK, "deprecated", id="just before a brownout"),
-        pytest.param(WINDOW.start, "brownout", id="at the start of a brownout"),
-        pytest.param(WINDOW.end - TICK, "brownout", id="just before the end of a brownout"),
-        pytest.param(WINDOW.end, "deprecated", id="at the end of a brownout"),
-        pytest.param(WINDOW.start.astimezone(KATHMANDU), "brownout", id="a clock in another time zone"),
-        pytest.param(JULY - TICK, "deprecated", id="just before the sunset"),
-        pytest.param(JULY, "sunset", id="at the sunset"),
-        pytest.param(datetime.max.replace(tzinfo=UTC), "sunset", id="long after"),
-    ],
-)
-def test_the_phase_depends_on_the_time(at: datetime, phase: str) -> None:
-    dates: dict[str, Any] = {"deprecated_at": JANUARY, "sunset_at": JULY, "brownouts": [WINDOW]}
-    assert DeprecationPolicy(**dates, enforce_sunset=True).phase(at) == phase
-    # A sunset that is not enforced changes nothing: the operation keeps working.
-    assert DeprecationPolicy(**dates).phase(at) == ("deprecated" if phase == "sunset" else phase)
-
 
 def test_a_brownout_overrides_the_deprecation_and_a_sunset_overrides_both() -> None:
     early, late = Brownout(JANUARY - HOUR, JANUARY + HOUR), Brownout(JULY - HOUR, JULY + HOUR)
@@ -366,104 +270,207 @@ def test_a_brownout_overrides_the_deprecation_and_a_sunset_overrides_both() -> N
     assert (enforced.phase(JULY), kept.phase(JULY)) == ("sunset", "brownout")
 
 
-@pytest.mark.parametrize("order", list(permutations(WINDOWS)))
-def test_the_brownout_of_a_time_is_found_in_any_order(order: tuple[Brownout, ...]) -> None:
-    policy = DeprecationPolicy(deprecated_at=JANUARY, brownouts=order)
-    for window in WINDOWS:
-        assert policy.brownout(window.start) == policy.brownout(window.end - TICK) == window
-    assert policy.brownout(JANUARY - TICK) is policy.brownout(JANUARY + 5 * HOUR) is None
-
-
 # Responses of the middleware.
 
 
 def responses(app: Any = None, *, path: str = "/API/Notification/", mount: str = "", **policy: Any) -> list[Response]:
-    """Return the responses just before the sunset and at the sunset."""
     complete = DeprecationPolicy(**{"deprecated_at": JANUARY, "sunset_at": JULY, **policy})
 
     def response(at: datetime) -> Response:
-        middleware = DeprecationMiddleware(app or plain_app(), complete, clock=lambda: at)
+        plan = dict.fromkeys(notification_operations(), complete)
+        middleware = DeprecationMiddleware(app or plain_app(), plan, clock=lambda: at)
         return call(middleware, path=path, SCRIPT_NAME=mount)
 
     return [response(JULY - SECOND), response(JULY)]
 
 
-@pytest.mark.parametrize(("enforce", "codes"), [(True, [200, 410]), (False, [200, 200])], ids=["enforced", "kept"])
-def test_the_sunset_ends_the_operation_only_where_it_is_enforced(enforce: bool, codes: list[int]) -> None:
-    before, after = responses(enforce_sunset=enforce)
-    assert [before.code, after.code] == codes
-    assert before.all("Sunset") == after.all("Sunset") == ["Thu, 01 Jul 2027 00:00:00 GMT"]
+WINDOW = Brownout(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 6, 1, 1, tzinfo=UTC))
+# It starts after the sunset, so it never takes effect.
+LATE = Brownout(SUNSET_AT + timedelta(days=1), SUNSET_AT + timedelta(days=2))
+POLICY_WITH_PHASES = DeprecationPolicy(
+    deprecated_at=DEPRECATED_AT,
+    sunset_at=SUNSET_AT,
+    brownouts=[WINDOW, LATE],
+    enforce_sunset=True,
+    documentation="/docs",
+)
+PHASES = [
+    (DEPRECATED_AT - TICK, "announced", None),
+    (DEPRECATED_AT, "deprecated", None),
+    (WINDOW.start - TICK, "deprecated", None),
+    (WINDOW.start, "brownout", "3600"),
+    (WINDOW.start + TICK, "brownout", "3600"),
+    (WINDOW.start + timedelta(seconds=1), "brownout", "3599"),
+    (WINDOW.end - timedelta(seconds=1.5), "brownout", "2"),
+    (WINDOW.end - TICK, "brownout", "1"),
+    (WINDOW.end, "deprecated", None),
+    (SUNSET_AT - TICK, "deprecated", None),
+    (SUNSET_AT, "sunset", None),
+    (LATE.start, "sunset", None),
+    (SUNSET_AT + timedelta(days=9999), "sunset", None),
+]
 
 
-def test_the_applications_own_dates_are_replaced() -> None:
-    own = [("deprecation", "@1000000000"), ("Sunset", "Sat, 01 Jan 2028 00:00:00 GMT"), ("DEPRECATION", "true")]
-    for response in responses(plain_app(headers=own)):
-        assert response.all("Deprecation") == ["@1767225600"]
-        assert response.all("Sunset") == ["Thu, 01 Jul 2027 00:00:00 GMT"]
-    for response in responses(plain_app(headers=own), sunset_at=None):
-        assert response.all("Sunset") == []
+@pytest.mark.parametrize(("now", "phase", "retry_after"), PHASES)
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=-11)), timezone(timedelta(hours=5, minutes=30))])
+def test_the_clock_decides_the_phase(now: datetime, phase: str, retry_after: str | None, zone: timezone) -> None:
+    calls: list[Call] = []
+    spy = Spy()
+    app = wrap(spy, POLICY_WITH_PHASES, clock=lambda: now.astimezone(zone), observers=[calls.append])
+    response = call(app, "GET", PATH, "sessionId=a&sessionId=b" if phase in {"brownout", "sunset"} else "")
+    open_for_use = phase in {"announced", "deprecated"}
+    assert (response.status, len(spy.calls)) == (("200 OK", 1) if open_for_use else ("410 Gone", 0))
+    assert (calls[0].phase, calls[0].status, calls[0].at, calls[0].at.tzinfo) == (phase, response.code, now, UTC)
+    if not open_for_use:
+        assert response.all("Retry-After") == ([retry_after] if retry_after else [])
+        assert response.one("Cache-Control") == "no-store"
+        assert response.one("Content-Length") == str(len(response.body))
+        assert response.one("Vary") == "Authorization"
+        body = response.json
+        assert body.pop("detail").endswith(".")
+        assert body == {
+            "type": "about:blank",
+            "title": "Gone",
+            "status": 410,
+            "code": phase,
+            "successor": "/API/Notification/CurrentUser",
+            "documentation": "/docs",
+            **({"sunset": "2027-01-01T00:00:00Z"} if phase == "sunset" else {"brownout_ends": "2026-06-01T01:00:00Z"}),
+        }
+
+
+def test_a_naive_clock_shows_local_time() -> None:
+    calls: list[Call] = []
+    app = wrap(clock=lambda: NOW.astimezone().replace(tzinfo=None), observers=[calls.append])
+    assert call(app, "GET", PATH).code == 200
+    assert (calls[0].at, calls[0].at.tzinfo) == (NOW, UTC)
+
+
+def test_the_clock_is_called_once_per_matched_request() -> None:
+    times: list[datetime] = []
+
+    def clock() -> datetime:
+        times.append(NOW)
+        return NOW
+
+    app = wrap(clock=clock)
+    assert [call(app, "GET", path).code for path in (PATH, "/other", PATH)] == [200] * 3
+    assert len(times) == 2
+
+
+def clock_that_raises(error: Exception) -> Any:
+    def clock() -> datetime:
+        raise error
+
+    return clock
 
 
 @pytest.mark.parametrize(
-    ("path", "is_announced"),
+    "clock",
     [
-        pytest.param("/API/Notification/", True, id="the operation"),
-        pytest.param("/api/notification/", True, id="in lower case"),
-        pytest.param("/API/NotificationX/", False, id="a longer path"),
-        pytest.param("/API/Notification2/", False, id="a longer path with a digit"),
+        pytest.param(clock_that_raises(OSError("no clock")), id="raises"),
+        pytest.param(lambda: None, id="returns nothing"),
+        pytest.param(lambda: 1767225600, id="returns seconds"),
+        pytest.param(lambda: datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), id="is out of range in UTC"),
     ],
 )
-def test_only_responses_of_the_operation_are_announced(path: str, is_announced: bool) -> None:
-    for response in responses(path=path):
-        assert [name in dict(response.headers) for name in ("Deprecation", "Sunset", "Link")] == [is_announced] * 3
+def test_a_clock_that_fails_is_logged_and_the_system_time_applies(clock: Any, caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[Call] = []
+    before = datetime.now(UTC)
+    assert call(wrap(clock=clock, observers=[calls.append]), "GET", PATH).code == 200
+    assert before <= calls[0].at <= datetime.now(UTC)
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "clock" in record.getMessage()
 
 
-def test_links_are_below_the_mount_point() -> None:
-    for response in responses(mount="/x", documentation="/retire"):
-        assert response.all("Link") == [
-            '</x/API/Notification/CurrentUser>; rel="successor-version"',
-            '</x/retire>; rel="deprecation"; type="text/html"',
-        ]
+@pytest.mark.parametrize(
+    "status",
+    [
+        *("200 OK", "204 No Content", "206 Partial Content", "301 Moved Permanently", "304 Not Modified"),
+        *("400 Bad Request", "401 Unauthorized", "404 Not Found", "405 Method Not Allowed", "410 Gone"),
+        *("500 Internal Server Error", "503 Service Unavailable", "599 Own"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_response_of_any_status_announces_the_same_headers(status: str, method: str) -> None:
+    own = [("X-Own", "1"), ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"), ("ETag", '"x"')]
+    response = run(wrap(plain_app(status, own, b"")), environ_of(method, PATH))
+    assert response.status == status
+    assert response.headers == [("Content-Type", "text/plain"), *own, ("Vary", "Authorization"), *ANNOUNCED]
 
 
-def test_an_operation_without_a_successor_has_no_link_to_one() -> None:
-    app = DeprecationMiddleware(
-        plain_app(), DeprecationPolicy(deprecated_at=JANUARY), operations=[Operation("report", "GET", "/report")]
-    )
-    assert call(app, path="/report").all("Link") == []
+def test_the_applications_own_links_are_kept_before_those_of_the_middleware() -> None:
+    own = [("Link", '</a>; rel="next", </b>; rel="deprecation"'), ("X-A", "1"), ("link", "<c>;rel=sunset")]
+    response = response_of(headers=own)
+    assert response.headers == [("Content-Type", "text/plain"), *own, ("Vary", "Authorization"), *ANNOUNCED]
 
 
-class Greenwich(tzinfo):
-    """A time zone with an offset of zero that is not ``datetime.UTC``, as in time zone libraries."""
-
-    def utcoffset(self, _at: datetime | None) -> timedelta:
-        return timedelta(0)
-
-    def dst(self, _at: datetime | None) -> timedelta:
-        return timedelta(0)
-
-    def tzname(self, _at: datetime | None) -> str:
-        return "UTC"
-
-
-def test_dates_in_utc_of_another_library_are_accepted() -> None:
-    # The standard library formats an HTTP-date only from its own UTC.
-    dates: dict[str, Any] = {
-        "deprecated_at": JANUARY.replace(tzinfo=Greenwich()),
-        "sunset_at": JULY.replace(tzinfo=Greenwich()),
-    }
-    for policy in (DeprecationPolicy(**dates), load_policy(dates)):
-        response = call(DeprecationMiddleware(plain_app(), policy), path="/API/Notification/")
-        assert response.headers[-3:] == [
-            ("Deprecation", "@1767225600"),
-            ("Sunset", "Thu, 01 Jul 2027 00:00:00 GMT"),
-            ("Link", '</API/Notification/CurrentUser>; rel="successor-version"'),
-        ]
+TARGETS = [
+    # SCRIPT_NAME, base_url, target, target in the Link
+    ("/erp", None, "/new", "/erp/new"),
+    ("/erp/", None, "/new", "/erp/new"),
+    ("erp", None, "/new", "/erp/new"),
+    ("//host", None, "/new", "/host/new"),
+    ('/\xc3\xa9 <>"\\\r\n;,', None, "/new", "/%C3%A9%20%3C%3E%22%5C%0D%0A%3B%2C/new"),
+    ("/a%2Fb", None, "/new", "/a%252Fb/new"),
+    ("/erp", None, "//host/new", "//host/new"),
+    ("/erp", None, "https://host/new", "https://host/new"),
+    ("/erp", None, "new", "new"),
+    ("", "https://api.example/", "/new", "https://api.example/new"),
+    ("/erp", "https://api.example:8443/root", "/new", "https://api.example:8443/root/erp/new"),
+    ("/erp", "http://[::1]", "/new", "http://[::1]/erp/new"),
+    ("/erp", "https://api.example", "https://host/new", "https://host/new"),
+]
 
 
-def test_a_clock_in_utc_of_another_library_decides_the_phase() -> None:
-    policy = DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JULY, enforce_sunset=True)
-    now, uses = JULY.replace(tzinfo=Greenwich()), list[Use]()
-    app = DeprecationMiddleware(plain_app(), policy, clock=lambda: now, observers=[uses.append])
-    assert call(app, path="/API/Notification/").code == 410
-    assert [(use.phase, use.at.tzinfo) for use in uses] == [("sunset", UTC)]
+@pytest.mark.parametrize(("mount", "base_url", "target", "resolved"), TARGETS)
+def test_a_target_that_starts_with_one_slash_is_below_the_mount_point(
+    mount: str, base_url: str | None, target: str, resolved: str
+) -> None:
+    policy = DeprecationPolicy(deprecated_at=DEPRECATED_AT, documentation=target, sunset_documentation=target)
+    operations = [Operation("x", "GET", PATH, successor=target)]
+    app = wrap(None, policy, operations=operations, base_url=base_url)
+    response = run(app, environ_of(path=PATH, SCRIPT_NAME=mount))
+    assert response.all("Link") == [
+        f'<{resolved}>; rel="successor-version"',
+        f'<{resolved}>; rel="deprecation"; type="text/html"',
+        f'<{resolved}>; rel="sunset"; type="text/html"',
+    ]
+
+
+EXPOSE = "Access-Control-Expose-Headers"
+
+
+@pytest.mark.parametrize(
+    ("own", "exposed"),
+    [
+        ([], ["Deprecation, Sunset, Link"]),
+        (["ETag, link"], ["ETag, link, Deprecation, Sunset"]),
+        (["DEPRECATION,Sunset , Link"], ["DEPRECATION, Sunset, Link"]),
+        (["*"], ["*, Deprecation, Sunset, Link"]),
+    ],
+)
+@pytest.mark.parametrize("origin", ["*", "https://page.example"])
+def test_a_page_that_may_read_the_response_may_read_the_announcement(
+    own: list[str], exposed: list[str], origin: str
+) -> None:
+    headers = [("access-control-allow-origin", origin), *((EXPOSE, value) for value in own)]
+    assert response_of(headers=headers).all(EXPOSE) == exposed
+
+
+def test_no_cors_header_is_added_to_a_response_that_allows_no_origin() -> None:
+    assert not [name for name, _value in response_of().headers if name.startswith("Access-Control")]
+    assert response_of(headers=[(EXPOSE, "ETag")]).all(EXPOSE) == ["ETag"]
+
+
+def test_no_parameter_of_a_request_reaches_the_links_or_the_observers() -> None:
+    calls: list[Call] = []
+    app = wrap(observers=[calls.append])
+    for _time in range(2):  # the second response has none either
+        response = call(
+            app, "POST", ACCOUNT.format("acc-0f"), "page=7&sessionId=s3cret", HTTP_REFERER="http://x.example/page=7"
+        )
+        assert response.all("Link")[0] == '</API/Notification/Account>; rel="successor-version"'
+        assert not [value for value in ("s3cret", "page=7", "acc-0f") if value in f"{response.headers}{calls}"]
+    assert len(calls) == 2

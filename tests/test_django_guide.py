@@ -15,6 +15,8 @@ pytestmark = pytest.mark.slow
 
 GUIDE = (Path(__file__).parents[1] / "docs" / "django.md").read_text(encoding="utf-8")
 PYTHON = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+(SHOWN,) = re.findall(r"^\$ curl -i http://127.0.0.1:8000/reports/7/\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+(PLAN,) = re.findall(r"^```toml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 CLIENT_PROGRAM = """
 from werkzeug.test import Client
 from mysite.wsgi import application
@@ -32,7 +34,8 @@ def blocks() -> list[str]:
 def project(tmp_path: Path) -> Path:
     """Return a new Django project with the files of the guide, up to its section on sessions."""
     run(tmp_path, "-m", "django", "startproject", "mysite", ".")
-    urls, settings, wsgi, log_filter, tests, *_ = blocks()
+    urls, settings, wsgi, log_filter, tests, _installed, _authentication, _view = blocks()
+    (tmp_path / "retirement.toml").write_text(PLAN, encoding="utf-8")
     (tmp_path / "mysite/urls.py").write_text(urls, encoding="utf-8")
     with (tmp_path / "mysite/settings.py").open("a", encoding="utf-8") as file:
         file.write(settings)
@@ -61,7 +64,6 @@ def test_the_tests_in_the_guide_pass(project: Path) -> None:
 def test_a_response_announces_as_the_guide_shows(project: Path) -> None:
     (line,) = call(project, "/reports/7/")
     assert line == '200 @1767225600 {"report": 7}'
-    assert "Deprecation: @1767225600" in GUIDE
 
 
 def test_a_response_of_the_successor_announces_nothing(project: Path) -> None:
@@ -73,16 +75,25 @@ def test_the_log_of_the_development_server_shows_no_session(project: Path) -> No
     serve = [sys.executable, str(project / "manage.py"), "runserver", "--noreload", f"127.0.0.1:{port}"]
     with running(["env", "-u", "DJANGO_SETTINGS_MODULE", *serve], project, port) as server:
         with urlopen(f"http://127.0.0.1:{port}/reports/7/?sessionId=s3cret", timeout=10) as response:
-            assert response.status == 200
+            sent = {
+                *map(": ".join, response.headers.items()),
+                f"HTTP/1.1 {response.status} OK",
+                "",
+                response.read().decode(),
+            }
+        assert {*SHOWN.splitlines()} <= sent
         eventually(lambda: "/reports/7/?sessionId=REDACTED" in server.written())
         assert "s3cret" not in server.written()
 
 
 def test_django_rest_framework_reads_the_session(project: Path) -> None:
-    *_, unified, authentication, urls = blocks()
+    urls, *_, installed, authentication, view = blocks()
+    (line,) = re.findall(r"Add `(.*?)` at the end of `retirement.toml`", GUIDE)
+    (project / "retirement.toml").write_text(PLAN + line, encoding="utf-8")
     with (project / "mysite/settings.py").open("a", encoding="utf-8") as file:
-        file.write(unified)
+        file.write(installed)
     (project / "mysite/authentication.py").write_text(authentication, encoding="utf-8")
+    urls = re.sub(r"@require_safe\ndef old_report.*?\n\n\n", f"{view}\n\n", urls, flags=re.DOTALL)
     (project / "mysite/urls.py").write_text(urls, encoding="utf-8")
     known, in_a_browser, successor, unknown, without, ambiguous = call(
         project,

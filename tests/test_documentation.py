@@ -1,14 +1,19 @@
-"""Links and diagrams of the documentation are up to date. `make check` builds the pages and checks their links."""
+"""Links, diagrams and tests in the documentation exist. make check builds the pages and checks their links."""
 
+import ast
 import importlib.util
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.examples import ELSEWHERE
+
 ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 SITE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Documentation"]
 # Except links that leave the site, and anchors on the same page.
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
@@ -32,9 +37,8 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
 
 
 def test_every_link_of_the_readme_is_absolute_and_leads_to_a_page() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert LINK.findall(readme) == []
-    targets = [target.removeprefix(SITE) for target in re.findall(r"\]\((https:[^)#\s]+)", readme)]
+    assert LINK.findall(README) == []
+    targets = [target.removeprefix(SITE) for target in re.findall(r"\]\((https:[^)#\s]+)", README)]
     assert len(targets) > 5
     for target in targets:
         source = target.replace("_images/", "").replace(".html", ".md")
@@ -53,5 +57,67 @@ def test_a_diagram_is_what_its_command_draws(name: str, diagrams: ModuleType) ->
     assert drawn == getattr(diagrams, f"draw_{name}")(), "run: python docs/diagrams.py"
 
 
-def test_the_readme_fits_on_a_page() -> None:
-    assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= 90
+def test_the_readme_fits_on_a_page_and_its_first_example_ends_by_line_thirty() -> None:
+    assert README.count("\n") <= 90
+    before, _, rest = README.partition("```python")
+    assert (before + rest.partition("```")[0]).count("\n") <= 30
+
+
+def test_the_quickstart_is_the_example_of_the_readme() -> None:
+    examples = re.findall(r"^```(?:toml|python|)\n.*?^```$", README, re.MULTILINE | re.DOTALL)[:4]
+    quickstart = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert [example for example in examples if example not in quickstart] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_every_target_of_make_is_in_the_menu(page: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"(?:`|^)make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(targets) >= 3
+    assert [target for target in targets if not re.search(rf"^{target}:.*##", makefile, re.MULTILINE)] == []
+
+
+# A row of a table, and the tests in it.
+ROW = re.compile(r"^\|(?! *-)(.+)\|$", re.MULTILINE)
+TEST = re.compile(r"\b(tests/[\w/]+\.py)::(\w+)")
+
+
+def rows(page: str, heading: str) -> list[str]:
+    """Return the rows of the first table below a heading, without its title row."""
+    _, _, section = f"\n{(ROOT / page).read_text(encoding='utf-8')}".partition(f"\n{heading}\n")
+    table = re.search(r"(?:^\|.*\n)+", section.partition("\n## ")[0], re.MULTILINE)
+    assert table is not None, f"{page} has no table below {heading!r}"
+    _titles, *others = ROW.findall(table[0])
+    return others
+
+
+@cache
+def list_tests(file: str) -> set[str]:
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return {function.name for function in functions if function.name.startswith("test_")}
+
+
+def assert_tests_exist(row: str) -> None:
+    listed = TEST.findall(row)
+    assert listed, f"no test is listed: {row}"
+    for file, name in listed:
+        assert (ROOT / file).is_file(), file
+        assert name in list_tests(file), f"{file}::{name}"
+
+
+@pytest.mark.parametrize("test", [text for text in ELSEWHERE.values() if "::" in text])
+def test_an_example_that_is_not_followed_has_a_test(test: str) -> None:
+    assert_tests_exist(test)
+
+
+def test_there_are_seven_guarantees() -> None:
+    assert [row.split("|")[0].strip() for row in rows("docs/guarantees.md", "# Guarantees")] == list("1234567")
+
+
+@pytest.mark.parametrize(
+    ("page", "heading"), [("docs/guarantees.md", "# Guarantees"), ("docs/guarantees.md", "## Failures")]
+)
+def test_every_row_lists_tests_that_exist(page: str, heading: str) -> None:
+    for row in rows(page, heading):
+        assert_tests_exist(row)

@@ -6,10 +6,17 @@ from typing import Any
 import flask
 import pytest
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, NotificationApp, Use, create_blueprint
+from flask_notifications import (
+    Call,
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    NotificationApp,
+    create_blueprint,
+    notification_operations,
+)
 from flask_notifications.testing import MemoryStorage
 from tests.growth import grows_linearly
-from tests.test_plans import ENDED, JANUARY
+from tests.test_operations import ENDED, JANUARY
 from tests.wsgi import environ_of, run
 
 pytestmark = pytest.mark.slow
@@ -24,14 +31,18 @@ def create_flask_app() -> flask.Flask:
     return app
 
 
-USES: list[Use] = []
+CALLS: list[Call] = []
 STACKS: dict[str, Any] = {
     "NotificationApp": NotificationApp(STORAGE),
     "the blueprint": create_flask_app(),
     "the middleware around the blueprint": DeprecationMiddleware(
-        create_flask_app(), DeprecationPolicy(deprecated_at=JANUARY), observers=[USES.append]
+        create_flask_app(),
+        dict.fromkeys(notification_operations(), DeprecationPolicy(deprecated_at=JANUARY)),
+        observers=[CALLS.append],
     ),
-    "the middleware around a closed operation": DeprecationMiddleware(create_flask_app(), ENDED),
+    "the middleware around a closed operation": DeprecationMiddleware(
+        create_flask_app(), dict.fromkeys(notification_operations(), ENDED)
+    ),
 }
 UNITS = ["a", "/", "%2F", "&sessionId=x", "&a=b;", ",Bearer ", '"\\', " ", "\xff", "\xc4\xb1", "=", "accountId=x&"]
 TARGETS = [
@@ -54,5 +65,5 @@ def test_work_on_a_request_grows_linearly_with_its_size(stack: str, method: str,
         return environ
 
     slow = [unit for unit in UNITS if not grows_linearly(partial(run, STACKS[stack]), partial(make_environ, unit))]
-    USES.clear()
+    CALLS.clear()
     assert slow == []

@@ -1,9 +1,9 @@
 """Metrics for Prometheus: their values, several processes, and the alert rules of the documentation."""
 
 import re
-import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,15 +11,22 @@ from typing import Any
 
 import pytest
 import requests
+from opentelemetry.instrumentation.wsgi import OpenTelemetryMiddleware
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from flask_notifications import DeprecationPolicy, Operation
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
 from flask_notifications.deprecation import Phase
-from flask_notifications.metrics import PrometheusObserver
+from flask_notifications.metrics import OpenTelemetryObserver, PrometheusObserver
 from tests.servers.process import PATIENCE, ROOT, eventually, gunicorn, serving
-from tests.services import service_or_skip
+from tests.services import program_or_skip
 from tests.usage.databases import use
+from tests.wsgi import environ_of, run
 
 REPORT, EXPORT, LIVE = (Operation(name, "GET", f"/{name}") for name in ("report", "export", "live"))
 DEPRECATED_AT, SUNSET_AT = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 7, 1, tzinfo=UTC)
@@ -38,23 +45,6 @@ def registry() -> CollectorRegistry:
 
 def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
     return registry.get_sample_value(name, {"operation": "report", **labels})
-
-
-def test_every_operation_has_zeros_from_the_start(registry: CollectorRegistry) -> None:
-    PrometheusObserver(PLAN, registry=registry)
-    for operation in ("report", "export"):
-        for phase, code in (("announced", "200"), ("deprecated", "200"), ("brownout", "410"), ("sunset", "410")):
-            for source in ("header", "query", "none"):
-                labels = {"operation": operation, "phase": phase, "source": source, "code": code}
-                assert registry.get_sample_value(REQUESTS, labels) == 0
-        last = registry.get_sample_value("flask_notifications_last_request_timestamp_seconds", {"operation": operation})
-        assert last == 0
-
-
-def test_a_live_operation_has_no_metrics(registry: CollectorRegistry) -> None:
-    PrometheusObserver(PLAN, registry=registry)
-    names = {sample.labels["operation"] for family in registry.collect() for sample in family.samples}
-    assert names == {"report", "export"}
 
 
 def test_the_dates_of_the_plan_are_metrics(registry: CollectorRegistry) -> None:
@@ -97,21 +87,71 @@ def test_no_client_and_no_caller_is_a_label(registry: CollectorRegistry) -> None
     assert not {"job/1", "alice"} & {label for sample in samples for label in sample.labels.values()}
 
 
+@pytest.mark.parametrize("observer", [PrometheusObserver, OpenTelemetryObserver])
 @pytest.mark.parametrize("plan", [None, [REPORT], {"report": PLAN[REPORT]}, {REPORT: "2027-07-01"}, PLAN[REPORT]])
-def test_an_invalid_plan_is_refused(plan: Any, registry: CollectorRegistry) -> None:
+def test_an_invalid_plan_is_refused(observer: Any, plan: Any) -> None:
     with pytest.raises(ValueError, match=r"^plan must be"):
-        PrometheusObserver(plan, registry=registry)
+        observer(plan)
 
 
-def test_another_kind_of_registry_is_refused() -> None:
+def test_another_kind_of_registry_or_provider_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^registry must be a CollectorRegistry, not 'x'$"):
         PrometheusObserver(PLAN, registry="x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^meter_provider must be a MeterProvider, not 'x'$"):
+        OpenTelemetryObserver(PLAN, meter_provider="x")  # type: ignore[arg-type]
 
 
-def test_a_registry_accepts_one_observer_only(registry: CollectorRegistry) -> None:
-    PrometheusObserver(PLAN, registry=registry)
-    with pytest.raises(ValueError, match="Duplicated"):
-        PrometheusObserver(PLAN, registry=registry)
+def application(_environ: Any, start_response: Any) -> list[bytes]:
+    start_response("200 OK", [])
+    return [b"rows"]
+
+
+def failing(_environ: Any, _start_response: Any) -> Any:
+    raise LookupError
+
+
+@pytest.mark.parametrize(
+    ("method", "app", "attributes"),
+    [
+        ("GET", application, {"http.request.method": "GET", "http.response.status_code": 200}),
+        ("get", application, {"http.request.method": "GET", "http.response.status_code": 200}),
+        ("GET", failing, {"http.request.method": "GET"}),
+    ],
+    ids=["a success", "in lower case", "a failure without a status"],
+)
+def test_opentelemetry_counts_requests_and_marks_their_span(
+    method: str, app: Any, attributes: dict[str, str | int]
+) -> None:
+    reader, exporter, spans = InMemoryMetricReader(), InMemorySpanExporter(), TracerProvider()
+    spans.add_span_processor(SimpleSpanProcessor(exporter))
+    observer = OpenTelemetryObserver(PLAN, meter_provider=MeterProvider([reader]))
+    retiring = DeprecationMiddleware(app, PLAN, observers=[observer])
+    instrumented = OpenTelemetryMiddleware(retiring, tracer_provider=spans)
+    for path in ("/report", "/live"):
+        with suppress(LookupError):
+            run(instrumented, environ_of(method, path, ""))
+    (point,) = points(reader)
+    common = {"http.route": "/report", "flask_notifications.phase": "deprecated"}
+    assert (point.value, point.attributes) == (1, common | attributes)
+    report, live = (dict(span.attributes or {}) for span in exporter.get_finished_spans())
+    assert report["flask_notifications.operation"] == "report"
+    assert report["flask_notifications.phase"] == "deprecated"
+    assert not any("flask_notifications" in name for name in live)
+
+
+def points(reader: InMemoryMetricReader) -> list[Any]:
+    data = reader.get_metrics_data()
+    assert data is not None
+    ((resource,),) = ([metrics] for metrics in data.resource_metrics)
+    metrics = [metric for scope in resource.scope_metrics for metric in scope.metrics]
+    assert [metric.name for metric in metrics] == ["flask_notifications.requests"]
+    return list(metrics[0].data.data_points)
+
+
+def test_a_method_that_http_does_not_define_has_no_attribute_of_its_own() -> None:
+    reader = InMemoryMetricReader()
+    OpenTelemetryObserver(PLAN, meter_provider=MeterProvider([reader]))(replace(use(), method="X" * 100))
+    assert points(reader)[0].attributes["http.request.method"] == "_OTHER"
 
 
 @pytest.mark.slow
@@ -128,7 +168,10 @@ def test_a_scrape_has_the_requests_to_all_workers(
         eventually(lambda: len(server.workers()) == 3)
         with ThreadPoolExecutor(6) as pool:
             list(pool.map(lambda _: server.ask("GET", "/report"), range(60)))
-        exposition = requests.get(f"http://127.0.0.1:{server.port}/metrics", timeout=PATIENCE).text
+        url = f"http://127.0.0.1:{server.port}/metrics"
+        # The client library raises an exception while a worker creates its file.
+        responses = (requests.get(url, timeout=PATIENCE) for _ in range(20))
+        exposition = next(response.text for response in responses if response.ok)
     samples = [sample for family in text_string_to_metric_families(exposition) for sample in family.samples]
     counted = {sample.labels["code"]: sample.value for sample in samples if sample.labels.get("phase") == "deprecated"}
     assert counted["404"] == 60
@@ -170,11 +213,11 @@ tests:
 
 @pytest.mark.slow
 def test_promtool_accepts_the_alert_rules_and_they_fire_when_they_should(tmp_path: Path) -> None:
-    service_or_skip("promtool", shutil.which("promtool") is not None)
-    page = (ROOT / "docs" / "count-callers.md").read_text(encoding="utf-8")
+    promtool = program_or_skip("promtool")
+    page = (ROOT / "docs" / "usage.md").read_text(encoding="utf-8")
     (rules,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "rules.yaml").write_text(rules, encoding="utf-8")
     (tmp_path / "alerts.yaml").write_text(ALERTS, encoding="utf-8")
     for command in (["check", "rules", "rules.yaml"], ["test", "rules", "alerts.yaml"]):
-        done = subprocess.run(["promtool", *command], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run([promtool, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,12 +1,16 @@
 """The schedule of a plan, its next event, and warnings of probable mistakes."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
-from flask_notifications import NOTIFICATION_OPERATIONS, Brownout, DeprecationPolicy, Operation, Phase
-from flask_notifications.plans import Event, next_event, plan_warnings, schedule
+from flask_notifications import Brownout, DeprecationPolicy, Operation, Phase, notification_operations
+from flask_notifications.mistakes import plan_warnings
+from flask_notifications.overlaps import find_rivals
+from flask_notifications.plans import Event, next_event, schedule
+from tests.growth import grows_linearly
 
 
 def date(month: int, day: int = 1) -> datetime:
@@ -24,11 +28,9 @@ ENFORCED = DeprecationPolicy(
 
 def test_a_schedule_is_in_chronological_order() -> None:
     assert schedule(ENFORCED) == [
-        Event(Phase.DEPRECATED, date(2)),
-        Event(Phase.BROWNOUT, date(3), date(4)),
+        *(Event(Phase.DEPRECATED, date(2)), Event(Phase.BROWNOUT, date(3), date(4))),
         Event(Phase.BROWNOUT, date(4), date(4, 2)),
-        Event(Phase.BROWNOUT, date(5), date(6)),
-        Event(Phase.SUNSET, date(8)),
+        *(Event(Phase.BROWNOUT, date(5), date(6)), Event(Phase.SUNSET, date(8))),
     ]
     assert schedule(POLICY) == [Event(Phase.DEPRECATED, date(1))]
 
@@ -36,23 +38,14 @@ def test_a_schedule_is_in_chronological_order() -> None:
 @pytest.mark.parametrize(
     ("at", "following"),
     [
-        (date(1), Event(Phase.DEPRECATED, date(2))),
-        (date(2), Event(Phase.BROWNOUT, date(3))),
-        (date(3), Event(Phase.DEPRECATED, date(4, 2))),
-        (date(4, 2), Event(Phase.BROWNOUT, date(5))),
-        (date(6), Event(Phase.SUNSET, date(8))),
-        (date(8), None),
+        *((date(1), Event(Phase.DEPRECATED, date(2))), (date(2), Event(Phase.BROWNOUT, date(3)))),
+        *((date(3), Event(Phase.DEPRECATED, date(4, 2))), (date(4, 2), Event(Phase.BROWNOUT, date(5)))),
+        *((date(6), Event(Phase.SUNSET, date(8))), (date(8), None)),
     ],
     ids=["announced", "deprecated", "in two brownouts that touch", "between brownouts", "after the last", "sunset"],
 )
 def test_the_next_event_is_the_next_change_of_phase(at: datetime, following: Event | None) -> None:
     assert next_event(ENFORCED, at) == following
-
-
-def test_a_sunset_that_is_not_enforced_changes_no_phase() -> None:
-    policy = DeprecationPolicy(deprecated_at=date(1), sunset_at=date(8))
-    assert schedule(policy)[-1] == Event(Phase.SUNSET, date(8))
-    assert next_event(policy, date(1)) is None
 
 
 def operation(path: str, *, name: str = "old", method: str = "GET", **more: Any) -> Operation:
@@ -62,31 +55,32 @@ def operation(path: str, *, name: str = "old", method: str = "GET", **more: Any)
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(dict.fromkeys(NOTIFICATION_OPERATIONS, POLICY), id="the operations of this library"),
+        pytest.param(dict.fromkeys(notification_operations(), POLICY), id="the operations of this library"),
+        pytest.param({operation("/users/{id}"): POLICY, operation("/users/me", name="me"): None}, id="a live one"),
+        pytest.param({operation("/a/{x}"): POLICY, operation("/{y}/b", name="b", method="POST"): POLICY}, id="methods"),
         pytest.param(
-            {operation("/users/{id}"): POLICY, operation("/users/me", name="me"): None},
-            id="a live one inside a retired one",
-        ),
-        pytest.param(
-            {operation("/caf\xe9/{id}"): POLICY, operation("/caf%C3%A9/me", name="me"): None},
-            id="a live one that spells a letter in another way",
-        ),
-        pytest.param(
-            {operation("/a/{x}"): POLICY, operation("/{y}/b", name="b", method="POST"): POLICY},
-            id="different methods",
-        ),
-        pytest.param({operation("/a/{x}/c"): POLICY, operation("/{y}/b", name="b"): POLICY}, id="different lengths"),
-        pytest.param({operation("/a/{x}", successor="//new.example/a/1"): POLICY}, id="a successor on another server"),
-        pytest.param({operation("/a/{x}", method="POST", successor="/a/1"): POLICY}, id="a successor with GET"),
-        pytest.param(
-            {operation("/a/{x}", successor="/a/new"): POLICY, operation("/A/New", name="new"): None},
+            {operation("/a/{x}", successor="/a/new"): POLICY, operation("/a/new", name="new"): None},
             id="a live successor",
         ),
-        pytest.param({operation("/a"): ENFORCED}, id="brownouts between the dates"),
+        pytest.param(
+            {
+                operation("/v1/**", method="*", successor="/v2/**"): POLICY,
+                operation("/v1/health", name="h"): None,
+                operation("/v1/w/{id}", name="own dates"): DeprecationPolicy(deprecated_at=date(2)),
+                operation("/v1/x", name="own successor", successor="/v3/x"): POLICY,
+                operation("/v1/y", name="own session", successor="/v2/y", unify_session=True): POLICY,
+                operation("/v1/z/**", name="live"): None,
+                operation("/v1/z/a", name="inside a live one", successor="/v2/z/a"): POLICY,
+                operation("/v2/x", name="without conditions", query={"a": "1"}): POLICY,
+            },
+            id="parts of a version",
+        ),
+        pytest.param({operation("/a", successor="/a?v=2", query={"v": ""}): POLICY}, id="another query"),
+        pytest.param({operation("/a"): DeprecationPolicy(deprecated_at=date(1), sunset_at=date(8, 2))}, id="to come"),
     ],
 )
 def test_a_plan_that_makes_sense_has_no_warnings(plan: Any) -> None:
-    assert plan_warnings(plan) == []
+    assert plan_warnings(plan, at=date(8)) == []
 
 
 @pytest.mark.parametrize(
@@ -95,34 +89,30 @@ def test_a_plan_that_makes_sense_has_no_warnings(plan: Any) -> None:
         pytest.param({operation("/a"): None}, ["no operation of the plan is retired"], id="nothing to retire"),
         pytest.param({operation("/a", method="GTE"): POLICY}, ["old: GTE", "RFC 9110"], id="a misspelled method"),
         pytest.param(
-            {operation("/a/{x}", name="first"): POLICY, operation("/{y}/b", name="second"): POLICY},
-            ["first", "second", "GET /a/b", "leftmost"],
-            id="templates that shadow each other",
-        ),
-        pytest.param(
-            {operation("/{y}/{z}/B", name="first"): POLICY, operation("/{x}/a/{z}", name="second"): None},
-            ["first", "second", "GET /{}/a/b", "leftmost"],
-            id="a live template that shadows a retired one",
-        ),
-        pytest.param(
             {operation("/users/{id}"): POLICY, operation("/user/me", name="me"): None},
             ["me: ", "no effect"],
             id="a live operation at another path",
         ),
         pytest.param(
-            {operation("/users/{id}"): POLICY, operation("/users/me", name="me", method="PUT"): None},
-            ["me: ", "no effect"],
-            id="a live operation with another method",
+            {operation("/v1/**", method="*"): POLICY, operation("/v1/**", name="h", method="*"): None},
+            ["h: ", "old is retired and the same"],
+            id="a live operation that is retired too",
         ),
         pytest.param(
-            {operation("/users/{id}", successor="/users/me?v=2"): POLICY},
-            ["old: successor /users/me?v=2", "operation old"],
-            id="a successor that is retired",
+            {
+                operation("/b", method="*"): DeprecationPolicy(deprecated_at=date(2)),
+                operation("/b", name="before it"): POLICY,
+                operation("/{x}", name="general"): POLICY,
+                operation("/a", name="special"): POLICY,
+                operation("/a", name="conditional", query={"a": "1"}): DeprecationPolicy(deprecated_at=date(3)),
+            },
+            ["special: general covers it"],
+            id="an operation that a parameter covers",
         ),
         pytest.param(
-            {operation("/a", successor="/b/7"): POLICY, operation("/b/{id}", name="b"): POLICY},
-            ["old: successor /b/7", "operation b"],
-            id="a successor that is retired too",
+            {operation("/a", headers={"Accept": ["a/b", "a/b, c/d"]}): POLICY},
+            ["old: ", "'a/b, c/d'", "Accept"],
+            id="a condition that nothing meets",
         ),
         pytest.param(
             {operation("/{page}"): DeprecationPolicy(deprecated_at=date(1), documentation="/retire")},
@@ -146,8 +136,55 @@ def test_a_plan_that_makes_sense_has_no_warnings(plan: Any) -> None:
             ["old: ", "2026-04-01", "not over at the enforced sunset"],
             id="a brownout after the sunset",
         ),
+        pytest.param(
+            {operation("/a"): DeprecationPolicy(deprecated_at=date(1), sunset_at=date(8))},
+            ["old: ", "2026-08-01", "not enforced, so it keeps working"],
+            id="a sunset that is over and not enforced",
+        ),
     ],
 )
 def test_a_probable_mistake_is_a_warning(plan: Any, expected: list[str]) -> None:
-    (warning,) = plan_warnings(plan)
+    (warning,) = plan_warnings(plan, at=date(8))
     assert [part for part in expected if part not in warning] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/a/{}/{{x}}", "/{{x}}/{}/{{y}}", "/{}", "/{{x}}/{}/**"])
+@pytest.mark.parametrize("is_live", [True, False])
+def test_the_work_on_warnings_grows_linearly(path: str, is_live: bool) -> None:
+    def make_plan(size: int) -> Any:
+        live = {operation(path.format(f"l{n}"), name=f"l{n}"): None for n in range(size) if is_live}
+        return live | {operation(path.format(n), name=f"r{n}"): POLICY for n in range(size)}
+
+    assert grows_linearly(partial(plan_warnings, at=date(8)), make_plan)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_rivals"),
+    [
+        *(("/a/{x}", "/A/b/", True), ("/a/{x}", "/{y}/c", True), ("/a/b", "/a/c", False), ("/a/{x}", "/a", True)),
+        *(("/a/{x}", "/a/b/c", False), ("/x/{y}/export", "/export", True), ("/x/{y}/export", "/x/export/", True)),
+        *(("/x/{y}/export", "/import", False), ("/{x}/{y}/{z}", "/", True), ("/a/**", "/A", True)),
+        *(("/a/**", "/a/b/c", True), ("/a/**", "/{x}/b/**", True)),
+        *(("/a/{x}/**", "/{y}", False), ("/a/**", "/ab", False)),
+    ],
+)
+def test_operations_that_may_take_the_same_request_are_rivals(one: str, other: str, are_rivals: bool) -> None:
+    first, second, far = (
+        Operation("1", "GET", one),
+        Operation("2", "POST", other),
+        Operation("3", "GET", "/far/away/is/it"),
+    )
+    expected: dict[str, set[Operation]] = {"1": {second}, "2": {first}} if are_rivals else {"1": set(), "2": set()}
+    assert find_rivals(dict.fromkeys([first, second, far], POLICY)) == {**expected, "3": set()}
+
+
+def test_templates_that_shadow_each_other_are_reported_once_for_each() -> None:
+    paths = [
+        *(f"/{{a}}/{number}/x" for number in range(50)),
+        *(f"/{number}/{{b}}/x" for number in range(50)),
+        "/7/7/{c}",
+    ]
+    plan = {operation(path, name=path): POLICY for path in paths}
+    warnings = plan_warnings(plan, at=date(8))
+    assert [warning.partition(" and ")[0] for warning in warnings] == [*paths[:50], paths[57]]

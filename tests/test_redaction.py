@@ -1,92 +1,66 @@
-"""Session IDs are masked in the raw keys of an environ and in log records."""
+"""Session IDs are masked in the raw keys of an environ and in log records; logging never raises."""
 
 import logging
-import pickle
 import traceback
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flask_notifications import SessionLogFilter
+from flask_notifications import SessionLogFilter, log
+from flask_notifications.log import format_traceback, log_error, log_exception
 from flask_notifications.redaction import redact_environ, redact_string, redact_uri
 from tests.frameworks.applications import library
 from tests.growth import grows_linearly
 from tests.tracebacks import raise_and_catch
 
 
-@pytest.mark.parametrize("key", ["RAW_URI", "REQUEST_URI", "HTTP_REFERER"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("RAW_URI", "REQUEST_URI", "UNENCODED_URL", "REDIRECT_QUERY_STRING", "REDIRECT_URL", "HTTP_REFERER"),
+        *("HTTP_X_ORIGINAL_URI", "HTTP_X_ORIGINAL_URL", "HTTP_X_REWRITE_URL", "HTTP_X_FORWARDED_URI"),
+        *("HTTP_X_FORWARDED_PATH", "HTTP_X_ENVOY_ORIGINAL_PATH", "HTTP_X_WAWS_UNENCODED_URL", "SCRIPT_URI"),
+    ],
+)
+def test_every_key_for_a_target_is_masked_and_no_other(key: str) -> None:
+    cookie = {"HTTP_COOKIE": "a=1; sessionId=KEEP", "QUERY_STRING": "sessionId=KEEP"}
+    environ = {key: "/p?sessionId=S3CRET", **cookie}
+    redact_environ(environ)
+    assert environ == {key: "/p?sessionId=REDACTED", **cookie}
+
+
 @pytest.mark.parametrize(
     ("uri", "left"),
     [
-        pytest.param("/p?sessionId=S3CRET", "/p?sessionId=REDACTED", id="alone"),
-        pytest.param("/p?a=%7e&sessionId=S3CRET&b=+&c", "/p?a=%7e&sessionId=REDACTED&b=+&c", id="among others"),
-        pytest.param("/p?SessionID=S3CRET&sessionid=S3CRET", "/p?SessionID=REDACTED&sessionid=REDACTED", id="any case"),
-        pytest.param("/p?%73ession%49%64=S3CRET", "/p?%73ession%49%64=REDACTED", id="percent-encoded key"),
-        pytest.param("/p?sessionId=%533CRET%00", "/p?sessionId=REDACTED", id="malformed value"),
-        pytest.param('/p?sessionId="S3 CRET"\\', "/p?sessionId=REDACTED", id="value with a space and quotes"),
         pytest.param("/p?sessionId=S3CRET==&b=2", "/p?sessionId=REDACTED&b=2", id="value with ="),
-        pytest.param(
-            "http://api.example/p?sessionId=S3CRET", "http://api.example/p?sessionId=REDACTED", id="absolute form"
-        ),
-        pytest.param("/p?a=1;sessionId=S3CRET", "/p?a=1;sessionId=REDACTED", id="after ;"),
-        pytest.param("/p;sessionId=S3CRET", "/p;sessionId=REDACTED", id="in the path"),
-        pytest.param("/p?x=1#sessionId=S3CRET", "/p?x=1#sessionId=REDACTED", id="in the fragment"),
-        pytest.param("/p?sessionId=S3CRET#top", "/p?sessionId=REDACTED#top", id="before a fragment"),
-        pytest.param(
-            "/p?sessionId=S3CRET;sessionId=S3CRET", "/p?sessionId=REDACTED;sessionId=REDACTED", id="twice with ;"
-        ),
-        pytest.param("/p?a=1?sessionId=S3CRET", "/p?a=1?sessionId=REDACTED", id="after a second ?"),
-        pytest.param("/p?sessionId=", "/p?sessionId=REDACTED", id="an empty value"),
         pytest.param("/p?sessionId=S3CRET;S3CRET", "/p?sessionId=REDACTED", id="; in the value"),
-        pytest.param("/p?sessionId=S3CRET;;S3CRET", "/p?sessionId=REDACTED", id=";; in the value"),
-        pytest.param("/p?sessionId=S3CRET;=b", "/p?sessionId=REDACTED;=b", id="; before an empty key"),
-        pytest.param("/p?sessionId=S3CRET;S3CRET&b=2", "/p?sessionId=REDACTED&b=2", id="; in the value, then &"),
-        pytest.param("/p?sessionId=S3CRET;S3CRET#b=2", "/p?sessionId=REDACTED#b=2", id="; in the value, then #"),
-        pytest.param("/p?sessionId=S3CRET;S3CRET;b=2", "/p?sessionId=REDACTED;b=2", id="; in the value, then a pair"),
-        pytest.param("/p/%3FsessionId=S3CRET", "/p/%3FsessionId=REDACTED", id="after an encoded ?"),
         pytest.param("/p?a=1%26sessionId=S3CRET&b=2", "/p?a=1%26sessionId=REDACTED&b=2", id="after an encoded &"),
-        pytest.param("/p?a=1%23sessionId=S3CRET", "/p?a=1%23sessionId=REDACTED", id="after an encoded #"),
-        pytest.param("/p?a=1%3bsessionId=S3CRET", "/p?a=1%3bsessionId=REDACTED", id="after an encoded ;"),
-        pytest.param("/p%0AsessionId=S3CRET", "/p%0AsessionId=REDACTED", id="after an encoded line feed"),
-        pytest.param("/p?sessionId%3DS3CRET", "/p?sessionId%3DREDACTED", id="an encoded ="),
-        pytest.param("/p?sessionId%3dS3CRET%3d%3d", "/p?sessionId%3dREDACTED", id="an encoded =, and in the value"),
-        pytest.param(
-            "/p?next=%2Fq%3Fsession%49d%3DS3CRET%26b%3D2&c=3",
-            "/p?next=%2Fq%3Fsession%49d%3DREDACTED%26b%3D2&c=3",
-            id="a URI in a value",
-        ),
         pytest.param(
             "/p?next=%252Fq%253FsessionId%253DS3CRET%2526b",
             "/p?next=%252Fq%253FsessionId%253DREDACTED",
             id="a URI in a value, encoded twice",
         ),
-        pytest.param("/p?%252525253FsessionId=S3CRET", "/p?%252525253FsessionId=REDACTED", id="encoded many times"),
         pytest.param("/p?sessionId=S3CRET%26S3CRET", "/p?sessionId=REDACTED", id="an encoded & in the value"),
         pytest.param("/p?sessionId=S3CRET%26b=2", "/p?sessionId=REDACTED%26b=2", id="an encoded &, then a pair"),
-        pytest.param("/p?\u017fessionId=KEEP", None, id="a letter that is not ASCII"),
+        pytest.param(
+            "/p?sessionId[]=S3CRET&sessionId[0]=S3CRET", "/p?sessionId[]=REDACTED&sessionId[0]=REDACTED", id="[]"
+        ),
         pytest.param("/p?mysessionId=KEEP&sessionIdx=KEEP&q=sessionId", None, id="similar keys"),
-        pytest.param("/p?my%73essionId=KEEP&m%79sessionIdx=KEEP", None, id="similar keys, encoded"),
         pytest.param("/sessionId?a=sessionId&sessionId", None, id="no value"),
-        pytest.param("/p?a=%ff\xff;&&=", None, id="odd bytes"),
-        pytest.param("", None, id="empty"),
     ],
 )
-def test_the_value_is_redacted_in_uris(key: str, uri: str, left: str | None) -> None:
-    environ = {key: uri}
-    redact_environ(environ)
-    assert "S3CRET" not in environ[key]
-    assert environ[key] == (uri if left is None else left)
+def test_the_value_is_redacted_in_uris(uri: str, left: str | None) -> None:
+    assert redact_uri(uri) == (uri if left is None else left)
 
 
 def filter_record(msg: object, *args: object, **extra: Any) -> logging.LogRecord:
-    """Return a record after the filter."""
     record = logging.LogRecord("gunicorn.access", logging.INFO, "", 0, msg, args, extra.pop("exc_info", None))
     vars(record).update(extra)
     assert SessionLogFilter().filter(record)
@@ -96,53 +70,18 @@ def filter_record(msg: object, *args: object, **extra: Any) -> logging.LogRecord
 @pytest.mark.parametrize(
     ("line", "left"),
     [
-        pytest.param(
-            '"GET /p?sessionId=S3CRET HTTP/1.1" 200', '"GET /p?sessionId=REDACTED HTTP/1.1" 200', id="request line"
-        ),
-        pytest.param("/p?a=1&sessionId=S3CRET&b=2", "/p?a=1&sessionId=REDACTED&b=2", id="among others"),
-        pytest.param("GET /p?SESSIONID=S3CRET 200", "GET /p?SESSIONID=REDACTED 200", id="any case"),
-        pytest.param("GET /p?%73ession%49d=S3CRET 200", "GET /p?%73ession%49d=REDACTED 200", id="percent-encoded key"),
-        pytest.param("sessionId=S3CRET", "sessionId=REDACTED", id="a query alone"),
+        pytest.param('"GET /p?sessionId=S3CRET HTTP/1.1" 200', '"GET /p?sessionId=REDACTED HTTP/1.1" 200', id="line"),
         pytest.param('"http://x/?sessionId=S3CRET" "curl"', '"http://x/?sessionId=REDACTED" "curl"', id="Referer"),
-        pytest.param("'/p?sessionId=S3CRET'", "'/p?sessionId=REDACTED'", id="quoted"),
-        pytest.param("/p?sessionId=S3CRET#top", "/p?sessionId=REDACTED#top", id="fragment"),
-        pytest.param("/p;sessionId=S3CRET;b=2", "/p;sessionId=REDACTED;b=2", id="after ;"),
-        pytest.param("<a href='?a&amp;sessionId=S3CRET'>", "<a href='?a&amp;sessionId=REDACTED'>", id="markup"),
-        pytest.param("sessionId=S3CRET\nsessionId=S3CRET", "sessionId=REDACTED\nsessionId=REDACTED", id="two lines"),
-        pytest.param("?sessionId=S3CRET%00%25", "?sessionId=REDACTED", id="malformed value"),
-        pytest.param("/p?sessionId= 200", "/p?sessionId=REDACTED 200", id="an empty value"),
         pytest.param("/p?sessionId=S3;CRET 200", "/p?sessionId=REDACTED 200", id="; in the value"),
         pytest.param("/p?sessionId=S3;CRET a=1", "/p?sessionId=REDACTED a=1", id="; in the value, then a space"),
-        pytest.param("/p?sessionId=S3;CRET&b=2", "/p?sessionId=REDACTED&b=2", id="; in the value, then &"),
-        pytest.param("/p?sessionId=S3;CRET#b=2", "/p?sessionId=REDACTED#b=2", id="; in the value, then #"),
-        pytest.param("/p?sessionId=S3;CRET;b=2", "/p?sessionId=REDACTED;b=2", id="; in the value, then a pair"),
-        pytest.param("/p?sessionId=S3CRET;=b", "/p?sessionId=REDACTED;=b", id="; before an empty key"),
-        pytest.param(
-            '"GET /p/%3FsessionId=S3CRET HTTP/1.1" 404', '"GET /p/%3FsessionId=REDACTED HTTP/1.1" 404', id="%3F"
-        ),
-        pytest.param("GET /p?a=1%26sessionid=S3CRET 1", "GET /p?a=1%26sessionid=REDACTED 1", id="%26"),
-        pytest.param("/p%23sessionId=S3CRET", "/p%23sessionId=REDACTED", id="%23"),
-        pytest.param("/p%3bsessionId=S3CRET x", "/p%3bsessionId=REDACTED x", id="%3b"),
-        pytest.param("/p%0asessionId=S3CRET%0asessionId=S3CRET", "/p%0asessionId=REDACTED", id="%0a"),
-        pytest.param("/p?sessionId%3dS3CRET&b", "/p?sessionId%3dREDACTED&b", id="%3d"),
-        pytest.param("/%253FsessionId%253DS3CRET", "/%253FsessionId%253DREDACTED", id="encoded twice"),
+        pytest.param("/p?sessionId[]=S3CRET 200", "/p?sessionId[]=REDACTED 200", id="[]"),
+        pytest.param("/p?sessionId%5b0%5d=S3CRET 200", "/p?sessionId%5b0%5d=REDACTED 200", id="[0], encoded"),
         pytest.param(r"'/p?\nsessionId=S3CRET'", r"'/p?\nsessionId=REDACTED'", id="a line feed as in repr"),
-        pytest.param(r"'/p?\x00sessionId=S3CRET'", r"'/p?\x00sessionId=REDACTED'", id="a control character"),
         pytest.param(r'"/p?a\u0026sessionId\u003dS3CRET"', r'"/p?a\u0026sessionId\u003dREDACTED"', id="as in JSON"),
         pytest.param("q=\x1b[1;35msessionId=S3CRET", "q=\x1b[1;35msessionId=REDACTED", id="after a colour"),
         pytest.param("Authorization: Bearer S3CRET", "Authorization: Bearer REDACTED", id="a header"),
-        pytest.param("authorization=bearer  S3CRET x", "authorization=bearer  REDACTED x", id="a header, two spaces"),
-        pytest.param(
-            "('Authorization', 'Bearer S3CRET')", "('Authorization', 'Bearer REDACTED')", id="a header as a pair"
-        ),
-        pytest.param("Authorization: BearerKEEP", None, id="another scheme"),
-        pytest.param("Authorization: Basic KEEP", None, id="Basic"),
         pytest.param("Seen: bearer KEEP", None, id="another header"),
-        pytest.param("x-sessionId=KEEP %sessionId=KEEP", None, id="longer keys"),
-        pytest.param("\xe9sessionId=S3CRET", "\xe9sessionId=REDACTED", id="after a letter that is not ASCII"),
-        pytest.param("/p?\u017fessionId=KEEP", None, id="a letter that is not ASCII"),
         pytest.param("/p?mysessionId=KEEP&sessionIdx=KEEP&q=sessionId %d \xff", None, id="nothing to mask"),
-        pytest.param("", None, id="nothing"),
     ],
 )
 def test_the_value_is_masked_in_a_log_line_and_every_other_byte_stays(line: str, left: str | None) -> None:
@@ -152,6 +91,10 @@ def test_the_value_is_masked_in_a_log_line_and_every_other_byte_stays(line: str,
     assert filter_record("%(line)s", {"line": line}).getMessage() == expected
 
 
+def test_a_template_whose_argument_is_masked_already_keeps_its_message() -> None:
+    assert filter_record("sessionId=%s", "REDACTED").getMessage() == "sessionId=REDACTED"
+
+
 @pytest.mark.parametrize("sign", ['"', "'", "<", ">", "\\"])
 @pytest.mark.parametrize("end", [" x", ".x", ",x", ":x", ";x", ")x", "]x", "}x", ">x", ""])
 def test_a_quote_or_bracket_at_the_end_of_a_quotation_ends_a_value(sign: str, end: str) -> None:
@@ -159,23 +102,9 @@ def test_a_quote_or_bracket_at_the_end_of_a_quotation_ends_a_value(sign: str, en
     assert filter_record(f"sessionId=S3{sign}CRET{sign}{end}").getMessage() == f"sessionId=REDACTED{sign}{end}"
 
 
-def test_a_value_that_only_the_formatted_message_shows_is_masked() -> None:
-    assert filter_record("GET /p?sessionId=%s %d", "S3CRET", 200).getMessage() == "GET /p?sessionId=REDACTED 200"
-
-
 def test_percent_signs_in_a_masked_message_are_no_directives() -> None:
     record = filter_record("%s %d%%", "/p?a=%41%s&sessionId=S3CRET&b=%(x)s", 100)
     assert record.getMessage() == "/p?a=%41%s&sessionId=REDACTED&b=%(x)s 100%"
-
-
-def test_a_message_that_is_an_object_is_masked() -> None:
-    assert filter_record(ValueError("GET /p?sessionId=S3CRET")).getMessage() == "GET /p?sessionId=REDACTED"
-
-
-def test_a_record_without_a_session_is_not_changed() -> None:
-    args = ("/p", 200)
-    record = filter_record("GET %s %d", *args)
-    assert (record.msg, record.args) == ("GET %s %d", args)
 
 
 def test_a_message_that_does_not_format_is_left_to_logging() -> None:
@@ -196,36 +125,12 @@ def test_a_traceback_is_masked() -> None:
     assert "LookupError: GET /p?sessionId=REDACTED failed" in line
 
 
-def test_exc_info_without_an_exception_does_not_make_the_filter_raise() -> None:
-    assert filter_record("?sessionId=S3CRET", exc_info=(None, None, None)).getMessage() == "?sessionId=REDACTED"
-
-
 def test_a_traceback_that_another_formatter_has_cached_is_masked_too() -> None:
     error = ValueError("formatted again")
     record = logging.LogRecord("gunicorn.error", logging.ERROR, "", 0, "failed", None, (ValueError, error, None))
     record.exc_text = "ValueError: /p?sessionId=S3CRET"
     assert SessionLogFilter().filter(record)
     assert record.exc_text == "ValueError: /p?sessionId=REDACTED"
-
-
-def test_the_filter_works_on_a_logger_and_drops_nothing() -> None:
-    handled: list[str] = []
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            handled.append(self.format(record))
-
-    logger = logging.Logger("werkzeug")  # noqa: LOG001 - not shared with other tests
-    logger.addHandler(Handler())
-    logger.addFilter(SessionLogFilter())
-    logger.info('"%s" %s', "GET /p?sessionId=S3CRET HTTP/1.1", 200)
-    logger.debug("nothing")
-    logger.warning("twice %s", "sessionId=S3CRET&sessionid=S3CRET")
-    assert handled == [
-        '"GET /p?sessionId=REDACTED HTTP/1.1" 200',
-        "nothing",
-        "twice sessionId=REDACTED&sessionid=REDACTED",
-    ]
 
 
 # Records for any formatter.
@@ -287,11 +192,6 @@ class Page:
         return f"<Page '{URI}'>"
 
 
-class Location(NamedTuple):
-    method: str
-    uri: str
-
-
 class StrangeError(Exception):
     """An exception that cannot be rebuilt from its arguments, and that has its own string."""
 
@@ -326,30 +226,13 @@ MASKED = "/p?a=1&sessionId=REDACTED&b=2"
 @pytest.mark.parametrize(
     ("msg", "args"),
     [
-        pytest.param('%s - "%s %s HTTP/%s" %d', ("127.0.0.1:1", "GET", URI, "1.1", 200), id="uvicorn"),
         pytest.param("%(r)s %(s)s", ({"r": f"GET {URI} HTTP/1.1", "s": "200"},), id="a mapping"),
         pytest.param("%s %r", (URI.encode(), [URI, (URI, 1), {URI: URI}, {URI}, frozenset({URI})]), id="containers"),
-        pytest.param("%s %r", (Page(), [Page()]), id="objects"),
-        pytest.param("%s", (Location("GET", URI),), id="a named tuple"),
         pytest.param("%s %s", ([("Authorization", "Bearer S3CRET")], {"sessionId": "S3CRET"}), id="names and values"),
         pytest.param("?sessionId=%s %d", ("S3CRET", 200), id="the key is in the template"),
-        pytest.param(
-            "?sessionId=%(id)s %(status)d%%",
-            ({"id": "S3CRET", "status": 200},),
-            id="the key is in a template with names",
-        ),
-        pytest.param("Authorization: %s", ("Bearer S3CRET",), id="the header is in the template"),
-        pytest.param("%s=%s", ("sessionId", "S3CRET"), id="key and value are arguments"),
-        pytest.param("sessionId=%s", (b"S3CRET",), id="bytes"),
-        pytest.param("sessionId=%r", ("S3CRET",), id="quoted"),
-        pytest.param(f"{URI} took %d ms", (3,), id="the URI is in the template"),
-        pytest.param("%s", (LookupError(URI),), id="an exception"),
+        pytest.param("?sessionId=%(id)s %(status)d%%", ({"id": "S3CRET", "status": 200},), id="a template with names"),
         pytest.param({"event": "request", "uri": URI, "headers": {"Authorization": "Bearer S3CRET"}}, (), id="a dict"),
-        pytest.param({"uri": URI, "headers": [[(b"authorization", b"Bearer S3CRET"), 1]]}, (), id="a dict with bytes"),
         pytest.param({"flat": ["x", "authorization", "Bearer S3CRET"]}, (), id="names and values in one list"),
-        pytest.param("%s?sessionId=%s", ("/p", "S3CRET"), id="only one argument is masked"),
-        pytest.param(Page(), (), id="an object"),
-        pytest.param("%d %d", (URI,), id="a template that does not format"),
         pytest.param("sessionId=%s %d", ("S3CRET",), id="a template that has the key and does not format"),
         pytest.param("sessionId=%(id)s %d", ({"id": "S3CRET"},), id="a template that has names and does not format"),
     ],
@@ -378,13 +261,9 @@ def test_a_masked_record_keeps_its_types(msg: object, args: tuple[Any, ...], for
     [
         pytest.param(ValueError(f"no {URI}"), id="a built-in exception"),
         pytest.param(FileNotFoundError(2, "missing", URI), id="OSError"),
-        pytest.param(KeyError(URI), id="KeyError"),
-        pytest.param(UnicodeDecodeError("utf-8", URI.encode(), 0, 1, URI), id="UnicodeDecodeError"),
-        pytest.param(SyntaxError("wrong", ("file", 1, 1, URI)), id="SyntaxError"),
         pytest.param(StrangeError(uri=URI), id="an exception with its own string"),
         pytest.param(SlottedError(URI), id="slots"),
         pytest.param(FrozenError(URI), id="a frozen dataclass"),
-        pytest.param(KeyboardInterrupt(URI), id="a BaseException"),
         pytest.param(ExceptionGroup(URI, [ValueError(URI), ExceptionGroup("x", [OSError(URI)])]), id="a group"),
     ],
 )
@@ -429,18 +308,11 @@ def test_exceptions_that_refer_to_each_other_are_masked() -> None:
     first, second = ValueError(URI), LookupError("x")
     first.__cause__, second.__context__ = second, first
     second.args = (first,)
+    vars(first)["itself"] = first
     info: Any = filter_record("", exc_info=(ValueError, first, None)).exc_info
     masked = info[1]
     assert masked.__cause__.__context__ is masked
     assert "S3CRET" not in repr((masked, masked.__cause__))
-
-
-def test_a_session_in_a_line_of_source_code_is_masked() -> None:
-    try:
-        raise ValueError("/p?sessionId=S3CRET")  # noqa: EM101, TRY301 - the traceback shows this line
-    except ValueError as error:
-        record = filter_record("failed", exc_info=(ValueError, error, error.__traceback__))
-    assert "S3CRET" not in logging.Formatter().format(record)
 
 
 def test_extra_attributes_are_masked_and_keep_their_type() -> None:
@@ -452,20 +324,11 @@ def test_extra_attributes_are_masked_and_keep_their_type() -> None:
     assert extra["headers"] == {"Referer": URI}  # the original is not changed
 
 
-def test_a_read_only_mapping_of_arguments_becomes_a_dict() -> None:
-    record = filter_record("%(uri)s", MappingProxyType({"uri": URI}))
-    assert record.getMessage() == MASKED
-    assert record.args == {"uri": MASKED}
-
-
-def test_a_mapping_of_arguments_keeps_its_type() -> None:
-    class Atoms(dict[str, object]):
-        def __missing__(self, key: str) -> str:
-            return "-"
-
-    record = filter_record("%(r)s %(x)s", Atoms(r=URI))
-    assert record.getMessage() == f"{MASKED} -"
-    assert type(record.args) is Atoms
+def test_containers_that_contain_themselves_are_masked() -> None:
+    ring: list[Any] = [URI]
+    ring += [ring, ring]
+    record = filter_record("%s", ring, tree={"ring": ring})
+    assert "S3CRET" not in f"{record.getMessage()} {record.args} {vars(record)}"
 
 
 class BraceRecord(logging.LogRecord):
@@ -475,33 +338,24 @@ class BraceRecord(logging.LogRecord):
         return str(self.msg).format(*self.args or ())
 
 
-def test_a_record_with_another_kind_of_template_has_its_masked_message() -> None:
-    record = BraceRecord("x", logging.INFO, "", 0, "sessionId={} %", ("S3CRET",), None)
-    SessionLogFilter().filter(record)
-    assert record.getMessage() == "sessionId=REDACTED %"
+def test_records_of_unusual_kinds_are_masked() -> None:
+    record = filter_record("%(uri)s", MappingProxyType({"uri": URI}))
+    assert (record.getMessage(), record.args) == (MASKED, {"uri": MASKED})
+    in_a_list = logging.makeLogRecord({"msg": "sessionId=%s", "args": ["S3CRET"]})
+    in_braces = BraceRecord("x", logging.INFO, "", 0, "sessionId={} %", ("S3CRET",), None)
+    for record, message in ((in_a_list, "sessionId=REDACTED']"), (in_braces, "sessionId=REDACTED %")):
+        SessionLogFilter().filter(record)
+        assert record.getMessage() == message
+        assert "S3CRET" not in repr(vars(record))
 
 
-def test_arguments_that_are_neither_a_tuple_nor_a_mapping_are_masked() -> None:
-    record = logging.makeLogRecord({"msg": "sessionId=%s", "args": ["S3CRET"]})
-    SessionLogFilter().filter(record)
-    assert record.getMessage() == "sessionId=REDACTED']"
-    assert "S3CRET" not in repr(vars(record))
-
-
-def test_containers_that_contain_themselves_are_masked() -> None:
-    ring: list[Any] = [URI]
-    ring += [ring, ring]
-    record = filter_record("%s", ring, tree={"ring": ring})
-    assert "S3CRET" not in f"{record.getMessage()} {record.args} {vars(record)}"
-
-
-def test_containers_that_are_nested_deeply_are_masked() -> None:
-    value: Any = URI
-    for _level in range(200):
-        value = [value]
-    record = filter_record({"event": "x", "body": value})
-    assert isinstance(record.msg, dict)
-    assert "S3CRET" not in repr(record.msg)
+def test_the_exception_that_structlog_will_look_up_is_masked() -> None:
+    try:
+        raise LookupError(URI)  # noqa: TRY301 - to get a traceback
+    except LookupError:
+        record = filter_record({"event": "failed", "exc_info": True})
+        assert "S3CRET" not in format_with("structlog as JSON", record)
+    assert filter_record({"event": "failed", "exc_info": True}).msg == {"event": "failed", "exc_info": True}
 
 
 class Broken:
@@ -528,21 +382,6 @@ def test_a_value_whose_methods_fail_does_not_make_the_filter_raise(value: object
     record = filter_record("request", value, extra=value)
     assert record.msg == "request"
     filter_record(value)
-
-
-def test_a_masked_object_can_be_pickled() -> None:
-    record = filter_record("request", page=Page())
-    shown = pickle.loads(pickle.dumps(vars(record)["page"]))  # noqa: S301 - pickled here
-    assert (str(shown), repr(shown)) == (MASKED, f"<Page '{MASKED}'>")
-
-
-def test_the_exception_that_structlog_will_look_up_is_masked() -> None:
-    try:
-        raise LookupError(URI)  # noqa: TRY301 - to get a traceback
-    except LookupError:
-        record = filter_record({"event": "failed", "exc_info": True})
-        assert "S3CRET" not in format_with("structlog as JSON", record)
-    assert filter_record({"event": "failed", "exc_info": True}).msg == {"event": "failed", "exc_info": True}
 
 
 # Any records.
@@ -626,21 +465,10 @@ def test_a_masked_string_is_not_masked_again(string: str) -> None:
 
 UNITS = [
     *('"', "\\", ";", ";a", "&", "=", "%", "%25", "25", "%3F", "%26", "%26a", "%26a%3D", "%73", " ", "\t", "a ", "s"),
-    *("sessionId", "sessionId=", "&sessionId=", ";sessionId=", "%3FsessionId%3D", "%26sessionId=", "%2525", "\\x"),
-    *(
-        "authorization",
-        "authorization:",
-        "authorization: bearer ",
-        "bearer ",
-        "\xff",
-        "\n",
-        "\\u00",
-        ";=",
-        "%26=",
-        "s%26",
-        "\x1b[",
-        "\x1b[1;",
-    ),
+    *("sessionId", "sessionId=", "&sessionId=", "sessionId[", "%5b", ";sessionId=", "%3FsessionId%3D"),
+    *("%26sessionId=", "%2525", "\\x"),
+    *("authorization", "authorization:", "authorization: bearer ", "bearer ", "\xff", "\n", "\\u00", "sessionId["),
+    *("%5b", ";=", "%26=", "s%26", "\x1b[", "\x1b[1;"),
 ]
 
 
@@ -676,3 +504,63 @@ def make_record_of_causes(size: int) -> logging.LogRecord:
 @pytest.mark.parametrize("make_record", [make_access_record, make_record_of_pairs, make_record_of_causes])
 def test_the_work_on_a_record_grows_linearly(make_record: Callable[[int], logging.LogRecord]) -> None:
     assert grows_linearly(SessionLogFilter().filter, make_record)
+
+
+def report_error() -> None:
+    log_error("failed: %s", "why")
+
+
+def report_exception() -> None:
+    log_exception(raise_and_catch(ValueError("why"), LookupError("the cause")), "failed %d times", 3)
+
+
+def report_for_the_caller() -> None:
+    log_error("failed: %s", "why", stacklevel=2)
+
+
+@pytest.mark.parametrize(
+    ("report", "caller"),
+    [
+        (report_error, "report_error"),
+        (report_exception, "report_exception"),
+        (report_for_the_caller, "test_a_record_names_the_function_that_logged"),
+    ],
+)
+def test_a_record_names_the_function_that_logged(
+    report: Callable[[], None], caller: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    report()
+    (record,) = caplog.records
+    assert (record.name, record.levelname, record.funcName) == ("flask_notifications", "ERROR", caller)
+    assert record.pathname == __file__
+
+
+def test_an_exception_is_logged_with_its_traceback_and_without_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    report_exception()
+    message = caplog.records[0].getMessage()
+    assert message.startswith("failed 3 times: Traceback (most recent call last):\n")
+    assert message.endswith("ValueError: why\n")
+    assert "the cause" not in message
+
+
+def test_a_traceback_that_cannot_be_formatted_is_replaced_by_the_name_of_the_type(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_arguments: Any, **_options: Any) -> Any:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(traceback.TracebackException, "__init__", fail)
+    assert format_traceback(ValueError("why")) == "builtins.ValueError"
+    log_exception(ValueError("why"), "failed")
+    assert caplog.messages == ["failed: builtins.ValueError"]
+
+
+def test_a_filter_that_fails_does_not_make_logging_raise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_record: logging.LogRecord) -> bool:
+        raise LookupError
+
+    logger = logging.Logger("flask_notifications")  # noqa: LOG001 - not shared with other tests
+    logger.addFilter(fail)
+    monkeypatch.setattr(log, "_logger", logger)
+    log_error("failed")
+    log_exception(ValueError(), "failed")

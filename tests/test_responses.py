@@ -1,92 +1,66 @@
-"""A complete response, and how WSGI sends it."""
+"""A complete response, the response to each error, and how WSGI sends it."""
 
+import json
+from datetime import datetime, timedelta, timezone
 from io import BytesIO
 from typing import Any
 from wsgiref.util import FileWrapper
 
 import pytest
 
-from flask_notifications.responses import (
-    BLOCK,
-    FileBody,
-    PlainResponse,
-    build_response,
-    reason_phrase,
-    send_response,
-    wrap_file,
-)
-from tests.wsgi import call, environ_of
+from flask_notifications import Statuses
+from flask_notifications.problems import Problems
+from flask_notifications.responses import FileBody, build_response, reason_phrase, send_response, wrap_file
+from tests.wsgi import environ_of
+
+PROBLEMS = Problems(statuses=Statuses(), realm="shop")
+STATUSES = {"session_missing": 440, "session_invalid": 499, "access_denied": 405, "account_not_found": 410}
 
 
-def respond_from_memory() -> PlainResponse:
-    return build_response(200, "application/json", b"[]", 2)
+def test_an_error_may_have_additional_members_and_headers() -> None:
+    east = timezone(timedelta(hours=2))
+    members = {"successor": "/v2", "documentation": None, "sunset": datetime(2027, 7, 1, 2, tzinfo=east)}
+    response = PROBLEMS.respond("sunset", extra=[("Retry-After", "5")], members=members)
+    document = json.loads(response.body)  # type: ignore[arg-type] # bytes
+    assert list(document)[5:] == ["successor", "sunset"]
+    assert (document["successor"], document["sunset"]) == ("/v2", "2027-07-01T00:00:00Z")
+    assert response.headers[-1] == ("Retry-After", "5")
 
 
-def respond_from_file(content: bytes = b"[{}]") -> PlainResponse:
-    return build_response(200, "application/json", BytesIO(content), len(content))
+@pytest.mark.parametrize(("code", "status"), STATUSES.items())
+def test_four_statuses_can_be_replaced_and_nothing_else_changes(code: str, status: int) -> None:
+    problems = Problems(statuses=Statuses(**{code: status}), realm="shop")
+    default, replaced = (json.loads(each.respond(code).body) for each in (PROBLEMS, problems))  # type: ignore[arg-type]
+    assert replaced == {**default, "status": status, "title": reason_phrase(status)}
+    assert problems.respond(code).status == f"{status} {reason_phrase(status)}"
+    for other in {"invalid_account_id", "sunset", *STATUSES} - {code}:
+        assert problems.respond(other) == PROBLEMS.respond(other)
 
 
-def make_app(response: PlainResponse) -> Any:
-    """Return an application that sends a response."""
-    return lambda environ, start_response: send_response(response, environ, start_response)
+@pytest.mark.parametrize("name", STATUSES)
+@pytest.mark.parametrize("value", [399, 600, None, "404", 404.0, True], ids=repr)
+def test_a_value_that_is_no_status_of_an_error_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^{name}\b"):
+        Statuses(**{name: value})
 
 
-def test_a_response_has_its_type_its_length_the_common_headers_and_then_the_others() -> None:
-    assert build_response(404, "text/plain", b"no", 2, [("Allow", "GET")]) == PlainResponse(
-        "404 Not Found",
-        (
-            ("Content-Type", "text/plain"),
-            ("Content-Length", "2"),
-            ("Cache-Control", "no-store"),
-            ("Vary", "Authorization"),
-            ("X-Content-Type-Options", "nosniff"),
-            ("Allow", "GET"),
-        ),
-        b"no",
-    )
+@pytest.mark.parametrize("realm", ["", "a b", "!#[]~", "notifications@example.com; v=1, x='y'"])
+def test_a_realm_may_have_every_character_of_a_challenge(realm: str) -> None:
+    response = Problems(statuses=Statuses(), realm=realm).respond("session_missing")
+    assert dict(response.headers)["WWW-Authenticate"] == f'Bearer realm="{realm}"'
+
+
+@pytest.mark.parametrize("realm", ['a"b', "a\\b", "a\n", "\x00", "\x7f", "\t", "caf\xe9", "\u20ac", None, b"a"])
+def test_a_realm_outside_of_rfc_6750_is_refused(realm: Any) -> None:
+    with pytest.raises(ValueError, match=r"^realm\b"):
+        Problems(statuses=Statuses(), realm=realm)
 
 
 @pytest.mark.parametrize(
-    ("status", "expected"),
-    [
-        (200, "OK"),
-        (410, "Gone"),
-        (503, "Service Unavailable"),
-        (440, "Login Time-out"),
-        (499, "Client Error"),
-        (599, "Server Error"),
-    ],
+    ("status", "phrase"), [(410, "Gone"), (440, "Login Time-out"), (499, "Client Error"), (599, "Server Error")]
 )
-def test_every_status_has_a_phrase(status: int, expected: str) -> None:
-    assert reason_phrase(status) == expected
-    assert build_response(status, "text/plain", b"", 0).status == f"{status} {expected}"
-
-
-@pytest.mark.parametrize("make", [respond_from_memory, respond_from_file])
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
-def test_a_response_is_sent_completely_and_to_head_without_its_body(make: Any, method: str) -> None:
-    response = make()
-    body = response.body if isinstance(response.body, bytes) else response.body.getvalue()
-    sent = call(make_app(response), method)
-    assert sent.wire == (response.status, list(response.headers), b"" if method == "HEAD" else body)
-    if not isinstance(response.body, bytes):
-        assert response.body.closed
-
-
-def test_a_large_file_is_sent_to_its_end() -> None:
-    content = b"[" + b"0123456789" * 100_000 + b"]"
-    assert call(make_app(respond_from_file(content))).body == content
-
-
-def test_the_file_wrapper_of_the_server_gets_the_file_itself() -> None:
-    file = BytesIO(b"[{}]")
-
-    class Wrapper(FileWrapper):
-        """A file that a server passes to sendfile."""
-
-    body = wrap_file(file, {**environ_of(), "wsgi.file_wrapper": Wrapper})
-    assert type(body) is Wrapper
-    assert body.filelike is file
+def test_every_status_has_a_phrase(status: int, phrase: str) -> None:
+    assert build_response(status, "text/plain", b"", 0).status == f"{status} {phrase}"
 
 
 @pytest.mark.parametrize("extra", [{}, {"wsgi.file_wrapper": None}], ids=["absent", "None"])
@@ -94,24 +68,6 @@ def test_a_server_without_a_file_wrapper_gets_blocks(extra: dict[str, Any]) -> N
     body = wrap_file(BytesIO(b"[{}]"), {**environ_of(), **extra})
     assert not isinstance(body, FileWrapper)  # fastwsgi mistakes every class of this name for Werkzeug's
     assert b"".join(body) == b"[{}]"
-
-
-def test_a_response_never_changes() -> None:
-    response = respond_from_memory()
-    with pytest.raises(AttributeError):
-        response.status = "500 Internal Server Error"  # type: ignore[misc] # the mistake that is tested
-
-
-# A file as the body of a Flask response.
-
-
-def test_a_file_body_is_read_in_blocks_and_closed_at_its_end() -> None:
-    file = BytesIO(b"x" * (BLOCK + 1))
-    blocks = iter(FileBody(file))
-    assert len(next(blocks)) == BLOCK
-    assert not file.closed
-    assert [len(block) for block in blocks] == [1]
-    assert file.closed
 
 
 def test_a_file_body_is_closed_when_nothing_refers_to_it() -> None:
@@ -130,47 +86,25 @@ def test_a_file_taken_from_a_body_stays_open_until_the_body_is_closed() -> None:
     assert file.closed
 
 
-def test_a_file_taken_from_a_body_outlives_the_body() -> None:
-    file = FileBody(BytesIO(b"x")).take_file()
-    assert file.read() == b"x"
-
-
-# Closing.
-
-
-def test_a_body_that_is_never_read_is_closed() -> None:
-    file = BytesIO(b"[{}]")
-    body: Any = wrap_file(file, environ_of())
-    body.close()
-    assert file.closed
-
-
 def test_a_server_that_refuses_the_headers_leaves_no_file_open() -> None:
-    response = respond_from_file()
+    file = BytesIO(b"[{}]")
 
     def refuse(*_args: object) -> Any:
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        send_response(response, environ_of(), refuse)
-    assert response.body.closed  # type: ignore[union-attr] # it is a file
+        send_response(build_response(200, "application/json", file, 4), environ_of(), refuse)
+    assert file.closed
 
 
 def test_a_response_that_is_sent_twice_has_two_lists_of_headers() -> None:
-    response = respond_from_memory()
     lists: list[list[tuple[str, str]]] = []
 
     def start_response(_status: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> Any:
         headers.append(("Server", "x"))
         lists.append(headers)
 
+    response = build_response(200, "application/json", b"[]", 2)
     for _time in range(2):
         send_response(response, environ_of(), start_response)
     assert lists[0] == lists[1] == [*response.headers, ("Server", "x")]
-
-
-def test_closing_a_response_in_memory_does_nothing() -> None:
-    respond_from_memory().close()
-    response = respond_from_file()
-    response.close()
-    assert response.body.closed  # type: ignore[union-attr] # it is a file

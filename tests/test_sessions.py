@@ -1,30 +1,134 @@
-"""Where a session ID may be in a request, and what counts as missing, repeated, contradictory or malformed."""
+"""Where a session ID may be in a request, what counts as one, and that it is seen in one place only."""
 
+import json
+import logging
 import re
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from io import BytesIO
+from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
+import orjson
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
-from flask_notifications import SessionRefused, session_of
-from tests.growth import grows_linearly
-from tests.session_requests import (
-    AMBIGUOUS,
-    HEADERS,
-    LATIN_1,
-    MALFORMED,
-    QUERIES,
-    A,
-    B,
-    Outcome,
-    check_outcome,
-    expected_of_query,
-    is_token,
-    request,
-    send,
+from flask_notifications import (
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    Operation,
+    SessionCredential,
+    SessionRefused,
+    session_of,
 )
+from flask_notifications.sessions import digest_pair
+from tests.growth import grows_linearly
+from tests.wsgi import Response, environ_of, run
+
+SESSION = "flask_notifications.session"
+A = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
+B = "b7e23ec29af22b0b4e41da31e868d572"
+
+POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
+PAGES = [
+    Operation(method.lower(), method, "/{page}", rewrite_path=True, unify_session=True)
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+]
+
+# The outcome of a request: no session, the session and where it was, or the status and code of the refusal.
+Outcome = tuple[str, str] | tuple[int, str] | None
+AMBIGUOUS = (400, "invalid_request")
+MALFORMED = (401, "invalid_token")
+
+
+def digest_of(session_id: str) -> str:
+    return digest_pair(f"sessionId={quote(session_id, encoding='latin-1')}")
+
+
+class Recorder:
+    """An application that keeps each environ that it is called with, and the session of the last."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, Any]] = []
+        self.session: SessionCredential | None = None
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        self.seen.append(dict(environ))
+        self.session = session_of(environ)
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"ok"]
+
+
+def send(environ: dict[str, Any], **options: Any) -> tuple[Recorder, Response]:
+    app = Recorder()
+    return app, run(DeprecationMiddleware(app, dict.fromkeys(PAGES, POLICY), **options), environ)
+
+
+def request(query: str | None = "", header: str | None = None, **extra: Any) -> dict[str, Any]:
+    """Return the environ of a request to a matched page; a key is absent if its argument is ``None``."""
+    environ = environ_of("GET", "/p", query or "", **extra)
+    if query is None:
+        del environ["QUERY_STRING"]
+    if header is not None:
+        environ["HTTP_AUTHORIZATION"] = header
+    return environ
+
+
+def resolve(environ: dict[str, Any]) -> Outcome:
+    try:
+        session = session_of(environ)
+    except SessionRefused as refused:
+        return refused.status, refused.code
+    return None if session is None else (session.value, session.source)
+
+
+def check_outcome(environ: dict[str, Any]) -> Outcome:
+    """Return the outcome of a request, which must be the same with and without the middleware."""
+    alone = resolve(environ)
+    app, response = send(environ)
+    if isinstance(alone, tuple) and isinstance(alone[0], int):
+        assert (response.code, response.json["code"], app.seen) == (*alone, [])
+    else:
+        assert len(app.seen) == 1
+        assert (app.session and (app.session.value, app.session.source)) == alone
+    return alone
+
+
+# Any strings.
+
+LATIN_1 = st.text(st.characters(max_codepoint=0xFF), max_size=12)
+PIECES = st.sampled_from(
+    [
+        *("&", "&", "=", ";", "#", "?", "+", "%", "%00", "%3D", "sessionId", "sessionId=", "SessionID="),
+        *("session%49d=", A, B, "AB=="),
+    ]
+)
+QUERIES = st.lists(PIECES | LATIN_1, max_size=8).map("".join)
+HEADERS = st.none() | st.lists(
+    st.sampled_from(["Bearer", "bearer ", "Basic ", " ", "\t", ",", '"', "\\", "=", A, B, "AB=="]) | LATIN_1, max_size=6
+).map("".join)
+
+
+def expected_of_query(query: str) -> Outcome:
+    """Return the outcome of a request with nothing but a query, as the standard library parses a form."""
+    pairs = parse_qsl(query, keep_blank_values=True, encoding="latin-1")
+    values = [value for key, value in pairs if key.lower() == "sessionid"]
+    if not values:
+        return None
+    if len(values) > 1 or not values[0]:
+        return AMBIGUOUS
+    return (values[0], "query") if is_token(values[0]) else MALFORMED
+
+
+def is_token(value: str) -> bool:
+    return len(value) <= 4096 and re.fullmatch(r"[-A-Za-z0-9._~+/]+=*", value) is not None
+
 
 LONGEST = "A" * 4096
 
@@ -32,163 +136,55 @@ LONGEST = "A" * 4096
 @pytest.mark.parametrize(
     ("query", "header", "expected"),
     [
-        pytest.param("", None, None, id="nothing"),
-        pytest.param(None, None, None, id="no query string at all"),
-        pytest.param("", "", None, id="an empty header"),
         pytest.param("", " \t ", None, id="a header of white space"),
         # The query.
-        pytest.param(f"sessionId={A}", None, (A, "query"), id="query"),
         pytest.param(f"sessionid={A}", None, (A, "query"), id="key in lower case"),
-        pytest.param(f"SESSIONID={A}", None, (A, "query"), id="key in upper case"),
-        pytest.param(f"a=1&&b=&sessionId={A}&c", None, (A, "query"), id="among others"),
         pytest.param(f"%73ession%49%64={A}", None, (A, "query"), id="key percent-encoded"),
         pytest.param(f"%53ESSION%6cD={A}", None, None, id="an l is no i"),
-        pytest.param("sessionId=%61%2Bb%3d", None, ("a+b=", "query"), id="value percent-encoded"),
         pytest.param("sessionId=YWI==", None, ("YWI==", "query"), id="the first = ends the key"),
         pytest.param(f"sessionId={A}", "Basic dTpw", (A, "query"), id="query and another scheme"),
-        pytest.param(f"sessionId={A}", "BearerX B", (A, "query"), id="query and a longer scheme"),
-        pytest.param(f"sessionId={A}", "", (A, "query"), id="query and an empty header"),
-        pytest.param(f"sessionIdx={A}&xsessionId={A}&sessionId[]={A}", None, None, id="other keys"),
-        pytest.param(f"session_id={A}&session-id={A}&sid={A}", None, None, id="keys of other systems"),
         pytest.param(f"q=sessionId&r=sessionId={A}", None, None, id="the key in a value"),
-        pytest.param(f"%2573essionId={A}", None, None, id="the key is decoded once"),
         pytest.param(f"sessionId%3D{A}", None, None, id="an encoded = is part of the key"),
-        pytest.param(f"+sessionId={A}&sessionId+={A}", None, None, id="a space is part of the key"),
-        pytest.param(f"a=1;sessionId={A}", None, None, id="; does not separate pairs"),
-        pytest.param(f"a=1%26sessionId={A}", None, None, id="an encoded & does not separate pairs"),
         # The header.
-        pytest.param("", f"Bearer {A}", (A, "header"), id="header"),
-        pytest.param("", f"bearer {A}", (A, "header"), id="scheme in lower case"),
-        pytest.param("", f"bEARER {A}", (A, "header"), id="scheme in mixed case"),
         pytest.param("", f"Bearer    {A}", (A, "header"), id="several spaces"),
-        pytest.param("", f" \tBearer {A}\t ", (A, "header"), id="white space around the value"),
-        pytest.param("", "Bearer aZ09-._~+/==", ("aZ09-._~+/==", "header"), id="every character of the grammar"),
-        pytest.param("", f"Bearer {LONGEST}", (LONGEST, "header"), id="4096 characters"),
         pytest.param(f"sessionId={LONGEST}", None, (LONGEST, "query"), id="4096 characters in the query"),
         pytest.param("sessionId=" + "%41" * 4096, None, (LONGEST, "query"), id="4096 characters, encoded"),
-        pytest.param("", "Basic dTpw", None, id="Basic alone"),
         pytest.param("", f"BearerX {A}", None, id="a longer scheme"),
-        pytest.param("", f"Bearer-Token {A}", None, id="a longer scheme with a dash"),
         pytest.param("", A, None, id="a token without a scheme"),
         pytest.param("", f'Digest username="x, Bearer {A}", realm="r"', None, id="a comma in a quoted string"),
         pytest.param("", rf'Digest username="x\", Bearer {A}", a=b', None, id="a quoted string with a quoted quote"),
         pytest.param("", "Digest a=b, c = d,\te=f", None, id="parameters of one credential"),
         # Both.
         pytest.param(f"sessionId={A}", f"Bearer {A}", (A, "header"), id="both, equal"),
-        pytest.param(f"sessionId=%34{A[1:]}", f"bearer  {A} ", (A, "header"), id="both, equal once decoded"),
-        pytest.param(f"sessionId={A}", f"Bearer {B}", AMBIGUOUS, id="both, different"),
         pytest.param(f"sessionId={A.upper()}", f"Bearer {A}", AMBIGUOUS, id="values have a case"),
-        pytest.param(f"sessionId={A}=", f"Bearer {A}", AMBIGUOUS, id="padding is part of a value"),
         # Ambiguous.
-        pytest.param(f"sessionId={A}&sessionId={B}", None, AMBIGUOUS, id="key repeated"),
         pytest.param(f"sessionId={A}&sessionId={A}", None, AMBIGUOUS, id="key repeated, values equal"),
-        pytest.param(f"sessionId={A}&sessionID={A}", None, AMBIGUOUS, id="key repeated in another case"),
-        pytest.param(f"sessionId={A}&session%49d={A}", None, AMBIGUOUS, id="key repeated, encoded"),
         pytest.param(f"sessionId={A}&sessionId=", None, AMBIGUOUS, id="key repeated, second empty"),
-        pytest.param(f"sessionId&sessionId={A}", None, AMBIGUOUS, id="key repeated, first without ="),
-        pytest.param(f"sessionId={A}&sessionId={A}", f"Bearer {A}", AMBIGUOUS, id="key repeated, and the header"),
         pytest.param("sessionId=", None, AMBIGUOUS, id="empty value"),
-        pytest.param("sessionId", None, AMBIGUOUS, id="no ="),
-        pytest.param("a=1&SessionId", None, AMBIGUOUS, id="no =, in another case"),
         pytest.param("sessionId=", f"Bearer {A}", AMBIGUOUS, id="empty value and a header"),
-        pytest.param("", f"Bearer {A},Bearer {B}", AMBIGUOUS, id="two headers, joined"),
-        pytest.param("", f"Bearer {A}, Bearer {A}", AMBIGUOUS, id="two equal headers, joined"),
-        pytest.param("", f"Basic dTpw, Bearer {A}", AMBIGUOUS, id="Basic, then Bearer"),
         pytest.param("", f"Bearer {A}, Basic dTpw", AMBIGUOUS, id="Bearer, then Basic"),
         pytest.param("", f'Digest username="x", Bearer {A}', AMBIGUOUS, id="a comma after a quoted string"),
         pytest.param("", f'Digest username="x, Bearer {A}', AMBIGUOUS, id="a quoted string that is never closed"),
         pytest.param("", rf'Digest username="x\\", Bearer {A}', AMBIGUOUS, id="a quoted backslash ends no pair"),
         pytest.param(f"sessionId={A}", "Basic dTpw, Digest a=b", AMBIGUOUS, id="two other schemes and a query"),
-        pytest.param("", "Bearer", AMBIGUOUS, id="scheme alone"),
         pytest.param("", "Bearer  ", AMBIGUOUS, id="scheme and spaces"),
         pytest.param(f"sessionId={A}", "Bearer", AMBIGUOUS, id="a broken header does not fall back to the query"),
-        pytest.param("", f"Bearer\t{A}", AMBIGUOUS, id="a tab is no space"),
         # Malformed.
-        pytest.param("", f"Bearer {A} x", MALFORMED, id="space inside"),
-        pytest.param("", "Bearer abc=def", MALFORMED, id="= inside"),
         pytest.param("", "Bearer =", MALFORMED, id="= alone"),
-        pytest.param("", f'Bearer "{A}"', MALFORMED, id="quotes"),
-        pytest.param("", f'Bearer token="{A}"', MALFORMED, id="parameters"),
         pytest.param("", f"Bearer {A},a=b", MALFORMED, id="a token, then a parameter"),
         pytest.param("", f"Bearer %34{A[1:]}", MALFORMED, id="a header is not decoded"),
-        pytest.param("", f"Bearer \xe9{A}", MALFORMED, id="a byte that is not ASCII"),
-        pytest.param("", f"Bearer {A}\n", MALFORMED, id="newline at the end"),
-        pytest.param("", f"Bearer {A}\x00", MALFORMED, id="NUL"),
         pytest.param("", f"Bearer \xa0{A}", MALFORMED, id="a space that is not ASCII"),
-        pytest.param("", f"Bearer {LONGEST}A", MALFORMED, id="4097 characters"),
         pytest.param(f"sessionId={LONGEST}A", None, MALFORMED, id="4097 characters in the query"),
-        pytest.param(f"sessionId=%2534{A[1:]}", None, MALFORMED, id="decoded once"),
         pytest.param("sessionId=abc+def", None, MALFORMED, id="+ is a space"),
-        pytest.param("sessionId=+", None, MALFORMED, id="+ alone"),
-        pytest.param("sessionId=%FF%FE", None, MALFORMED, id="not UTF-8"),
-        pytest.param("sessionId=%D9%A1%D9%A2", None, MALFORMED, id="digits that are not ASCII"),
-        pytest.param(f"sessionId=\xff{A}", None, MALFORMED, id="a raw byte"),
-        pytest.param("sessionId=A%00B", None, MALFORMED, id="NUL in the query"),
-        pytest.param("sessionId=A%0d%0aB", None, MALFORMED, id="CR LF in the query"),
-        pytest.param("sessionId=A%", None, MALFORMED, id="a broken escape"),
-        pytest.param(f"sessionId={A};sessionId={B}", None, MALFORMED, id="; in a value"),
-        pytest.param(f"sessionId={A},{B}", None, MALFORMED, id="a list"),
-        pytest.param("sessionId=abc=def", None, MALFORMED, id="= inside, in the query"),
         pytest.param("sessionId=a%00", "Bearer a\x00", MALFORMED, id="both, equal, malformed"),
         # Several problems: 400 wins.
         pytest.param("sessionId=%00&sessionId=%00", None, AMBIGUOUS, id="repeated and malformed"),
         pytest.param("sessionId=%00", f"Bearer {A}", AMBIGUOUS, id="different and malformed"),
-        pytest.param("sessionId=", "Bearer \x00", AMBIGUOUS, id="empty and malformed"),
         pytest.param("sessionId=%00", "Bearer", AMBIGUOUS, id="malformed and no token"),
     ],
 )
 def test_the_rules_decide_which_session_a_request_has(query: str | None, header: str | None, expected: Outcome) -> None:
     assert check_outcome(request(query, header)) == expected
-
-
-@pytest.mark.parametrize("separator", ["\x85", "\xa0", "\x0b", "\x0c", "\r\n ", "\n", "\x1c", "/", "=", '"'])
-def test_only_a_space_separates_the_scheme_from_the_token(separator: str) -> None:
-    assert check_outcome(request(header=f"Bearer{separator}{A}")) in (None, AMBIGUOUS)
-
-
-def test_cookies_other_headers_the_path_and_the_body_are_never_read() -> None:
-    class Unreadable(BytesIO):
-        def read(self, *_size: Any) -> bytes:
-            raise AssertionError
-
-        readline = read
-        readlines = read  # type: ignore[assignment] # none of them may be called
-
-    body = f"sessionId={A}".encode()
-    environ = request(
-        HTTP_COOKIE=f"sessionId={A}",
-        HTTP_SESSIONID=A,
-        HTTP_X_SESSION_ID=A,
-        HTTP_PROXY_AUTHORIZATION=f"Bearer {A}",
-        HTTP_REFERER=f"https://api.example/p?sessionId={A}",
-        REMOTE_USER=A,
-        REQUEST_METHOD="POST",
-        PATH_INFO=f"/p;sessionId={A}",
-        CONTENT_TYPE="application/x-www-form-urlencoded",
-        CONTENT_LENGTH=str(len(body)),
-    )
-    environ["wsgi.input"] = Unreadable(body)
-    assert check_outcome(environ) is None
-    assert environ["wsgi.input"].tell() == 0
-
-
-def test_a_request_without_a_session_is_challenged_where_one_is_required() -> None:
-    for header in (None, "", "Basic dTpw", f"BearerX {A}"):
-        app, response = send(request(header=header), require_session=True, realm="shop")
-        assert (response.code, response.json["code"], app.seen) == (401, "session_missing", [])
-        assert response.one("WWW-Authenticate") == 'Bearer realm="shop"'
-
-
-def test_a_refused_session_is_challenged_with_its_code() -> None:
-    for query, status, code in (("sessionId=", *AMBIGUOUS), ("sessionId=%00", *MALFORMED)):
-        _app, response = send(request(query), realm="shop")
-        assert response.code == status
-        assert response.one("WWW-Authenticate") == f'Bearer realm="shop", error="{code}"'
-
-
-def test_a_preflight_needs_no_session() -> None:
-    app, response = send(request(REQUEST_METHOD="OPTIONS"), require_session=True)
-    assert (response.code, len(app.seen)) == (200, 1)
 
 
 @pytest.mark.parametrize(
@@ -205,59 +201,7 @@ def test_a_credential_between_the_parameters_of_another_is_a_second_one(header: 
     assert (caught.value.status, caught.value.code) == AMBIGUOUS
 
 
-def test_tabs_around_an_equals_sign_make_no_second_credential() -> None:
-    assert session_of({"HTTP_AUTHORIZATION": 'Digest a="x",\tb\t=\t"y"'}) is None
-
-
 # Linear work.
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "unit",
-    [
-        *(
-            '"',
-            "\\",
-            '\\"',
-            '"\\',
-            '"a',
-            ",",
-            ", ",
-            ",a",
-            ", a ",
-            ",a=",
-            ',"',
-            "=",
-            "&",
-            ";",
-            ";a",
-            "%",
-            "%73",
-            " ",
-            "\t",
-            "a ",
-        ),
-        *(
-            "sessionId",
-            "sessionId=",
-            "&sessionId=",
-            ";sessionId=",
-            "?sessionId=;",
-            "s",
-            "Bearer ",
-            "bearer,",
-            "\xff",
-            "\n",
-        ),
-    ],
-)
-def test_work_on_a_session_grows_linearly_with_the_size_of_the_request(unit: str) -> None:
-    def make_request(size: int) -> dict[str, Any]:
-        query, header = unit * size, f'Digest a=b, c="{unit * size}'
-        return request(query, header, RAW_URI=f"/p?{query}", HTTP_REFERER=f"/p?{query}")
-
-    assert grows_linearly(send, make_request)
 
 
 def test_work_on_many_session_pairs_grows_linearly_with_their_number() -> None:
@@ -301,7 +245,249 @@ def test_no_request_makes_session_of_fail_or_invent_a_value(query: str, header: 
         assert is_token(value)
 
 
-@given(QUERIES, LATIN_1, LATIN_1)
-def test_a_repeated_key_is_refused_at_any_position(before: str, between: str, value: str) -> None:
-    environ = request(f"{before}&sessionid={value}&{between}&SESSIONID=x")
-    assert check_outcome(environ) == AMBIGUOUS
+@pytest.mark.parametrize(
+    "foreign",
+    [A, {"value": A}, object(), None, ("A", "header")],
+    ids=["a string", "a mapping", "an object", "None", "a tuple"],
+)
+def test_a_foreign_object_under_our_key_is_ignored(foreign: Any) -> None:
+    assert session_of(request(**{SESSION: foreign})) is None
+    assert session_of(request(f"sessionId={B}", **{SESSION: foreign})) == SessionCredential(B, "query")
+    app, _response = send(request(**{SESSION: foreign}))
+    assert SESSION not in app.seen[0]
+
+
+def test_a_refusal_has_its_reason_and_never_the_session_id() -> None:
+    for query, status, code in ((f"sessionId={A}&sessionId={A}", *AMBIGUOUS), (f"sessionId={A}%00", *MALFORMED)):
+        with pytest.raises(SessionRefused) as caught:
+            session_of(request(query))
+        assert (caught.value.status, caught.value.code) == (status, code)
+        assert str(caught.value)
+        assert A not in f"{caught.value!r} {caught.value} {caught.value.args} {vars(caught.value)}"
+
+
+@dataclass
+class Holder:
+    session: SessionCredential
+
+
+def _fail(session: SessionCredential) -> None:
+    raise LookupError(session)
+
+
+def _show_in_a_traceback(session: SessionCredential) -> str:
+    with pytest.raises(LookupError) as caught:
+        _fail(session)
+    return "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
+
+
+def _show_in_a_log(session: SessionCredential) -> str:
+    return logging.LogRecord("app", logging.INFO, "", 0, "%s %r %.99s", (session, session, session), None).getMessage()
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        pytest.param(repr, id="repr"),
+        pytest.param(format, id="format"),
+        pytest.param(lambda session: repr(Holder(session)), id="in a dataclass"),
+        pytest.param(_show_in_a_traceback, id="in a traceback with local variables"),
+        pytest.param(_show_in_a_log, id="in a log"),
+    ],
+)
+def test_a_credential_never_shows_its_value(show: Callable[[SessionCredential], str]) -> None:
+    shown = show(SessionCredential(A, "query"))
+    assert A not in shown
+    assert "SessionCredential" in shown
+    assert "query" in shown
+
+
+def test_a_refusal_shows_its_detail() -> None:
+    assert str(SessionRefused(400, "invalid_request", "why")) == "why"
+
+
+def test_a_json_encoder_refuses_a_credential() -> None:
+    with pytest.raises(TypeError):
+        orjson.dumps({"session": SessionCredential("s3cret", "query")})
+
+
+def test_credentials_are_compared_and_hashed_by_value() -> None:
+    credential = SessionCredential("s3cret", "query")
+    assert {credential, SessionCredential("s3cret", "query")} == {credential}
+    assert credential != SessionCredential("s3cret", "header")
+    assert credential != "s3cret"
+    with pytest.raises(AttributeError):
+        credential.value = "another"  # type: ignore[misc]
+
+
+VECTORS = json.loads((Path(__file__).parent / "vectors" / "sessions.json").read_text("utf-8"))
+
+
+def vectors(kind: str) -> list[Any]:
+    return [
+        pytest.param(vector, id=f"{vector['id']} {vector['title']}") for vector in VECTORS if vector["kind"] == kind
+    ]
+
+
+def vector_environ(vector: dict[str, Any]) -> dict[str, Any]:
+    environ = {**environ_of(), **vector["environ"], "wsgi.input": BytesIO(vector.get("body", "").encode())}
+    if "QUERY_STRING" not in vector["environ"]:
+        del environ["QUERY_STRING"]
+    return environ
+
+
+def describe(app: Recorder, response: Response) -> dict[str, Any]:
+    if not app.seen:
+        error = re.search(r'error="([^"]*)"', response.one("WWW-Authenticate"))
+        return {"outcome": "error", "status": response.code, "error": error and error[1]}
+    if app.session is None:
+        return {"outcome": "none"}
+    return {"outcome": "session", "session_id": app.session.value, "source": app.session.source}
+
+
+def agrees(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
+    """Return whether an outcome is an expected one; members that a vector leaves out may have any value."""
+    if expected["outcome"] != actual["outcome"]:
+        return False
+    if expected["outcome"] == "error":
+        code = None if expected.get("no_error_attr") else expected.get("error", actual["error"])
+        return actual["status"] in expected["status"] and actual["error"] == code
+    return all(actual[key] == expected[key] for key in ("session_id", "source") if key in expected)
+
+
+@pytest.mark.parametrize("vector", vectors("extract"))
+def test_a_request_has_the_outcome_that_its_vector_expects(vector: dict[str, Any]) -> None:
+    environ = vector_environ(vector)
+    app, response = send(environ, require_session=vector["mode"] == "required")
+    actual = describe(app, response)
+    assert any(agrees(expected, actual) for expected in [vector["expect"], *vector.get("accept", [])]), actual
+    assert not any(agrees(never, actual) for never in vector.get("never", [])), actual
+    if vector["expect"].get("reaches_app"):
+        assert app.seen
+    if vector["expect"].get("body_untouched"):
+        assert environ["wsgi.input"].read() == vector["body"].encode()
+
+
+def assert_shows(environ: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Check the values of an environ against the rules of a vector."""
+    for key, rule in expected.items():
+        if key == "*str*":
+            strings = [v for k, v in environ.items() if isinstance(v, str) and k not in rule.get("except", [])]
+        elif key == "*own*":
+            strings = [show(environ[SESSION]) for show in (repr, str)]
+        else:
+            strings = [environ[key]]
+        for string in strings:
+            assert rule.get("equals", string) == string
+            assert all(part in string for part in rule.get("contains", []))
+            assert not any(part in string for part in rule.get("not_contains", []))
+
+
+@pytest.mark.parametrize("vector", vectors("leak"))
+def test_an_environ_shows_only_what_its_vector_permits(vector: dict[str, Any]) -> None:
+    environ = vector_environ(vector)
+    app = Recorder()
+    middleware = DeprecationMiddleware(app, dict.fromkeys(PAGES, POLICY))
+    if vector["app"] == "nested":
+        middleware = DeprecationMiddleware(middleware, dict.fromkeys(PAGES, POLICY))
+    run(middleware, environ)
+    expected = vector["expect"]
+    assert_shows(environ, expected["environ_after"])
+    if "seen_by_app" in expected:
+        assert_shows(app.seen[0], expected["seen_by_app"])
+    if "session_id_seen" in expected:
+        assert app.session is not None
+        assert app.session.value == expected["session_id_seen"]
+
+
+# In expected queries, with a session ID and ">" after it: the digest of that session ID.
+PLACE = "<digest of "
+
+
+@pytest.mark.parametrize(
+    ("query", "left"),
+    [
+        pytest.param(f"a=%7e&&b=+&SESSION%49D={A}&c&=&\xff;%", f"a=%7e&&b=+&{PLACE}{A}>&c&=&\xff;%", id="any bytes"),
+        pytest.param("sessionId=%61b&a=1", f"{PLACE}ab>&a=1", id="a value that is percent-encoded"),
+        pytest.param("a=1&sessionId&b=2", f"a=1&{PLACE}>&b=2", id="refused: without ="),
+        pytest.param(f"sessionId={A}&a=1&sessionid={B}", f"{PLACE}{A}>&a=1&{PLACE}{B}>", id="refused: repeated"),
+        pytest.param(
+            f"mysessionId={A}&sessionIdx=1&q=sessionId", f"mysessionId={A}&sessionIdx=1&q=sessionId", id="no pair"
+        ),
+        pytest.param("a=1;b&&", "a=1;b&&", id="no pair, odd bytes"),
+    ],
+)
+def test_a_digest_replaces_the_pair_and_every_other_byte_of_the_query_stays(query: str, left: str) -> None:
+    environ = request(query)
+    send(environ)
+    assert environ["QUERY_STRING"] == re.sub(f"{PLACE}(.*?)>", lambda found: digest_of(found[1]), left, flags=re.DOTALL)
+
+
+@pytest.mark.slow
+def test_another_process_makes_another_digest() -> None:
+    """A client that could compute digests would choose the URL under which a cache keeps its page."""
+    program = "from flask_notifications.sessions import digest_pair; print(digest_pair('sessionId=a'))"
+    run_program = [sys.executable, "-c", program]
+    other = subprocess.run(run_program, check=True, capture_output=True, text=True).stdout.strip()
+    assert re.fullmatch(r"flask_notifications\.session=[0-9a-f]{16}", other)
+    assert other != digest_pair("sessionId=a")
+
+
+@pytest.mark.parametrize(
+    ("query", "header", "left"),
+    [
+        pytest.param(f"sessionId={A}", None, f"Bearer {A}", id="set when there was none"),
+        pytest.param(f"sessionId={A}", " \t", f"Bearer {A}", id="set when it was white space"),
+        pytest.param(f"sessionId={A}", "Basic dTpw", "Basic dTpw", id="another scheme stays"),
+        pytest.param(f"sessionId={A}", f"bearer  {A} ", f"bearer  {A} ", id="the same session stays unchanged"),
+        pytest.param(f"sessionId={A}", f"Bearer {B}", f"Bearer {B}", id="a contradiction stays unchanged"),
+        pytest.param("sessionId=%00", None, None, id="not set to a refused value"),
+    ],
+)
+def test_the_authorization_header_is_set_only_in_a_request_without_one(
+    query: str, header: str | None, left: str | None
+) -> None:
+    environ = request(query, header)
+    send(environ)
+    assert environ.get("HTTP_AUTHORIZATION") == left
+
+
+def test_an_operation_that_does_not_unify_the_session_leaves_it_where_it_is() -> None:
+    environ = request(f"sessionId={A}", RAW_URI=f"/p?sessionId={A}", HTTP_REFERER=f"/p?sessionId={A}")
+    before = dict(environ)
+    app = Recorder()
+    response = run(DeprecationMiddleware(app, dict.fromkeys([Operation("page", "GET", "/{page}")], POLICY)), environ)
+    assert app.seen[0] == before
+    assert SESSION not in environ
+    assert not response.all("Referrer-Policy") + response.all("Vary") + response.all("Cache-Control")
+
+
+def spell(string: str) -> st.SearchStrategy[str]:
+    of_characters = [st.sampled_from([char, f"%{ord(char):02x}", f"%{ord(char):02X}"]) for char in string]
+    return st.tuples(*of_characters).map("".join)
+
+
+KEYS = st.lists(st.booleans(), min_size=9, max_size=9).flatmap(
+    lambda swaps: spell("".join(c.swapcase() if swap else c for c, swap in zip("sessionId", swaps, strict=True)))
+)
+SECRETS = st.text("ABCxyz019-._~+/", max_size=20).map("S3CRET".__add__)
+OTHERS = st.lists(st.text(st.characters(max_codepoint=0xFF, exclude_characters="&#?;"), max_size=8), max_size=3)
+
+
+@given(st.data(), SECRETS, OTHERS, OTHERS, LATIN_1.filter(lambda string: "#" not in string))
+def test_the_session_of_a_matched_request_is_left_in_its_authorization_header_only(
+    data: st.DataObject, secret: str, before: list[str], after: list[str], path: str
+) -> None:
+    value = data.draw(spell(secret).filter(lambda string: "+" not in string))
+    pair = f"{data.draw(KEYS)}={value}"
+    query = "&".join([*before, pair, *after])
+    assume(expected_of_query(query) == (secret, "query"))
+    uri = f"{path}?{query}#{pair}"
+    environ = request(query, RAW_URI=uri, REQUEST_URI=f"http://api.example{uri}", HTTP_REFERER=uri)
+    send(environ)
+    assert environ.pop("HTTP_AUTHORIZATION") == f"Bearer {secret}"
+    assert environ["QUERY_STRING"] == "&".join([*before, digest_of(secret), *after])
+    assert environ["RAW_URI"] == uri.replace(f"={value}", "=REDACTED")
+    for key, item in environ.items():
+        assert secret not in repr(item), key
+        assert value not in repr(item), key

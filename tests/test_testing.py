@@ -1,15 +1,43 @@
-"""The storage contract of the test kit passes with right storages and fails with wrong ones."""
+"""The test kit: the contract of storages, and the assertions about responses and plans."""
 
-import inspect
+import io
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, ClassVar
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import django.http
+import flask
+import httpx
 import pytest
+import requests
+import werkzeug
+from werkzeug.wrappers import Request, Response
 
-from flask_notifications import AccessDenied, AccountNotFound, NotificationStorage, StorageError, StorageUnavailable
-from flask_notifications.testing import MemoryStorage, StorageContract
+from flask_notifications import (
+    AccessDenied,
+    AccountNotFound,
+    DeprecationPolicy,
+    NotificationStorage,
+    Operation,
+    StorageError,
+    StorageUnavailable,
+    create_blueprint,
+    load_plan,
+)
+from flask_notifications.deprecation import DeprecationHeaders
+from flask_notifications.testing import (
+    MemoryStorage,
+    StorageContract,
+    assert_deprecated,
+    assert_plan_reaches,
+    parse_deprecation,
+    parse_sunset,
+)
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
 
 
 def make_memory_storage() -> MemoryStorage:
@@ -83,15 +111,6 @@ class IgnoresTheCaller(Wrong):
         return super().current_user_notifications("alice" if caller else caller)
 
 
-class SharesTheLastCaller(Wrong):
-    def resolve_session(self, session_id: str) -> str | None:
-        self.last = super().resolve_session(session_id)
-        return self.last
-
-    def current_user_notifications(self, caller: str) -> Iterable[Any]:
-        return super().current_user_notifications(self.last or caller)
-
-
 class MixesCallersThatTakeTurns(Wrong):
     def current_user_notifications(self, caller: str) -> Iterator[Any]:
         self.last = caller
@@ -100,24 +119,12 @@ class MixesCallersThatTakeTurns(Wrong):
                 yield record
 
 
-class SharesOneCursor(Wrong):
-    def current_user_notifications(self, caller: str) -> Iterator[Any]:
-        self.cursor = iter(super().current_user_notifications(caller))
-        while (record := next(self.cursor, None)) is not None:
-            yield record
-
-
 class ReturnsNothingInsteadOfDenying(Wrong):
     def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
         try:
             return super().account_notifications(caller, account_id)
         except AccessDenied:
             return []
-
-
-class ReturnsTheCallersOwnInsteadOfDenying(Wrong):
-    def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
-        return super().account_notifications(caller, account_id if caller == "carol" else caller)
 
 
 class RevealsWhichAccountsExist(Wrong):
@@ -175,12 +182,6 @@ class YieldsNothing(Wrong):
         yield
 
 
-class ReturnsNothingInAUnit(Wrong):
-    @contextmanager
-    def unit_of_work(self) -> Iterator[NotificationStorage[str]]:
-        yield MemoryStorage(sessions={"a1": "alice"}, notifications={})
-
-
 class IsBoundToOneCaller(Wrong):
     @contextmanager
     def unit_of_work(self) -> Iterator[NotificationStorage[str]]:
@@ -204,11 +205,8 @@ class BreaksAfterAFailure(Wrong):
         (KnowsNoSession, "test_a_session_leads_to_a_caller", "must know the session 'a1'"),
         (RaisesForAnUnknownSession, "test_an_unknown_session_is_none", "-00000000dead"),
         (IgnoresTheCaller, "test_callers_see_their_own_notifications", "must have different notifications"),
-        (SharesTheLastCaller, "test_callers_see_their_own_notifications", "must have different notifications"),
         (MixesCallersThatTakeTurns, "test_threads_that_take_turns_do_not_mix", "of their own session"),
-        (SharesOneCursor, "test_threads_that_take_turns_do_not_mix", "of their own session"),
         (ReturnsNothingInsteadOfDenying, "test_a_plain_caller_is_denied_a_foreign_account", "not []"),
-        (ReturnsTheCallersOwnInsteadOfDenying, "test_a_plain_caller_is_denied_a_foreign_account", "not [{'id': 1}, "),
         (RevealsWhichAccountsExist, "test_a_plain_caller_does_not_learn_which_accounts_exist", "not AccountNotFound"),
         (ReturnsNothingForUnknownAccounts, "test_an_administrator_is_told_of_an_unknown_account", "not []"),
         (DeniesEvenAdministrators, "test_an_administrator_sees_a_foreign_account", "carol"),
@@ -217,7 +215,6 @@ class BreaksAfterAFailure(Wrong):
         (SwallowsExceptions, "test_a_unit_of_work_changes_no_response", "not None"),
         (YieldsNothing, "test_a_unit_of_work_changes_no_response", "must yield the storage to use, not None"),
         (IsBoundToOneCaller, "test_a_unit_of_work_changes_no_response", "must know the session that it is asked for"),
-        (ReturnsNothingInAUnit, "test_a_unit_of_work_changes_no_response", "must know the session 'b2'"),
         (BreaksAfterAFailure, "test_a_unit_of_work_changes_no_response", "must know the session 'a1'"),
     ],
 )
@@ -228,40 +225,6 @@ def test_a_wrong_storage_fails_for_the_right_reason(wrong: type[Wrong], caught_b
 
     with pytest.raises((AssertionError, StorageError, KeyError, RuntimeError), match=re.escape(message)):
         getattr(Checked(), caught_by)()
-
-
-def test_a_storage_that_forwards_every_attribute_needs_no_unit_of_work() -> None:
-    class Forwards:
-        def __init__(self) -> None:
-            self.right = make_memory_storage()
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.right, name)
-
-    class Checked(Contract):
-        def make_storage(self) -> Any:
-            return Forwards()
-
-    Checked().test_a_unit_of_work_changes_no_response()
-
-
-def test_a_storage_that_reads_only_within_a_unit_of_work_keeps_the_promises() -> None:
-    class Bound(Wrong):
-        @contextmanager
-        def unit_of_work(self) -> Iterator[NotificationStorage[str]]:
-            yield self.right
-
-        def resolve_session(self, session_id: str) -> str | None:
-            raise AssertionError(session_id)
-
-    class Checked(Contract):
-        def make_storage(self) -> NotificationStorage[Any]:
-            return Bound()
-
-    tests = [name for name in dir(Checked) if name.startswith("test_")]
-    assert len(tests) > 10
-    for name in tests:
-        getattr(Checked(), name)()
 
 
 def test_threads_that_share_a_callers_rows_are_caught() -> None:
@@ -312,5 +275,333 @@ def test_a_contract_without_a_storage_raises_not_implemented() -> None:
         StorageContract().make_storage()
 
 
-def test_the_kit_needs_no_test_framework() -> None:
-    assert "import pytest" not in inspect.getsource(inspect.getmodule(StorageContract))  # type: ignore[arg-type]
+POLICY = DeprecationPolicy(
+    deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
+    sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
+    documentation="https://example.com/retire",
+)
+REPORT = Operation("report", "GET", "/report", successor="/v2/report")
+LIVE = Operation("live", "GET", "/report/live")
+PLAN = {REPORT: POLICY, LIVE: None}
+ANNOUNCED = DeprecationHeaders(POLICY).render(REPORT.successor, "")
+
+Headers = list[tuple[str, str]]
+
+
+def join_values(headers: Headers) -> dict[str, str]:
+    """Return the headers as in libraries with one value per name."""
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+def werkzeug_response(headers: Headers) -> Any:
+    return werkzeug.Response(headers=headers)
+
+
+def requests_response(headers: Headers) -> Any:
+    response = requests.Response()
+    response.headers.update(join_values(headers))
+    return response
+
+
+def httpx_response(headers: Headers) -> Any:
+    return httpx.Response(200, headers=headers)
+
+
+def django_response(headers: Headers) -> Any:
+    return django.http.HttpResponseBase(headers=join_values(headers), content_type="text/plain", charset="utf-8")
+
+
+@pytest.fixture(params=[werkzeug_response, requests_response, httpx_response, django_response])
+def response_of(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def without(name: str) -> Headers:
+    return [header for header in ANNOUNCED if header[0] != name]
+
+
+def test_the_headers_of_the_middleware_pass(response_of: Any) -> None:
+    assert_deprecated(response_of(ANNOUNCED), PLAN, REPORT)
+
+
+@pytest.mark.parametrize(
+    ("headers", "differs"),
+    [
+        pytest.param([], "Deprecation", id="nothing"),
+        pytest.param(without("Sunset"), "Sunset", id="no sunset"),
+        pytest.param(without("Link"), "Link", id="no links"),
+        pytest.param([*without("Deprecation"), ("Deprecation", "true")], "Deprecation", id="an old draft's true"),
+        pytest.param([*without("Sunset"), ("Sunset", "Fri, 01 Jul 2027 00:00:00 GMT")], "Sunset", id="wrong weekday"),
+        pytest.param([*ANNOUNCED, *[header for header in ANNOUNCED if header[0] == "Link"]], "Link", id="links twice"),
+    ],
+)
+def test_the_error_names_the_header_that_differs(response_of: Any, headers: Headers, differs: str) -> None:
+    with pytest.raises(AssertionError, match=differs):
+        assert_deprecated(response_of(headers), PLAN, REPORT)
+
+
+def test_a_live_operation_must_not_announce_a_date(response_of: Any) -> None:
+    assert_deprecated(response_of([]), PLAN, LIVE)
+    with pytest.raises(AssertionError, match="Deprecation"):
+        assert_deprecated(response_of(ANNOUNCED), PLAN, LIVE)
+
+
+def test_an_operation_that_the_plan_lacks_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"^operation must be an operation of the plan"):
+        assert_deprecated(werkzeug_response([]), {}, REPORT)
+
+
+@pytest.mark.parametrize(
+    ("value", "date"),
+    [
+        ("@-1", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        ("@1688169599", datetime(2023, 6, 30, 23, 59, 59, tzinfo=UTC)),
+        ("  @1688169599 ", datetime(2023, 6, 30, 23, 59, 59, tzinfo=UTC)),
+        ("@-62135596800", datetime(1, 1, 1, tzinfo=UTC)),
+        ("@253402300799", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+    ],
+)
+def test_a_structured_field_date_is_read(value: str, date: datetime) -> None:
+    assert parse_deprecation(value) == date
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("@-", "@1.5", "@1234567890123456", "@999999999999999", "1688169599", '"@1"', "@1, @2", "@1\n", "@\u0661"),
+    ],
+)
+def test_anything_else_is_not_a_structured_field_date(value: str) -> None:
+    with pytest.raises(ValueError, match="Deprecation"):
+        parse_deprecation(value)
+
+
+def test_an_imf_fixdate_is_read() -> None:
+    assert parse_sunset("Wed, 11 Nov 2026 11:11:11 GMT") == datetime(2026, 11, 11, 11, 11, 11, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("Sun, 30 Jun 2024 23:59:59 UTC", "Sat, 31 Dec 2018 23:59:59 GMT", "Wed, 1 Nov 2026 11:11:11 GMT"),
+        *("Wednesday, 11-Nov-26 11:11:11 GMT", "Wed, 11 Nov 2026 25:11:11 GMT", "wed, 11 nov 2026 11:11:11 gmt"),
+    ],
+)
+def test_anything_else_is_not_an_imf_fixdate(value: str) -> None:
+    with pytest.raises(ValueError, match="Sunset"):
+        parse_sunset(value)
+
+
+@pytest.fixture
+def app() -> flask.Flask:
+    app = flask.Flask("shop")
+    app.add_url_rule("/reports/<int:id>", "report", lambda **_values: "a report")
+    app.add_url_rule(
+        "/users/<name>/", "user", lambda name: "a user" if name in {"1", "a b \u20ac"} else flask.abort(404)
+    )
+    app.add_url_rule("/items/<uuid:id>", "item", lambda **_values: "an item", methods=["DELETE"])
+    app.add_url_rule("/caf\u00e9", "coffee", lambda: "coffee")
+    app.add_url_rule("/broken", "broken", lambda: str(1 / 0))
+    app.add_url_rule("/moved", "moved", lambda: flask.redirect("/elsewhere"))
+    app.add_url_rule("/paged", "paged", lambda: flask.redirect("/paged?page=1"))
+    app.add_url_rule("/mine", "mine", lambda: "mine" if flask.request.authorization else flask.abort(404))
+    return app
+
+
+@pytest.mark.parametrize(
+    ("operation", "options"),
+    [
+        pytest.param(Operation("a", "GET", "/reports/{id}"), {}, id="a number"),
+        pytest.param(Operation("a", "GET", "/users/{user}/"), {"parameters": {"user": "a b \u20ac"}}, id="any string"),
+        pytest.param(Operation("a", "GET", "/broken"), {}, id="a view that fails"),
+        pytest.param(Operation("a", "GET", "/paged"), {}, id="a view that redirects to itself"),
+        pytest.param(Operation("a", "GET", "/mine"), {"headers": {"Authorization": "Bearer a"}}, id="with a header"),
+        pytest.param(Operation("a", "GET", "/reports/{id}"), {"mount": "/v1"}, id="a mounted application"),
+    ],
+)
+def test_an_operation_with_a_view_passes(app: flask.Flask, operation: Operation, options: dict[str, Any]) -> None:
+    assert_plan_reaches(app, {operation: None}, **options)
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        pytest.param(Operation("a", "GET", "/report/{id}"), "a (GET /report/1): the status is 404", id="misspelled"),
+        pytest.param(Operation("a", "POST", "/reports/{id}"), "a (POST /reports/1): the status is 405", id="method"),
+        pytest.param(
+            Operation("a", "GET", "/users/{user}"),
+            "a (GET /users/1): it redirects to the spelling /users/1/",
+            id="a slash too few",
+        ),
+        pytest.param(Operation("a", "GET", "/mine"), "the status is 404", id="a view without its header"),
+    ],
+)
+def test_an_operation_without_a_view_is_listed_with_the_reason(
+    app: flask.Flask, operation: Operation, reason: str
+) -> None:
+    with pytest.raises(AssertionError, match=re.escape(reason)):
+        assert_plan_reaches(app, {operation: None})
+
+
+PLAIN_POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
+OLD_LIST, OLD_ITEM = Operation("list", "GET", "/old_list"), Operation("item", "GET", "/items/{id}")
+
+
+def serving(*paths: str, body: str = "a view") -> "WSGIApplication":
+    @Request.application
+    def app(request: Request) -> Response:
+        return Response(body or request.full_path, 200 if request.path in paths else 404)
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("operation", "other"),
+    [
+        *((OLD_LIST, path) for path in ("/old_list.json", "/old-list", "/old.list", "/@@old_list", "/+old_list")),
+        *((OLD_LIST, path) for path in ("/old_list/index", "/old_list/+", "/old_list/x")),
+        (OLD_ITEM, "/items/"),
+        (OLD_ITEM, "/items/1/x"),
+        (Operation("list", "GET", "/old_list/"), "/old_list.json"),
+    ],
+)
+def test_another_path_that_reaches_the_view_is_listed_unless_the_plan_has_it(operation: Operation, other: str) -> None:
+    app = serving(operation.path.format(id="1"), other)
+    with pytest.raises(AssertionError, match=f"no operation matches GET {re.escape(other)}"):
+        assert_plan_reaches(app, {operation: PLAIN_POLICY})
+    for policy in (None, PLAIN_POLICY):
+        assert_plan_reaches(app, {operation: PLAIN_POLICY, Operation("other", "GET", other): policy})
+    assert_plan_reaches(app, {operation: None})
+
+
+@pytest.mark.parametrize(
+    ("path", "other"), [("/items/1", "/items/"), ("/items/1", "/items/1/x")], ids=["the list of items", "a part of it"]
+)
+def test_a_view_of_its_own_beside_an_operation_is_not_listed(path: str, other: str) -> None:
+    assert_plan_reaches(serving(path, other, body=""), {OLD_ITEM: PLAIN_POLICY})
+
+
+def test_the_root_has_no_other_spelling() -> None:
+    assert_plan_reaches(serving("/", "/x", "/index"), {Operation("root", "GET", "/"): PLAIN_POLICY})
+
+
+async def asgi_app(_scope: object, _receive: object, _send: object) -> None:
+    """Serve ASGI."""
+
+
+def failing_app(_environ: object, _start_response: object) -> Any:
+    raise RuntimeError
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize(
+    ("not_an_application", "reason"),
+    [
+        pytest.param(None, "it raises TypeError(", id="None"),
+        pytest.param(asgi_app, "it raises TypeError(", id="an ASGI application"),
+        pytest.param(failing_app, "it raises RuntimeError(), as /flask-notifications/without-a-view does", id="fails"),
+    ],
+)
+def test_an_application_that_always_fails_has_no_view(not_an_application: Any, reason: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(f"a (GET /reports/1): {reason}")):
+        assert_plan_reaches(not_an_application, {Operation("a", "GET", "/reports/{id}"): None})
+
+
+def test_the_blueprint_serves_the_operations_at_its_own_prefix_only() -> None:
+    app = flask.Flask("shop")
+    app.register_blueprint(create_blueprint(MemoryStorage(sessions={}, notifications={}), url_prefix="/v1"))
+    assert_plan_reaches(app, load_plan({"deprecated_at": "2026-01-01T00:00:00Z", "prefix": "/v1"}))
+    with pytest.raises(AssertionError, match=r"current_user .* account "):
+        assert_plan_reaches(app, load_plan({"deprecated_at": "2026-01-01T00:00:00Z"}))
+
+
+@pytest.mark.parametrize("status", [200, 301, 400, 401])
+def test_a_response_that_every_path_gets_is_no_view(app: flask.Flask, status: int) -> None:
+    @app.before_request
+    def respond() -> flask.Response:
+        return flask.Response("the same", status, {"Location": f"https://localhost{flask.request.path}"})
+
+    reason = f"a (GET /reports/1): the status is {status}, as for /flask-notifications/without-a-view"
+    with pytest.raises(AssertionError, match=re.escape(reason)):
+        assert_plan_reaches(app, {Operation("a", "GET", "/reports/{id}"): None})
+
+
+def test_a_view_beside_a_route_for_every_path_passes(app: flask.Flask) -> None:
+    app.add_url_rule("/<path:path>", "page", lambda path: f"the page {path}")
+    assert_plan_reaches(app, {Operation("a", "GET", "/reports/{id}"): None})
+
+
+def test_the_body_is_read_to_the_end_and_closed() -> None:
+    bodies: list[io.BytesIO] = []
+
+    def app(environ: Any, start_response: Any) -> Any:
+        start_response("200 OK", [])
+        bodies.append(io.BytesIO(environ["PATH_INFO"].encode()))
+        return bodies[-1]
+
+    application: WSGIApplication = app
+    assert_plan_reaches(application, {Operation("a", "GET", "/a"): None})
+    assert [body.closed for body in bodies] == [True, True]
+
+
+@Request.application
+def _dispatching(request: Request) -> Response:
+    """Respond as applications do that choose a view by a parameter or a header, and read them from elsewhere too."""
+    method = request.headers.get("X-HTTP-Method-Override", request.method)
+    parameters = request.values.to_dict()
+    if request.path == "/semicolons":
+        parameters = dict(pair.partition("=")[::2] for pair in re.split("[&;]", request.query_string.decode()))
+    if request.path == "/query":
+        parameters = request.args.to_dict()
+    version = request.headers.get("API-Version", "1")
+    found = {
+        "/form": parameters.get("cmd") == "x",
+        "/query": parameters.get("cmd") == "x",
+        "/semicolons": parameters.get("cmd") == "x",
+        "/version": version == "1",
+        "/delete": method == "DELETE",
+        "/v1/reports": True,
+    }
+    return Response("the old one" if found.get(request.path) else "another", 200 if request.path in found else 404)
+
+
+@pytest.mark.parametrize(
+    ("operation", "escape"),
+    [
+        pytest.param(Operation("a", "GET", "/query", query={"cmd": "x"}), None, id="nothing"),
+        pytest.param(Operation("a", "GET", "/form", query={"cmd": "x"}), "POST /form with cmd=x", id="a form"),
+        pytest.param(Operation("a", "GET", "/semicolons", query={"cmd": "x"}), "GET /semicolons?x=1;cmd=x", id=";"),
+        pytest.param(Operation("a", "GET", "/version", headers={"API-Version": "1"}), "GET /version", id="default"),
+        pytest.param(
+            Operation("a", "GET", "/version", headers={"API-Version": ["1", ""]}), None, id="a default in the plan"
+        ),
+        pytest.param(
+            Operation("a", "DELETE", "/delete"),
+            "POST /delete with X-HTTP-Method-Override: DELETE",
+            id="a method override",
+        ),
+    ],
+)
+def test_what_escapes_a_condition_is_reported(operation: Operation, escape: str | None) -> None:
+    policy = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
+    if escape is None:
+        assert_plan_reaches(_dispatching, {operation: policy})
+    else:
+        with pytest.raises(
+            AssertionError, match=f"^{re.escape(f'no operation matches {escape}, which reaches a view')}"
+        ):
+            assert_plan_reaches(_dispatching, {operation: policy})
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"/v1/**": "/reports"}, {"**": "reports"}, {"/v1/**": "reports", "**": "/x"}], ids=repr
+)
+def test_a_version_is_called_at_a_path_below_it(parameters: dict[str, str]) -> None:
+    version = Operation("v1", "*", "/v1/**")
+    assert_plan_reaches(_dispatching, {version: None}, parameters=parameters)
+    advice = "v1 (GET /v1): the status is 404; name a path below it, as in parameters={'/v1/**': '/reports'}"
+    with pytest.raises(AssertionError, match=re.escape(advice)):
+        assert_plan_reaches(_dispatching, {version: None})

@@ -1,19 +1,19 @@
 """This library with its middleware: the blueprint in a Flask application, and the application without Flask."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import flask
 
-from benchmarks.work import ENCODED_OF, ITERATORS_OF, POLICY, ROWS_OF, SESSIONS, Users
+from benchmarks.work import ENCODED_OF, PLAN, RECORDS_OF, SESSIONS
 from flask_notifications import DeprecationMiddleware, NotificationApp, create_blueprint
 
 
 class Storage:
     """Records in memory, as dictionaries or as bytes."""
 
-    def __init__(self, records_of: Users[Any]) -> None:
-        self._records_of: Users[Iterable[Any]] = records_of
+    def __init__(self, records_of: Mapping[int, Iterable[Any]]) -> None:
+        self._records_of = records_of
 
     def resolve_session(self, session_id: str) -> int | None:
         """Return the user of a session."""
@@ -30,9 +30,8 @@ class Storage:
 
 app = flask.Flask(__name__)
 app.secret_key = "not a secret"
-app.register_blueprint(create_blueprint(Storage(ROWS_OF)))
+app.register_blueprint(create_blueprint(Storage(RECORDS_OF)))
 
-blueprint = DeprecationMiddleware(app, POLICY)
-application = DeprecationMiddleware(NotificationApp(Storage(ROWS_OF)), POLICY)
-application_iterator = DeprecationMiddleware(NotificationApp(Storage(ITERATORS_OF)), POLICY)
-application_bytes = DeprecationMiddleware(NotificationApp(Storage(ENCODED_OF)), POLICY)
+blueprint = DeprecationMiddleware(app, PLAN)
+application = DeprecationMiddleware(NotificationApp(Storage(RECORDS_OF)), PLAN)
+application_bytes = DeprecationMiddleware(NotificationApp(Storage(ENCODED_OF)), PLAN)

@@ -10,12 +10,12 @@ import click
 from .check import check
 from .guide import guide
 from .plan import plan
-from .usage import usage
+from .usage import collect, usage
 
 __all__ = ["main"]
 
 
-@click.group(commands=[plan, check, usage, guide], context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(commands=[plan, check, usage, collect, guide], context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="Flask-Notifications", message="%(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:

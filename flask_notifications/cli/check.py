@@ -1,29 +1,31 @@
-"""The command ``check``: call a live URL and check what it announces."""
+"""The command ``check``: call a live URL and check its announcement."""
 
-import json
+import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
 import click
 
 from flask_notifications.headers import TOKEN
+from flask_notifications.wording import escape
 
-from .arguments import PLAN_FILE, check_format, escape, read_plan
+from .arguments import PLAN_FILE, check_format, read_plan, text_or_json
 from .output import print_result
 
 if TYPE_CHECKING:
-    from flask_notifications.checker import CheckReport, Finding
+    from flask_notifications.plans import Plan
 
-_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 # RFC 9110 sections 5.1 and 5.5: a token, a colon, and a value without control characters.
 _VISIBLE = r"[\x21-\x7e\xa1-\xff]"
 _HEADER = re.compile(rf"({TOKEN}):[ \t]*({_VISIBLE}+(?:[ \t]+{_VISIBLE}+)*)[ \t]*")
 
 
-def _parse_url(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+def _parse_url(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """Return a URL without its fragment; the messages do not show it, because it may hold credentials."""
+    if value is None:
+        return None
     try:
         parts = urlsplit(value)
         is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -42,12 +44,24 @@ def _parse_headers(
     _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> list[tuple[str, str]]:
     """Return names and values; the message does not show a value, because it may be a credential."""
-    found = [_HEADER.fullmatch(value) for value in values]
+    lines = os.environ.get("FLASK_NOTIFICATIONS_HEADERS", "").splitlines()
+    for value in values:
+        lines += _read_lines(value[1:]) if value.startswith("@") else [value]
+    found = [_HEADER.fullmatch(line) for line in lines if line or line in values]
     headers = [(match[1], match[2]) for match in found if match is not None]
-    if len(headers) < len(values):
+    if len(headers) < len(found):
         message = "each must be like 'Name: value'"
         raise click.BadParameter(message)
     return headers
+
+
+def _read_lines(file: str) -> list[str]:
+    try:
+        with click.open_file(file, encoding="utf-8", errors="replace") as opened:
+            return str(opened.read()).splitlines()
+    except OSError as error:
+        message = f"{file}: {error.strerror}"
+        raise click.BadParameter(message) from error
 
 
 def _parse_method(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
@@ -57,8 +71,29 @@ def _parse_method(_context: click.Context, _parameter: click.Parameter, value: s
     return value.upper()
 
 
+def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> list[str]:
+    """Return the URL, or those of the retired operations that need nothing but a ``GET``."""
+    if (url is None) == (base_url is None) or (url is None and plan is None):
+        message = "give a URL, or --plan and --base-url"
+        raise click.UsageError(message)
+    if url is not None:
+        return [url]
+    found = [each for each, policy in (plan or {}).items() if policy is not None and each.method == "GET"]
+    simple = [each.path for each in found if not (set("{*") & set(each.path) or each.query or each.headers)]
+    if not simple:
+        message = "the plan has no GET operation without parameters and conditions: give the URL of one request"
+        raise click.ClickException(message)
+    return [f"{(base_url or '').rstrip('/')}{quote(path)}" for path in simple]
+
+
 @click.command
-@click.argument("url", callback=_parse_url)
+@click.argument("url", callback=_parse_url, required=False)
+@click.option(
+    "--base-url",
+    metavar="U",
+    callback=_parse_url,
+    help="Without URL: check each GET operation of the plan without parameters and conditions, below this URL.",
+)
 @click.option(
     "--method", default="GET", show_default=True, metavar="M", callback=_parse_method, help="The HTTP method to call."
 )
@@ -66,76 +101,59 @@ def _parse_method(_context: click.Context, _parameter: click.Parameter, value: s
     "--header",
     "headers",
     multiple=True,
-    metavar="'N: V'",
+    metavar="'N: V'|@FILE",
     callback=_parse_headers,
-    help="A header to send to the origin of the URL. Credentials in it are never shown.",
+    help="A header to send to the origin of the URL, or a file with one header per line; @- is standard input. A file "
+    "keeps credentials out of the list of processes. Headers in $FLASK_NOTIFICATIONS_HEADERS are sent too.",
 )
 @click.option(
     "--plan", "file", type=PLAN_FILE, callback=check_format, metavar="FILE", help="Compare with this plan file."
 )
+@click.option("--no-links", is_flag=True, help="Do not call the links.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True, max=3600),
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for each response.",
+    help="The time limit for each response.",
 )
-@click.option(
-    "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
-)
+@text_or_json
 @click.pass_context
 def check(
     context: click.Context,
     *,
-    url: str,
+    url: str | None,
+    base_url: str | None,
     method: str,
     headers: list[tuple[str, str]],
     file: Path | None,
+    no_links: bool,
     timeout: float,
     output: str,
 ) -> None:
-    """Call a live URL and check what it announces, strictly.
+    """Call a live URL and check its announcement strictly.
 
-    It checks the syntax of Deprecation, Sunset and Link, the order of the dates, whether links respond, caching of 410,
-    CORS, whether HEAD matches GET and, with --plan, whether production says what the plan says. The request is real, so
-    take care with methods that change data.
+    It checks the syntax of Deprecation, Sunset and Link, the order of the dates, the links, the caching of 410, CORS,
+    and the response to HEAD. With --plan, it also compares production with the plan. The request is real, so take care
+    with methods that change data.
 
     Exit code: 0, 1 if the URL is not reachable or the plan has errors, 3 if an error was found. Warnings do not count.
     """
-    from flask_notifications.checker import check_url
-    from flask_notifications.fetching import Unreachable
+    from flask_notifications.check.checker import check_url
+    from flask_notifications.check.fetching import Unreachable
+    from flask_notifications.formats import json, text
 
     plan = None if file is None else read_plan(file)
+    urls = _list_urls(url, base_url, plan)
+    options: dict[str, Any] = {"time_limit": timeout, "calls_links": not no_links}
     try:
-        report = check_url(url, method=method, headers=headers, plan=plan, time_limit=timeout)
+        reports = [check_url(each, method=method, headers=headers, plan=plan, **options) for each in urls]
     except Unreachable as error:
         raise click.ClickException(escape(str(error))) from error
-    print_result(_format_json(report) if output == "json" else _format_text(method, report))
-    if report.has_errors:
+    if output == "json":
+        print_result(json.format_check(reports[0]) if base_url is None else json.format_checks(reports))
+    else:
+        print_result("\n\n".join(text.format_check(method, report) for report in reports))
+    if any(report.has_errors for report in reports):
         context.exit(3)
-
-
-def _format_json(report: "CheckReport") -> str:
-    findings = [
-        {"code": finding.code, "level": finding.level, "message": finding.message} for finding in report.findings
-    ]
-    return json.dumps({"schema": 1, "url": report.url, "status": report.status, "findings": findings}, indent=2)
-
-
-def _format_text(method: str, report: "CheckReport") -> str:
-    redirected = "" if report.final_url == report.url else f" (redirected to {report.final_url})"
-    headers = [f"  {name}: {value}" for name, value in report.headers]
-    findings = [_format_finding(finding) for finding in report.findings]
-    target = f"{method} {report.url}{redirected}: {report.status}"
-    return "\n".join([*map(escape, [target, *headers]), "", *findings, _format_total(report)])
-
-
-def _format_finding(finding: "Finding") -> str:
-    return f"{click.style(finding.level, fg=_COLOURS[finding.level])}: {finding.code}: {escape(finding.message)}"
-
-
-def _format_total(report: "CheckReport") -> str:
-    levels = [finding.level for finding in report.findings]
-    counts = [(level, levels.count(level)) for level in ("error", "warning")]
-    return ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts)

@@ -1,13 +1,31 @@
 """Results on standard output, which may be a pipe, a full disk or a terminal of few characters."""
 
+from pathlib import Path
+
 import click
 
+# Where the result of a command goes.
+TO = click.option(
+    "--output",
+    "to",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Write to this file, in UTF-8, instead of standard output.",
+)
 
-def print_result(result: str) -> None:
-    """Write a result to standard output.
+
+def print_result(result: str, to: Path | None = None) -> None:
+    """Write a result to a file, or to standard output.
 
     :raises click.ClickException: its encoding lacks a character, or it cannot be written to.
     """
+    if to is not None and to != Path("-"):
+        try:
+            to.write_text(f"{result}\n", encoding="utf-8")
+        except OSError as error:
+            message = f"{to}: {error.strerror}"
+            raise click.ClickException(message) from error
+        return
     try:
         click.echo(result)
     except UnicodeEncodeError as error:

@@ -1,109 +1,139 @@
-"""The command ``plan``: check a plan file and show what will happen when."""
+"""The command ``plan``: check a plan file and show its schedule."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flask_notifications.wording import count, duration, iso, relative
+from flask_notifications.wording import escape
 
-from .arguments import PLAN_FILE, check_format, parse_date, read_plan
+from .arguments import PLAN_FILE, check_format, parse_date, read_plan, text_or_json
 from .output import print_result
-from .times import format_time
 
 if TYPE_CHECKING:
-    from flask_notifications.deprecation import DeprecationPolicy
-    from flask_notifications.operations import Operation
-    from flask_notifications.plans import Event, Plan
-
-_COLOURS = {"announced": "cyan", "deprecated": "yellow", "brownout": "red", "sunset": "red", "live": "green"}
+    from collections.abc import Mapping
 
 
 @click.command
-@click.argument("file", type=PLAN_FILE, callback=check_format)
+@click.argument("file", type=PLAN_FILE, callback=check_format, required=False)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of a plan file, for editors.")
+@click.option(
+    "--from-openapi",
+    "document",
+    type=PLAN_FILE,
+    metavar="DOCUMENT",
+    help="Print a plan file in TOML of the operations that an OpenAPI document deprecates, from the date of --at on.",
+)
 @click.option("--at", callback=parse_date, metavar="DATE", help="Show the phases at this time instead of now.")
 @click.option(
-    "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
+    "--against", type=PLAN_FILE, callback=check_format, metavar="OLD", help="Show the changes for callers since OLD."
 )
-def plan(file: Path, at: datetime | None, output: str) -> None:
-    """Check a plan file, and show what happens when.
+@click.option(
+    "--min-notice",
+    type=click.IntRange(0, 36500),
+    default=0,
+    metavar="DAYS",
+    help="With --against, require this many days before a new sunset or brownout.",
+)
+@text_or_json
+@click.pass_context
+def plan(
+    context: click.Context,
+    /,
+    *,
+    file: Path | None,
+    schema: bool,
+    document: Path | None,
+    at: datetime | None,
+    against: Path | None,
+    min_notice: int,
+    output: str,
+) -> None:
+    """Check a plan file, and show its schedule.
 
-    FILE must end with .toml or .json. For each operation you see the phase, what happens next, and the headers as they
-    are sent. Probable mistakes are printed to standard error as warnings.
+    FILE must end with .toml or .json, or be - for standard input. The output shows the phase of each operation, its
+    next change, and its headers as they are sent. Probable mistakes are printed to standard error as warnings.
 
-    Exit code: 0, or 1 with one line per error (place: message).
+    Exit code: 0; 1 with one line per error (place: message); 3 if the change breaks a promise to callers.
     """
-    from flask_notifications.plans import plan_warnings
+    if (file is not None) + schema + (document is not None) != 1:
+        message = "give one of FILE, --schema and --from-openapi DOCUMENT"
+        raise click.UsageError(message)
+    if against is None and min_notice:
+        message = "needs --against OLD, because it is about what is new"
+        raise click.BadParameter(message, param_hint="'--min-notice'")
+    time = datetime.now(UTC) if at is None else at
+    if schema:
+        print_result(_import_writer("schema").format_schema())
+    elif document is not None:
+        print_result(_convert(document, time))
+    elif file is not None and not _show(file, time, against, timedelta(days=min_notice), output):
+        context.exit(3)
+
+
+def _show(file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str) -> bool:
+    """Print a plan with its warnings, and return whether it breaks no promise of the plan ``against``."""
+    from flask_notifications.changes import compare_plans
+    from flask_notifications.mistakes import plan_warnings
 
     loaded = read_plan(file)
-    time = datetime.now(UTC) if at is None else at
-    for warning in plan_warnings(loaded):
+    changes = None
+    if against is not None:
+        changes = compare_plans(read_plan(against, shown=f"{against}: "), loaded, at=time, min_notice=min_notice)
+    for warning in plan_warnings(loaded, at=time):
         click.echo(f"{click.style('warning', fg='yellow')}: {warning}", err=True)
-    print_result(_format_json(loaded, time) if output == "json" else _format_text(loaded, time))
+    module = import_module(f"flask_notifications.formats.{output}")
+    print_result(module.format_plan(loaded, time, changes))
+    return all(change.level != "error" for change in changes or ())
 
 
-def _format_json(plan: "Plan", at: datetime) -> str:
-    operations = [_describe(operation, policy, at) for operation, policy in plan.items()]
-    return json.dumps({"schema": 1, "at": iso(at), "operations": operations}, indent=2)
+def _import_writer(name: str) -> ModuleType:
+    try:
+        return import_module(f"flask_notifications.formats.{name}")
+    except ModuleNotFoundError as error:
+        message = "this needs: pip install 'Flask-Notifications[openapi]'"
+        raise click.ClickException(message) from error
 
 
-def _describe(operation: "Operation", policy: "DeprecationPolicy | None", at: datetime) -> dict[str, Any]:
-    from flask_notifications.deprecation import DeprecationHeaders
-    from flask_notifications.plans import next_event
+def _convert(document: Path, at: datetime) -> str:
+    """Return a plan file of the deprecated operations of an OpenAPI document, from a time without its microseconds."""
+    from flask_notifications.deprecation import DeprecationPolicy
+    from flask_notifications.openapi import plan_from_openapi
 
-    described = {"name": operation.name, "method": operation.method, "path": operation.path}
-    if policy is None:
-        return {**described, "phase": None, "next": None, "headers": []}
-    change = next_event(policy, at)
-    return {
-        **described,
-        "phase": policy.phase(at),
-        "next": None if change is None else {"phase": change.phase, "at": iso(change.start)},
-        "headers": DeprecationHeaders(policy).render(operation.successor, ""),
-    }
-
-
-def _format_text(plan: "Plan", at: datetime) -> str:
-    title = f"{count(len(plan), 'operation')} at {format_time(at)}"
-    blocks = [_format_operation(operation, policy, at) for operation, policy in plan.items()]
-    return "\n\n".join([title, *blocks])
+    writer = _import_writer("toml")
+    try:
+        plan = plan_from_openapi(_read_document(document), DeprecationPolicy(deprecated_at=at.replace(microsecond=0)))
+    except ValueError as error:
+        message = f"{document}: {error}"
+        raise click.ClickException(escape(message)) from error
+    if not plan:
+        message = f"{document}: no operation has deprecated: true"
+        raise click.ClickException(escape(message))
+    result: str = writer.format_plan(plan)
+    return result.removesuffix("\n")
 
 
-def _format_operation(operation: "Operation", policy: "DeprecationPolicy | None", at: datetime) -> str:
-    from flask_notifications.deprecation import DeprecationHeaders
-    from flask_notifications.plans import schedule
+def _read_document(path: Path) -> "Mapping[str, Any]":
+    """Return an OpenAPI document in YAML or JSON.
 
-    title = f"{click.style(operation.name, bold=True)}  {operation.method} {operation.path}"
-    if policy is None:
-        return f"{title}\n  {_style('live')}: not retired, sends no headers"
-    events = [_format_event(event, policy, at) for event in schedule(policy)]
-    headers = [f"  {name}: {value}" for name, value in DeprecationHeaders(policy).render(operation.successor, "")]
-    return "\n".join([title, f"  {_format_state(policy, at)}", "", *events, "", *headers])
+    :raises ValueError: it cannot be parsed.
+    """
+    import yaml
 
-
-def _format_state(policy: "DeprecationPolicy", at: datetime) -> str:
-    from flask_notifications.plans import next_event
-
-    change = next_event(policy, at)
-    state = _style(policy.phase(at))
-    if change is None:
-        return f"{state}; no further change is scheduled"
-    return f"{state}; next: {_style(change.phase)} {relative(change.start, at)}, at {format_time(change.start)}"
-
-
-def _format_event(event: "Event", policy: "DeprecationPolicy", at: datetime) -> str:
-    return f"  {format_time(event.start):<23}  {relative(event.start, at):<14}  {_explain(event, policy)}"
-
-
-def _explain(event: "Event", policy: "DeprecationPolicy") -> str:
-    if event.end is not None:
-        return f"brownout for {duration(event.end - event.start)}: responds 410"
-    if event.phase == "sunset":
-        return "sunset: responds 410" if policy.enforce_sunset else "sunset: announced, not enforced, keeps working"
-    return "deprecated: keeps working"
-
-
-def _style(phase: str) -> str:
-    return click.style(phase, fg=_COLOURS[phase])
+    try:
+        with click.open_file(str(path), "rb") as stream:
+            content = stream.read()
+    except OSError as error:
+        message = f"{path}: {error.strerror}"
+        raise click.ClickException(message) from error
+    try:
+        document: Mapping[str, Any] = (
+            json.loads(content) if content.lstrip().startswith(b"{") else yaml.safe_load(content)
+        )
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    return document

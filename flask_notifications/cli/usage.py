@@ -1,6 +1,5 @@
 """The command ``usage``: who still calls, and the verdict."""
 
-import json
 from datetime import date, datetime
 from importlib import import_module
 from pathlib import Path
@@ -8,47 +7,74 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flask_notifications.wording import escape
+
 from .arguments import PLAN_FILE, check_format, parse_day, read_plan
-from .output import print_result
-from .usage_formats import format_csv, format_markdown, format_text
+from .output import TO, print_result
+from .progress import open_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from flask_notifications.plans import Plan
     from flask_notifications.usage import UsageReport
 
 _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
-_FORMATS: "dict[str, Callable[[UsageReport], str]]" = {
-    "text": format_text,
-    "csv": format_csv,
-    "markdown": format_markdown,
-}
+# The functions for the notice to one caller.
+_NOTICES = {"text": "format_notice", "markdown": "format_notice_markdown", "html": "render_notice"}
 
 
 @click.command
-@click.argument("database", envvar="FLASK_NOTIFICATIONS_DATABASE")
+@click.argument("database", envvar="FLASK_NOTIFICATIONS_DATABASE", required=False)
 @click.option(
-    "--plan", "file", type=PLAN_FILE, callback=check_format, metavar="FILE", help="Report its retired operations."
+    "--log",
+    "files",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Read this access log too, compressed with gzip or not; needs --plan.",
 )
 @click.option(
-    "--days", type=click.IntRange(1, 3650), default=30, show_default=True, help="Complete UTC days to look at."
+    "--log-format",
+    metavar="REGEX",
+    help="A regular expression for the lines of the logs, with groups named time, method, target, status, agent, user.",
+)
+@click.option("--log-prefix", metavar="PATH", help="The mount point of the application in the logs; / is the root.")
+@click.option(
+    "--plan",
+    "file",
+    type=PLAN_FILE,
+    callback=check_format,
+    metavar="FILE",
+    help="Report the retired operations of this plan.",
+)
+@click.option(
+    "--days", type=click.IntRange(1, 3650), default=30, show_default=True, help="The window, in complete UTC days."
 )
 @click.option("--operation", "operations", multiple=True, metavar="NAME", help="Report this operation only.")
+@click.option("--caller", metavar="NAME", help="Write a notice for this caller alone; needs --plan.")
 @click.option(
-    "--ignore-client", "ignore_clients", multiple=True, metavar="C", help="Leave its calls out of the verdict."
+    "--ignore-client", "ignore_clients", multiple=True, metavar="C", help="Ignore calls of this client in the verdict."
 )
 @click.option(
-    "--ignore-caller", "ignore_callers", multiple=True, metavar="C", help="Leave its calls out of the verdict."
+    "--ignore-caller", "ignore_callers", multiple=True, metavar="C", help="Ignore calls of this caller in the verdict."
 )
 @click.option(
     "--allow-gap",
     type=click.FloatRange(min=0),
-    default=24.0,
+    default=6.0,
     show_default=True,
     metavar="HOURS",
-    help="How long a gap in the record may be.",
+    help="The longest gap in the record that a safe verdict allows.",
 )
+@click.option(
+    "--min-coverage",
+    type=click.FloatRange(0, 1),
+    default=0.99,
+    show_default=True,
+    metavar="SHARE",
+    help="The share of the window that must be covered.",
+)
+@click.option("--service", metavar="NAME", help="The application, if several share the database.")
+@click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Require N hosts that record in each hour.")
 @click.option("--require-canary", is_flag=True, help="Require a call of flask-notifications-check on each day.")
 @click.option("--until", callback=parse_day, metavar="DATE", help="The end of the window, by default now.")
 @click.option(
@@ -59,29 +85,52 @@ _FORMATS: "dict[str, Callable[[UsageReport], str]]" = {
     show_default=True,
     help="Output format.",
 )
+@TO
 @click.pass_context
 def usage(
     context: click.Context,
     /,
     *,
-    database: str,
+    database: str | None,
+    files: tuple[Path, ...],
     file: Path | None,
     operations: tuple[str, ...],
     until: datetime | date | None,
+    caller: str | None,
     output: str,
+    to: Path | None,
     **options: Any,
 ) -> None:
-    """Show who still calls, and whether operations may be switched off.
+    """Show who still calls, and whether operations are safe to switch off.
 
     DATABASE is the SQLAlchemy URL that UsageRecorder writes to, as in sqlite:///usage.sqlite3. To keep a password out
-    of the list of processes, put the URL into FLASK_NOTIFICATIONS_DATABASE instead.
+    of the list of processes, put the URL into FLASK_NOTIFICATIONS_DATABASE instead. With --log, calls are read from
+    access logs in the Common or Combined format, alone or for the time before the first recorder of the database.
 
     Exit code: 0 if all operations are safe, 3 if any is in use, 4 if none is in use and any is unknown, 1 on an error,
-    such as a database that is not there.
+    such as a missing database. With --caller, the code is for that caller alone, and a caller without a recorded call
+    is an error.
     """
     plan = None if file is None else read_plan(file)
-    report = _read(database, operations=_select(plan, operations), until=until, **options)
-    print_result(_format(report, plan, output))
+    if caller is not None and plan is None:
+        message = "--caller needs --plan, for the dates and the successors"
+        raise click.UsageError(message)
+    if database is None and not files:
+        message = "give a DATABASE, or access logs with --log"
+        raise click.UsageError(message)
+    if files and plan is None:
+        message = "--log needs --plan, for the operations to look for"
+        raise click.UsageError(message)
+    names = _select(plan, operations)
+    with open_logs(files) as logs:
+        report = _read(
+            "read_usage", database, plan=plan, operations=names, until=until, caller=caller, logs=logs, **options
+        )
+    result = _format(report, plan, output)
+    if caller is not None and plan is not None:
+        last_at = _last_call(report, database, caller, names, options["service"])
+        result = _format_notice(report, plan, caller, last_at, output) or result
+    print_result(result, to)
     context.exit(_EXIT_CODES[report.verdict])
 
 
@@ -100,23 +149,78 @@ def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
     return list(names) or retired
 
 
-def _read(database: str, **options: Any) -> "UsageReport":
+def _read(function: str, *arguments: Any, **options: Any) -> Any:
+    """Call a function of ``flask_notifications.usage``."""
     try:
-        from flask_notifications.usage import StoreUnavailable, read_usage
+        usage = import_module("flask_notifications.usage")
     except ModuleNotFoundError as error:  # its message says which extra is missing
         raise click.ClickException(str(error)) from error
     try:
-        return read_usage(database, **options)
-    except (StoreUnavailable, ModuleNotFoundError) as error:
+        return getattr(usage, function)(*arguments, **options)
+    except (usage.StoreUnavailable, ModuleNotFoundError) as error:
         raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(escape(str(error))) from error
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 
 
+def _last_call(
+    report: "UsageReport", database: str | None, caller: str, names: list[str] | None, service: str | None
+) -> datetime | None:
+    """Return the time of the last call of a caller, whenever that was, as far as anything knows."""
+    times = [each.last_at for own in report.operations for each in own.callers if each.caller == caller]
+    if database is not None:
+        stored = _read("last_call", database, caller, operations=names, service=service)
+        times += [] if stored is None else [stored]
+    return max(times, default=None)
+
+
+def _format_notice(
+    report: "UsageReport", plan: "Plan", caller: str, last_at: datetime | None, output: str
+) -> str | None:
+    """Return the notice for a caller, or ``None`` for a format that is for programs.
+
+    :raises click.ClickException: there is no such caller.
+    """
+    if last_at is None:
+        message = f"no call of {caller!r} has been recorded"
+        raise click.ClickException(message)
+    if output not in _NOTICES:
+        return None
+    module = import_module("flask_notifications.formats.notice")
+    notice: str = getattr(module, _NOTICES[output])(module.describe_notice(report, plan, caller, last_at))
+    return notice
+
+
 def _format(report: "UsageReport", plan: "Plan | None", output: str) -> str:
-    if output == "json":
-        return json.dumps(report.to_dict(), indent=2)
     if output == "html":
         page: str = import_module("flask_notifications.pages").render_usage(report, plan=plan)
         return page
-    return _FORMATS[output](report)
+    format_usage = import_module(f"flask_notifications.formats.{output}").format_usage
+    result: str = format_usage(report) if output == "json" else format_usage(report, plan)
+    return result
+
+
+@click.command
+@click.argument("spool", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("database", envvar="FLASK_NOTIFICATIONS_DATABASE")
+def collect(spool: Path, database: str) -> None:
+    """Import the counts of ended processes from a spool into the database.
+
+    SPOOL is the folder of UsageRecorder's spool on this machine, and DATABASE the SQLAlchemy URL of the recorder. A
+    recorder with a thread does this every two seconds. Run the command if no process starts again, or if none can start
+    threads.
+    """
+    try:
+        from flask_notifications.usage import collect_spool
+    except ModuleNotFoundError as error:  # its message says which extra is missing
+        raise click.ClickException(str(error)) from error
+    try:
+        number = collect_spool(spool, database)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    except Exception as error:  # drivers raise many kinds
+        message = f"the database cannot be written: {type(error).__name__}"
+        raise click.ClickException(message) from error
+    print_result(f"{number} brought in")

@@ -3,15 +3,18 @@
 ``UsageRecorder`` is an observer of the middleware that counts calls in a database; ``read_usage`` reads the verdict.
 """
 
+from importlib.metadata import version
 from importlib.util import find_spec
 
-if find_spec("sqlalchemy") is None:
-    message = "flask_notifications.usage needs: pip install 'Flask-Notifications[usage]'"
+if find_spec("sqlalchemy") is None or version("sqlalchemy").startswith("1."):
+    message = "flask_notifications.usage needs SQLAlchemy 2: pip install 'Flask-Notifications[usage]'"
     raise ModuleNotFoundError(message, name="sqlalchemy")
 
+from .ledger import CANARY, OTHER
 from .recorder import UsageRecorder
-from .report import CallerUsage, DayUsage, OperationUsage, UsageReport, Verdict, read_usage
-from .store import CANARY, OTHER, StoreUnavailable, metadata
+from .report import CallerUsage, DayUsage, OperationUsage, UsageReport, Verdict, last_call, read_usage
+from .spool import collect_spool
+from .store import StoreUnavailable, metadata
 
 __all__ = [
     "CANARY",
@@ -23,6 +26,8 @@ __all__ = [
     "UsageRecorder",
     "UsageReport",
     "Verdict",
+    "collect_spool",
+    "last_call",
     "metadata",
     "read_usage",
 ]

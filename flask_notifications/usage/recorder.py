@@ -3,72 +3,79 @@
 Knows threads, forks and the end of a process; knows nothing of tables.
 """
 
+import _thread
 import atexit
+import json
 import os
-import random
+import socket
 import sys
 import threading
 import time
-import uuid
 import weakref
-from collections import defaultdict
-from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, Engine
 
-from flask_notifications.deprecation import CLOSED_PHASES
+from flask_notifications.dates import Clock, utc_now
 from flask_notifications.log import log_error
-from flask_notifications.middleware import Clock, Use, utc_now
-from flask_notifications.operations import Operation
+from flask_notifications.observers import Call
 from flask_notifications.validation import require
 
-from .store import PAIRS, Batch, Count, Group, Key, Pair, UsageStore, explain, is_conflict, other_key
+from .connections import identify
+from .fingerprints import digest, fingerprints
+from .ledger import DAY, SECOND, Ledger, Origin, create_file, uptime
+from .spool import collect, open_folder, write_ledger
+from .store import OtherStore, RowChanged, UsageStore, explain
+
+if TYPE_CHECKING:
+    from flask_notifications.plans import Plan
 
 # A year in seconds, and a hundred years in days.
 _MAX_INTERVAL, _MAX_RETENTION = 31_536_000, 36_500
+# Characters of a service.
+_MAX_SERVICE = 64
+# Characters of the name of an operation, as the store has it.
+_MAX_NAME = 768
 
-# Keys that a process counts at most until they are written, besides those of other pairs.
-_KEYS = 20_000
-
-# Seconds after which a request is awaited again, at most, so that no hour with requests seems to have none.
-_ATTENTION = 60.0
-# Seconds between two batches of a process, however many new pairs there are.
-_PAUSE = 0.25
-# Seconds for which a batch is tried again while other processes hold locks, and the longest pause meanwhile.
-_PATIENCE = 5.0
-_PATIENCE_OF_REQUESTS = 0.5
-_CONFLICT_PAUSE = 0.2
-# Seconds after which a database that could not be written is tried again, at most.
-_RETRY = 10.0
-# Seconds that the end of a process waits for its last batch, and that a fork waits for a batch that is being written:
-# longer than a batch is tried again, since a child hangs when its parent was inside of SQLite.
-_LAST_WAIT = 5.0
-_FORK_WAIT = 6.0
+# Seconds between two signs of life at most, half of the promised time.
+_SIGN = 30.0
+# Seconds between two writes, between two looks at the spool, and until a write that failed is tried again.
+_PAUSE, _LOOK, _RETRY = 0.25, 2.0, 5.0
+# Seconds after which a process looks again whether there is something to delete.
+_CLEANED = 3600.0
+# Seconds that the end of a process waits for its last write, and a fork for a write that is going on.
+_LAST_WAIT, _FORK_WAIT = 5.0, 0.5
 
 
 class UsageRecorder:
     """Count who calls the retired operations, as an observer of ``DeprecationMiddleware``.
 
-    A request only adds to a count in memory. A thread of the process writes the counts: those of a pair of caller and
-    client that is new on a day at once, everything else after ``flush_interval``. While the database cannot be written,
-    counting goes on in memory, and one error is logged. uWSGI without ``enable-threads`` runs no threads, so there a
-    request writes what is due. Pass each recorder to one middleware; several can share a database.
+    A request adds to a count in memory, and in a file that survives the process. A thread of the process writes the
+    totals to the database: at once if a pair of caller and client is new on a day, otherwise after ``flush_interval``.
+    Pass each recorder to one middleware. Several can share a database.
 
-    :param database: an SQLAlchemy URL or engine, of SQLite or PostgreSQL. An engine stays the application's.
-    :param flush_interval: the seconds for which counts may stay in memory, and are lost when the process is killed;
-        above 0, at most a year.
+    :param database: an SQLAlchemy URL or engine, of SQLite, PostgreSQL, MySQL or MariaDB. An engine stays the
+        application's.
+    :param flush_interval: the seconds after which repeated calls are written; above 0, at most a year. After 30 seconds
+        they are written with the next sign of life in any case.
     :param retention_days: the days after which counts are deleted, 1 to 36500.
-    :param create_tables: whether to create missing tables at the first batch.
-    :param clock: returns the time as an aware datetime; it decides the day and the hour of a call. With a clock of your
-        own, every request of the middleware is noted, which takes about a microsecond.
+    :param create_tables: whether to create missing tables at the first write.
+    :param spool: a folder on the local disk for counts that the database does not have yet. ``"auto"``, the default,
+        is a private one in the system's temporary folder, ``None`` keeps them in memory only.
+    :param service: the name of your application among those that share a database: at most 64 printable characters of
+        ASCII; empty by default.
+    :param host: the name of this machine; by default its host name.
+    :param clock: returns the time as an aware datetime. A clock of your own is the time of everything but of calls,
+        which have their own; it is for tests.
     :raises ValueError: naming the argument that does not fit.
     """
 
     awaits_request: bool
     """Whether the middleware has to call ``request_passed`` at the next request."""
-    _writer: "_Writer | None"
-    _starting: threading.Lock
+    _ledger: Ledger | None
+    _has_thread: bool
 
     def __init__(
         self,
@@ -77,305 +84,304 @@ class UsageRecorder:
         flush_interval: float = 10.0,
         retention_days: int = 400,
         create_tables: bool = True,
+        spool: str | os.PathLike[str] | None = "auto",
+        service: str = "",
+        host: str | None = None,
         clock: Clock = utc_now,
     ) -> None:
-        is_number = isinstance(flush_interval, int | float) and not isinstance(flush_interval, bool)
-        fits = is_number and 0 < flush_interval <= _MAX_INTERVAL
-        require(fits, "flush_interval", f"a number of seconds above 0, at most {_MAX_INTERVAL}", flush_interval)
-        is_whole = isinstance(retention_days, int) and not isinstance(retention_days, bool)
-        fits = is_whole and 1 <= retention_days <= _MAX_RETENTION
-        require(fits, "retention_days", f"a whole number from 1 to {_MAX_RETENTION}", retention_days)
+        _check_number("flush_interval", flush_interval, (int, float), _MAX_INTERVAL)
+        _check_number("retention_days", retention_days, int, _MAX_RETENTION)
         require(isinstance(create_tables, bool), "create_tables", "True or False", create_tables)
         require(callable(clock), "clock", "a function that returns an aware datetime", clock)
+        is_text = isinstance(service, str) and service.isascii() and service.isprintable()
+        require(is_text and len(service) <= _MAX_SERVICE, "service", "at most 64 printable ASCII characters", service)
+        is_name = host is None or (isinstance(host, str) and host.isprintable() and 0 < len(host) <= _MAX_SERVICE)
+        require(is_name, "host", "1 to 64 printable characters", host)
+        is_folder = spool is None or (isinstance(spool, str | os.PathLike) and os.fspath(spool))
+        require(is_folder, "spool", "a folder, 'auto' or None", spool)
         self._store = UsageStore(database, create_tables=create_tables)
-        self._flush_interval = flush_interval
-        self._retention = timedelta(days=retention_days)
-        self._clock = clock
+        self._database = identify(self._store.engine)
+        self._interval = min(flush_interval, _SIGN)
+        self._retention = retention_days
+        self._spool = None if spool is None else os.fspath(spool)
+        self._service, self._host = service, host or socket.gethostname()[:_MAX_SERVICE] or "unknown"
+        self._clock = None if clock is utc_now else clock
+        self._operations: dict[str, str] = {}
+        self._plan = _describe({})
         self._reset()
         _recorders.add(self)
 
-    def __call__(self, use: Use) -> None:
+    def __call__(self, call: Call) -> None:
         """Count one call."""
-        at = self._clock().astimezone(UTC)
-        writer = self._writer
-        if writer is None or writer.process != os.getpid():
-            writer = self._start_writer()
-        with writer.lock:
-            is_new = writer.counts.add(use, at)
-        if is_new or writer.is_inline:
-            writer.attend(is_urgent=is_new)
+        with self._lock:
+            self._counting = threading.get_ident()
+            ledger = self._ledger
+            is_new = (self._open() if ledger is None else ledger).count(call)
+            self._counting = 0
+        if is_new:
+            self._wake()
 
-    def request_passed(self, operations: tuple[Operation, ...]) -> None:
-        """Note that calls of these operations would be recorded now."""
-        at = self._clock().astimezone(UTC)
-        writer = self._writer_of_process() or self._start_writer()
-        # The thread knows the system's time only, so each request may be the first of an hour of another clock.
-        self.awaits_request = writer.is_inline or self._clock is not utc_now
-        with writer.lock:
-            writer.counts.cover(operations, at)
-        if writer.is_inline:
-            writer.attend(is_urgent=False)
+    def listen(self, plan: "Plan") -> None:
+        """Learn which operations are recorded; the middleware calls this once, with its plan.
+
+        :raises ValueError: an operation is recorded by another middleware with other rules, or its name is too long.
+        """
+        for name, fingerprint in fingerprints(plan).items():
+            known = self._operations.setdefault(name, fingerprint)
+            require(known == fingerprint, "observers", "a recorder for each middleware", f"one for two {name!r}")
+            require(len(json.dumps(name)) <= _MAX_NAME + 2, "name", "a name that the database can keep", name)
+        self._plan = _describe(self._operations)
+
+    def request_passed(self) -> None:
+        """Note that requests pass in this process, so that its coverage is written."""
+        with self._lock:
+            if self._ledger is None:
+                self._open()
+        self._wake()
 
     def flush(self) -> bool:
         """Write all that was counted so far in this process, and return whether that succeeded."""
-        writer = self._writer_of_process()
-        is_written = writer is None or writer.write()
-        self.awaits_request = True
-        return is_written
+        if self._ledger is None and not self._ended:
+            return True
+        # A signal handler may have interrupted a count, for which a writer in another thread waits.
+        return self._write_all(0 if self._counting == threading.get_ident() else _LAST_WAIT)
 
     def close(self) -> None:
-        """End the thread and write what was counted within a few seconds; later calls are written by their requests."""
-        writer = self._writer_of_process()
-        if writer is not None:
-            writer.close()
-
-    def _writer_of_process(self) -> "_Writer | None":
-        writer = self._writer
-        return writer if writer is not None and writer.process == os.getpid() else None
-
-    def _start_writer(self) -> "_Writer":
-        with self._starting:
-            writer = self._writer_of_process()
-            if writer is not None:
-                return writer
-            writer = self._writer = _Writer(self)
-        writer.start()  # outside of the lock: under gevent another greenlet runs meanwhile
-        return writer
+        """End the thread and write all counts, within a few seconds; a later call begins anew."""
+        with self._lock:
+            ledger, self._ledger = self._ledger, None
+            self._is_closing = True
+            if ledger is not None:
+                self._ended.append(ledger)
+        self._wake()
+        if self._has_thread:
+            self._finished.acquire(timeout=_LAST_WAIT)
+            self._has_thread = False
+        if self._ended and not self._write_all(_LAST_WAIT, tries=2):
+            self._leave()
+        self._release()
+        with self._lock:
+            self._is_closing, self.awaits_request = False, True
 
     def _reset(self) -> None:
         """Begin without a thread and without counts."""
-        self._writer = None
-        self._starting = threading.Lock()
+        self._process = os.getpid()
+        self._began = self._now()
+        # Locks of the system, because the thread is one too under gevent. A signal handler may interrupt a request.
+        self._lock = _system("RLock")()
+        self._writing, self._alarm, self._finished, self._pause = (_system("allocate_lock")() for _ in range(4))
+        for lock in (self._alarm, self._finished, self._pause):
+            lock.acquire()
+        self._writer = self._counting = 0
+        self._ledger = None
+        self._ended: list[Ledger] = []
+        self._has_thread = self._is_closing = self._has_failed = False
+        self._cleaned_at = self._looked_at = float("-inf")
+        self._seen: dict[str, tuple[int, float]] = {}
         self.awaits_request = True
 
+    def _now(self) -> int:
+        """Return the time of a clock of one's own, or the uptime of the machine, in microseconds."""
+        return uptime() if self._clock is None else int(self._clock().timestamp() * SECOND)
+
+    def _open(self) -> Ledger:
+        """Begin to count in this process."""
+        if self._process != os.getpid():  # a fork that Python did not notice, as in uWSGI
+            self._process, self._began = os.getpid(), self._now()
+        ledger = self._ledger = self._new_ledger(self._began)
+        self.awaits_request = False
+        self._has_thread = self._has_thread or _start_thread(self._run)
+        ledger.is_sure = self._has_thread  # without one, another process may write its rows
+        ledger.has_thread = int(self._has_thread)
+        return ledger
+
+    def _new_ledger(self, began: int) -> Ledger:
+        origin = Origin(self._service, self._host, self._process, self._clock is not None, *self._plan, self._database)
+        ledger = Ledger(origin, began)
+        ledger.oldest = self._began
+        folder = open_folder(self._spool, self._database)
+        if folder is not None:
+            try:
+                create_file(ledger, folder)
+            except OSError as error:
+                log_error("usage is counted in memory only: %s", explain(error))
+        return ledger
+
+    def _wake(self) -> None:
+        with suppress(RuntimeError):  # it is awake
+            self._alarm.release()
+
+    def _run(self) -> None:
+        """Write counts when they are due, until the recorder is closed."""
+        due = time.monotonic() + self._interval
+        while not self._is_closing:
+            is_urgent = self._alarm.acquire(timeout=max(0.0, min(due - time.monotonic(), _LOOK)))
+            if self._is_closing:
+                break
+            if is_urgent or time.monotonic() >= due:
+                is_written = self._write_all(_LAST_WAIT)
+                due = time.monotonic() + (self._interval if is_written else min(self._interval, _RETRY))
+                self._pause.acquire(timeout=_PAUSE)  # nobody releases it: this is a sleep without greenlets
+            else:
+                self._release()
+            self._look_around()
+        with suppress(RuntimeError):  # the recorder did not wait so long
+            self._finished.release()
+
+    def _release(self) -> None:
+        """Close a connection that is not needed now, so that many processes share those of the database."""
+        if self._writing.acquire(blocking=False):
+            self._store.release()
+            self._writing.release()
+
+    def _look_around(self) -> None:
+        """Import the counts of ended processes."""
+        ledger = self._ledger
+        if ledger is not None:
+            ledger.heard = self._now()
+            if self._clock is None:
+                ledger.compare_clock(time.time_ns() // 1000 - uptime())
+        if time.monotonic() < self._looked_at + _LOOK:
+            return
+        self._looked_at = time.monotonic()
+        with suppress(Exception):  # the next write logs the error of the database
+            collect(open_folder(self._spool, self._database), self._store, self._seen)
+
+    def _write_all(self, wait: float, *, tries: int = 1) -> bool:
+        """Write all that was counted, and return whether that succeeded.
+
+        :param wait: the seconds to wait for another thread that is writing.
+        :param tries: how often to try, because a write may fail only while many processes end together.
+        """
+        if self._writer == threading.get_ident() or not self._writing.acquire(timeout=wait):
+            return False  # a signal handler has interrupted this thread while it was writing
+        self._writer = threading.get_ident()
+        try:
+            self._write_ledgers()
+        except Exception as error:  # noqa: BLE001 - drivers raise many kinds
+            if not self._has_failed:
+                log_error("usage is counted on this machine while the database cannot be written: %s", explain(error))
+            self._has_failed = True
+            self._store.forget_tables()
+        else:
+            self._has_failed = False
+        finally:
+            self._writer = 0
+            self._writing.release()
+        if self._has_failed and tries > 1:
+            self._pause.acquire(timeout=_PAUSE)
+            return self._write_all(wait, tries=tries - 1)
+        return not self._has_failed
+
+    def _write_ledgers(self) -> None:
+        ledger = self._ledger
+        if ledger is not None:
+            now = self._write(ledger)
+            if self._turn(ledger, now):
+                self._write_ledgers()
+        for ended in list(self._ended):
+            self._write(ended, is_final=True)
+            self._ended.remove(ended)
+            if ended.file is not None:
+                ended.file.delete()
+        self._clean()
+
+    def _turn(self, ledger: Ledger, now: int) -> bool:
+        """Begin a new ledger on a new day, and return whether it did; the old one ends when the new one is known."""
+        if ledger.day in {0, now // DAY} or self._ended:
+            ledger.day = now // DAY
+            return False
+        with self._lock:
+            if self._ledger is ledger:
+                self._ended.append(ledger)
+                self._ledger = self._new_ledger(self._now())
+                self._ledger.has_thread = ledger.has_thread
+        return True
+
+    def _write(self, ledger: Ledger, *, is_final: bool = False) -> int:
+        try:
+            return self._write_once(ledger, is_final=is_final)
+        except (RowChanged, OtherStore):
+            ledger.renew(self._now())
+            log_error("the row of this recorder is not as it was left; it begins anew")
+            return self._write_once(ledger, is_final=is_final)
+
+    def _write_once(self, ledger: Ledger, *, is_final: bool) -> int:
+        clock = None if self._clock is None else self._now()
+        return write_ledger(self._store, ledger, self._lock, clock=clock, is_final=is_final)
+
+    def _clean(self) -> None:
+        """Merge and delete rows, if nobody has on this day."""
+        if time.monotonic() < self._cleaned_at + _CLEANED and self._clock is None:
+            return
+        self._cleaned_at = time.monotonic()
+        try:
+            self._store.clean(self._retention, None if self._clock is None else self._now())
+        except Exception as error:  # noqa: BLE001 - drivers raise many kinds
+            log_error("expired rows of usage cannot be deleted: %s", explain(error))
+
+    def _leave(self) -> None:
+        """Leave unwritten counts to the next process, or log how many are lost."""
+        with self._lock:
+            ended, self._ended = self._ended, []
+        lost = 0
+        for ledger in ended:
+            if ledger.file is None or not ledger.is_whole:
+                lost += ledger.unwritten
+                with suppress(Exception):
+                    self._store.leave_loss(ledger, ledger.unwritten)
+            ledger.drop()
+        if lost:
+            log_error("%s calls are lost, because the database cannot be written and there is no spool", lost)
+
     def _before_fork(self) -> None:
-        """Wait for a batch that is being written: a child would inherit locks inside of SQLite, and wait forever."""
-        if self._writer is not None:
-            self._writer.pause()
+        """Wait for a write that is going on: a child would inherit locks inside of SQLite, and wait forever."""
+        self._is_paused = self._writing.acquire(timeout=_FORK_WAIT)
+        if self._is_paused:
+            self._store.release()  # some drivers would end the parent's connection when the child ends
 
     def _after_fork_in_parent(self) -> None:
-        if self._writer is not None:
-            self._writer.resume()
+        if self._is_paused:
+            self._writing.release()
 
     def _after_fork_in_child(self) -> None:
-        """Begin anew: the parent writes what was counted before, through its own connections."""
+        """Begin anew: the parent writes its own counts, through its own connections and its own file."""
+        for ledger in filter(None, [self._ledger, *self._ended]):
+            ledger.drop()
         self._reset()
         self._store.forget_connections()
 
 
-class _Counts:
-    """The counts that are not yet in a batch; all methods are called under a lock."""
+def _check_number(name: str, value: object, kinds: Any, most: int) -> None:
+    is_number = isinstance(value, kinds) and not isinstance(value, bool)
+    fits = is_number and 0 < value <= most  # type: ignore[operator]
+    kind = "a whole number" if kinds is int else "a number"
+    require(fits, name, f"{kind} above 0, at most {most}", value)
 
-    def __init__(self) -> None:
-        self._counts: dict[Key, Count] = {}
-        self._hours: dict[Group, int] = defaultdict(int)
-        # Pairs that were counted and are not in the store yet, as far as is known; and those that are.
-        self._fresh: dict[Group, set[Pair]] = defaultdict(set)
-        self._stored: dict[Group, set[Pair]] = {}
-        self._stored_hours: dict[Group, int] = {}
 
-    def add(self, use: Use, at: datetime) -> bool:
-        """Count a call and note its hour, and return whether its pair is a new one."""
-        key: Key = (at.date(), use.operation, use.caller or "", use.client or "", use.source or "")
-        count = self._counts.get(key)
-        is_new = False
-        if count is None:
-            key, is_new = self._admit(key)
-            count = self._counts.setdefault(key, Count(at, at))
-        if use.phase in CLOSED_PHASES:
-            count.closed += 1
-        elif use.status is not None and use.status < 400:
-            count.answered += 1
+def _describe(operations: Mapping[str, str]) -> tuple[str, str]:
+    """Return the digest of the operations of a recorder, and the operations as JSON."""
+    return digest(operations), json.dumps(operations, sort_keys=True)
+
+
+def _system(name: str) -> Any:
+    """Return something of ``_thread`` as it was before gevent replaced it."""
+    monkey = sys.modules.get("gevent.monkey")
+    return getattr(_thread, name) if monkey is None else monkey.get_original("_thread", name)
+
+
+def _start_thread(target: Callable[[], None]) -> bool:
+    """Start a thread of the system, and return whether there is one now."""
+    if not _runs_threads():
+        return False
+    try:
+        if "gevent.monkey" in sys.modules:  # a driver that waits in C would stop all greenlets of a thread
+            _system("start_new_thread")(target, ())
         else:
-            count.failed += 1
-        if at > count.last_at:
-            count.last_at = at
-        elif at < count.first_at:
-            count.first_at = at
-        self._hours[key[0], use.operation] |= 1 << at.hour
-        return is_new
-
-    def _admit(self, key: Key) -> tuple[Key, bool]:
-        """Return the key to count a call under, and whether its pair is a new one."""
-        day, operation, *_ = key
-        group, pair = (day, operation), (key[2], key[3])
-        stored, fresh = self._stored.get(group, _NO_PAIRS), self._fresh[group]
-        if pair in stored or pair in fresh:
-            return key, False
-        if len(stored) + len(fresh) >= PAIRS or len(self._counts) >= _KEYS:
-            return other_key(key), False
-        fresh.add(pair)
-        return key, True
-
-    def cover(self, operations: tuple[Operation, ...], at: datetime) -> None:
-        """Note the hour, unless it is known to be stored."""
-        day, bit = at.date(), 1 << at.hour
-        for operation in operations:
-            group = (day, operation.name)
-            if not self._stored_hours.get(group, 0) & bit:
-                self._hours[group] |= bit
-
-    def take(self, recorder: str, number: int) -> Batch | None:
-        """Return a batch of all that was counted, and begin anew; ``None`` when there is nothing."""
-        if not self._hours:
-            return None
-        fresh = {group for group, pairs in self._fresh.items() if pairs}
-        today = max(day for day, _operation in self._hours)
-        batch = Batch(recorder, number, today, self._counts, dict(self._hours), fresh)
-        self._counts = {}
-        self._hours.clear()
-        self._fresh.clear()
-        return batch
-
-    def remember(self, batch: Batch, pairs: dict[Group, set[Pair]]) -> None:
-        """Note that a batch was written, and which pairs the store keeps; earlier days are forgotten."""
-        for group, hours in batch.hours.items():
-            self._stored_hours[group] = self._stored_hours.get(group, 0) | hours
-        self._stored.update(pairs)
-        self._stored = {group: kept for group, kept in self._stored.items() if group[0] >= batch.day}
-        self._stored_hours = {group: hours for group, hours in self._stored_hours.items() if group[0] >= batch.day}
-
-
-_NO_PAIRS: frozenset[Pair] = frozenset()
-
-
-class _Writer:
-    """Write what one process counts, in a thread where the server runs threads.
-
-    A batch is kept until it is known to be written, so that none is lost and none is written twice.
-    """
-
-    def __init__(self, recorder: UsageRecorder) -> None:
-        self.process = os.getpid()
-        self.lock = threading.Lock()
-        self.counts = _Counts()
-        self.is_inline = not _runs_threads()
-        self._recorder = recorder
-        self._id = uuid.uuid4().hex
-        self._batch: Batch | None = None
-        self._batches = 0
-        self._writing = threading.Lock()
-        self._due = time.monotonic() + recorder._flush_interval
-        self._has_failed = False
-        self._paused_by: int | None = None
-        self._cleaned_on: date | None = None
-        self._wake = threading.Event()
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="flask_notifications.usage", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread; a process that gets none writes in its requests."""
-        if not self.is_inline:
-            try:
-                self._thread.start()
-            except RuntimeError:  # no more threads, or the end of the process
-                self.is_inline = True
-
-    def attend(self, *, is_urgent: bool) -> None:
-        """Wake the thread; without one, write what is urgent or due."""
-        if not self.is_inline:
-            self._wake.set()
-        elif time.monotonic() >= self._due or (is_urgent and not self._has_failed):
-            self._due = time.monotonic() + self._recorder._flush_interval
-            self.write(wait=0)
-
-    def _run(self) -> None:
-        interval = self._recorder._flush_interval
-        while not self._end.is_set():
-            self._wait_until_due(random.uniform(0.75, 0.95) * interval)  # noqa: S311 - so that processes take turns
-            self._wake.clear()
-            self._recorder.awaits_request = True
-            is_written = self.write()
-            self._end.wait(min(_PAUSE, interval / 20) if is_written else min(_RETRY, interval))
-
-    def _wait_until_due(self, seconds: float) -> None:
-        """Wait until something is urgent or the time is over; meanwhile await a request now and then."""
-        due = time.monotonic() + seconds
-        while (rest := due - time.monotonic()) > 0 and not self._wake.wait(min(rest, _ATTENTION)):
-            self._recorder.awaits_request = True
-
-    def write(self, wait: float = -1) -> bool:
-        """Write all that was counted, and return whether that succeeded.
-
-        :param wait: the seconds to wait for another thread that is writing; -1 is without a limit.
-        """
-        if not self._writing.acquire(timeout=wait):
-            return False
-        try:
-            return self._write_batch() and self._take_batch() and self._write_batch()
-        finally:
-            self._writing.release()
-
-    def _take_batch(self) -> bool:
-        with self.lock:
-            self._batch = self.counts.take(self._id, self._batches + 1)
-        self._batches += 1
-        return True
-
-    def _write_batch(self) -> bool:
-        """Write the batch, if there is one; keep it when that fails, since its number makes it safe to try again."""
-        if self._batch is None:
-            return True
-        try:
-            pairs = self._try_while_locked(self._batch)
-        except Exception as error:  # noqa: BLE001 - drivers raise many kinds
-            self._report(error)
-            return False
-        with self.lock:
-            self.counts.remember(self._batch, pairs)
-        self._delete_expired(self._batch.day)
-        self._batch = None
-        self._has_failed = False
-        return True
-
-    def _try_while_locked(self, batch: Batch) -> dict[Group, set[Pair]]:
-        deadline = time.monotonic() + (_PATIENCE_OF_REQUESTS if self.is_inline else _PATIENCE)
-        while True:
-            try:
-                return self._recorder._store.write(batch)
-            except Exception as error:
-                if not is_conflict(error) or time.monotonic() > deadline:
-                    raise
-            time.sleep(random.uniform(0, _CONFLICT_PAUSE))  # noqa: S311 - so that processes take turns
-
-    def _report(self, error: Exception) -> None:
-        """Log the first failure of several."""
-        if not self._has_failed:
-            log_error("usage is counted in memory while the database cannot be written: %s", explain(error))
-        self._has_failed = True
-
-    def _delete_expired(self, today: date) -> None:
-        """Delete some of the rows that are too old, until there are none on this day."""
-        if self._cleaned_on == today:
-            return
-        try:
-            is_done = not self._recorder._store.delete_before(today - self._recorder._retention, today)
-        except Exception as error:  # noqa: BLE001 - drivers raise many kinds
-            is_done = not is_conflict(error)
-            if is_done:
-                log_error("expired rows of usage cannot be deleted: %s", explain(error))
-        if is_done:
-            self._cleaned_on = today
-
-    def pause(self) -> None:
-        """Keep the process from writing, once it is not; or give up after a few seconds."""
-        if self._writing.acquire(timeout=_FORK_WAIT):
-            self._paused_by = threading.get_ident()
-
-    def resume(self) -> None:
-        """Let the process write again, if this thread has kept it from that."""
-        if self._paused_by == threading.get_ident():
-            self._paused_by = None
-            self._writing.release()
-
-    def close(self) -> None:
-        """End the thread, and write what is left."""
-        self._end.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join(_LAST_WAIT)
-        self.is_inline = self._recorder.awaits_request = True
-        self.write(wait=0)
+            threading.Thread(target=target, name="flask_notifications.usage", daemon=True).start()
+    except RuntimeError:  # no more threads, or the end of the process
+        return False
+    return True
 
 
 def _runs_threads() -> bool:

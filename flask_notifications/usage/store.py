@@ -1,417 +1,150 @@
-"""The two tables of the usage record, and how calls are added to them by many processes at the same time.
+"""The tables of the record, and the statements that write them: plain SQLAlchemy Core, the same for every database.
 
-Knows SQLAlchemy Core on SQLite and PostgreSQL; knows nothing of threads, requests or verdicts.
+Each recorder writes rows of its own, so no process waits for another. Knows nothing of threads, requests or verdicts.
+All times are whole microseconds since 1970 in UTC, by the clock of the database.
 """
 
-import sqlite3
-from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping
-from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
-from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+import json
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 from sqlalchemy import (
     URL,
     BigInteger,
     Column,
-    ColumnElement,
     Connection,
-    Date,
-    DateTime,
-    Dialect,
     Engine,
     Integer,
     MetaData,
-    NullPool,
-    SingletonThreadPool,
-    StaticPool,
+    SmallInteger,
     String,
     Table,
+    Text,
     and_,
+    bindparam,
     case,
-    cast,
-    create_engine,
     delete,
-    func,
+    insert,
     inspect,
-    make_url,
-    or_,
     select,
-    tuple_,
+    update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.dialects import mysql
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.schema import CreateTable
 
-from flask_notifications.validation import require
+from .connections import MARIADB, MYSQL, begin, forget_connections, open_engine
+from .ledger import CANARY, DAY, OTHER, PAIRS, SECOND, Key, Ledger, boot, is_canary
 
-# The client of a call that only proves that calls are recorded: that of the command ``check``, whose module needs more
-# than a recorder should import.
-CANARY = "flask-notifications-check"
-# The caller and the client of all calls beyond PAIRS. No product of a User-Agent has parentheses.
-OTHER = "(other)"
-# Pairs of a caller and a client that are kept for an operation and a day.
-PAIRS = 200
-
-Pair: TypeAlias = tuple[str, str]
-"""A caller and a client; an empty string where there is none."""
-Group: TypeAlias = tuple[date, str]
-"""A UTC day and the name of an operation."""
-Key: TypeAlias = tuple[date, str, str, str, str]
-"""A UTC day, the name of an operation, a caller, a client and a source, which may be empty."""
-Values = TypeVar("Values", bound=Container[object])
-Timeouts: TypeAlias = Mapping[str, Mapping[str, float]]
-"""For each driver, arguments of its connections in seconds."""
+# Until when a recorder promises to be heard again.
+PROMISE = 60 * SECOND
+# A recorder is merged when its last sign of life is of a past day; its rows are then those of `=` and the service.
+MERGED = "="
+# Days for which nobody had cleaned up, after which the clock is in doubt: a second look a day later decides.
+_DOUBT = 7 * DAY
+# Recorders that one transaction merges, and rows that one deletes.
+_MERGED_AT_ONCE, _DELETED_AT_ONCE = 20, 1_000
 
 metadata: MetaData = MetaData()
 
-# Without a caller, client or source the column has an empty string, since a primary key allows no NULL. Times are UTC.
-_usage = Table(
+
+def _text(length: int) -> String:
+    """Return a type for ASCII that every database compares byte by byte."""
+    exact = mysql.VARCHAR(length, charset="ascii", collation="ascii_bin")
+    return String(length).with_variant(exact, MYSQL, MARIADB)
+
+
+_INNODB: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
+
+# `id`: a random number that identifies the store. `kept_from`: the first day whose rows are all there. `cleaned_at`.
+values: Table = Table(
+    "flask_notifications_store",
+    metadata,
+    Column("name", _text(16), primary_key=True),
+    Column("value", BigInteger, nullable=False),
+    **_INNODB,
+)
+# What recorders listened for: the fingerprint of each operation by name, in JSON, and its digest.
+plans: Table = Table(
+    "flask_notifications_plan",
+    metadata,
+    Column("digest", _text(32), primary_key=True),
+    Column("operations", Text().with_variant(mysql.MEDIUMTEXT(), MYSQL, MARIADB), nullable=False),
+    **_INNODB,
+)
+# A process from its first request to its end, or a UTC day of it. `lost` are calls, `skew` is the largest difference of
+# its clock from the database's, `stamp` is a random number that the last write has left.
+recorders: Table = Table(
+    "flask_notifications_recorder",
+    metadata,
+    Column("id", _text(65), primary_key=True),
+    Column("service", _text(64), nullable=False),
+    Column("host", String(255), nullable=False),
+    Column("process", BigInteger, nullable=False),
+    Column("plan", _text(32), nullable=False),
+    Column("began_at", BigInteger, nullable=False),
+    Column("heard_at", BigInteger, nullable=False, index=True),
+    Column("next_at", BigInteger, nullable=False),
+    Column("ended", SmallInteger, nullable=False),
+    Column("merged", SmallInteger, nullable=False),
+    Column("own_clock", SmallInteger, nullable=False),
+    Column("lost", BigInteger, nullable=False),
+    Column("skew", BigInteger, nullable=False),
+    Column("stamp", BigInteger, nullable=False),
+    **_INNODB,
+)
+# Names are in ASCII, as within a JSON string; an empty one is none.
+usage: Table = Table(
     "flask_notifications_usage",
     metadata,
-    Column("day", Date, primary_key=True),
-    Column("operation", String, primary_key=True),
-    Column("caller", String, primary_key=True),
-    Column("client", String, primary_key=True),
-    Column("source", String, primary_key=True),
-    Column("first_at", DateTime, nullable=False),
-    Column("last_at", DateTime, nullable=False),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("operation", _text(768), primary_key=True),
+    Column("caller", _text(768), primary_key=True),
+    Column("client", _text(768), primary_key=True),
+    Column("source", _text(16), primary_key=True),
+    Column("recorder", _text(65), primary_key=True),
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
     Column("answered", BigInteger, nullable=False),
     Column("failed", BigInteger, nullable=False),
     Column("closed", BigInteger, nullable=False),
     sqlite_with_rowid=False,  # rows of a day lie together
+    **_INNODB,
 )
-
-# Two kinds of rows. With an operation and no recorder: the hours of the day in which it was covered, one bit each, the
-# lowest for the first. With a recorder and no operation: the number of the last batch that this recorder has written.
-_coverage = Table(
-    "flask_notifications_coverage",
-    metadata,
-    Column("operation", String, primary_key=True),
-    Column("day", Date, primary_key=True),
-    Column("recorder", String, primary_key=True),
-    Column("hours", Integer, nullable=False),
-    Column("batches", BigInteger, nullable=False),
-)
-
-_SQLITE, _POSTGRESQL = "sqlite", "postgresql"
-_INSERT: dict[str, Callable[[Table], sqlite.Insert | postgresql.Insert]] = {
-    _SQLITE: sqlite.insert,
-    _POSTGRESQL: postgresql.insert,
-}
-
-_ISOLATION = {_SQLITE: "SERIALIZABLE", _POSTGRESQL: "READ COMMITTED"}
-
-# Functions that make an array, and an array of all of a group.
-_JSON = {
-    _SQLITE: (func.json_array, func.json_group_array),
-    _POSTGRESQL: (func.json_build_array, func.json_agg),
-}
-
-# SQLSTATE: serialization failure, deadlock; and two processes that create the same table at the same time.
-_CONFLICTS = frozenset({"40001", "40P01", "23505", "42P07"})
-
-# Primary result codes: SQLITE_BUSY, SQLITE_LOCKED.
-_SQLITE_CONFLICTS = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-
-# Seconds. PostgreSQL's client gives up after them when the network does.
-_NETWORK = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
-_TIMEOUTS: Timeouts = {"psycopg": _NETWORK, "psycopg2": _NETWORK}
-# A writer tries again later rather than wait: SQLite waits in C code, which stops all greenlets of a process.
-_SHORT_TIMEOUTS: Timeouts = {"pysqlite": {"timeout": 0.2}, **_TIMEOUTS}
-
-# Rows that one transaction deletes, so that it holds no lock for long.
-_DELETED = 1_000
-# Days after which no batch is tried again, so that its recorder's row may go.
-_BATCH_DAYS = timedelta(days=7)
+_NUMBERS = ("first_at", "last_at", "answered", "failed", "closed")
+_KEY = [column.name for column in usage.primary_key]
 
 
 class StoreUnavailable(Exception):
     """There is no such database, it cannot be reached, or its tables are missing or have foreign content."""
 
 
-@dataclass(slots=True)
-class Count:
-    """The calls with one key; times are aware, in UTC."""
-
-    first_at: datetime
-    last_at: datetime
-    answered: int = 0
-    failed: int = 0
-    closed: int = 0
-
-    def add(self, other: "Count") -> None:
-        """Add the calls of another one."""
-        self.first_at = min(self.first_at, other.first_at)
-        self.last_at = max(self.last_at, other.last_at)
-        self.answered += other.answered
-        self.failed += other.failed
-        self.closed += other.closed
+class RowChanged(Exception):
+    """The row of a recorder is not as its last write left it: a failover or a restored database has dropped it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What one recorder writes in one transaction: at most once, however often it is tried.
-
-    ``number`` counts the batches of ``recorder`` from 1; ``day`` is the last day that it has calls or hours of.
-    ``hours`` has every group with calls, because the store locks its row. ``fresh`` are the groups with pairs that the
-    store may not have yet.
-    """
-
-    recorder: str
-    number: int
-    day: date
-    counts: Mapping[Key, Count]
-    hours: Mapping[Group, int]
-    fresh: AbstractSet[Group]
+class OtherStore(Exception):
+    """A file has the counts of a recorder of another store."""
 
 
-def open_engine(database: str | URL | Engine, timeouts: Timeouts) -> Engine:
-    """Return the engine itself, or a new one without a pool for a URL; no connection is made.
-
-    :param timeouts: arguments of the connections that the URL does not have.
-    :raises ValueError: for another kind of database than SQLite and PostgreSQL, and for one in memory.
-    """
-    if isinstance(database, Engine):
-        _require_dialect(database.dialect)
-        return database
-    try:
-        url = make_url(database)
-        dialect = url.get_dialect()
-    except (ArgumentError, ValueError):
-        message = "database must be an SQLAlchemy URL or engine"  # without the value, which may hold a password
-        raise ValueError(message) from None
-    _require_dialect(dialect)
-    in_memory = dialect.name == _SQLITE and url.database in {None, "", ":memory:"}
-    require(not in_memory, "database", "a file that other processes can read", "an SQLite database in memory")
-    arguments = {name: value for name, value in timeouts.get(dialect.driver, {}).items() if name not in url.query}
-    return create_engine(url, poolclass=NullPool, connect_args=arguments)
+@cache
+def encode(name: str | None) -> str:
+    """Return a name as the store has it: in ASCII, because no database refuses that, and without a last space."""
+    if name is None:
+        return ""
+    encoded = json.dumps(name)[1:-1]
+    return f"{encoded[:-1]}\\u0020" if encoded.endswith(" ") else encoded
 
 
-def _require_dialect(dialect: Dialect | type[Dialect]) -> None:
-    fits = dialect.name in _INSERT and not dialect.is_async
-    require(fits, "database", "SQLite or PostgreSQL with a synchronous driver", dialect.name)
-
-
-def is_conflict(error: Exception) -> bool:
-    """Return whether a transaction failed because of another one, so that it can be tried again at once."""
-    cause = error.orig if isinstance(error, DBAPIError) else None
-    state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
-    return state in _CONFLICTS or getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_CONFLICTS
-
-
-def other_key(key: Key) -> Key:
-    """Return the key under which calls beyond the limit of pairs are counted; a canary stays one."""
-    day, operation, _caller, client, source = key
-    return day, operation, OTHER, CANARY if is_canary(client) else OTHER, source
-
-
-def is_canary(client: str | None) -> bool:
-    """Return whether a client is the one whose calls only prove that calls are recorded, in any version."""
-    return (client or "").partition("/")[0] == CANARY
-
-
-def _is_other(caller: str, client: str) -> bool:
-    return caller == OTHER and client in {OTHER, CANARY}
-
-
-class UsageStore:
-    """Write batches to the tables, from any number of processes.
-
-    An engine is the application's and stays open; a URL is connected to for each batch.
-    """
-
-    def __init__(self, database: str | URL | Engine, *, create_tables: bool) -> None:
-        self._engine = open_engine(database, _SHORT_TIMEOUTS)
-        self._insert = _INSERT[self._engine.dialect.name]
-        self._create_tables = create_tables
-        self._has_tables = False
-
-    def write(self, batch: Batch) -> dict[Group, set[Pair]]:
-        """Add a batch, unless it has been added, and return the pairs that the store keeps of each fresh group.
-
-        The first statement of the transaction locks the row of the recorder: where an earlier attempt is still being
-        committed, this one waits for it. Then the row of each operation and day is locked, in order, so that one
-        process after another decides which pairs are kept, and none waits for another in a circle.
-        """
-        if self._create_tables and not self._has_tables:
-            self._create_missing_tables()
-        self._has_tables = False  # look again after a failure
-        with self._begin() as connection:
-            if not self._is_first_attempt(connection, batch):
-                return {}
-            self._add_hours(connection, batch)
-            kept = {group: _pairs(connection, group) for group in batch.fresh}
-            self._add_counts(connection, _admit(batch.counts, kept))
-        self._has_tables = True
-        return kept
-
-    def forget_connections(self) -> None:
-        """Leave the pooled connections to the parent, as a process does that has just been forked.
-
-        A database in memory lives in its connections, so those stay.
-        """
-        if not isinstance(self._engine.pool, StaticPool | SingletonThreadPool):
-            self._engine.dispose(close=False)
-
-    def delete_before(self, day: date, today: date) -> bool:
-        """Delete some of the rows of earlier days, and return whether there may be more."""
-        old_batches = and_(_coverage.c.recorder != "", _coverage.c.day < today - _BATCH_DAYS)
-        with self._begin() as connection:
-            deleted = [
-                _delete_some(connection, _usage, _usage.c.day < day),
-                _delete_some(connection, _coverage, or_(_coverage.c.day < day, old_batches)),
-            ]
-        return _DELETED in deleted
-
-    @contextmanager
-    def _begin(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
-            # Whatever the application's engine has for its own: under AUTOCOMMIT a batch would be written in part.
-            connection.execution_options(isolation_level=_ISOLATION[self._engine.dialect.name])
-            with connection.begin():
-                yield connection
-
-    def _create_missing_tables(self) -> None:
-        """Create the tables unless they are there, since creating may be forbidden then."""
-        with self._engine.begin() as connection:
-            for table in _missing_tables(connection):
-                connection.execute(CreateTable(table, if_not_exists=True))
-
-    def _is_first_attempt(self, connection: Connection, batch: Batch) -> bool:
-        row = {"operation": "", "day": batch.day, "recorder": batch.recorder, "hours": 0, "batches": batch.number}
-        statement = self._insert(_coverage)
-        counted = statement.on_conflict_do_update(
-            index_elements=list(_coverage.primary_key),
-            set_={"batches": statement.excluded.batches},
-            where=_coverage.c.batches < statement.excluded.batches,
-        )
-        return connection.execute(counted, row, execution_options={"preserve_rowcount": True}).rowcount != 0
-
-    def _add_hours(self, connection: Connection, batch: Batch) -> None:
-        """Add the hours that were covered, which locks the row of each group."""
-        statement = self._insert(_coverage)
-        added = statement.on_conflict_do_update(
-            index_elements=list(_coverage.primary_key),
-            set_={"hours": _coverage.c.hours.bitwise_or(statement.excluded.hours)},
-        )
-        rows = [
-            {"operation": operation, "day": day, "recorder": "", "hours": mask, "batches": 0}
-            for (day, operation), mask in sorted(batch.hours.items())
-        ]
-        connection.execute(added, rows)
-
-    def _add_counts(self, connection: Connection, counts: Mapping[Key, Count]) -> None:
-        statement = self._insert(_usage)
-        new, old = statement.excluded, _usage.c
-        added = statement.on_conflict_do_update(
-            index_elements=list(_usage.primary_key),
-            set_={
-                **{name: old[name] + new[name] for name in ("answered", "failed", "closed")},
-                "first_at": case((new.first_at < old.first_at, new.first_at), else_=old.first_at),
-                "last_at": case((new.last_at > old.last_at, new.last_at), else_=old.last_at),
-            },
-        )
-        if counts:
-            connection.execute(added, [_row(*each) for each in sorted(counts.items(), key=lambda item: item[0])])
-
-
-def _pairs(connection: Connection, group: Group) -> set[Pair]:
-    """Return the pairs that the store keeps by name for an operation and a day."""
-    day, operation = group
-    query = select(_usage.c.caller, _usage.c.client).where(_usage.c.day == day, _usage.c.operation == operation)
-    pairs = (tuple(row) for row in connection.execute(query.distinct()))
-    return {(caller, client) for caller, client in pairs if not _is_other(caller, client)}
-
-
-def _admit(counts: Mapping[Key, Count], kept: Mapping[Group, set[Pair]]) -> dict[Key, Count]:
-    """Add pairs to those that are kept, up to the limit, and return the counts with the rest as others."""
-    named: dict[Key, Count] = {}
-    for key, count in counts.items():
-        day, operation, caller, client, _source = key
-        pairs = kept.get((day, operation))
-        if pairs is not None and not _is_other(caller, client) and (caller, client) not in pairs:
-            if len(pairs) < PAIRS:
-                pairs.add((caller, client))
-            else:
-                key = other_key(key)  # noqa: PLW2901
-        if key in named:
-            named[key].add(count)
-        else:
-            named[key] = replace(count)
-    return named
-
-
-def _row(key: Key, count: Count) -> dict[str, object]:
-    day, operation, caller, client, source = key
-    return {
-        "day": day,
-        "operation": operation,
-        "caller": caller,
-        "client": client,
-        "source": source,
-        "first_at": count.first_at.replace(tzinfo=None),
-        "last_at": count.last_at.replace(tzinfo=None),
-        "answered": count.answered,
-        "failed": count.failed,
-        "closed": count.closed,
-    }
-
-
-def _delete_some(connection: Connection, table: Table, condition: ColumnElement[bool]) -> int:
-    """Delete rows that no other process deletes, and return their number."""
-    key = list(table.primary_key)
-    chosen = select(*key).where(condition).limit(_DELETED).with_for_update(skip_locked=True)
-    return connection.execute(delete(table).where(tuple_(*key).in_(chosen))).rowcount
-
-
-@contextmanager
-def reading(database: str | URL | Engine) -> Iterator[Connection]:
-    """Lend a connection to a database that has the tables.
-
-    :raises StoreUnavailable: when there is no such database, it cannot be reached, or its tables are missing or have
-        foreign content.
-    """
-    engine = open_engine(database, _TIMEOUTS)
-    try:
-        _require_file(engine)
-        with engine.connect() as connection:
-            _require_tables(connection)
-            yield connection
-    except (DBAPIError, ValueError) as error:  # SQLite stores anything in a column
-        message = f"the database cannot be read: {explain(error)}"
-        raise StoreUnavailable(message) from error
-    finally:
-        if engine is not database:
-            engine.dispose()
-
-
-def _require_file(engine: Engine) -> None:
-    """Keep SQLite from creating an empty file; the file of an SQLite URI is not looked for."""
-    name = engine.url.database or ":memory:"
-    if (
-        engine.dialect.name == _SQLITE
-        and name != ":memory:"
-        and not name.startswith("file:")
-        and not Path(name).exists()
-    ):
-        message = f"there is no file {name}"
-        raise StoreUnavailable(message)
-
-
-def _require_tables(connection: Connection) -> None:
-    missing = _missing_tables(connection)
-    if missing:
-        message = f"the database has no table {' and no table '.join(table.name for table in missing)}"
-        raise StoreUnavailable(message)
-
-
-def _missing_tables(connection: Connection) -> list[Table]:
-    tables = inspect(connection)
-    return [table for name, table in metadata.tables.items() if not tables.has_table(name)]
+@cache
+def decode(encoded: str) -> str | None:
+    """Return a name that was encoded."""
+    return str(json.loads(f'"{encoded}"')) if encoded else None
 
 
 def explain(error: Exception) -> str:
@@ -420,58 +153,334 @@ def explain(error: Exception) -> str:
     return f"{type(cause).__name__}: {' '.join(str(cause).split())[:200]}"
 
 
-class Calls(NamedTuple):
-    """The calls of a caller with a client and a source during some days; an empty string where there is none.
+class UsageStore:
+    """Write the counts of recorders. The engine of an application stays open."""
 
-    ``days`` is a JSON array with an array for each day: the day, and the calls answered, failed and closed.
-    """
+    def __init__(self, database: str | URL | Engine, *, create_tables: bool) -> None:
+        self.engine: Engine = open_engine(database)
+        self._database = database
+        self._create_tables = create_tables
+        self._id = 0
 
-    operation: str
-    caller: str
-    client: str
-    source: str
-    answered: int
-    failed: int
-    closed: int
-    first_at: datetime
-    last_at: datetime
-    days: str
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Lend a connection with a transaction, and with limits for locks and statements."""
+        with begin(self.engine) as (connection, _now, _before):
+            yield connection
 
+    def release(self) -> None:
+        """Close the connection that nobody uses now."""
+        if self.engine is not self._database:
+            self.engine.dispose()
 
-def read_calls(connection: Connection, first: date, until: datetime, operations: list[str] | None) -> Iterator[Calls]:
-    """Return the calls from a day on, of all operations or of those that are listed; the database adds them up."""
-    key = [_usage.c[name] for name in ("operation", "caller", "client", "source")]
-    counts = [_usage.c[name] for name in ("answered", "failed", "closed")]
-    to_array, to_arrays = _JSON[connection.dialect.name]
-    query = (
-        select(
-            *key,
-            *(cast(func.sum(count), BigInteger) for count in counts),
-            func.min(_usage.c.first_at),
-            func.max(_usage.c.last_at),
-            cast(to_arrays(to_array(_usage.c.day, *counts)), String),
+    def forget_connections(self) -> None:
+        """Leave all connections to the parent, as a process does that has just been forked."""
+        self.engine = forget_connections(self.engine, self._database)
+
+    def write(
+        self,
+        ledger: Ledger,
+        take: Callable[[int], Sequence[Any]],
+        *,
+        clock: int | None,
+        is_final: bool = False,
+        is_alive: bool = True,
+    ) -> int:
+        """Write a sign of life with everything that was counted before it, in one transaction; return its time.
+
+        Writing again changes nothing, because the numbers are totals.
+
+        :param take: returns the entries to write, given the time of the sign.
+        :param clock: the time of a clock of the recorder's own; ``None`` asks the database.
+        :param is_final: whether nothing follows: the rows of the recorder may be merged.
+        :param is_alive: whether the process is alive; otherwise its last sign of life is in the ledger.
+        :raises RowChanged: the row is not as the ledger left it.
+        :raises OtherStore: the ledger is that of another store.
+        """
+        store = self.prepare()
+        if ledger.store not in {0, store}:
+            raise OtherStore
+        with begin(self.engine) as (connection, at, before):
+            now = at if clock is None else clock
+            ledger.started = 0 if ledger.origin.has_own_clock else now - before
+            taken = take(now)
+            if not self._sign(connection, ledger, now, is_final=is_final, is_alive=is_alive):
+                _write_plan(connection, ledger)
+            _write_entries(connection, ledger, taken)
+        ledger.confirm(store)
+        return now
+
+    def prepare(self) -> int:
+        """Create missing tables once, and return the ID of the store."""
+        if not self._id:
+            try:
+                self._id = self._initialise()
+            except DBAPIError:  # another process that began at the same time was faster
+                self._id = self._initialise()
+        return self._id
+
+    def _initialise(self) -> int:
+        if self._create_tables:
+            self._create_missing_tables()
+        known = self._read_id()
+        if known is None:
+            self._write_id()
+            known = self._read_id()
+        return int(known or 0)
+
+    def forget_tables(self) -> None:
+        """Look again whether the tables are there, after a failure."""
+        self._id = 0
+
+    def _create_missing_tables(self) -> None:
+        """Create the tables unless they are there, since creating may be forbidden then."""
+        with self.engine.begin() as connection:
+            for table in missing_tables(connection):
+                connection.execute(CreateTable(table, if_not_exists=True))
+                for index in table.indexes:
+                    index.create(connection, checkfirst=True)
+
+    def _read_id(self) -> int | None:
+        with self.begin() as connection:
+            known: int | None = connection.scalar(select(values.c.value).where(values.c.name == "id"))
+        return known
+
+    def _write_id(self) -> None:
+        rows = {"id": secrets.randbits(62), "kept_from": 0, "cleaned_at": 0}
+        with suppress(IntegrityError), self.begin() as connection:  # another process was faster
+            connection.execute(insert(values).values([{"name": name, "value": rows[name]} for name in sorted(rows)]))
+
+    def _sign(self, connection: Connection, ledger: Ledger, now: int, *, is_final: bool, is_alive: bool) -> bool:
+        """Write the row of a recorder, and return whether there was one."""
+        heard = now if is_alive else min(_place(ledger, ledger.heard, now), now)
+        if not is_alive and not ledger.is_whole:
+            heard = 0  # the time since the last sign of life in the row is unknown
+        sign = {
+            "own_id": ledger.id,
+            "own_stamp": ledger.stamp,
+            "heard": heard,
+            "ends": int(is_final),
+            "difference": ledger.skew,
+            "attempt": ledger.attempt(),
+        }
+        if connection.execute(_SIGN, sign).rowcount:
+            return True
+        if ledger.registered:
+            raise RowChanged
+        row = _recorder_row(ledger, heard or now)
+        row |= {"began_at": min(_place(ledger, ledger.began, now), heard or now), "ended": int(is_final)}
+        connection.execute(insert(recorders).values(row))
+        return False
+
+    def leave_loss(self, ledger: Ledger, calls: int) -> None:
+        """Note in the row of a recorder that some of its calls are lost."""
+        own = and_(recorders.c.id == ledger.id, recorders.c.stamp.in_([ledger.stamp, ledger.attempted]))
+        with self.begin() as connection:
+            connection.execute(update(recorders).where(own).values(lost=recorders.c.lost + calls))
+
+    def merge(self, today: int) -> bool:
+        """Merge the rows of some recorders that have ended before a day, and return whether there may be more."""
+        candidates = (
+            select(recorders.c.id, recorders.c.service, recorders.c.began_at, recorders.c.heard_at)
+            .where(recorders.c.ended == 1, recorders.c.merged == 0, recorders.c.heard_at < today * DAY)
+            .order_by(recorders.c.heard_at, recorders.c.id)
+            .limit(_MERGED_AT_ONCE)
         )
-        .where(_usage.c.day.between(first, until.date()), _usage.c.first_at <= until)
-        .group_by(*key)
-    )
-    if operations is not None:
-        query = query.where(_usage.c.operation.in_(operations))
-    return (Calls._make(_require_values(row)) for row in connection.execute(query))
+        with self.begin() as connection:
+            _keep_out_others(connection)
+            rows = connection.execute(candidates.with_for_update()).all()
+            for service in sorted({row.service for row in rows}):
+                own = [row for row in rows if row.service == service]
+                days = range(min(row.began_at for row in own) // DAY - 1, max(row.heard_at for row in own) // DAY + 2)
+                for day in days:
+                    _merge_day(connection, day, [row.id for row in own], f"{MERGED}{service}")
+            ids = [row.id for row in rows]
+            connection.execute(update(recorders).where(recorders.c.id.in_(ids)).values(merged=1))
+        return len(rows) == _MERGED_AT_ONCE
+
+    def clean(self, retention: int, clock: int | None) -> None:
+        """Merge and delete, once a day at most, by one process; ``retention`` is in days.
+
+        What is deleted is said first: from then on, nothing before ``kept_from`` is covered.
+        """
+        with begin(self.engine) as (connection, at, _before):
+            now = at if clock is None else clock
+            cleaned_at = connection.scalar(select(values.c.value).where(values.c.name == "cleaned_at")) or 0
+            if cleaned_at <= now < cleaned_at + DAY:
+                return
+            is_doubtful = clock is None and not cleaned_at <= now < cleaned_at + _DOUBT
+            is_last = and_(values.c.name == "cleaned_at", values.c.value == cleaned_at)
+            if connection.execute(update(values).where(is_last).values(value=now)).rowcount == 0 or is_doubtful:
+                return
+        while self.merge(now // DAY):
+            pass
+        self._delete_before(now // DAY - retention)
+
+    def _delete_before(self, day: int) -> None:
+        kept = values.c.name == "kept_from"
+        with self.begin() as connection:
+            connection.execute(update(values).where(kept, values.c.value < day).values(value=day))
+        for table, condition in ((usage, usage.c.day < day), (recorders, recorders.c.heard_at < day * DAY)):
+            key = list(table.primary_key)
+            while True:
+                with self.begin() as connection:
+                    rows = connection.execute(select(*key).where(condition).limit(_DELETED_AT_ONCE)).all()
+                    _delete_rows(connection, table, [row._asdict() for row in rows])
+                if len(rows) < _DELETED_AT_ONCE:
+                    break
 
 
-def read_coverage(connection: Connection, operations: list[str] | None) -> dict[str, dict[date, int]]:
-    """Return for each operation the hours of all days in which it was covered: bit 0 is the first of a day."""
-    query = select(_coverage.c.operation, _coverage.c.day, _coverage.c.hours).where(_coverage.c.recorder == "")
-    if operations is not None:
-        query = query.where(_coverage.c.operation.in_(operations))
-    coverage: dict[str, dict[date, int]] = defaultdict(dict)
-    for operation, day, hours in map(_require_values, connection.execute(query)):
-        coverage[operation][day] = int(hours)
-    return coverage
+def _larger(column: Column[int], name: str) -> Any:
+    value = bindparam(name, type_=BigInteger)
+    return case((column > value, column), else_=value)
 
 
-def _require_values(row: Values) -> Values:
-    if None in row:
-        message = "a value is missing"
-        raise ValueError(message)
-    return row
+_HEARD = _larger(recorders.c.heard_at, "heard")
+# A sign of life, if the row is as the last write left it, or one whose commit was not confirmed.
+_SIGN = (
+    update(recorders)
+    .where(recorders.c.id == bindparam("own_id"), recorders.c.merged == 0)
+    .where(recorders.c.stamp.in_([bindparam("own_stamp"), bindparam("attempt")]))
+    .values(heard_at=_HEARD, next_at=_HEARD + PROMISE, ended=bindparam("ends"))
+    .values(skew=_larger(recorders.c.skew, "difference"), stamp=bindparam("attempt"))
+)
+_UPDATE = (
+    update(usage)
+    .where(*(usage.c[name] == bindparam(f"key_{name}") for name in _KEY))
+    .values({name: bindparam(f"new_{name}") for name in _NUMBERS})
+)
+
+
+def _place(ledger: Ledger, at: int, now: int) -> int:
+    """Return when something was that a ledger has as an uptime, by the clock of the database."""
+    is_known = ledger.origin.has_own_clock or ledger.boot == boot()
+    return at + ledger.started if is_known else now
+
+
+def _recorder_row(ledger: Ledger, heard: int) -> dict[str, Any]:
+    origin = ledger.origin
+    return {
+        "id": ledger.id,
+        "service": origin.service,
+        "host": encode(origin.host),
+        "process": origin.process,
+        "plan": origin.plan,
+        "heard_at": heard,
+        "next_at": heard + PROMISE,
+        "own_clock": int(origin.has_own_clock),
+        "merged": 0,
+        "lost": 0,
+        "skew": ledger.skew,
+        "stamp": ledger.attempted,
+    }
+
+
+def missing_tables(connection: Connection) -> list[Table]:
+    """Return the tables that the database does not have."""
+    tables = inspect(connection)
+    return [table for name, table in metadata.tables.items() if not tables.has_table(name)]
+
+
+def _keep_out_others(connection: Connection) -> None:
+    """Keep other processes from merging until the transaction ends."""
+    connection.execute(update(values).where(values.c.name == "id").values(value=values.c.value))
+    connection.execute(select(values.c.value).where(values.c.name == "id").with_for_update())
+
+
+def _write_plan(connection: Connection, ledger: Ledger) -> None:
+    digest = ledger.origin.plan
+    is_known = bool(ledger.origin.operations)
+    if is_known and connection.scalar(select(plans.c.digest).where(plans.c.digest == digest)) is None:
+        try:
+            with connection.begin_nested():
+                connection.execute(insert(plans).values(digest=digest, operations=ledger.origin.operations))
+        except IntegrityError:  # another process was faster
+            pass
+
+
+def _write_entries(connection: Connection, ledger: Ledger, taken: Sequence[Any]) -> None:
+    """Write totals: update the rows that are there, and insert the others."""
+    old, new = [], []
+    for key, entry, numbers in sorted(taken, key=lambda each: _encode_key(each[0])):
+        row = _row(key, ledger.id, numbers)
+        if entry.is_stored or not (ledger.is_sure or _insert_missing(connection, row)):
+            old.append(row)
+        elif ledger.is_sure:
+            new.append(row)
+    if old:
+        rows = [{f"{'key' if name in _KEY else 'new'}_{name}": row[name] for name in row} for row in old]
+        connection.execute(_UPDATE, rows)
+    if new:
+        connection.execute(insert(usage), new)
+
+
+def _insert_missing(connection: Connection, row: Mapping[str, Any]) -> bool:
+    """Insert a row unless it is there, and return whether it was not."""
+    own = and_(*(usage.c[name] == row[name] for name in _KEY))
+    if connection.execute(select(usage.c.day).where(own)).first() is not None:
+        return False
+    connection.execute(insert(usage).values(row))
+    return True
+
+
+def _encode_key(key: Key) -> tuple[int, str, str, str, str]:
+    day, *names = key
+    operation, caller, client, source = map(encode, names)
+    return day, operation, caller, client, source
+
+
+def _row(key: Key, recorder: str, numbers: Sequence[int]) -> dict[str, Any]:
+    return dict(zip((*_KEY, *_NUMBERS), (*_encode_key(key), recorder, *numbers), strict=True))
+
+
+Row: TypeAlias = tuple[Any, ...]
+
+
+def _merge_day(connection: Connection, day: int, ids: Sequence[str], merged: str) -> None:
+    """Replace the rows of some recorders, and those that were merged before, by their sums."""
+    is_merged = and_(usage.c.day == day, usage.c.recorder.in_([*ids, merged]))
+    rows = connection.execute(select(*(usage.c[name] for name in (*_KEY, *_NUMBERS))).where(is_merged)).all()
+    if not any(row.recorder != merged for row in rows):
+        return
+    connection.execute(delete(usage).where(is_merged))
+    new = []
+    for operation, group in groupby(sorted(rows), key=attrgetter("operation")):
+        totals = limit_pairs((row[2:5], row[6:]) for row in group)
+        new += [(day, operation, *key, merged, *total) for key, total in sorted(totals.items())]
+    connection.execute(insert(usage), [dict(zip((*_KEY, *_NUMBERS), row, strict=True)) for row in new])
+
+
+def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
+    """Return the sums of an operation and a day by caller, client and source, with a limited number of pairs by name.
+
+    :param rows: pairs of such a key, as the store has it, and of its numbers. Pairs with a caller come first, then
+        those with more calls.
+    """
+    totals: dict[Row, Row] = {}
+    for key, numbers in rows:
+        totals[key] = add_numbers(totals[key], numbers) if key in totals else numbers
+    if len(totals) <= PAIRS or len({key[:2] for key in totals if key[0] != OTHER}) <= PAIRS:
+        return totals
+    calls: dict[Row, int] = {}
+    for key, numbers in totals.items():
+        if key[0] != OTHER:
+            calls[key[:2]] = calls.get(key[:2], 0) + sum(numbers[2:])
+    named = set(sorted(calls, key=lambda pair: (not pair[0], -calls[pair], pair))[:PAIRS])
+    limited: dict[Row, Row] = {}
+    for key, numbers in totals.items():
+        _caller, client, source = key
+        name = key if key[:2] in named else (OTHER, CANARY if is_canary(client) else OTHER, source)
+        limited[name] = add_numbers(limited[name], numbers) if name in limited else numbers
+    return limited
+
+
+def add_numbers(one: Row, other: Row) -> Row:
+    """Return the sum of the numbers of two rows."""
+    sums = (first + second for first, second in zip(one[2:], other[2:], strict=True))
+    return (min(one[0], other[0]), max(one[1], other[1]), *sums)
+
+
+def _delete_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        own = and_(*(column == bindparam(f"key_{column.name}") for column in table.primary_key))
+        connection.execute(delete(table).where(own), [{f"key_{name}": row[name] for name in row} for row in rows])

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation, Use
+from flask_notifications import Call, DeprecationMiddleware, DeprecationPolicy, Operation
 
 if TYPE_CHECKING:
     import pytest
@@ -26,26 +26,27 @@ METHODS = ("DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT")
 PATHS = ("/", *("".join(f"/{{{name}}}" for name in "abcdefghijkl"[:depth]) for depth in range(1, 13)))
 OPERATIONS = [Operation(f"{method} {path}", method, path) for method, path in product(METHODS, PATHS)]
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), documentation="/docs")
+PLAN = dict.fromkeys(OPERATIONS, POLICY)
 
 SEEN = "tests.seen"  # in the environ during a request
 
 outcomes: dict[str, list[str]] = {}  # by the test's ID: one for each of its phases
 requests: list[str] = []
-uses: list[Use] = []
+calls: list[Call] = []
 announced: list[str] = []
 
 
 def retire(application: "WSGIApplication") -> "WSGIApplication":
     """Return the application with the middleware around it, and count what passes through it."""
-    middleware = DeprecationMiddleware(application, POLICY, operations=OPERATIONS, observers=[uses.append])
+    middleware = DeprecationMiddleware(application, PLAN, observers=[calls.append])
 
     def count(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Callable[[bytes], object]:
             announced.extend(value for name, value in headers if name == "Deprecation")
             return start_response(status, headers, *exc_info)
 
-        if SEEN in environ:  # by the middleware around the application that this one is mounted in
-            return middleware(environ, start_response)
+        if SEEN in environ:  # and counted by the middleware around the application that this one is mounted in
+            return DeprecationMiddleware(application, PLAN)(environ, start_response)
         environ[SEEN] = True
         requests.append(environ["PATH_INFO"])
         try:
@@ -74,9 +75,18 @@ def wrap_webtest() -> None:
     caller.lint = SimpleNamespace(middleware=lambda application: validate(retire(validate(application))))
 
 
+def wrap_placement() -> None:
+    """Put the middleware around what OpenStack Placement deploys."""
+    deploy: Any = import_module("placement.deploy")
+    load = deploy.loadapp
+    deploy.loadapp = lambda *arguments: retire(load(*arguments))
+
+
 WRAP: dict[str, Callable[[], None]] = {
     "bottle": partial(wrap_calls, "bottle", "Bottle"),
+    "devpi": wrap_webtest,
     "ihatemoney": partial(wrap_calls, "flask", "Flask"),
+    "placement": wrap_placement,
     "pypiserver": partial(wrap_calls, "pypiserver.bottle", "Bottle"),
     "webtest": wrap_webtest,
 }
@@ -92,11 +102,11 @@ def pytest_runtest_logreport(report: "pytest.TestReport") -> None:
 
 
 def pytest_sessionfinish() -> None:
-    started = sum(use.status is not None for use in uses)
+    started = sum(call.status is not None for call in calls)
     result = {
         "outcomes": outcomes,
         "requests": len(requests),
-        "matched": len(uses),
+        "matched": len(calls),
         "started": started,
         "announced": announced,
     }

@@ -23,16 +23,25 @@ PROJECT = HERE.parents[1]
 
 
 class Suite(NamedTuple):
-    """The tests of an application: its release, the files to run and what they need besides."""
+    """The tests of an application: its release, the arguments for pytest and what they need besides."""
 
     release: str
-    files: tuple[str, ...]
+    arguments: tuple[str, ...]
     needs: tuple[str, ...]
     tests: int  # how many pass at least
 
 
 SUITES = {
     "bottle": Suite("bottle==0.13.4", ("test",), ("jinja2", "mako"), 350),
+    "devpi": Suite(
+        "devpi-server==6.20.3",
+        (
+            *("-p", "pytest_devpi_server", "-k", "not replica"),
+            *(f"test_devpi_server/test_{name}.py" for name in ("view_auth", "views_patch", "views_status")),
+        ),
+        ("pytest-asyncio", "webtest"),
+        20,
+    ),
     "ihatemoney": Suite(
         "ihatemoney==7.2.1",
         (
@@ -42,6 +51,12 @@ SUITES = {
         ),
         ("pytest-flask",),
         20,
+    ),
+    "placement": Suite(
+        "openstack-placement==16.0.0",
+        ("--noconftest", str(HERE / "placement_api.py")),
+        ("gabbi", "oslotest", "testtools", "wsgi-intercept"),
+        1300,
     ),
     "pypiserver": Suite("pypiserver==2.3.2", ("tests/test_app.py",), ("passlib", "setuptools<81", "webtest"), 150),
     "webtest": Suite("webtest==3.0.7", ("tests",), ("pastedeploy", "pyquery", "wsgiproxy2"), 180),
@@ -59,7 +74,7 @@ def install(suite: Suite, folder: Path) -> bool:
     if ready.exists() and ready.read_text() == wanted:
         return True
     shutil.rmtree(folder, ignore_errors=True)
-    pip = [sys.executable, "-m", "pip"]
+    pip = [sys.executable, "-m", "pip", "--retries=1"]
     if not run(*pip, "download", "--no-deps", "--no-binary", ":all:", "--dest", folder, suite.release):
         return False
     (archive,) = folder.glob("*.tar.gz")
@@ -84,11 +99,12 @@ def start_tests(suite: Suite, folder: Path, report: Path, *, around: str) -> "su
         "PYTHONPATH": os.pathsep.join(map(str, (HERE, PROJECT))),
         "REPORT": str(report),
     }
-    command = [str(python), "-m", "pytest", "-q", *plugin, *isolation, *suite.files]
+    command = [str(python), "-m", "pytest", "-q", *plugin, *isolation, *suite.arguments]
     with report.with_suffix(".log").open("wb") as log:
         return subprocess.Popen(command, cwd=source, env=environ, stdout=log, stderr=log)
 
 
+@pytest.mark.world
 @pytest.mark.parametrize("name", SUITES)
 def test_an_application_passes_the_same_tests_with_and_without_the_middleware(
     name: str, pytestconfig: pytest.Config, tmp_path: Path

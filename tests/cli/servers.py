@@ -2,22 +2,34 @@
 
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Queue
 from socket import socket
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
 
 Headers = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Canned:
-    """A response: its status, its headers, and its body. With the status 0 the connection is closed without one."""
+    """A response: its status, its headers, and its body. With the status 0 the connection is closed without one.
+
+    It is sent after so many seconds.
+    """
 
     status: int = 200
     headers: Headers = field(default_factory=list)
     body: bytes = b""
+    seconds: float = 0
 
 
 @dataclass
@@ -28,6 +40,7 @@ class CannedServer:
     responses: dict[tuple[str, str], Canned] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
     received: list[dict[str, str]] = field(default_factory=list)
+    bodies: "Queue[bytes]" = field(default_factory=Queue)
 
     def respond(self, path: str, response: Canned, *, method: str = "GET", head: Canned | None = None) -> str:
         """Set the response of a path, for ``HEAD`` too, and return the URL."""
@@ -41,7 +54,10 @@ def _handler_of(server: CannedServer) -> type[BaseHTTPRequestHandler]:
         def _respond(self) -> None:
             server.requests.append((self.command, self.path))
             server.received.append({name.lower(): value for name, value in self.headers.items()})
+            if length := self.headers["Content-Length"]:
+                server.bodies.put(self.rfile.read(int(length)))
             canned = server.responses.get((self.command, self.path), Canned(404))
+            time.sleep(canned.seconds)
             if canned.status == 0:
                 self.close_connection = True
                 return
@@ -78,6 +94,28 @@ def canned_server(context: ssl.SSLContext | None = None, name: str = "127.0.0.1"
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(application: "WSGIApplication") -> Iterator[str]:
+    """Serve an application on a free port and yield its URL."""
+    with make_server("127.0.0.1", 0, application, server_class=_Server, handler_class=_Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager

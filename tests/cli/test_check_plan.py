@@ -2,19 +2,16 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 
 from flask_notifications import DeprecationMiddleware, load_plan
 from tests.cli.commands import Outcome, run
-from tests.cli.servers import Canned, canned_server
+from tests.cli.servers import Canned, canned_server, serving
 from tests.wsgi import plain_app
 
 if TYPE_CHECKING:
@@ -29,24 +26,6 @@ OPERATIONS: list[dict[str, Any]] = [
 PLAN: dict[str, Any] = {"deprecated_at": PAST, "sunset_at": FUTURE, "documentation": "/docs", "operations": OPERATIONS}
 BROWNOUT = {"brownouts": [{"start": PAST, "end": FUTURE}]}
 CLOSED = {"sunset_at": "2026-02-01T00:00:00Z", "enforce_sunset": True}
-
-
-class _Quiet(WSGIRequestHandler):
-    def log_message(self, *_arguments: object) -> None:
-        pass
-
-
-@contextmanager
-def serving(application: "WSGIApplication") -> Iterator[str]:
-    """Serve an application on a free port and yield its URL."""
-    with make_server("127.0.0.1", 0, application, handler_class=_Quiet) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def mount_at(prefix: str, application: "WSGIApplication") -> "WSGIApplication":
@@ -90,6 +69,55 @@ def test_production_that_runs_the_plan_has_no_differences(production: str, path:
     assert differences(check(tmp_path, production + path)) == []
 
 
+def test_without_a_url_every_simple_operation_of_the_plan_is_checked(production: str, tmp_path: Path) -> None:
+    simple = {"name": "export", "method": "GET", "path": "/export/"}
+    conditional = {"name": "old", "method": "GET", "path": "/old", "query": {"v": "1"}}
+    plan = PLAN | {"operations": [*OPERATIONS, simple, conditional, {"name": "v1", "method": "GET", "path": "/v1/**"}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    arguments = ("--plan", tmp_path / "plan.json", "--base-url", f"{production}/", "--no-links")
+    outcome = run("check", *arguments, "--format", "json")
+    (report,) = json.loads(outcome.out)
+    assert (report["url"], report["final_url"], report["status"]) == (*[f"{production}/export/"] * 2, 200)
+    assert {finding["code"] for finding in report["findings"]} >= {"deprecation-missing", "plan-differs"}
+    assert (outcome.code, run("check", *arguments).out.count("GET http")) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, "give a URL, or --plan and --base-url"),
+        (["--base-url", "http://127.0.0.1"], 2, "give a URL, or --plan and --base-url"),
+        (["http://127.0.0.1", "--base-url", "http://127.0.0.1"], 2, "give a URL, or --plan and --base-url"),
+        (["--plan", "plan.json", "--base-url", "http://127.0.0.1"], 1, "the plan has no GET operation without"),
+    ],
+    ids=["nothing", "no plan", "two URLs", "no simple operation"],
+)
+def test_the_urls_must_be_known(
+    arguments: list[str], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    monkeypatch.chdir(tmp_path)
+    outcome = run("check", *arguments)
+    assert outcome.code == code
+    assert message in outcome.err
+
+
+def test_links_are_called_unless_that_is_switched_off() -> None:
+    with canned_server() as server:
+        url = server.respond(
+            "/old", Canned(200, [("Deprecation", "@1767225600"), ("Link", "</new>; rel=successor-version")])
+        )
+        assert run("check", url, "--no-links").code == 0
+        assert ("GET", "/new") not in server.requests
+        assert run("check", url).code == 3
+
+
+def test_the_report_has_the_headers_and_the_url_after_redirects(production: str, tmp_path: Path) -> None:
+    report = json.loads(check(tmp_path, f"{production}/reports/7").out)
+    assert list(report) == ["schema", "url", "final_url", "status", "headers", "findings"]
+    assert ["Deprecation", "@1767225600"] in report["headers"]
+
+
 def test_production_with_a_base_url_has_no_differences(tmp_path: Path) -> None:
     with (
         canned_server() as public,
@@ -123,45 +151,28 @@ def test_a_successor_of_the_application_itself_is_no_difference(tmp_path: Path) 
 LATER = datetime(2027, 1, 1, tzinfo=UTC).isoformat()
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        pytest.param(
-            {"deprecated_at": LATER},
-            "Production sends Deprecation '@1767225600' for report; the plan has '@1798761600'. ",
-            id="date",
-        ),
-        pytest.param(
-            {"sunset_at": LATER}, "for report; the plan has 'Fri, 01 Jan 2027 00:00:00 GMT'. ", id="another sunset"
-        ),
-        pytest.param(
-            {"sunset_at": None},
-            "Production sends Sunset 'Tue, 01 Jan 2999 00:00:00 GMT' for report; the plan has none. ",
-            id="no sunset",
-        ),
-        pytest.param(
-            {"documentation": "/page"},
-            "Production sends Link rel=\"deprecation\" '/docs' for report; the plan has '/page'. ",
-            id="page",
-        ),
-        pytest.param(
-            {"documentation": None},
-            "Production sends Link rel=\"deprecation\" '/docs' for report; the plan has none. ",
-            id="no page",
-        ),
-        pytest.param(
-            {"sunset_documentation": "/p"},
-            "Production sends no Link rel=\"sunset\" for report; the plan has '/p'. ",
-            id="one more page",
-        ),
-        pytest.param(
-            {"operations": [OPERATIONS[0] | {"successor": "/v3/{id}"}]},
-            "Production sends Link rel=\"successor-version\" '/v2/reports/7' for report; the plan has '/v3/7'. ",
-            id="another successor",
-        ),
-        pytest.param(BROWNOUT, "The status of report is 200, but in the plan its phase is brownout", id="a brownout"),
-    ],
-)
+DIFFERENCES: dict[str, tuple[dict[str, Any], str]] = {
+    "date": (
+        {"deprecated_at": LATER},
+        "Production sends Deprecation '@1767225600' for report; the plan has '@1798761600'. ",
+    ),
+    "another sunset": ({"sunset_at": LATER}, "for report; the plan has 'Fri, 01 Jan 2027 00:00:00 GMT'. "),
+    "no sunset": ({"sunset_at": None}, "sends Sunset 'Tue, 01 Jan 2999 00:00:00 GMT' for report; the plan has none. "),
+    "page": ({"documentation": "/page"}, "sends Link rel=\"deprecation\" '/docs' for report; the plan has '/page'. "),
+    "no page": ({"documentation": None}, "sends Link rel=\"deprecation\" '/docs' for report; the plan has none. "),
+    "one more page": (
+        {"sunset_documentation": "/p"},
+        "Production sends no Link rel=\"sunset\" for report; the plan has '/p'. ",
+    ),
+    "another successor": (
+        {"operations": [OPERATIONS[0] | {"successor": "/v3/{id}"}]},
+        "Production sends Link rel=\"successor-version\" '/v2/reports/7' for report; the plan has '/v3/7'. ",
+    ),
+    "a brownout": (BROWNOUT, "The status of report is 200, but in the plan its phase is brownout"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), DIFFERENCES.values(), ids=DIFFERENCES)
 def test_a_difference_from_the_plan_is_an_error(
     production: str, changes: dict[str, object], words: str, tmp_path: Path
 ) -> None:
@@ -170,29 +181,44 @@ def test_a_difference_from_the_plan_is_an_error(
     assert difference[0].isupper()
 
 
-@pytest.mark.parametrize(("running", "phase"), [(BROWNOUT, "brownout"), (CLOSED, "sunset")])
-def test_a_closed_operation_in_production_fits_a_plan_that_closes_it(
-    running: dict[str, object], phase: str, tmp_path: Path
-) -> None:
-    with serving(DeprecationMiddleware(plain_app(), load_plan(PLAN | running))) as url:
-        assert differences(check(tmp_path, f"{url}/reports/7", **running)) == []
-        wrong = differences(
-            check(tmp_path, f"{url}/reports/7", **({} if phase == "brownout" else {"sunset_at": CLOSED["sunset_at"]}))
-        )
-        assert [f"410 with the code {phase}, but in the plan its phase is deprecated" in each for each in wrong] == [
-            True
-        ]
+# Those of production, and of the plan, with the phases of both.
+PHASES = {
+    "deprecated": {"sunset_at": CLOSED["sunset_at"]},
+    "brownout": BROWNOUT | {"sunset_at": CLOSED["sunset_at"]},
+    "sunset": CLOSED,
+}
 
 
-@pytest.mark.parametrize(("running", "planned"), [("brownout", "sunset"), ("sunset", "brownout")])
-def test_a_brownout_does_not_fit_a_plan_that_has_a_sunset_nor_the_reverse(
+@pytest.mark.parametrize("running", ["brownout", "sunset"])
+@pytest.mark.parametrize("planned", PHASES)
+def test_the_410_of_a_closed_operation_fits_a_plan_that_closes_it_in_the_same_way(
     running: str, planned: str, tmp_path: Path
 ) -> None:
-    sunset = {"sunset_at": CLOSED["sunset_at"]}
-    changes = {"brownout": BROWNOUT | sunset, "sunset": CLOSED}
-    with serving(DeprecationMiddleware(plain_app(), load_plan(PLAN | changes[running]))) as url:
-        (difference,) = differences(check(tmp_path, f"{url}/reports/7", **changes[planned]))
-    assert f"410 with the code {running}, but in the plan its phase is {planned}" in difference
+    with serving(DeprecationMiddleware(plain_app(), load_plan(PLAN | PHASES[running]))) as url:
+        found = differences(check(tmp_path, f"{url}/reports/7", **PHASES[planned]))
+    words = f"410 with the code {running}, but in the plan its phase is {planned}"
+    assert [words in each for each in found] == [True] * (running != planned)
+
+
+@pytest.mark.parametrize("closed", [BROWNOUT, CLOSED], ids=["a brownout", "a sunset"])
+def test_an_exempt_caller_with_its_credentials_gets_no_differences(closed: dict[str, Any], tmp_path: Path) -> None:
+    exemptions = [
+        {"caller": "late", "until": "2026-01-02T00:00:00Z", "reason": "over"},
+        {"caller": "acme", "until": "2999-06-01T00:00:00Z", "reason": "contract"},
+    ]
+    plan = load_plan(PLAN | closed | {"exemptions": exemptions})
+    app = DeprecationMiddleware(plain_app(), plan, identify=lambda environ: environ.get("HTTP_X_CALLER"))
+    with serving(app) as url:
+        for path in ("/reports/7", "/reports/latest"):
+            found = check(tmp_path, url + path, "--header", "X-Caller: acme", **closed, exemptions=exemptions)
+            assert differences(found) == []
+    with serving(
+        DeprecationMiddleware(plain_app(), load_plan(PLAN | {"deprecated_at": "2025-01-01T00:00:00Z"}))
+    ) as url:
+        found = check(tmp_path, f"{url}/reports/7", "--header", "X-Caller: acme", **closed, exemptions=exemptions)
+        assert "sends Deprecation '@1735689600'" in differences(found)[0]
+    with serving(DeprecationMiddleware(plain_app(), load_plan(PLAN))) as url:
+        assert differences(check(tmp_path, f"{url}/reports/7", **closed, exemptions=exemptions))
 
 
 def test_a_410_of_the_application_itself_is_no_difference(tmp_path: Path) -> None:
@@ -208,9 +234,22 @@ def test_a_410_of_the_application_itself_is_no_difference(tmp_path: Path) -> Non
 def test_an_operation_that_is_live_in_the_plan_announces_nothing(production: str, tmp_path: Path) -> None:
     outcome = check(tmp_path, f"{production}/reports/latest")
     assert (outcome.code, json.loads(outcome.out)["findings"]) == (0, [])
-    live = [OPERATIONS[0] | {"live": True}]
+    live = [OPERATIONS[0] | {"live": True, "successor": None}]
     sent = differences(check(tmp_path, f"{production}/reports/7", operations=live))
     assert ["is live in the plan" in each for each in sent] == [True, True]
+
+
+@pytest.mark.parametrize(("changes", "expected"), [(BROWNOUT, ["gone-without-retry-after"]), (CLOSED, [])])
+def test_a_410_needs_a_retry_after_if_the_plan_has_a_brownout(
+    changes: dict[str, Any], expected: list[str], tmp_path: Path
+) -> None:
+    def gone(_environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+        start_response("410 Gone", [("Cache-Control", "no-store")])
+        return [b""]
+
+    with serving(gone) as url:
+        found = json.loads(check(tmp_path, f"{url}/reports/7", **changes).out)["findings"]
+    assert [each["code"] for each in found if each["code"].startswith("gone")] == expected
 
 
 @pytest.mark.parametrize(
@@ -236,3 +275,25 @@ def test_the_exit_code_for_a_plan_with_errors_is_1_and_no_request_is_sent(tmp_pa
         outcome = check(tmp_path, server.url, deprecated_at="soon", sunset=1)
         assert (outcome.code, outcome.out, server.requests) == (1, "", [])
     assert [line.partition(": ")[0] for line in outcome.err.splitlines()] == ["deprecated_at", "sunset"]
+
+
+VERSION = {"name": "v1", "method": "*", "path": "/api/**", "query": {"shop": "1"}, "headers": {"API-Version": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--header", "API-Version: 1"], []),
+        ([], ["No operation of the plan matches GET /api/x; the plan has any method for this path, under conditions"]),
+    ],
+    ids=["the header that chooses", "no header"],
+)
+def test_the_query_and_the_headers_of_the_request_choose_the_operation(
+    arguments: list[str], expected: list[str], tmp_path: Path
+) -> None:
+    application = DeprecationMiddleware(plain_app(), load_plan({"deprecated_at": PAST, "operations": [VERSION]}))
+    changes = {"operations": [VERSION], "documentation": None, "sunset_at": None}
+    with serving(application) as url:
+        outcome = check(tmp_path, f"{url}/api/x?shop=1", *arguments, **changes)
+    found = {each["code"]: each["message"] for each in json.loads(outcome.out)["findings"]}
+    assert [message.partition(". ")[0] for code, message in found.items() if code == "plan-differs"] == expected

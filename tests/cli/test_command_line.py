@@ -35,24 +35,21 @@ def test_python_m_runs_the_same_command(monkeypatch: pytest.MonkeyPatch, capsys:
     assert (ended.value.code, capsys.readouterr().out) == (0, run("--version").out)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_lists_every_command_and_every_command_has_help(command: str) -> None:
-    assert f"\n  {command} " in run("--help").out
-    outcome = run(command, "--help")
-    assert (outcome.code, outcome.err) == (0, "")
-    assert "Exit code: 0" in outcome.out
+def test_the_help_lists_every_command_and_every_command_has_help() -> None:
+    for command in COMMANDS:
+        assert f"\n  {command} " in run("--help").out
+        outcome = run(command, "--help")
+        assert (outcome.code, outcome.err, "Exit code: 0" in outcome.out) == (0, "", True)
 
 
 # Scripts and pipelines rely on these codes, so they stay the same in all versions.
 EXIT_CODES = {
     "help": (["--help"], 0),
     "the version": (["--version"], 0),
-    "an unknown command": (["unknown"], 2),
     "a valid plan": (["plan", "valid.json"], 0),
     "a plan with a warning": (["plan", "warning.json"], 0),
     "a plan with errors": (["plan", "errors.json"], 1),
     "a plan that is not JSON": (["plan", "syntax.json"], 1),
-    "a plan that does not exist": (["plan", "missing.json"], 2),
     "an invalid date": (["plan", "valid.json", "--at", "soon"], 2),
     "production without findings": (["check", "{url}/good"], 0),
     "production with a warning": (["check", "{url}/warning"], 0),
@@ -92,14 +89,7 @@ def test_exit_codes_stay_the_same(arguments: list[str], code: int, site: str) ->
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        pytest.param(["unknown"], id="an unknown command"),
-        pytest.param(["plan"], id="no file"),
-        pytest.param(["plan", "missing.toml"], id="a file that does not exist"),
-        pytest.param(["plan", __file__], id="a file of another kind"),
-        pytest.param(["plan", "/"], id="a folder"),
-        pytest.param(["plan", __file__, "--format", "xml"], id="an unknown format"),
-    ],
+    [["unknown"], ["plan"], ["plan", "missing.toml"], ["plan", __file__], ["plan", "/"], ["guide", "--format", "xml"]],
 )
 def test_the_exit_code_for_wrong_arguments_is_2(arguments: list[str]) -> None:
     outcome = run(*arguments)

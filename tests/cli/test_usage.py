@@ -2,19 +2,23 @@
 
 import csv
 import json
+import os
+import re
+import signal
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import MetaData, create_engine, update
 
-from flask_notifications.fetching import USER_AGENT
-from flask_notifications.usage import CANARY, metadata, read_usage
+from flask_notifications import load_plan
+from flask_notifications.check.fetching import USER_AGENT
+from flask_notifications.pages import render_guide, render_usage
+from flask_notifications.usage import CANARY, UsageRecorder, metadata, read_usage
 from tests.cli.commands import run
 from tests.usage.databases import EXPORT, NOON, REPORT, Past, use
 
@@ -22,6 +26,7 @@ DAY = timedelta(days=1)
 UNTIL = ("--until", "2026-05-31T12:00:00Z")
 DAYS = ("--days", "3")
 START = datetime(2026, 5, 28, tzinfo=UTC)
+PAGE = (Path(__file__).parents[2] / "docs" / "usage.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -37,20 +42,6 @@ def record(database: str, *calls: Any, covered: bool = True) -> None:
     past.write()
 
 
-EXPECTED = """\
-Not safe to switch off. From 28 May to 31 May 2026, in use: report; safe: export.
-
-export  safe
-
-report  in use
-  3 calls, the last on 30 May 2026
-
-  caller             client   session in  answered  failed  closed  first call            last call
-  team-a             job/1    header      2         0       0       2026-05-30 12:00 UTC  2026-05-30 12:00 UTC
-  -                  curl/8   query       0         1       0       2026-05-30 12:00 UTC  2026-05-30 12:00 UTC
-"""
-
-
 @pytest.mark.parametrize("until", ["0001-01-01", "9999-12-31", "0001-01-01T00:00:00+14:00"])
 def test_a_window_outside_the_calendar_is_a_wrong_argument(until: str, database: str) -> None:
     record(database)
@@ -59,47 +50,74 @@ def test_a_window_outside_the_calendar_is_a_wrong_argument(until: str, database:
     assert "9999" in outcome.err or repr(until) in outcome.err
 
 
-def test_a_report_has_the_verdict_first_and_then_the_callers(database: str) -> None:
+TABLE = """
+  caller  client  session in  answered  failed  closed  last call             state
+  team-a  job/1   header      2         0       0       2026-05-30 12:00 UTC  still calling
+  -       curl/8  query       0         1       0       2026-05-30 12:00 UTC  still calling
+"""
+
+
+# The page shows another record, of a month and of three hosts.
+(_SHOWN,) = re.findall(r"^\$ flask-notifications usage .*\n(Not safe .*?)```", PAGE, re.MULTILINE | re.DOTALL)
+NARROW = _SHOWN.replace(" 1 May", " 28 May").replace("732 hours by 3 hosts", "84 hours by 1 host")
+
+
+@pytest.mark.parametrize("columns", [None, "60", "120"])
+def test_a_report_has_the_verdict_first_and_then_the_callers_as_the_terminal_is_wide(
+    database: str, columns: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
     job = use("job/1", "team-a", source="header")
     record(database, job, job, use("curl/8", source="query", status=401))
     outcome = run("usage", database, *UNTIL, *DAYS)
-    lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
     assert (outcome.code, outcome.err) == (3, "")
-    assert lines == [" ".join(line.split()) for line in EXPECTED.splitlines()]
-    columns = [line.index("2026-05-30") for line in outcome.out.splitlines() if "2026-05-30" in line]
-    assert len(set(columns)) == 1
+    before, heading, _callers = NARROW.partition("2 still call")
+    assert outcome.out.split() == (f"{before}{heading}{TABLE}" if columns == "120" else NARROW).split()
+    assert max(map(len, outcome.out.splitlines())) <= int(columns or 80)
+    assert len({line.index("2026-05-30") for line in outcome.out.splitlines() if "  2026-05-30" in line}) <= 1
+
+
+def test_a_narrow_report_mentions_no_session_where_none_was_sent(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    record(database, use("curl/8"))
+    assert run("usage", database, *UNTIL, *DAYS).out.endswith("1 answered, 0 failed, 0 closed; client curl/8\n")
+
+
+def in_use(database: str) -> None:
+    record(database, use(caller="tests"))
+
+
+def with_a_gap(database: str) -> None:
+    record(database, covered=False)
+
+
+def test_callers_beyond_a_number_are_counted(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_notifications.formats.text._LISTED", 1)
+    record(database, *(use(f"job/{number}") for number in range(17)))
+    out = run("usage", database, *UNTIL, *DAYS).out
+    assert out.count("still calling") == 15
+    assert out.endswith("  2 more callers: --format csv lists all\n")
 
 
 CASES: dict[str, tuple[Callable[[str], None], list[str], int, str]] = {
     "no calls, and every hour is covered": (record, [], 0, "Safe to switch off: export, report. No call"),
-    "one operation is in use": (lambda url: record(url, use()), [], 3, "Not safe to switch off. From 28 May to 31"),
-    "the other operation is not in use": (
-        lambda url: record(url, use()),
-        ["--operation", "export"],
-        0,
-        "Safe to switch off: export. No call counted as use from 28 May to 31 May 2026.",
-    ),
-    "an ignored client": (lambda url: record(url, use()), ["--ignore-client", "job/1"], 0, "Safe to switch off: "),
-    "an ignored caller": (
-        lambda url: record(url, use(caller="tests")),
-        ["--ignore-caller", "tests"],
-        0,
-        "Safe to switch off: ",
-    ),
-    "a gap": (lambda url: record(url, covered=False), [], 4, "Not known to be safe. From 28 May to 31 May"),
+    "one operation is in use": (in_use, [], 3, "Not safe to switch off. From 28 May to 31"),
+    "the other operation is not in use": (in_use, ["--operation", "export"], 0, "Safe to switch off: export. No call"),
+    "an ignored client": (in_use, ["--ignore-client", "job/1"], 0, "Safe to switch off: "),
+    "an ignored caller": (in_use, ["--ignore-caller", "tests"], 0, "Safe to switch off: "),
+    "a gap": (with_a_gap, [], 4, "Not known to be safe. From 28 May to 31 May"),
     "no canary on some days": (record, ["--require-canary"], 4, "Not known to be safe. "),
     "a window in two years": (
         record,
         ["--days", "200"],
         4,
-        "Not known to be safe. From 12 November 2025 to 31 May 2026, unknown: ",
+        "Not known to be safe. From 12 November 2025 to 31 May 2026",
     ),
-    "one day without a gap": (
-        lambda url: record(url, covered=False),
-        ["--days", "1", "--allow-gap", "100"],
-        4,
-        "Not known to be safe. From 30 May to 31 May 2026, unknown: ",
-    ),
+    "a day without a gap": (with_a_gap, ["--days", "1", "--allow-gap", "100"], 4, "Not known to be safe. From 30 May"),
 }
 
 
@@ -115,7 +133,7 @@ def test_the_exit_code_and_the_first_line_give_the_verdict(
 
 def test_ignored_callers_are_marked(database: str) -> None:
     record(database, use("job/1", "tests"))
-    assert "tests (ignored)" in run("usage", database, *UNTIL, *DAYS, "--ignore-caller", "tests").out
+    assert "\n  tests: ignored, " in run("usage", database, *UNTIL, *DAYS, "--ignore-caller", "tests").out
 
 
 def test_json_is_the_report(database: str) -> None:
@@ -133,8 +151,8 @@ def test_csv_has_a_row_for_each_caller_and_no_formulas(client: str, database: st
     at = "2026-05-30T12:00:00Z"
     assert first[:5] == ["operation", "verdict", "caller", "client", "source"]
     assert rows == [
-        ["export", "safe", "", "", "", "0", "0", "0", "", "", ""],
-        ["report", "in use", "a, b", shown, "query", "1", "0", "0", at, at, "false"],
+        ["export", "safe", "", "", "", "0", "0", "0", "", "", "", "", "1"],
+        ["report", "in use", "a, b", shown, "query", "1", "0", "0", at, at, "false", "", "1"],
     ]
 
 
@@ -147,11 +165,41 @@ def test_names_of_clients_are_escaped_in_markdown(database: str) -> None:
     assert r"| \<script\> | a\|b\*c | \- | 1 | 0 | 0 | " in outcome.out
 
 
-def plan_file(folder: Path) -> Path:
+HOSTILE = "\x1b]0;x\x07\u202e@everyone #7 !8 https://evil.example\n=1+1"
+SHOWN = r"\x1b]0;x\x07\u202e@everyone #7 !8 https://evil.example\n=1+1"
+
+
+def rewrite(database: str, value: str) -> None:
+    """Write a value into the store as another program may do: into every caller, client and name of an operation."""
+    value = json.dumps(value)[1:-1]  # as the store escapes it
+    engine = create_engine(database)
+    metadata = MetaData()
+    metadata.reflect(engine)
+    with engine.begin() as connection:
+        for table in metadata.tables.values():
+            if {"client", "caller", "operation"} <= set(table.columns.keys()):
+                connection.execute(update(table).values(client=value, caller=value, operation=value))
+    engine.dispose()
+
+
+def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(database: str) -> None:
+    record(database, use("job/1", "tests"))
+    rewrite(database, HOSTILE)
+    for output in ("text", "csv", "markdown", "json"):
+        out = run("usage", database, *UNTIL, *DAYS, "--format", output).out
+        assert [each for each in out if not each.isprintable() and each != "\n"] == []
+        assert (SHOWN in out) == (output in {"text", "csv"})
+    out = run("usage", database, *UNTIL, *DAYS, "--format", "markdown").out
+    assert r"@&#8203;everyone \#&#8203;7 \!&#8203;8 https:&#8203;//evil\.example\\n=1\+1" in out
+    rewrite(database, "\t=1")
+    assert r"'\t=1" in run("usage", database, *UNTIL, *DAYS, "--format", "csv").out
+
+
+def plan_file(folder: Path, *live: str) -> Path:
+    """Write a plan with three operations, some of which are live."""
     operations = [
-        {"name": "report", "method": "GET", "path": "/report"},
-        {"name": "new", "method": "GET", "path": "/new"},
-        {"name": "live", "method": "GET", "path": "/live", "live": True},
+        {"name": name, "method": "GET", "path": f"/{name}", "live": name in (live or ("live",))}
+        for name in ("report", "new", "live")
     ]
     file = folder / "plan.json"
     file.write_text(json.dumps({"deprecated_at": "2026-01-01T00:00:00Z", "operations": operations}), encoding="utf-8")
@@ -170,10 +218,7 @@ def test_a_plan_selects_its_retired_operations(database: str, tmp_path: Path) ->
 
 
 def test_a_plan_without_retired_operations_is_a_wrong_argument(database: str, tmp_path: Path) -> None:
-    live = {"name": "live", "method": "GET", "path": "/live", "live": True}
-    file = tmp_path / "plan.json"
-    file.write_text(json.dumps({"deprecated_at": "2026-01-01T00:00:00Z", "operations": [live]}), encoding="utf-8")
-    outcome = run("usage", database, "--plan", file)
+    outcome = run("usage", database, "--plan", plan_file(tmp_path, "report", "new", "live"))
     assert (outcome.code, outcome.out) == (2, "")
     assert "Invalid value for '--plan': the plan has no retired operation\n" in outcome.err
 
@@ -211,26 +256,40 @@ def test_a_window_that_ends_with_a_date_includes_that_day(database: str) -> None
     ("url", "code", "words"),
     [
         ("sqlite:///{folder}/missing.sqlite3", 1, "there is no file"),
-        ("sqlite:///{folder}/empty.sqlite3", 1, "has no table"),
         ("postgresql+psycopg://user:s3cret@127.0.0.1:1/shop", 1, "cannot be read"),
         ("s3cret", 2, "database must be an SQLAlchemy URL"),
-        ("mysql://user:s3cret@127.0.0.1/shop", 2, "SQLite or PostgreSQL"),
     ],
-    ids=["no file", "no tables", "no server", "no URL", "another kind"],
+    ids=["no file", "no server", "no URL"],
 )
 def test_a_database_that_cannot_be_read_is_an_error(url: str, code: int, words: str, tmp_path: Path) -> None:
-    (tmp_path / "empty.sqlite3").touch()
     outcome = run("usage", url.format(folder=tmp_path))
     assert (outcome.code, outcome.out) == (code, "")
     assert words in outcome.err
     assert "s3cret" not in outcome.err
 
 
-def test_a_missing_extra_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("url", "module", "package"),
+    [
+        ("postgresql+psycopg://user@127.0.0.1/x", "psycopg", "psycopg[binary]"),
+        ("mysql+pymysql://user@127.0.0.1/x", "pymysql", "pymysql"),
+    ],
+)
+def test_a_missing_driver_is_an_error_that_names_its_package(
+    url: str, module: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    outcome = run("usage", url)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert f"pip install '{package}'" in outcome.err
+
+
+@pytest.mark.parametrize("arguments", [["usage"], ["collect", "."]], ids=" ".join)
+def test_a_missing_extra_is_an_error_that_names_it(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("flask_notifications.usage")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "sqlalchemy" else name)
-    outcome = run("usage", "sqlite:///usage.sqlite3")
+    outcome = run(*arguments, "sqlite:///usage.sqlite3")
     assert (outcome.code, outcome.out) == (1, "")
     assert "pip install 'Flask-Notifications[usage]'" in outcome.err
 
@@ -247,49 +306,62 @@ def test_the_exit_code_for_wrong_options_is_2(options: list[str], database: str)
 # Pages.
 
 
-@pytest.fixture
-def pages(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Replace the module that renders pages, and return the arguments of its calls."""
-    calls = SimpleNamespace(usage=[], guide=[])
-
-    def render_usage(report: Any, **options: Any) -> str:
-        calls.usage.append((report, options))
-        return "<!doctype html>"
-
-    def render_guide(plan: Any, **options: Any) -> str:
-        if options["base_url"] == "wrong":
-            message = "base_url must be an absolute http(s) URL, not 'wrong'"
-            raise ValueError(message)
-        calls.guide.append((plan, options))
-        return "<!doctype html>"
-
-    module = SimpleNamespace(render_usage=render_usage, render_guide=render_guide)
-    monkeypatch.setitem(sys.modules, "flask_notifications.pages", module)
-    return calls
-
-
-def test_the_html_format_is_the_page_of_the_report_with_the_plan(
-    database: str, tmp_path: Path, pages: SimpleNamespace
-) -> None:
+def test_the_html_format_is_the_page_of_the_report_with_the_plan(database: str, tmp_path: Path) -> None:
     record(database)
     file = plan_file(tmp_path)
     outcome = run("usage", database, *UNTIL, *DAYS, "--format", "html", "--plan", file)
-    assert (outcome.code, outcome.out) == (4, "<!doctype html>\n")
-    [(report, options)] = pages.usage
-    assert [each.name for each in report.operations] == ["report", "new"]
-    assert [operation.name for operation in options["plan"]] == ["report", "new", "live"]
+    report = read_usage(database, days=3, until=NOON, plan=load_plan(file), operations=None)
+    assert (outcome.code, outcome.out) == (4, render_usage(report, plan=load_plan(file)) + "\n")
 
 
-def test_the_guide_is_the_page_of_the_plan(tmp_path: Path, pages: SimpleNamespace) -> None:
+def test_the_guide_is_the_page_of_the_plan(tmp_path: Path) -> None:
     file = plan_file(tmp_path)
-    assert run("guide", file, "--at", "2026-11-01", "--base-url", "https://a.example") == (0, "<!doctype html>\n", "")
-    [(plan, options)] = pages.guide
-    assert [operation.name for operation in plan] == ["report", "new", "live"]
-    assert options == {"at": datetime(2026, 11, 1, tzinfo=UTC), "base_url": "https://a.example"}
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    page = render_guide(load_plan(file), at=at, base_url="https://a.example") + "\n"
+    assert run("guide", file, "--at", "2026-11-01", "--base-url", "https://a.example") == (0, page, "")
 
 
-def test_a_guide_needs_a_valid_plan_and_a_valid_url(tmp_path: Path, pages: SimpleNamespace) -> None:
+def test_a_page_can_be_written_to_a_file(database: str, tmp_path: Path) -> None:
+    file, to = plan_file(tmp_path), tmp_path / "page.html"
+    shown = run("guide", file, "--at", "2026-11-01", "--contact", "Team \u00e9").out
+    assert "Team \u00e9" in shown
+    assert run("guide", file, "--at", "2026-11-01", "--contact", "Team \u00e9", "--output", "-").out == shown
+    assert run("guide", file, "--at", "2026-11-01", "--contact", "Team \u00e9", "--output", to) == (0, "", "")
+    assert to.read_text(encoding="utf-8") == shown
+    record(database)
+    assert run("usage", database, *UNTIL, *DAYS, "--format", "html", "--output", to).out == ""
+    assert '<h2 id="operation-1"' in to.read_text(encoding="utf-8")
+    missing = tmp_path / "missing" / "page.html"
+    assert run("guide", file, "--output", missing) == (1, "", f"Error: {missing}: No such file or directory\n")
+
+
+def test_a_guide_needs_a_valid_plan_and_a_valid_url(tmp_path: Path) -> None:
     assert run("guide", plan_file(tmp_path), "--base-url", "wrong").code == 2
     (tmp_path / "plan.json").write_text("{}", encoding="utf-8")
-    assert run("guide", tmp_path / "plan.json") == (1, "", "deprecated_at: Missing data for required field.\n")
-    assert pages.guide == []
+    missing = "is missing; it must be a date and time with an offset, such as 2027-07-01T09:00:00Z"
+    assert run("guide", tmp_path / "plan.json") == (1, "", f"deprecated_at: {missing}\n")
+
+
+def leave(database: str, spool: Path) -> None:
+    """Record a call in a process that is killed."""
+    child = os.fork()
+    if child == 0:
+        UsageRecorder(database, spool=spool)(use())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_collect_brings_in_what_ended_processes_have_left(database: str, tmp_path: Path) -> None:
+    leave(database, tmp_path / "spool")
+    outcome = run("collect", tmp_path / "spool", database)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert read_usage(database, until=NOON, operations=["report"]).operations[0].answered == 1
+
+
+def test_collect_refuses_what_is_no_database_and_says_that_one_cannot_be_written(database: str, tmp_path: Path) -> None:
+    outcome = run("collect", tmp_path, "s3cret")
+    assert (outcome.code, "s3cret" in outcome.err) == (2, False)
+    (tmp_path / "usage.sqlite3").mkdir()
+    leave(database, tmp_path / "spool")
+    outcome = run("collect", tmp_path / "spool", database)
+    assert (outcome.code, outcome.out) == (1, "")

@@ -14,17 +14,17 @@ from flask_notifications import (
     Brownout,
     DeprecationMiddleware,
     DeprecationPolicy,
-    StorageUnavailable,
+    Operation,
     create_blueprint,
+    notification_operations,
 )
-from flask_notifications.testing import MemoryStorage
+from tests.servers.app import Storage
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 SESSION = "c0de5e55-0000-4000-8000-000000000001"
 RECORDS = [{"id": 1, "name": "Daily"}, {"id": 2, "name": "Weekly"}]
-OUT_OF_REACH = "out-of-reach"
 
 BASE_URL = "https://api.example.com"
 POLICY = DeprecationPolicy(
@@ -44,19 +44,11 @@ ORIGIN = os.environ.get("PAGE_ORIGIN", "https://app.example.com")
 CORS = {
     "Access-Control-Allow-Origin": ORIGIN,
     "Access-Control-Allow-Headers": "Authorization",
+    "Access-Control-Allow-Methods": "DELETE",
     "Access-Control-Expose-Headers": "X-Own",
 }
 # For a request with credentials, the wildcard has no effect (Fetch, "CORS-exposed header-name").
 WILDCARD = CORS | {"Access-Control-Allow-Credentials": "true", "Access-Control-Expose-Headers": "*"}
-
-
-class Storage(MemoryStorage):
-    """A storage in memory, where one account is out of reach."""
-
-    def account_notifications(self, caller: str, account_id: str) -> Iterable[object]:
-        if account_id == OUT_OF_REACH:
-            raise StorageUnavailable(retry_after=7)
-        return super().account_notifications(caller, account_id)
 
 
 def make_application(headers: dict[str, str]) -> flask.Flask:
@@ -77,11 +69,16 @@ def make_application(headers: dict[str, str]) -> flask.Flask:
     return app
 
 
-def deprecate(
-    *, at: datetime = DEPRECATED, headers: dict[str, str] = CORS, base_url: str | None = BASE_URL
-) -> "WSGIApplication":
+def deprecate(*, at: datetime = DEPRECATED, headers: dict[str, str] = CORS) -> "WSGIApplication":
     """Return the application wrapped by the middleware, with a fixed clock."""
-    return DeprecationMiddleware(make_application(headers), POLICY, base_url=base_url, clock=lambda: at)
+    plan = dict.fromkeys(notification_operations(), POLICY)
+    return DeprecationMiddleware(make_application(headers), plan, base_url=BASE_URL, clock=lambda: at)
+
+
+def retire_everything() -> "WSGIApplication":
+    """Return the application whose whole API is switched off, for any method."""
+    plan = {Operation("version", "*", "/API/**", "/v2/**"): POLICY}
+    return DeprecationMiddleware(make_application({}), plan, clock=lambda: SUNSET)
 
 
 def add_headers(app: "WSGIApplication", headers: Callable[[], dict[str, str]]) -> "WSGIApplication":
@@ -112,10 +109,10 @@ application = add_headers(
         {
             "/brownout": deprecate(at=BROWNOUT),
             "/sunset": deprecate(at=SUNSET),
-            "/relative": deprecate(base_url=None),
             "/closed": deprecate(headers={}),
             "/wildcard": deprecate(headers=WILDCARD),
             "/outermost": add_headers(deprecate(at=BROWNOUT, headers={}), cors_headers),
+            "/version": add_headers(retire_everything(), cors_headers),
         },
     ),
     expire_in_an_hour,

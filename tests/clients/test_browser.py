@@ -6,20 +6,15 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import Empty, Queue
-from shutil import which
-from threading import Thread
 from typing import Any
 
 import pytest
 
+from tests.cli.servers import Canned, canned_server
 from tests.clients.application import SESSION
 from tests.clients.serving import ACCOUNT, DEPRECATION, DOCUMENTATION, LIST, POLICY, SUCCESSORS, SUNSET, Site, serving
-from tests.services import service_or_skip
-
-pytestmark = pytest.mark.browser
+from tests.services import chromium_or_skip
 
 HERE = Path(__file__).parent
 
@@ -51,6 +46,7 @@ UNREADABLE: dict[str, tuple[str, dict[str, Any]]] = {
 # Further calls. The preflight request of the first one is served although the operation is switched off.
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "outermost": (f"/outermost{LIST}", HEADER),
+    "version": (f"/version{LIST}", {**HEADER, "method": "DELETE"}),
     "unmatched": ("/news", {}),
 }
 
@@ -59,86 +55,15 @@ PAGE = (
 )
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Serve the page and its list of calls, and receive its results."""
-
-    server: "PageServer"
-
-    def do_GET(self) -> None:  # the name that the standard library looks for
-        bodies = {
-            "/": ("text/html", PAGE),
-            "/page.mjs": ("text/javascript", (HERE / "page.mjs").read_bytes()),
-            "/calls": ("application/json", json.dumps(self.server.calls).encode()),
-        }
-        media_type, body = bodies[self.path]
-        self.send_response(200)
-        self.send_header("Content-Type", media_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_POST(self) -> None:
-        self.server.seen.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_arguments: object) -> None:
-        """Stay silent."""
-
-
-class PageServer(ThreadingHTTPServer):
-    """The server of the other origin, on its own port."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.calls: dict[str, Any] = {}
-        self.seen: Queue[Any] = Queue()
-
-    @property
-    def origin(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
 @contextmanager
-def page_server() -> Iterator[PageServer]:
-    with PageServer() as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-@contextmanager
-def browser(url: str, folder: Path) -> Iterator[Path]:
-    """Open a page in Chromium, yield the browser's log, and stop the browser on exit."""
-    program = which("chromium") or which("chromium-browser") or which("google-chrome")
-    service_or_skip("Chromium", program is not None)
-    options = [
-        "--headless",
-        "--disable-gpu",
-        "--disable-quic",
-        "--disable-dev-shm-usage",
-        "--no-first-run",
-        "--no-proxy-server",
-        "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # no other host is contacted
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        f"--user-data-dir={folder}/profile",
-        *(["--no-sandbox"] if os.geteuid() == 0 else []),
-    ]
-    log = folder / "chromium.log"
-    # Chromium writes only to the folder.
+def browser(url: str, folder: Path) -> Iterator[None]:
+    """Open a page in Chromium, which writes only to a folder, and stop the browser on exit."""
+    command = [*chromium_or_skip(), "--headless", f"--user-data-dir={folder}/profile", url]
     environ = os.environ | {"HOME": str(folder), "TMPDIR": str(folder)}
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [str(program), *options, url], env=environ, stdout=output, stderr=output, start_new_session=True
-        )
+    with (folder / "chromium.log").open("wb") as output:
+        process = subprocess.Popen(command, env=environ, stdout=output, stderr=output, start_new_session=True)
     try:
-        yield log
+        yield
     finally:
         # The browser is many processes in one process group.
         os.killpg(process.pid, signal.SIGKILL)
@@ -148,17 +73,18 @@ def browser(url: str, folder: Path) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the page's result of each call, by name."""
-    folder = tmp_path_factory.mktemp("browser")
-    with page_server() as page, pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PAGE_ORIGIN", page.origin)
+    with canned_server() as page, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PAGE_ORIGIN", page.url)
         with serving(tmp_path_factory.mktemp("site")) as site:
-            page.calls = calls(site)
-            with browser(page.origin, folder) as log:
-                try:
-                    found: dict[str, Any] = page.seen.get(timeout=PATIENCE)
-                except Empty:
-                    pytest.fail(f"the page has reported nothing\n{log.read_text(encoding='utf-8', errors='replace')}")
+            page.respond("/page.mjs", canned("text/javascript", (HERE / "page.mjs").read_bytes()))
+            page.respond("/calls", canned("application/json", json.dumps(calls(site)).encode()))
+            with browser(page.respond("/", canned("text/html", PAGE)), tmp_path_factory.mktemp("browser")):
+                found: dict[str, Any] = json.loads(page.bodies.get(timeout=PATIENCE))
     return found
+
+
+def canned(media_type: str, body: bytes) -> Canned:
+    return Canned(200, [("Content-Type", media_type)], body)
 
 
 def calls(site: Site) -> dict[str, Any]:
@@ -209,13 +135,16 @@ def test_a_page_cannot_read_a_response_without_cors_headers(seen: dict[str, Any]
     assert seen[name] == {"error": "TypeError"}
 
 
-def test_a_page_cannot_read_headers_that_nobody_has_exposed(seen: dict[str, Any]) -> None:
-    headers = seen["unmatched"]["headers"]
-    assert ("x-own" in headers, "link" in headers) == (True, False)
-
-
 def test_a_page_reads_a_brownout_if_a_cors_layer_wraps_the_middleware(seen: dict[str, Any]) -> None:
     # Only the application can expose the headers in this case.
     response = seen["outermost"]
     assert (response["status"], response["headers"]["retry-after"]) == (410, "3600")
     assert deprecation_headers(response) == (DEPRECATION, SUNSET, links("/outermost", "GET"))
+
+
+def test_a_page_reads_the_410_of_a_version_because_its_preflight_request_passes(seen: dict[str, Any]) -> None:
+    response = seen["version"]
+    assert (response["status"], response["headers"]["link"].partition(",")[0]) == (
+        410,
+        '</version/v2/Notification/>; rel="successor-version"',
+    )

@@ -2,18 +2,17 @@
 
 import json
 import subprocess
+from pathlib import Path
 from random import Random
 from urllib.parse import unquote_to_bytes
 
 import pytest
 
-from flask_notifications import NOTIFICATION_OPERATIONS, Operation
+from flask_notifications import Operation, notification_operations
 from flask_notifications.operations import OperationTable
 from flask_notifications.redirects import RequestTarget
-from tests.clients.node import PATIENCE, Node
+from tests.services import program_or_skip
 from tests.wsgi import environ_of
-
-pytestmark = pytest.mark.browser
 
 PIECES = ["/", "//", "\\", "\t", "\n", " ", ".", "..", "%2e", "%2F", ";", ":", "@", "?", "#", "&", "http:", "https:"]
 PIECES += [
@@ -31,11 +30,11 @@ PIECES += [
 
 @pytest.mark.parametrize(
     "operations",
-    [NOTIFICATION_OPERATIONS, [Operation("notes", "GET", "/{tenant}/{notes}")]],
+    [notification_operations(), [Operation("notes", "GET", "/{tenant}/{notes}")]],
     ids=["the two operations", "an operation of parameters"],
 )
 def test_a_redirect_keeps_the_session_only_if_a_browser_finds_a_matched_operation(
-    node: Node, operations: list[Operation]
+    operations: list[Operation],
 ) -> None:
     table = OperationTable(operations)
     target = RequestTarget.of(environ_of(), "/API/Notification/")
@@ -44,8 +43,8 @@ def test_a_redirect_keeps_the_session_only_if_a_browser_finds_a_matched_operatio
     restored = [location for location in dict.fromkeys(locations) if target.follow(location, "302 Found", table)]
     assert len(restored) > 100
     asked = json.dumps({"base": "http://api.example/API/Notification/", "locations": restored})
-    command = [node.program, str(node.folder / "urls.mjs")]
-    done = subprocess.run(command, input=asked, capture_output=True, check=True, text=True, timeout=PATIENCE)
+    command = [program_or_skip("node"), str(Path(__file__).with_name("urls.mjs"))]
+    done = subprocess.run(command, input=asked, capture_output=True, check=True, text=True, timeout=20)
     for location, resolved in zip(restored, json.loads(done.stdout), strict=True):
         assert resolved is not None, location
         origin, path = resolved

@@ -14,19 +14,13 @@ from sqlalchemy import (
     URL,
     Connection,
     Engine,
-    MetaData,
+    NullPool,
     Row,
-    Table,
-    bindparam,
     create_engine,
     event,
-    literal,
     make_url,
-    select,
     text,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-from sqlalchemy.pool import NullPool
 
 from flask_notifications import NotificationApp, NotificationStorage, StorageUnavailable
 from flask_notifications.sql import SQLAlchemyStorage
@@ -148,35 +142,18 @@ def test_stored_documents_are_sent_byte_for_byte(engine: Engine) -> None:
     assert ask(storage_on(engine)).body == '[{"name": "first",  "n": 1.50, "ü": null},{"name":"second"}]'.encode()
 
 
-def test_documents_may_be_stored_as_bytes(database: Database, engine: Engine) -> None:
-    assert_whole(ask(storage_on(engine, select_documents(database.driver, 3, database.driver.dialect.octets))), 3)
-
-
-@pytest.mark.parametrize("count", [0, 1, 999, 1_000, 1_001, 2_000])
+@pytest.mark.parametrize("count", [1, 1_000, 1_001])
 def test_all_rows_are_returned_in_order(database: Database, engine: Engine, count: int) -> None:
-    statement = select_documents(database.driver, max(count, 1))
-    if count == 0:
-        statement = text("SELECT document FROM alerts WHERE owner = 'nobody'")
-    assert_whole(ask(storage_on(engine, statement)), count)
-
-
-@pytest.fixture(params=["engine", "statement"])
-def option_of(request: pytest.FixtureRequest) -> str:
-    """Return what has an execution option."""
-    name: str = request.param
-    return name
+    assert_whole(ask(storage_on(engine, select_documents(database.driver, count))), count)
 
 
 @pytest.mark.parametrize("option", [{"stream_results": True}, {"yield_per": 7}], ids=str)
 def test_all_rows_are_returned_if_the_application_asks_for_streaming(
-    database: Database, engine: Engine, option: dict[str, Any], option_of: str
+    database: Database, engine: Engine, option: dict[str, Any]
 ) -> None:
     statement = select_documents(database.driver, 2_001)
-    if option_of == "engine":
-        engine = engine.execution_options(**option)
-    else:
-        statement = statement.execution_options(**option)
-    assert_whole(ask(storage_on(engine, statement)), 2_001)
+    assert_whole(ask(storage_on(engine.execution_options(**option), statement)), 2_001)
+    assert_whole(ask(storage_on(engine, statement.execution_options(**option))), 2_001)
 
 
 @pytest.mark.parametrize("option", [{}, {"stream_results": True}, {"yield_per": 7}], ids=str)
@@ -185,80 +162,6 @@ def test_a_row_that_cannot_be_computed_is_a_500(database: Database, engine: Engi
     statement = text(f"SELECT n, {dialect.failure} AS failure FROM {dialect.numbers.format(4_000)}")  # noqa: S608 - constants
     response = ask(storage_on(engine, statement.execution_options(**option)))
     assert (response.code, response.json["code"]) == (500, "storage_error")
-
-
-class Base(DeclarativeBase):
-    pass
-
-
-class Alert(Base):
-    __tablename__ = "alerts"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    possessor: Mapped[str] = mapped_column("owner")
-
-
-def select_reflected(engine: Engine) -> Any:
-    alerts = Table("alerts", MetaData(), autoload_with=engine)
-    return select(alerts.c.id, alerts.c.owner).where(alerts.c.owner == bindparam("login"))
-
-
-COLUMNS: list[Any] = [
-    pytest.param(lambda _: "SELECT id, owner FROM alerts WHERE owner = :login", ("id", "owner"), id="string"),
-    pytest.param(
-        lambda _: select(Alert.id.label("ID"), Alert.possessor.label("the owner")).where(
-            Alert.possessor == bindparam("login")
-        ),
-        ("ID", "the owner"),
-        id="quoted labels",
-    ),
-    pytest.param(
-        lambda _: select(Alert.__table__.c.id, Alert.__table__.c.owner).where(
-            Alert.__table__.c.owner == bindparam("login")
-        ),
-        ("id", "owner"),
-        id="Table",
-    ),
-    pytest.param(select_reflected, ("id", "owner"), id="reflected table"),
-    pytest.param(
-        lambda _: select(Alert.id, Alert.possessor).where(Alert.possessor == bindparam("login")),
-        ("id", "owner"),
-        id="ORM columns",
-    ),
-    pytest.param(
-        lambda _: select(Alert.id.label("number"), Alert.possessor.label("who")).where(
-            Alert.possessor == bindparam("login")
-        ),
-        ("number", "who"),
-        id="labels",
-    ),
-    pytest.param(
-        lambda _: select(Alert).where(Alert.possessor == bindparam("login")), ("id", "owner"), id="ORM entity"
-    ),
-    pytest.param(
-        lambda _: text("SELECT id, owner FROM alerts WHERE owner = :login").columns(Alert.id, Alert.possessor),
-        ("id", "owner"),
-        id="text with columns",
-    ),
-    pytest.param(
-        lambda _: select(Alert.id, literal("alice").label("who")).where(
-            Alert.possessor == bindparam("login"), Alert.id.in_([1, 2])
-        ),
-        ("id", "who"),
-        id="expanded IN",
-    ),
-]
-
-
-@pytest.mark.parametrize(("statement", "names"), COLUMNS)
-def test_rows_of_several_columns_become_objects(
-    engine: Engine, statement: Callable[[Engine], Any], names: tuple[str, str]
-) -> None:
-    response = ask(storage_on(engine, statement(engine)))
-    assert response.code == 200
-    assert sorted(tuple(record.items()) for record in response.json) == [
-        ((names[0], number), (names[1], "alice")) for number in (1, 2)
-    ]
 
 
 def peak_memory() -> int:
@@ -281,16 +184,15 @@ def test_memory_stays_flat_over_many_rows_if_the_driver_streams(database: Databa
         last, count = record, count + 1
     assert (count, last[:13]) == (ROWS, b'{"n":200000,"')
     grown = peak_memory() - before
-    assert (grown < 8 * MIB) == database.driver.flat, f"{grown / MIB:.0f} MiB"
+    # The other drivers hold all rows, in memory that the process may have had before.
+    assert grown < 8 * MIB or not database.driver.flat, f"{grown / MIB:.0f} MiB"
 
 
-@pytest.mark.parametrize(
-    "statement", ["SELECT nothing FROM alerts", "SELECT 1 FROM nowhere", "SELECT nothing(1)", "SELECT FROM WHERE"]
-)
-def test_a_mistake_in_a_statement_is_a_500(engine: Engine, statement: str) -> None:
-    response = ask(storage_on(engine, statement))
-    assert (response.code, response.json["code"]) == (500, "storage_error")
-    assert ask(storage_on(engine)).code == 200
+def test_a_mistake_in_a_statement_is_a_500(engine: Engine) -> None:
+    for statement in ("SELECT nothing FROM alerts", "SELECT FROM WHERE"):
+        response = ask(storage_on(engine, statement))
+        assert (response.code, response.json["code"]) == (500, "storage_error")
+        assert ask(storage_on(engine)).code == 200
 
 
 def is_unavailable(response: Response) -> bool:
@@ -301,54 +203,30 @@ def test_an_unreachable_database_is_a_503(engine: Engine) -> None:
     assert is_unavailable(ask(storage_on(unreachable(engine))))
 
 
-@pytest.fixture
-def server(database: Database) -> Database:
-    """Return the database, or skip the test if the database is not a server."""
-    if not database.driver.dialect.endless:
-        pytest.skip("SQLite is not a server")
-    return database
+on_servers = pytest.mark.parametrize(
+    "database", [name for name, driver in DRIVERS.items() if driver.dialect.endless], indirect=True
+)
 
 
-def test_a_statement_that_exceeds_its_time_limit_is_a_503(server: Database, engine: Engine) -> None:
+@on_servers
+def test_a_statement_that_exceeds_its_time_limit_is_a_503(database: Database, engine: Engine) -> None:
     def limit(connection: Any, _record: object) -> None:
-        connection.cursor().execute(server.driver.dialect.limit)
+        connection.cursor().execute(database.driver.dialect.limit)
         connection.commit()
 
     event.listen(engine, "connect", limit)
     discarded = list[object]()
     event.listen(engine, "invalidate", lambda *connection: discarded.append(connection))
-    assert is_unavailable(ask(storage_on(engine, server.driver.dialect.endless)))
+    assert is_unavailable(ask(storage_on(engine, database.driver.dialect.endless)))
     assert len(discarded) == 1
     assert ask(storage_on(engine)).code == 200
 
 
-@pytest.mark.parametrize(
-    ("name", "option", "endless"),
-    [
-        pytest.param("pg8000", {"timeout": 0.2}, "SELECT pg_sleep(5)", id="pg8000"),
-        pytest.param("MySQL Connector/Python", {"read_timeout": 1}, "SELECT SLEEP(5)", id="MySQL Connector/Python"),
-    ],
-)
-def test_a_socket_timeout_is_a_503(
-    name: str, option: dict[str, float], endless: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """The response may still arrive later, so the connection must not be used again."""
-    with new_database(DRIVERS[name], tmp_path_factory) as url:
-        engine = create_engine(url, connect_args=option, pool_size=1, max_overflow=0)
-        storage = storage_on(engine)
-        storage._session_query = text("SELECT CAST(:session_id AS CHAR(40)) AS login, false AS is_admin")
-        storage._current_user_query = text(endless)
-        assert is_unavailable(ask(storage))
-        storage._current_user_query = text("SELECT '{}'")
-        assert [ask(storage).json for _ in range(3)] == [[{}]] * 3
-        engine.dispose()
-
-
 @contextmanager
-def administrator(server: Database) -> Iterator[Callable[[str], list[Any]]]:
+def administrator(database: Database) -> Iterator[Callable[[str], list[Any]]]:
     """Yield a function that executes a statement on a new connection, and returns the first column."""
-    driver = "postgresql+psycopg" if server.driver.dialect.name == "postgresql" else "mysql+pymysql"
-    admin = create_engine(server.url.set(drivername=driver), isolation_level="AUTOCOMMIT")
+    driver = "postgresql+psycopg" if database.driver.dialect.name == "postgresql" else "mysql+pymysql"
+    admin = create_engine(database.url.set(drivername=driver), isolation_level="AUTOCOMMIT")
 
     def execute(statement: str) -> list[Any]:
         with admin.connect() as connection:
@@ -359,22 +237,24 @@ def administrator(server: Database) -> Iterator[Callable[[str], list[Any]]]:
     admin.dispose()
 
 
+@on_servers
 @pytest.mark.parametrize("end", ["cancel", "disconnect"])
-def test_a_statement_that_is_ended_while_it_runs_is_a_503(server: Database, engine: Engine, end: str) -> None:
-    dialect = server.driver.dialect
-    with administrator(server) as execute, ThreadPoolExecutor(1) as threads:
+def test_a_statement_that_is_ended_while_it_runs_is_a_503(database: Database, engine: Engine, end: str) -> None:
+    dialect = database.driver.dialect
+    with administrator(database) as execute, ThreadPoolExecutor(1) as threads:
         response = threads.submit(ask, storage_on(engine, dialect.endless))
-        running = dialect.running.format(server.url.database)
+        running = dialect.running.format(database.url.database)
         eventually(lambda: execute(running))
         execute(getattr(dialect, end).format(*execute(running)))
         assert is_unavailable(response.result(10))
     assert ask(storage_on(engine)).code == 200
 
 
+@on_servers
 @pytest.mark.parametrize("end", ["cancel", "disconnect"])
-def test_a_result_that_is_ended_halfway_is_whole_or_an_error(server: Database, engine: Engine, end: str) -> None:
+def test_a_result_that_is_ended_halfway_is_whole_or_an_error(database: Database, engine: Engine, end: str) -> None:
     """Some drivers have all rows by then, and the others raise an error, but none returns fewer rows."""
-    dialect, connections = server.driver.dialect, list[int]()
+    dialect, connections = database.driver.dialect, list[int]()
 
     @event.listens_for(engine, "connect")
     def add_number(connection: Any, _record: object) -> None:
@@ -384,9 +264,9 @@ def test_a_result_that_is_ended_halfway_is_whole_or_an_error(server: Database, e
         cursor.close()
 
     rows, count = 50_000, 0  # larger than the network buffers
-    storage = storage_on(engine, select_documents(server.driver, rows))
+    storage = storage_on(engine, select_documents(database.driver, rows))
     try:
-        with administrator(server) as execute, storage.unit_of_work() as bound:
+        with administrator(database) as execute, storage.unit_of_work() as bound:
             for _record in bound.current_user_notifications(bound.resolve_session("a1")):
                 if count == 0:
                     execute(getattr(dialect, end).format(connections[0]))
@@ -398,37 +278,32 @@ def test_a_result_that_is_ended_halfway_is_whole_or_an_error(server: Database, e
     assert ask(storage_on(engine)).code == 200
 
 
-def test_a_connection_lost_between_requests_is_a_503_at_most_once(server: Database, engine: Engine) -> None:
-    dialect = server.driver.dialect
+@on_servers
+def test_a_connection_lost_between_requests_is_a_503_at_most_once(database: Database, engine: Engine) -> None:
+    dialect = database.driver.dialect
     with engine.connect() as connection:
         number = connection.exec_driver_sql(dialect.connection).scalar()
-    with administrator(server) as execute:
+    with administrator(database) as execute:
         execute(dialect.disconnect.format(number))
     responses = [ask(storage_on(engine)) for _ in range(2)]
     assert responses[0].code == 200 or is_unavailable(responses[0])
     assert responses[1].code == 200
 
 
-@pytest.mark.parametrize("scope", ["engine", "option"])
-def test_autocommit_stays_in_effect(database: Database, scope: str) -> None:
+def test_a_connection_in_autocommit_reads_one_whole_result_after_the_other(database: Database) -> None:
     with create_engine(database.url, poolclass=NullPool).connect() as connection:
         levels = connection.dialect.get_isolation_level_values(connection.connection.dbapi_connection)  # type: ignore[arg-type]
     if "AUTOCOMMIT" not in levels:
         pytest.skip("this SQLAlchemy has no AUTOCOMMIT for the driver")
-    options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"} if scope == "engine" else {}
-    engine = create_engine(database.url, pool_size=1, max_overflow=0, **options)
-    automatic = engine.execution_options(isolation_level="AUTOCOMMIT")
-    storage = storage_on(automatic, select_documents(database.driver, 2_001))
+    engine = create_engine(database.url, pool_size=1, max_overflow=0, isolation_level="AUTOCOMMIT")
+    storage = storage_on(engine, select_documents(database.driver, 2_001))
     assert_whole(ask(storage), 2_001)
+    failing = f"SELECT {database.driver.dialect.failure} FROM {database.driver.dialect.numbers.format(4_000)}"  # noqa: S608 - constants
+    assert ask(storage_on(engine, failing)).code == 500
     assert_whole(ask(storage), 2_001)
-    with storage.unit_of_work() as bound:
-        records = bound.current_user_notifications(bound.resolve_session("a1"))
-        next(records)  # the rest is neither read nor closed
-    with automatic.connect() as connection:
+    with engine.connect() as connection:
         connection.execute(text("INSERT INTO alerts VALUES (9, 'nobody else', '{}')"))
-    engine.dispose()
-    engine = create_engine(database.url)
-    with engine.begin() as connection:
+    with engine.connect() as connection:
         assert connection.execute(text("DELETE FROM alerts WHERE id = 9")).rowcount == 1
     engine.dispose()
 

@@ -1,22 +1,16 @@
-"""Extensions and frameworks behave as docs/integrations.md says."""
+"""Extensions and frameworks behave as docs/wsgi.md says."""
 
-import os
-import re
-import subprocess
-import sys
-import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
-from urllib.request import urlopen
 
 import flask
 import pytest
+from flask_caching import Cache
 from flask_jwt_extended import JWTManager, verify_jwt_in_request
 from flask_seasurf import SeaSurf
+from flask_talisman import Talisman
 from flask_wtf.csrf import CSRFProtect
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
@@ -26,14 +20,16 @@ from flask_notifications import (
     DeprecationMiddleware,
     DeprecationPolicy,
     Operation,
-    Use,
     create_blueprint,
     notification_operations,
+    session_of,
 )
 from flask_notifications.testing import MemoryStorage
 from tests.frameworks.applications import application_of, library
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
     from werkzeug.test import TestResponse
 
@@ -41,14 +37,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
 
 KEY = "no secret, but long enough for a signature"
-PROJECT = str(Path(__file__).parents[2])
 STORAGE = MemoryStorage(sessions={"s3cret": "alice"}, notifications={"alice": [{"name": "Weekly sales"}]})
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
-ENDED = DeprecationPolicy(
-    deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2026, 2, 1, tzinfo=UTC), enforce_sunset=True
-)
+PLAN = dict.fromkeys(notification_operations(), POLICY)
 ACCOUNT = "/api/notification/getnotificationsforaccount/alice?sessionid=s3cret"
-REPORT = Operation("report", "GET", "/reports/{id}", "/v2/reports")
 
 
 def build_app(*extend: Callable[[flask.Flask], object]) -> flask.Flask:
@@ -62,7 +54,7 @@ def build_app(*extend: Callable[[flask.Flask], object]) -> flask.Flask:
 
 
 def call_account(app: flask.Flask) -> "TestResponse":
-    return Client(DeprecationMiddleware(app, POLICY)).post(ACCOUNT)
+    return Client(DeprecationMiddleware(app, PLAN)).post(ACCOUNT)
 
 
 # Extensions that refuse legacy clients.
@@ -93,104 +85,16 @@ def jwt_elsewhere(app: flask.Flask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extension", "status", "mimetype"),
-    [
-        pytest.param(CSRFProtect, 400, "text/html", id="CSRFProtect"),
-        pytest.param(SeaSurf, 403, "text/html", id="SeaSurf"),
-        pytest.param(jwt_everywhere, 422, "application/json", id="Flask-JWT-Extended"),
-    ],
+    ("extension", "status", "exempt"),
+    [(CSRFProtect, 400, csrf_protect), (SeaSurf, 403, seasurf), (jwt_everywhere, 422, jwt_elsewhere)],
+    ids=["CSRFProtect", "SeaSurf", "Flask-JWT-Extended"],
 )
-def test_an_extension_refuses_a_legacy_client(
-    extension: Callable[[flask.Flask], object], status: int, mimetype: str
+def test_an_extension_refuses_a_legacy_client_unless_the_blueprint_is_exempt(
+    extension: Callable[[flask.Flask], object], status: int, exempt: Callable[[flask.Flask], object]
 ) -> None:
-    response = call_account(build_app(extension))
-    assert (response.status_code, response.mimetype) == (status, mimetype)
-    assert response.headers["Deprecation"] == "@1767225600"
-
-
-@pytest.mark.parametrize(
-    "extension",
-    [
-        pytest.param(csrf_protect, id="CSRFProtect"),
-        pytest.param(seasurf, id="SeaSurf"),
-        pytest.param(jwt_elsewhere, id="Flask-JWT-Extended"),
-    ],
-)
-def test_an_exempt_blueprint_serves_a_legacy_client(extension: Callable[[flask.Flask], object]) -> None:
-    assert call_account(build_app(extension)).get_json() == [{"name": "Weekly sales"}]
-
-
-@pytest.mark.parametrize(("extension", "status"), [(csrf_protect, 400), (seasurf, 403), (jwt_elsewhere, 401)])
-def test_other_views_stay_protected(extension: Callable[[flask.Flask], object], status: int) -> None:
-    app = build_app(extension)
-    app.add_url_rule("/orders", "orders", view_func=list, methods=["POST"])
-    assert Client(DeprecationMiddleware(app, POLICY)).post("/orders").status_code == status
-
-
-# flask run.
-
-SHOP = """
-from datetime import UTC, datetime
-import flask
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, create_blueprint
-from flask_notifications.testing import MemoryStorage
-
-policy = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
-storage = MemoryStorage(sessions={"s3cret": "alice"}, notifications={"alice": []})
-"""
-SIDE_BY_SIDE = """
-app = flask.Flask("shop")
-app.register_blueprint(create_blueprint(storage))
-application = DeprecationMiddleware(app, policy)
-"""
-FACTORY = """
-def create_app():
-    app = flask.Flask("shop")
-    app.register_blueprint(create_blueprint(storage))
-    app.wsgi_app = DeprecationMiddleware(app.wsgi_app, policy)
-    return app
-"""
-
-
-@contextmanager
-def flask_run(folder: Path) -> Iterator[str]:
-    """Run ``flask run`` in a folder and yield the URL of the server."""
-    environ = {**os.environ, "PYTHONPATH": PROJECT, "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "flask", "--app", "shop", "run", "--port", "0"]
-    with subprocess.Popen(
-        command, cwd=folder, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as server:
-        try:
-            assert server.stderr is not None
-            lines = (line.decode() for line in server.stderr)
-            yield next(found[0] for line in lines if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
-        finally:
-            server.terminate()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("layout", "announced"),
-    [
-        pytest.param(SIDE_BY_SIDE, None, id="app and application side by side"),
-        pytest.param(FACTORY, "@1767225600", id="a factory that wraps app.wsgi_app"),
-    ],
-)
-def test_flask_run_serves_the_middleware_only_if_the_factory_adds_it(
-    layout: str, announced: str | None, tmp_path: Path
-) -> None:
-    (tmp_path / "shop.py").write_text(SHOP + layout)
-    with flask_run(tmp_path) as url, urlopen(f"{url}/API/Notification/?sessionId=s3cret", timeout=10) as response:  # noqa: S310
-        assert response.status == 200
-        assert response.headers["Deprecation"] == announced
-
-
-def test_the_application_of_a_factory_may_be_wrapped_again_from_outside() -> None:
-    app, uses = build_app(), list[Use]()
-    app.wsgi_app = DeprecationMiddleware(app.wsgi_app, POLICY, observers=[uses.append])  # type: ignore[method-assign]
-    response = Client(DeprecationMiddleware(app, POLICY, observers=[uses.append])).post(ACCOUNT)
-    assert response.headers.getlist("Deprecation") == ["@1767225600"]
-    assert len(uses) == 1
+    refused = call_account(build_app(extension))
+    assert (refused.status_code, refused.headers["Deprecation"]) == (status, "@1767225600")
+    assert call_account(build_app(exempt)).get_json() == [{"name": "Weekly sales"}]
 
 
 # Prefixes that the application sets after the middleware.
@@ -208,9 +112,9 @@ def links(app: "WSGIApplication", path: str = CURRENT_USER, headers: dict[str, s
 def test_the_prefix_of_a_proxy_is_in_the_links_if_proxyfix_is_outside() -> None:
     inside = build_app()
     inside.wsgi_app = ProxyFix(inside.wsgi_app, x_prefix=1)  # type: ignore[method-assign]
-    (link,) = links(DeprecationMiddleware(inside, POLICY), headers=FORWARDED)
+    (link,) = links(DeprecationMiddleware(inside, PLAN), headers=FORWARDED)
     assert link == '</API/Notification/CurrentUser>; rel="successor-version"'
-    (link,) = links(ProxyFix(DeprecationMiddleware(build_app(), POLICY), x_prefix=1), headers=FORWARDED)
+    (link,) = links(ProxyFix(DeprecationMiddleware(build_app(), PLAN), x_prefix=1), headers=FORWARDED)
     assert link == '</shop/API/Notification/CurrentUser>; rel="successor-version"'
 
 
@@ -219,18 +123,18 @@ def test_a_prefix_of_django_is_in_the_links_if_it_is_in_the_base_url() -> None:
     operations = [Operation("cookies", "GET", "/old/cookies", "/new/cookies")]
     with library("django.test.utils").override_settings(FORCE_SCRIPT_NAME="/shop"):
         app = library("django.core.wsgi").get_wsgi_application()
-        (link,) = links(DeprecationMiddleware(app, POLICY, operations=operations), "/old/cookies")
+        (link,) = links(DeprecationMiddleware(app, dict.fromkeys(operations, POLICY)), "/old/cookies")
         assert link == '</new/cookies>; rel="successor-version"'
-        absolute = DeprecationMiddleware(app, POLICY, operations=operations, base_url="https://example.com/shop")
+        absolute = DeprecationMiddleware(app, dict.fromkeys(operations, POLICY), base_url="https://example.com/shop")
         (link,) = links(absolute, "/old/cookies")
         assert link == '<https://example.com/shop/new/cookies>; rel="successor-version"'
 
 
 def test_a_mount_inside_is_matched_from_where_the_middleware_is() -> None:
     path, site = f"/shop{CURRENT_USER}", DispatcherMiddleware(flask.Flask("site"), {"/shop": build_app()})
-    assert links(DeprecationMiddleware(site, POLICY), path) == []
-    prefixed = DeprecationMiddleware(site, POLICY, operations=notification_operations("/shop/API/Notification"))
-    mounted = DispatcherMiddleware(flask.Flask("site"), {"/shop": DeprecationMiddleware(build_app(), POLICY)})
+    assert links(DeprecationMiddleware(site, PLAN), path) == []
+    prefixed = DeprecationMiddleware(site, dict.fromkeys(notification_operations("/shop/API/Notification"), POLICY))
+    mounted = DispatcherMiddleware(flask.Flask("site"), {"/shop": DeprecationMiddleware(build_app(), PLAN)})
     for app in (prefixed, mounted):
         assert links(app, path) == ['</shop/API/Notification/CurrentUser>; rel="successor-version"']
 
@@ -250,92 +154,78 @@ def test_an_overridden_method_matches_if_it_is_rewritten_outside() -> None:
     app = flask.Flask("shop")
     app.add_url_rule("/reports/<id>", "delete", lambda **_: "deleted", methods=["DELETE"])
     operations = [Operation("delete", "DELETE", "/reports/{id}")]
-    inside = DeprecationMiddleware(override_method(app), POLICY, operations=operations)
-    outside = override_method(DeprecationMiddleware(app, POLICY, operations=operations))
+    inside = DeprecationMiddleware(override_method(app), dict.fromkeys(operations, POLICY))
+    outside = override_method(DeprecationMiddleware(app, dict.fromkeys(operations, POLICY)))
     for wsgi, announced in ((inside, None), (outside, "@1767225600")):
         response = Client(wsgi).post("/reports/1", headers={"X-HTTP-Method-Override": "DELETE"})
         assert (response.text, response.headers.get("Deprecation")) == ("deleted", announced)
 
 
-@pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "PUT"])
-def test_a_django_view_that_checks_no_method_serves_other_methods_after_the_sunset(method: str) -> None:
-    application_of("django")
-    django_path, http = library("django.urls").path, library("django.http")
-    require_safe = library("django.views.decorators.http").require_safe
-
-    def view(_request: Any, **_parameters: str) -> Any:
-        return http.HttpResponse("rows")
-
-    urls = [django_path("reports/<id>", view), django_path("checked/<id>", require_safe(view))]
-    routes = type("Routes", (), {"urlpatterns": urls})
-    checked = Operation("checked", "GET", "/checked/{id}")
-    with library("django.test.utils").override_settings(ROOT_URLCONF=routes, MIDDLEWARE=[]):
-        app = library("django.core.wsgi").get_wsgi_application()
-        client = Client(DeprecationMiddleware(app, ENDED, operations=[REPORT, checked]))
-        assert [client.get(path).status_code for path in ("/reports/1", "/checked/1")] == [410, 410]
-        assert client.open("/reports/1", method=method).text == "rows"
-        assert client.open("/checked/1", method=method).status_code == 405
+# Redirects from http to https.
 
 
-def test_an_operation_may_be_chosen_by_a_query_parameter() -> None:
-    app = flask.Flask("shop")
-    app.add_url_rule("/api", "api", lambda: flask.request.args["action"])
-    retired = DeprecationMiddleware(app, POLICY, operations=[Operation("report", "GET", "/api")])
-
-    def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
-        is_report = parse_qs(environ.get("QUERY_STRING", "")).get("action") == ["report"]
-        return (retired if is_report else app)(environ, start_response)
-
-    for action, announced in (("report", "@1767225600"), ("order", None)):
-        response = Client(application).get(f"/api?action={action}")
-        assert (response.text, response.headers.get("Deprecation")) == (action, announced)
+@contextmanager
+def talisman() -> "Iterator[WSGIApplication]":
+    app = flask.Flask("app")
+    Talisman(app)
+    yield app
 
 
-def test_a_subrequest_of_a_batch_endpoint_bypasses_the_middleware() -> None:
-    uses = list[Use]()
-    request, response = library("pyramid.request").Request, library("pyramid.response").Response
-    with library("pyramid.config").Configurator() as config:
-        config.add_route("report", "/reports/{id}")
-        config.add_view(lambda _request: response("rows"), route_name="report")
-        config.add_route("batch", "/batch")
-        config.add_view(lambda outer: outer.invoke_subrequest(request.blank("/reports/1")), route_name="batch")
-        app = config.make_wsgi_app()
-    client = Client(DeprecationMiddleware(app, ENDED, operations=[REPORT], observers=[uses.append]))
-    assert client.get("/reports/1").status_code == 410
-    assert [use.status for use in uses] == [410]
-    batch = client.post("/batch")
-    assert (batch.text, batch.headers.get("Deprecation")) == ("rows", None)
-    assert len(uses) == 1
+@contextmanager
+def secure_ssl_redirect() -> "Iterator[WSGIApplication]":
+    application_of("django")  # configures Django's settings
+    middleware = ["django.middleware.security.SecurityMiddleware"]
+    with library("django.test.utils").override_settings(SECURE_SSL_REDIRECT=True, MIDDLEWARE=middleware):
+        yield library("django.core.wsgi").get_wsgi_application()
 
 
-# Django's own ways to call an application in tests.
+@pytest.mark.parametrize("application", [talisman, secure_ssl_redirect])
+@pytest.mark.parametrize(
+    ("origin", "target", "kept"),
+    [
+        pytest.param("http://api.example", "/API/Notification/?a=1&SessionID=%733cret&b=%20", None, id="to https"),
+        pytest.param("http://api.example:8080", CURRENT_USER, "", id="from another port"),
+        pytest.param("http://api.example", "/reports/?sessionId=s3cret", None, id="of an unmatched request"),
+    ],
+)
+def test_only_the_redirect_to_https_keeps_the_session(
+    application: Any, origin: str, target: str, kept: str | None
+) -> None:
+    with application() as app:
+        response = Client(DeprecationMiddleware(app, PLAN)).get(target, base_url=origin)
+    assert response.status_code in {301, 302}
+    base, _, query = response.headers["Location"].partition("?")
+    assert base == f"{origin.replace('http', 'https')}{target.partition('?')[0]}"
+    expected = target.partition("?")[2] if kept is None else kept
+    assert sorted(query.split("&")) == sorted(expected.split("&"))
 
 
-@pytest.fixture
-def django_project() -> "WSGIApplication":
-    """Return the application of a Django project whose ``wsgi.py`` has the middleware."""
-    application_of("django")
-    operations = [Operation("cookies", "GET", "/old/cookies")]
-    return DeprecationMiddleware(library("django.core.wsgi").get_wsgi_application(), POLICY, operations=operations)
+# Caches inside the application, with the URL as their key.
+
+USERS = ("alice", "bob", "alice", "bob")
+ROWS = dict.fromkeys([Operation("rows", "GET", "/rows/", unify_session=True)], POLICY)
 
 
-def test_djangos_test_client_bypasses_the_middleware(django_project: "WSGIApplication") -> None:
-    assert "Deprecation" not in library("django.test").Client().get("/old/cookies").headers
-    assert Client(django_project).get("/old/cookies").headers["Deprecation"] == "@1767225600"
+def session_id() -> str:
+    session = session_of(flask.request.environ)
+    assert session is not None
+    return session.value
 
 
-@pytest.mark.usefixtures("django_project")
-def test_djangos_live_server_bypasses_the_middleware() -> None:
-    seen: list[Any] = []
+@pytest.mark.parametrize(
+    "options", [{"query_string": True}, {"make_cache_key": session_id}], ids=["by the query", "by the session"]
+)
+def test_flask_caching_keeps_two_users_apart(options: dict[str, Any]) -> None:
+    app, computed = flask.Flask("app"), list[str]()
 
-    class Live(library("django.test").LiveServerTestCase):  # type: ignore[misc]
-        databases = frozenset[str]()
+    @Cache(app, config={"CACHE_TYPE": "SimpleCache"}).cached(**options)
+    def rows() -> list[str]:
+        computed.append(session_id())
+        return [session_id()]
 
-        def test_it(self) -> None:
-            with urlopen(f"{self.live_server_url}/old/cookies", timeout=10) as response:  # noqa: S310
-                seen.append(response.headers["Deprecation"])
-
-    result = unittest.TestResult()
-    with library("django.test.utils").override_settings(STATIC_URL="/static/", MEDIA_URL="/media/"):
-        unittest.TestSuite([Live("test_it")]).run(result)
-    assert (result.errors, result.failures, seen) == ([], [], [None])
+    app.add_url_rule("/rows/", view_func=rows)
+    client = Client(DeprecationMiddleware(app, ROWS))
+    responses = [client.get(f"/rows/?sessionId={user}") for user in USERS]
+    assert [response.get_json() for response in responses] == [[user] for user in USERS]
+    assert computed == ["alice", "bob"]  # the cache works
+    assert [response.headers["Deprecation"] for response in responses] == ["@1767225600"] * 4

@@ -1,11 +1,10 @@
 """Plans and usage reports, from one caller on one day to two hundred callers on four hundred days."""
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
-from flask_notifications import NOTIFICATION_OPERATIONS, Brownout, DeprecationPolicy, Operation
+from flask_notifications import Brownout, DeprecationPolicy, Operation, notification_operations
 from flask_notifications.usage import CallerUsage, DayUsage, OperationUsage, UsageReport, Verdict
 
 NOW = datetime(2026, 11, 22, 17, tzinfo=UTC)
@@ -47,7 +46,7 @@ BROWNOUTS = (
     brownout(utc(2026, 11, 3), 1440),
     brownout(utc(2026, 12, 1), 2880),
 )
-NOTIFICATION_PLAN = dict.fromkeys(NOTIFICATION_OPERATIONS, policy(utc(2027, 1, 11), *BROWNOUTS))
+NOTIFICATION_PLAN = dict.fromkeys(notification_operations(), policy(utc(2027, 1, 11), *BROWNOUTS))
 
 # As long as a label may be; letters from right to left; ideographs; and mark-up.
 STRANGE = ("x" * 64, "خدمة التقارير الشهرية للحسابات", "报告导出服务" * 10, "<script>alert(1)</script>&\"'", "(other)")
@@ -83,14 +82,18 @@ def caller(
         first_at=datetime.combine(days[0].day, first, UTC),
         last_at=datetime.combine(days[-1].day, last, UTC),
         ignored=ignored,
-        days_json=json.dumps(days, default=date.isoformat),
+        encoded_days=[
+            (kind << 16 | (each.day - date(1970, 1, 1)).days) << 46 | number
+            for each in days
+            for kind, number in enumerate(each[1:])
+        ],
     )
 
 
 def operation_usage(
     name: str,
     callers: Sequence[CallerUsage],
-    covered: dict[date, int],
+    covered: dict[date, float],
     *,
     verdict: Verdict | None = None,
     reasons: tuple[str, ...] = (),
@@ -107,8 +110,11 @@ def operation_usage(
         ignored=sum(each.calls for each in callers if each.ignored),
         first_at=min((each.first_at for each in counted), default=None),
         last_at=max((each.last_at for each in counted), default=None),
+        coverage=sum(covered.values()) / (24 * len(covered) or 1),
         covered_hours=sum(covered.values()),
         longest_gap_hours=0,
+        hosts=1,
+        window_hours=24 * len(covered),
         callers=tuple(callers),
         covered=covered,
     )
@@ -122,7 +128,7 @@ def midnight(at: datetime) -> datetime:
     return at.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def coverage(days: int, *, gap: range = range(0)) -> dict[date, int]:
+def coverage(days: int, *, gap: range = range(0)) -> dict[date, float]:
     """Return full coverage of some days until today, except for a gap."""
     first = (midnight(NOW) - days * DAY).date()
     return {first + number * DAY: 0 if number in gap else 24 for number in range(days + 1)}

@@ -1,132 +1,156 @@
-"""Both pages in Chromium under a strict policy: self-contained, without errors, accessible, and fit for a phone."""
+"""All pages in Chromium under a strict policy: self-contained, without errors, accessible, and fit for a phone."""
 
 import json
 import os
+import shutil
 import subprocess
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from pathlib import Path
-from shutil import which
-from threading import Thread
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import pytest
 
-from tests.clients.node import install
-from tests.pages.documents import DOCUMENTS, render
-from tests.services import service_or_skip
+from flask_notifications import Exemption, Operation
+from flask_notifications.formats.notice import describe_notice, render_notice
+from flask_notifications.pages import render_guide, render_usage
+from flask_notifications.usage import DayUsage, Verdict
+from tests.cli.servers import Canned, canned_server
+from tests.pages import reports
+from tests.pages.reports import NOTIFICATION_PLAN, NOW, brownout, busy_operation, coverage, operation_usage, policy, utc
+from tests.services import chromium_or_skip, program_or_skip, service_or_skip
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-MODES = ["wide", "narrow", "dark", "print"]
-
 # Seconds that a program may take for all pages.
 PATIENCE = 600
-
-OPTIONS = [
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--no-proxy-server",
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+# The strictest policy that the pages support.
+HEADERS = [
+    ("Content-Type", "text/html; charset=utf-8"),
+    ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
 ]
+REPORT = Operation("report", "GET", "/reports/{id}", successor="/v2/reports/{id}")
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Serve the pages by name, with the strictest content security policy that they support."""
-
-    def do_GET(self) -> None:  # the name that the standard library looks for
-        name = unquote(self.path[1:])
-        page = render(name) if name in DOCUMENTS else None
-        self.send_response(200 if page is not None else 404)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Security-Policy", POLICY)
-        self.end_headers()
-        self.wfile.write((page or "").encode())
-
-    def log_message(self, *_arguments: object) -> None:
-        """Stay silent."""
+def strange_guide() -> str:
+    contact = f"https://example.com/{'z' * 90}"
+    return render_guide(reports.strange_plan(), at=NOW, title=" ".join(reports.STRANGE), contact=contact)
 
 
-@pytest.fixture(scope="module")
-def origin() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+def three_verdicts() -> str:
+    gap = coverage(182, gap=range(90, 95))
+    unknown = operation_usage("account", [], gap, verdict=Verdict.UNKNOWN, reasons=("a gap of 120 hours",))
+    usages = [busy_operation("current_user", callers=7, days=182), unknown, operation_usage("x", [], coverage(182))]
+    return render_usage(reports.report(*usages, days=182), plan=NOTIFICATION_PLAN)
+
+
+def strange_usage() -> str:
+    busy = busy_operation("current_user", callers=200, days=400, names=reports.strange_names)
+    quiet = operation_usage(" ".join(reports.STRANGE), [], coverage(400))
+    plan = NOTIFICATION_PLAN | reports.strange_plan()
+    return render_usage(reports.report(busy, quiet, days=400), plan=plan, title=reports.STRANGE[2])
+
+
+def many_callers() -> str:
+    busy = busy_operation("current_user", callers=300, days=182)
+    exempt = [Exemption(f"service-{each}", utc(2027, 3, 1), "contract") for each in (1, 2)]
+    plan = {operation: replace(policy, exemptions=exempt) for operation, policy in NOTIFICATION_PLAN.items()}
+    return render_usage(reports.report(busy, days=182), plan=plan)
+
+
+def strange_notice() -> str:
+    name = reports.STRANGE[3]
+    callers = [reports.caller(name, client, [DayUsage(NOW.date(), 1, 1, 1)]) for client in reports.STRANGE]
+    plan = {operation: policy for operation, policy in reports.strange_plan().items() if policy is not None}
+    usages = [operation_usage(each.name, callers, coverage(30)) for each in plan]
+    return render_notice(describe_notice(reports.report(*usages), plan, name, NOW))
+
+
+def silent_notice() -> str:
+    quiet = reports.report(operation_usage("current_user", [], coverage(30)))
+    return render_notice(describe_notice(quiet, NOTIFICATION_PLAN, "service-1", NOW))
+
+
+DOCUMENTS = {
+    "guide, nothing retired": lambda: render_guide({replace(REPORT, successor=None): None}, at=NOW),
+    "guide, two operations": lambda: render_guide(NOTIFICATION_PLAN, at=NOW, base_url="https://api.example.org/v1"),
+    "guide, in a brownout": lambda: render_guide({REPORT: policy(None, brownout(utc(2026, 11, 22, 16), 90))}, at=NOW),
+    "guide, many strange names": strange_guide,
+    "usage, nothing recorded": lambda: render_usage(reports.report()),
+    "usage, three verdicts": three_verdicts,
+    "usage, many strange names": strange_usage,
+    "usage, 300 callers": many_callers,
+    "notice, no calls": silent_notice,
+    "notice, many strange names": strange_notice,
+}
+
+
+def install(folder: Path) -> bool:
+    """Install the packages of package-lock.json, unless an earlier run did, and return whether they are there."""
+    for path in [*HERE.glob("*.mjs"), *HERE.glob("*.json")]:
+        shutil.copy(path, folder)
+    lock, installed = folder / "package-lock.json", folder / "installed"
+    if installed.exists() and installed.read_bytes() == lock.read_bytes():
+        return True
+    # Without a network, npm must not retry for a minute.
+    retries = ["--prefer-offline", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
+    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", *retries]
+    if subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode != 0:
+        return False
+    shutil.copy(lock, installed)
+    return True
 
 
 @pytest.fixture(scope="session")
 def tools(pytestconfig: pytest.Config) -> Path:
     """Return the folder with the packages of package.json, which is kept in pytest's cache between runs."""
-    service_or_skip("Node.js", which("node") is not None)
-    service_or_skip("npm", which("npm") is not None)
+    program_or_skip("node")
+    program_or_skip("npm")
     assert pytestconfig.cache is not None
     folder = pytestconfig.cache.mkdir("pages")
-    service_or_skip("a registry of npm packages", install(folder, HERE))
+    service_or_skip("a registry of npm packages", install(folder))
     return folder
 
 
 @pytest.fixture(scope="module")
-def seen(tools: Path, origin: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def seen(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what the browser saw of each page in each mode."""
-    program = which("chromium") or which("chromium-browser") or which("google-chrome")
-    service_or_skip("Chromium", program is not None)
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-    pages = {name: f"{origin}/{quote(name)}" for name in DOCUMENTS}
-    job = {"executablePath": program, "args": [*OPTIONS, *sandbox], "pages": pages}
+    program, *options = chromium_or_skip()
     folder = str(tmp_path_factory.mktemp("browser"))
-    done = subprocess.run(
-        ["node", tools / "inspect.mjs"],
-        input=json.dumps(job),
-        env=os.environ | {"HOME": folder, "TMPDIR": folder},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=PATIENCE,
-    )
+    with canned_server() as server:
+        pages = {
+            name: server.respond(f"/{quote(name)}", Canned(200, HEADERS, render().encode()))
+            for name, render in DOCUMENTS.items()
+        }
+        done = subprocess.run(
+            ["node", tools / "inspect.mjs"],
+            input=json.dumps({"executablePath": program, "args": options, "pages": pages}),
+            env=os.environ | {"HOME": folder, "TMPDIR": folder},
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=PATIENCE,
+        )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return {name: {**page, "url": pages[name]} for name, page in json.loads(done.stdout).items()}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-class TestPage:
-    def test_nothing_else_is_loaded(self, seen: dict[str, Any], name: str, origin: str) -> None:
-        assert seen[name]["requests"] == [f"{origin}/{quote(name)}"]
-
-    def test_the_console_stays_empty(self, seen: dict[str, Any], name: str) -> None:
-        assert seen[name]["messages"] == []
-
-    def test_the_policy_allows_the_styles(self, seen: dict[str, Any], name: str) -> None:
-        assert seen[name]["styled"]
-
-    @pytest.mark.parametrize("mode", MODES)
-    def test_axe_finds_no_violations(self, seen: dict[str, Any], name: str, mode: str) -> None:
-        assert seen[name]["modes"][mode]["violations"] == []
-
-    @pytest.mark.parametrize("mode", MODES)
-    def test_nothing_is_wider_than_the_window(self, seen: dict[str, Any], name: str, mode: str) -> None:
-        assert seen[name]["modes"][mode]["overflow"] == []
+def test_a_page_loads_nothing_else_reports_nothing_and_is_accessible_in_every_mode(
+    seen: dict[str, Any], name: str
+) -> None:
+    page = seen[name]
+    assert (page["requests"], page["messages"], page["styled"]) == ([page["url"]], [], True)
+    assert page["modes"].keys() == {"wide", "narrow", "dark", "print"}
+    assert [mode for mode in page["modes"].values() if mode != {"overflow": [], "violations": []}] == []
 
 
 def test_the_validator_of_the_w3c_finds_no_errors(tools: Path, tmp_path: Path) -> None:
-    service_or_skip("Java", which("java") is not None)
-    for number, name in enumerate(DOCUMENTS):
-        (tmp_path / f"{number}.html").write_text(render(name), encoding="utf-8")
+    java = program_or_skip("java")
+    for number, render in enumerate(DOCUMENTS.values()):
+        (tmp_path / f"{number}.html").write_text(render(), encoding="utf-8")
     checker = tools / "node_modules" / "vnu-jar" / "build" / "dist" / "vnu.jar"
-    command: list[str | Path] = ["java", "-jar", checker, "--format", "gnu", *sorted(tmp_path.glob("*.html"))]
+    command: list[str | Path] = [java, "-jar", checker, "--format", "gnu", *sorted(tmp_path.glob("*.html"))]
     done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from flask_notifications.pages.axis import Axis, arrange_labels, pad
+from flask_notifications.formats.axis import Axis, arrange_labels, pad
 from flask_notifications.wording import count, duration, moment, period, relative
 from tests.pages.reports import DAY, NOW, utc
 

@@ -1,65 +1,71 @@
 """The example requests before and after a migration, with curl and with Python."""
 
+from typing import Any
+
 import pytest
 
 from flask_notifications import Operation
-from flask_notifications.pages.requests import describe_move
+from flask_notifications.formats.requests import describe_move
 
 BASE = "https://api.example.com"
 
 
-@pytest.mark.parametrize(
-    ("operation", "before", "after"),
-    [
-        pytest.param(
-            Operation("a", "GET", "/a/{id}", "/v2/a/{id}"), f"curl {BASE}/a/ID", f"curl {BASE}/v2/a/ID", id="parameter"
-        ),
-        pytest.param(
-            Operation("a", "HEAD", "/a", "https://b.example/a"),
-            f"curl --head {BASE}/a",
-            "curl --head https://b.example/a",
-            id="head, and another address",
-        ),
-        pytest.param(
-            Operation("a", "POST", "/a/{user.name}", "//b.example/x"),
-            f"curl -X POST {BASE}/a/USER_NAME",
-            "curl -X POST https://b.example/x",
-            id="without a scheme",
-        ),
-        pytest.param(Operation("a", "GET", "/a/b", "c"), f"curl {BASE}/a/b", f"curl {BASE}/a/c", id="relative"),
-        pytest.param(Operation("a", "GET", "/a", None), f"curl {BASE}/a", None, id="no successor"),
-        pytest.param(Operation("a", "GET", "/a", "urn:isbn:1"), f"curl {BASE}/a", None, id="no URL"),
-        pytest.param(Operation("a", "GET", "/a", "javascript:alert(1)"), f"curl {BASE}/a", None, id="a script"),
-        pytest.param(
-            Operation("a", "GET", "/it's/{الرقم}", None),
-            f"""curl '{BASE}/it'"'"'s/VALUE'""",
-            None,
-            id="a quote and letters",
-        ),
-        pytest.param(
-            Operation("account", "POST", "/a/{id}", "/Account", unify_session=True),
-            f"curl -X POST '{BASE}/a/ID?sessionId=SESSION_ID'",
-            f"curl -H 'Authorization: Bearer SESSION_ID' \\\n  '{BASE}/Account?accountId=ID'",
-            id="an account of this library",
-        ),
-        pytest.param(
-            Operation("account", "POST", "/a", "/Account", unify_session=True),
-            f"curl -X POST '{BASE}/a?sessionId=SESSION_ID'",
-            f"curl -X POST -H 'Authorization: Bearer SESSION_ID' \\\n  {BASE}/Account",
-            id="an account of another library",
-        ),
-        pytest.param(
-            Operation("a", "GET", "/a", "/b?c=[1]"),
-            f"curl {BASE}/a",
-            f"curl '{BASE}/b?c=%5B1%5D'",
-            id="brackets",
-        ),
-    ],
-)
-def test_the_example_with_curl(operation: Operation, before: str, after: str | None) -> None:
-    move = describe_move(operation, BASE)
-    assert move.before.in_curl() == before
-    assert (None if move.after is None else move.after.in_curl()) == after
+def operation(path: str, successor: str | None = None, method: str = "GET", **options: Any) -> Operation:
+    return Operation("account", method, path, successor, **options)
+
+
+CONDITIONS: dict[str, Any] = {"query": {"cmd": ["", "x"], "v": "*"}, "headers": {"API-Version": ["1", ""]}}
+MOVES = {
+    "parameter": (operation("/a/{id}", "/v2/a/{id}"), f"{BASE}/a/ID", f"{BASE}/v2/a/ID"),
+    "head, and another address": (
+        operation("/a", "https://b.example/a", "HEAD"),
+        f"--head {BASE}/a",
+        "--head https://b.example/a",
+    ),
+    "without a scheme": (
+        operation("/a/{user.name}", "//b.example/x", "POST"),
+        f"-X POST {BASE}/a/USER_NAME",
+        "-X POST https://b.example/x",
+    ),
+    "relative": (operation("/a/b", "c"), f"{BASE}/a/b", f"{BASE}/a/c"),
+    "no successor": (operation("/a"), f"{BASE}/a", None),
+    "no URL": (operation("/a", "urn:isbn:1"), f"{BASE}/a", None),
+    "a script": (operation("/a", "javascript:alert(1)"), f"{BASE}/a", None),
+    "a quote and letters": (operation("/it's/{الرقم}"), f"""'{BASE}/it'"'"'s/VALUE'""", None),
+    "an account of this library": (
+        operation("/a/{id}", "/Account", "POST", unify_session=True),
+        f"-X POST '{BASE}/a/ID?sessionId=SESSION_ID'",
+        f"-H 'Authorization: Bearer SESSION_ID' \\\n  '{BASE}/Account?accountId=ID'",
+    ),
+    "an account of another library": (
+        operation("/a", "/Account", "POST", unify_session=True),
+        f"-X POST '{BASE}/a?sessionId=SESSION_ID'",
+        f"-X POST -H 'Authorization: Bearer SESSION_ID' \\\n  {BASE}/Account",
+    ),
+    "a version": (
+        operation("/v1/{id}/**", "/v2/{id}/**", "*"),
+        f"{BASE}/v1/ID/REST_OF_PATH",
+        f"{BASE}/v2/ID/REST_OF_PATH",
+    ),
+    "conditions": (
+        operation("/a", "/b", **CONDITIONS),
+        f"-H 'API-Version: 1' \\\n  '{BASE}/a?cmd=x&v=VALUE'",
+        f"{BASE}/b",
+    ),
+    "a carrier": (
+        operation("/a", query={"sessionId": "*"}, unify_session=True),
+        f"'{BASE}/a?sessionId=SESSION_ID'",
+        None,
+    ),
+    "brackets": (operation("/a", "/b?c=[1]"), f"{BASE}/a", f"'{BASE}/b?c=%5B1%5D'"),
+}
+
+
+@pytest.mark.parametrize(("old", "before", "after"), MOVES.values(), ids=MOVES)
+def test_the_example_with_curl(old: Operation, before: str, after: str | None) -> None:
+    move = describe_move(old, BASE)
+    assert move.before.in_curl() == f"curl {before}"
+    assert (None if move.after is None else move.after.in_curl()) == (None if after is None else f"curl {after}")
 
 
 @pytest.mark.parametrize(

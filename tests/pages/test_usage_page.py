@@ -1,6 +1,7 @@
 """The usage report: the verdict first, every plot as a table, and what each brownout changed."""
 
-from datetime import date, time, timedelta
+from dataclasses import replace
+from datetime import time, timedelta
 
 import pytest
 from bs4 import BeautifulSoup
@@ -47,6 +48,43 @@ def test_the_heading_is_the_verdict(verdicts: list[Verdict], heading: str) -> No
     assert words(page.h1) == words(page.title) == heading
     assert [words(badge) for badge in page.select(".verdicts .badge")] == [verdict.value for verdict in verdicts]
     assert [words(each) for each in page.select(".verdicts p bdi")] == ["Because."] * len(verdicts)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "who"),
+    [(Verdict.UNKNOWN, "Unknown. No call is recorded, but the record is not complete."), (Verdict.SAFE, "Nobody.")],
+)
+def test_an_operation_without_calls_has_no_caller_only_if_the_record_is_complete(verdict: Verdict, who: str) -> None:
+    usage = operation_usage("reports", [], coverage(30), verdict=verdict, reasons=("because",))
+    page = parse(render_usage(report(usage)))
+    (heading,) = [each for each in page.select("h3") if words(each) == "Who calls"]
+    assert words(heading.find_next_sibling("p")) == who
+
+
+@pytest.mark.parametrize(
+    ("gap", "recorded"),
+    [((0, 0), "every hour of 30 days"), ((3, 4), "every hour but 24 of 30 days"), ((1, 31), "24 hours of 30 days")],
+)
+def test_the_record_is_in_hours_that_people_can_compare(gap: tuple[int, int], recorded: str) -> None:
+    usage = operation_usage("reports", [], coverage(30, gap=range(*gap)))
+    page = parse(render_usage(report(usage, days=30)))
+    assert words(page.select(".facts dd")[-1]).startswith(recorded)
+
+
+@pytest.mark.parametrize(
+    ("is_enforced", "end"), [(False, "is over, but not enforced"), (True, "is over")], ids=["announced", "enforced"]
+)
+def test_a_sunset_that_is_over_stands_out(is_enforced: bool, end: str) -> None:
+    plan = {OPERATION: policy(utc(2026, 11, 1), enforce_sunset=is_enforced)}
+    page = parse(render_usage(report(operation_usage("reports", [], coverage(30))), plan=plan))
+    assert words(page.select_one(".operation p strong")) == f"the sunset of 1 Nov 2026 {end}"
+
+
+def test_a_safe_operation_says_for_how_long_nobody_called() -> None:
+    safe = operation_usage("reports", [], coverage(30))
+    ignored = replace(safe, ignored=1)
+    said = [words(parse(render_usage(report(each))).select_one(".verdicts p")) for each in (safe, ignored)]
+    assert said == [f"{text}, and recording was complete." for text in ("No calls in 30 days", "No call counts as use")]
 
 
 def test_a_title_replaces_the_heading() -> None:
@@ -97,12 +135,12 @@ def test_callers_are_in_a_table_and_all_but_the_first_are_folded() -> None:
         caller("monitor", "check/1", [day(-1, 2)], ignored=True),
     )
     shown, folded = (rows(table) for table in page.select("h3 + .scroll table, details .scroll table") if table.caption)
-    assert shown[1] == ["caller 0", "(other)", "query", "50", "1", "1", "21 Nov 2026", "21 Nov 2026"]
+    assert shown[1] == ["caller 0", "still calling", "21 Nov 2026", "50", "1", "1", "(other)", "query"]
     assert len(shown) == 16
     dash = "\N{EN DASH}"
     assert folded[-2:] == [
-        ["unnamed", dash, dash, "1", "0", "0", "21 Nov 2026", "21 Nov 2026"],
-        ["monitor (ignored)", "check/1", "query", "2", "0", "0", "21 Nov 2026", "21 Nov 2026"],
+        ["unnamed", "still calling", "21 Nov 2026", "1", "0", "0", dash, dash],
+        ["monitor", "ignored", "21 Nov 2026", "2", "0", "0", "check/1", "query"],
     ]
 
 
@@ -155,33 +193,25 @@ def test_each_brownout_shows_which_callers_returned() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("callers", "sentence"),
-    [
-        ([caller("a", None, [day(-12, 0, 0, 1)], last=time(9, 5))], "1 caller got 410. It has not called since."),
-        (
-            [caller(name, None, [day(-12, 0, 0, 1)], last=time(9, 5)) for name in "ab"],
-            "2 callers got 410. None of them has called since.",
-        ),
-        ([caller("a", None, [day(-12, 0, 0, 1), day(-1, 1)])], "1 caller got 410. It has called again since."),
-        (
-            [caller(name, None, [day(-12, 0, 0, 1), day(-1, 1)]) for name in "ab"],
-            "2 callers got 410. All of them have called again since.",
-        ),
-        (
-            [
-                caller(name, None, [day(-12, 0, 0, 1), *([day(-1, 1)] * (name > "a"))], last=time(9, 5))
-                for name in "aabc"
-            ],
-            "4 callers got 410. 2 of them have called again since, 2 have not.",
-        ),
-        ([caller("a", None, [day(-20, 1)])], "Nobody called during this brownout, though 1 caller had called before"),
-        ([], "Nobody called during this brownout, so it changed nothing."),
-    ],
-    ids=["stopped", "all stopped", "returned", "all returned", "both", "no caller during it", "no caller"],
-)
-def test_the_effect_of_a_brownout_is_a_sentence(callers: list[CallerUsage], sentence: str) -> None:
-    page = page_of(*callers, brownouts=(brownout(utc(2026, 11, 10, 9)),))
+def closed(name: str, *later: int) -> CallerUsage:
+    """Return a caller that got 410 in the brownout, and called on other days."""
+    return caller(name, None, [day(-12, 0, 0, 1), *(day(each, 1) for each in later)], last=time(9, 5))
+
+
+SENTENCES = {
+    "1 caller got 410. It has not called since.": [closed("a")],
+    "2 callers got 410. None of them has called since.": [closed("a"), closed("b")],
+    "1 caller got 410. It has called again since.": [closed("a", -1)],
+    "2 callers got 410. All of them have called again since.": [closed("a", -1), closed("b", -1)],
+    "3 callers got 410. 1 of them has called again since, 2 have not.": [closed("a"), closed("b", -1), closed("c")],
+    "Nobody called during this brownout, though 1 caller had called before": [caller("a", None, [day(-20, 1)])],
+    "Nobody called during this brownout, so it changed nothing.": [],
+}
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_the_effect_of_a_brownout_is_a_sentence(sentence: str) -> None:
+    page = page_of(*SENTENCES[sentence], brownouts=(brownout(utc(2026, 11, 10, 9)),))
     assert sentence in words(page.select_one(".effect"))
 
 
@@ -240,6 +270,13 @@ def test_many_callers_and_many_brownouts_are_folded() -> None:
     assert not page.select("figure text.brownout-label")
 
 
+def test_callers_beyond_the_number_that_a_page_lists_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_notifications.formats.usage._LISTED", 16)
+    page = page_of(*(caller(f"caller {number}", None, [day(-12, 0, 0, 1)]) for number in range(18)))
+    assert len(page.select(".callers tbody tr")) == 16
+    assert "2 more callers, not listed here." in words(page.select("details")[-1])
+
+
 def test_a_brownout_at_the_start_of_the_window_has_nothing_to_compare() -> None:
     page = page_of(brownouts=(brownout(utc(2026, 10, 23, 9)),))
     assert "Calls per day" not in words(page.select_one(".effect"))
@@ -269,7 +306,3 @@ def test_a_deprecation_within_the_window_is_drawn() -> None:
 def test_a_wrong_argument_is_named(arguments: dict[str, object], name: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} must be"):
         render_usage(report(), **arguments)  # type: ignore[arg-type]
-
-
-def test_the_day_of_a_report_is_a_date() -> None:
-    assert isinstance(day(0).day, date)

@@ -8,7 +8,7 @@ from typing import Any
 import flask
 from sqlalchemy import Engine, Row, create_engine, make_url, text
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, create_blueprint
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, create_blueprint, notification_operations
 from flask_notifications.sql import SQLAlchemyStorage
 
 APPLICATION = "tests.resilience.database_app:application"
@@ -87,9 +87,12 @@ flask_app = flask.Flask(__name__)
 flask_app.register_blueprint(create_blueprint(storage, spool_threshold=SPOOL_THRESHOLD))
 application = DeprecationMiddleware(
     flask_app,
-    DeprecationPolicy(
-        deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
-        sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
-        documentation="https://example.com/retire",
+    dict.fromkeys(
+        notification_operations(),
+        DeprecationPolicy(
+            deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
+            sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
+            documentation="https://example.com/retire",
+        ),
     ),
 )

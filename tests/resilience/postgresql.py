@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -14,7 +13,7 @@ from typing import Any
 import psycopg
 
 from tests.servers.process import PATIENCE, eventually, free_port
-from tests.services import service_or_skip
+from tests.services import program_or_skip
 
 # How to stop: after a message to each client, or without one.
 FAST, IMMEDIATE = signal.SIGINT, signal.SIGQUIT
@@ -22,11 +21,6 @@ FAST, IMMEDIATE = signal.SIGINT, signal.SIGQUIT
 # The role of applications; not a superuser, because PostgreSQL reserves connections for those.
 APPLICATION = "shop"
 
-_SETTINGS = {
-    "listen_addresses": "127.0.0.1",
-    "fsync": "off",
-    "shared_buffers": "16MB",
-}
 _CLIENTS = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
 
 
@@ -37,11 +31,12 @@ class Cluster:
         self.port = free_port()
         self._folder = folder
         self._user = _drop_privileges(folder)
-        settings = _SETTINGS | {"max_connections": max_connections, "unix_socket_directories": folder}
+        settings = {"listen_addresses": "127.0.0.1", "fsync": "off", "shared_buffers": "16MB"}
+        settings |= {"max_connections": str(max_connections), "unix_socket_directories": str(folder)}
         options = [f"--{name}={value}" for name, value in settings.items()]
-        self._command = [_program("postgres"), "-D", f"{folder}/data", "-p", str(self.port), *options]
-        locale = ["--encoding=UTF8", "--locale=C"]
-        initdb = [_program("initdb"), "--auth=trust", "--username=postgres", *locale, "--no-sync", f"{folder}/data"]
+        self._command = [program_or_skip("postgres"), "-D", f"{folder}/data", "-p", str(self.port), *options]
+        options = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        initdb = [program_or_skip("initdb"), *options, f"{folder}/data"]
         subprocess.run(initdb, check=True, capture_output=True, **self._user)
 
     def url(self, port: int | None = None) -> str:
@@ -104,7 +99,6 @@ class Cluster:
 @contextmanager
 def postgresql(*, max_connections: int = 20) -> Iterator[Cluster]:
     """Start a new cluster in a temporary folder, and yield it."""
-    service_or_skip("PostgreSQL's own programs", shutil.which("initdb", path=_search_path()) is not None)
     # Not below pytest's folder, which only its own user may enter.
     with tempfile.TemporaryDirectory(prefix="postgresql-") as folder:
         cluster = Cluster(Path(folder), max_connections=max_connections)
@@ -115,15 +109,6 @@ def postgresql(*, max_connections: int = 20) -> Iterator[Cluster]:
             yield cluster
         finally:
             cluster.stop(IMMEDIATE)
-
-
-def _search_path() -> str:
-    """Return the search path for programs; Debian keeps those of PostgreSQL off the PATH."""
-    return os.pathsep.join([os.environ["PATH"], *map(str, Path("/usr/lib/postgresql").glob("*/bin"))])
-
-
-def _program(name: str) -> str:
-    return str(shutil.which(name, path=_search_path()))
 
 
 def _drop_privileges(folder: Path) -> dict[str, Any]:

@@ -12,18 +12,14 @@ from math import inf
 from threading import Thread
 from typing import Self
 
-_HOST = "127.0.0.1"
-# The bytes of one read.
-_CHUNK = 65_536
-# Seconds between two pieces of a chunk whose rate is limited.
-_TICK = 0.05
+# The bytes of one read, and the seconds between two pieces of a chunk whose rate is limited.
+_CHUNK, _TICK = 65_536, 0.05
 
 
 class End(Enum):
     """How the client sees a connection end."""
 
-    CUT = auto()  # FIN, and nothing more is read from either end
-    HALF_CLOSE = auto()  # FIN, but the upstream still receives the bytes of the client
+    CUT = auto()  # FIN
     RESET = auto()  # RST
     SILENCE = auto()  # no byte arrives, in either direction
 
@@ -32,11 +28,10 @@ class End(Enum):
 class Failure:
     """How the proxy treats the bytes from the upstream.
 
-    Each chunk is ``latency`` seconds late, and at most ``rate`` bytes pass per second. A connection ends, as ``end``
-    says, when ``limit`` bytes have passed; with a limit of 0, at once.
+    At most ``rate`` bytes pass per second. A connection ends, as ``end`` says, when ``limit`` bytes have passed; with a
+    limit of 0, at once.
     """
 
-    latency: float = 0
     rate: float = inf
     limit: float = inf
     end: End = End.CUT
@@ -51,37 +46,28 @@ class Link:
     """A connection of a client and its own connection to the upstream."""
 
     def __init__(self, client: asyncio.StreamWriter, upstream: asyncio.StreamWriter, failure: Failure) -> None:
-        self.client, self.upstream = client, upstream
-        self.forwards_responses = self.forwards_requests = True
+        self.client, self.upstream, self.is_open = client, upstream, True
         for writer in (client, upstream):
             writer.transport.set_write_buffer_limits(0)  # drained bytes are sent, so a reset does not drop them
         self.begin(failure)
 
     def begin(self, failure: Failure) -> None:
-        """Apply a failure from now on."""
-        self.failure, self.left = failure, failure.limit
-        if self.left == 0:
-            self.end()
+        """Apply a failure from now on, unless bytes were lost already: no later byte would make sense."""
+        if self.is_open:
+            self.failure, self.left = failure, failure.limit
+            if self.left == 0:
+                self.end(failure.end)
 
-    def end(self) -> None:
-        """End the connection for good, because after lost bytes no later byte would make sense."""
-        self.forwards_responses = False
-        self.forwards_requests = self.forwards_requests and self.failure.end is End.HALF_CLOSE
-        match self.failure.end:
-            case End.HALF_CLOSE:
-                self.client.write_eof()
-            case End.CUT:
-                self.client.close()
-                self.upstream.close()
-            case End.RESET:
-                self.abort()
-
-    def abort(self) -> None:
-        """Reset both connections."""
+    def end(self, end: End) -> None:
+        self.is_open = False
         for writer in (self.client, self.upstream):
-            with suppress(OSError):  # the socket is closed already
-                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            writer.transport.abort()
+            if end is End.CUT:
+                writer.close()
+            elif end is End.RESET:
+                with suppress(OSError):  # the socket is closed already
+                    linger = struct.pack("ii", 1, 0)
+                    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                writer.transport.abort()
 
 
 class Proxy:
@@ -91,11 +77,8 @@ class Proxy:
     """
 
     def __init__(self, upstream: int) -> None:
-        self._upstream = upstream
-        self._failure = PASS
-        self._links: set[Link] = set()
-        self.port = 0
-        self.passed = 0
+        self._upstream, self._failure, self._links = upstream, PASS, set[Link]()
+        self.port = self.passed = 0
 
     def __enter__(self) -> Self:
         listening: Future[int] = Future()
@@ -128,7 +111,7 @@ class Proxy:
 
     async def _listen(self, listening: "Future[int]") -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._accept, _HOST, 0)
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         listening.set_result(server.sockets[0].getsockname()[1])
         await self._stopped.wait()
         server.close()  # and the end of the loop cancels the open connections
@@ -136,49 +119,43 @@ class Proxy:
     async def _change(self, failure: Failure) -> None:
         self._failure = failure
         for link in self._links:
-            if link.forwards_responses:
-                link.begin(failure)
+            link.begin(failure)
 
     async def _accept(self, requests: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.CancelledError):  # the upstream does not listen, or the proxy stops
-            responses, upstream = await asyncio.open_connection(_HOST, self._upstream)
+            responses, upstream = await asyncio.open_connection("127.0.0.1", self._upstream)
             link = Link(client, upstream, self._failure)
             self._links.add(link)
             try:
-                await self._carry(link, requests, responses)
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._forward_requests(requests, link))
+                    tasks.create_task(self._forward_responses(responses, link))
+            except* OSError:  # one end has disconnected, so the other must notice
+                link.end(End.RESET)
             finally:
                 self._links.remove(link)
                 upstream.close()
         client.close()
 
-    async def _carry(self, link: Link, requests: asyncio.StreamReader, responses: asyncio.StreamReader) -> None:
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._forward_requests(requests, link))
-                tasks.create_task(self._forward_responses(responses, link))
-        except* OSError:  # one end has disconnected, so the other must notice
-            link.abort()
-
     async def _forward_requests(self, requests: asyncio.StreamReader, link: Link) -> None:
         while chunk := await requests.read(_CHUNK):
-            if link.forwards_requests:
+            if link.is_open:
                 link.upstream.write(chunk)
                 await link.upstream.drain()
         link.upstream.write_eof()
 
     async def _forward_responses(self, responses: asyncio.StreamReader, link: Link) -> None:
         while chunk := await responses.read(_CHUNK):
-            await asyncio.sleep(link.failure.latency)
-            while chunk and link.forwards_responses:
+            while chunk and link.is_open:
                 rate = link.failure.rate
                 size = int(min(len(chunk), link.left, max(1, rate * _TICK)))
                 link.left -= size
                 link.client.write(chunk[:size])
                 await link.client.drain()
                 self.passed += size
-                if link.left == 0 and link.forwards_responses:
-                    link.end()
+                if link.left == 0 and link.is_open:
+                    link.end(link.failure.end)
                 await asyncio.sleep(size / rate)
                 chunk = chunk[size:]
-        if link.forwards_responses:
+        if link.is_open:
             link.client.write_eof()

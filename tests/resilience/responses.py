@@ -4,14 +4,13 @@ import locale
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Engine, create_engine
 
-from flask_notifications import DeprecationMiddleware, NotificationApp, load_policy
+from flask_notifications import DeprecationMiddleware, NotificationApp, load_plan
 from flask_notifications.sql import SQLAlchemyStorage
 from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SESSION_ID, OneSession, flask_app, raising
 from tests.wsgi import call, plain_app
@@ -19,49 +18,33 @@ from tests.wsgi import call, plain_app
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-# New York has this hour twice. The dates of the other policies do not fit in 32 bits, signed and unsigned.
+# New York has this hour twice. The dates of the others do not fit in 32 bits, signed and unsigned.
 TWICE = datetime(2026, 11, 1, 1, 30, tzinfo=ZoneInfo("America/New_York"))
-POLICIES: dict[str, dict[str, Any]] = {
-    "the epoch": {"deprecated_at": "1970-01-01T00:00:00Z", "sunset_at": "2038-01-19T03:14:08Z"},
-    "far away": {"deprecated_at": "2106-02-07T06:28:16Z", "sunset_at": "9999-12-31T23:59:59.999999Z"},
-    "elsewhere": {"deprecated_at": "2026-03-08T02:30:00-05:00", "sunset_at": "2026-10-25T02:30:00+05:45"},
-    "an hour that occurs twice": {"deprecated_at": TWICE, "sunset_at": TWICE.replace(fold=1)},
-    "gone": {"deprecated_at": "2000-01-01T00:00:00Z", "sunset_at": "2000-02-01T00:00:00Z", "enforce_sunset": True},
-    "browned out": {
-        "deprecated_at": "2000-01-01T00:00:00Z",
-        "brownouts": [{"start": "2026-11-01T05:30:00Z", "end": "2026-11-01T06:30:00Z"}],
-    },
-}
-PAGES = {"documentation": "/docs/retire", "sunset_documentation": "https://example.com/policy"}
+POLICIES: list[dict[str, Any]] = [
+    {"deprecated_at": "1970-01-01T00:00:00Z", "sunset_at": "2038-01-19T03:14:08Z"},
+    {"deprecated_at": "2106-02-07T06:28:16Z", "sunset_at": "9999-12-31T23:59:59.999999Z"},
+    {"deprecated_at": "2026-03-08T02:30:00-05:00", "sunset_at": "2026-10-25T02:30:00+05:45"},
+    {"deprecated_at": TWICE, "sunset_at": TWICE.replace(fold=1)},
+    {"deprecated_at": "2000-01-01T00:00:00Z", "sunset_at": "2000-02-01T00:00:00Z", "enforce_sunset": True},
+]
 REQUESTS: list[tuple[str, str, str, dict[str, str]]] = [
-    ("GET", CURRENT_USER, f"a=1&sessionId={SESSION_ID}", {}),
-    ("GET", "/api/notification", "", BEARER),
-    ("HEAD", CURRENT_USER, "", BEARER),
+    ("GET", "/api/notification", f"a=1&sessionId={SESSION_ID}", {}),
     ("POST", ACCOUNT.format("\xc3\xa9"), "", BEARER),
     ("POST", ACCOUNT.format("\x00"), "", BEARER),
-    ("GET", CURRENT_USER, "", {}),
-    ("GET", CURRENT_USER, "sessionId=&sessionId=", {}),
     ("GET", CURRENT_USER, "sessionId=%FF", {}),
-    ("GET", CURRENT_USER, "sessionId=unknown", {}),
     ("GET", "/elsewhere", "", {}),
 ]
 
 
 def applications() -> Iterator["WSGIApplication"]:
     storage = OneSession(lambda: iter([{"name": "W\xf6chentlich", "on": datetime(2026, 1, 1, tzinfo=UTC)}, b"{}"]))
-    yield flask_app(storage, successors=True)
     yield flask_app(storage, spool_threshold=1)
     yield NotificationApp(storage)
     yield NotificationApp(OneSession(raising(OSError())))
     yield NotificationApp(OneSession(lambda: [{"n": object()}]))
     yield plain_app("302 Found", [("Location", CURRENT_USER)])
-    with disposed(create_engine("sqlite://")) as engine:
-        yield NotificationApp(rows(engine))
-
-
-@contextmanager
-def disposed(engine: Engine) -> Iterator[Engine]:
-    yield engine
+    engine = create_engine("sqlite://")
+    yield NotificationApp(rows(engine))
     engine.dispose()
 
 
@@ -78,12 +61,9 @@ def rows(engine: Engine) -> SQLAlchemyStorage:
 
 def responses() -> list[Any]:
     """Return the response to each request, from each application under each policy."""
-    found: list[Any] = []
-    for app in applications():
-        for policy in POLICIES.values():
-            wrapped = DeprecationMiddleware(app, load_policy(policy | PAGES), clock=lambda: TWICE)
-            found.extend(call(wrapped, *request, **extra).wire for *request, extra in REQUESTS)
-    return found
+    plans = [load_plan(policy | {"documentation": "/docs/retire"}) for policy in POLICIES]
+    middlewares = (DeprecationMiddleware(app, plan, clock=lambda: TWICE) for app in applications() for plan in plans)
+    return [call(app, *request, **extra).wire for app in middlewares for *request, extra in REQUESTS]
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ class Service:
 
     def ask(self, login: str) -> Response:
         """Request the notifications of a user."""
-        return self.server.ask("GET", target_of(login))
+        return self.server.ask("GET", f"/API/Notification/?sessionId={session_of(login)}")
 
     @contextmanager
     def asking(self, login: str) -> "Iterator[Future[Response]]":
@@ -51,9 +51,20 @@ class Service:
         with self.proxy.failing(failure):
             yield
 
+    @contextmanager
+    def no_connection_left(self) -> Iterator[None]:
+        self.cluster.terminate()
+        with ExitStack() as others:
+            with suppress(psycopg.OperationalError):
+                while True:
+                    others.enter_context(self.cluster.connect("shop"))
+            yield
 
-def target_of(login: str) -> str:
-    return f"/API/Notification/?sessionId={session_of(login)}"
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        with self.cluster.connect() as other, other.transaction():
+            other.execute("LOCK TABLE notifications")
+            yield
 
 
 @contextmanager
@@ -63,13 +74,3 @@ def application_on(url: str, program: Program, folder: Path) -> Iterator[Server]
         environment.setenv("DATABASE_URL", url)
         with serving(replace(program, application=APPLICATION), folder) as server:
             yield server
-
-
-@contextmanager
-def no_connection_left(service: Service) -> Iterator[None]:
-    service.cluster.terminate()
-    with ExitStack() as others:
-        with suppress(psycopg.OperationalError):
-            while True:
-                others.enter_context(service.cluster.connect("shop"))
-        yield

@@ -1,9 +1,7 @@
 """While gunicorn's workers are replaced, stopped or killed, each response is complete or visibly truncated."""
 
 import os
-import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +14,7 @@ from threading import Event
 import pytest
 import requests
 
-from tests.resilience.app import LARGE, LIST, RECORD, WHOLE, find_unreleased, open_gate, records_of
+from tests.resilience.app import APPLICATION, LARGE, LIST, RECORD, WHOLE, find_unreleased, open_gate, records_of
 from tests.servers.nginx import proxying
 from tests.servers.process import (
     PATIENCE,
@@ -29,15 +27,13 @@ from tests.servers.process import (
     response_of,
     serving,
 )
-from tests.services import service_or_skip
+from tests.services import program_or_skip
 
 # nginx as a proxy. It forwards without buffering, or it would have the whole response before the test acts.
 PROXIES = {
-    "http-1.0-upstream": "proxy_buffering off",
     "http-1.1-upstream": 'proxy_buffering off; proxy_http_version 1.1; proxy_set_header Connection ""',
     "gzip": "proxy_buffering off; gzip on; gzip_proxied any; gzip_types *",
 }
-WAYS = ["direct", *PROXIES]
 
 # A client reads the beginning of a response, and yields a function that reads the rest and returns the whole body.
 Client = Callable[[int, str], AbstractContextManager[Callable[[], bytes]]]
@@ -61,8 +57,8 @@ def requests_client(port: int, session: str) -> Iterator[Callable[[], bytes]]:
 
 @contextmanager
 def curl(port: int, session: str) -> Iterator[Callable[[], bytes]]:
-    command = ["curl", "--silent", "--compressed", "--oauth2-bearer", session, f"http://127.0.0.1:{port}{LIST}"]
-    service_or_skip("curl", shutil.which("curl") is not None)
+    options = ["--silent", "--compressed", "--oauth2-bearer", session]
+    command = [program_or_skip("curl"), *options, f"http://127.0.0.1:{port}{LIST}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdout is not None
         first = process.stdout.read(1)
@@ -80,14 +76,16 @@ def curl(port: int, session: str) -> Iterator[Callable[[], bytes]]:
 
 
 CLIENTS: dict[str, Client] = {"http.client": http_client, "requests": requests_client, "curl": curl}
-
-
-# The name of a client, and of its way to the server.
-Reader = tuple[str, str]
+# One worker or thread for each client on each way to the server.
+READERS = len(CLIENTS) * (len(PROXIES) + 1)
 
 
 def program_of(worker: str, conf: str) -> Program:
-    return replace(gunicorn(worker, conf), application="tests.resilience.app:application")
+    return replace(gunicorn(worker, conf), application=APPLICATION)
+
+
+THREADS = program_of("gthread", f"threads = {READERS}")
+PROCESSES = program_of("sync", f"workers = {READERS}; preload_app = True; timeout = 1")
 
 
 @contextmanager
@@ -102,14 +100,22 @@ def on_every_way(server: Server, folder: Path) -> Iterator[dict[str, int]]:
 
 
 @contextmanager
-def asking(ports: dict[str, int], session: str) -> Iterator[dict[Reader, Callable[[], bytes]]]:
+def reading(ports: dict[str, int], session: str) -> Iterator[dict[str, Callable[[], bytes]]]:
     """Yield clients of each kind on every way, each of which has read the beginning of its response."""
     with ExitStack() as stack:
         yield {
-            (name, way): stack.enter_context(client(port, session))
+            f"{name}, {way}": stack.enter_context(client(port, session))
             for name, client in CLIENTS.items()
             for way, port in ports.items()
         }
+
+
+def is_cut(rest: Callable[[], bytes]) -> bool:
+    try:
+        rest()
+    except CUT:
+        return True
+    return False
 
 
 def are_replaced(server: Server, workers: list[int]) -> bool:
@@ -129,40 +135,25 @@ def kill_workers(server: Server) -> None:
     eventually(lambda: are_replaced(server, workers))
 
 
-# One worker or thread for each client.
-READERS = len(CLIENTS) * len(WAYS)
-THREADS = program_of("gthread", f"threads = {READERS}")
-PROCESSES = program_of("sync", f"workers = {READERS}; preload_app = True; timeout = 1")
-
-
 @pytest.mark.parametrize(
-    ("program", "end"),
-    [pytest.param(THREADS, kill_workers, id="killed"), pytest.param(PROCESSES, wait_for_timeouts, id="timed-out")],
+    ("program", "end"), [(THREADS, kill_workers), (PROCESSES, wait_for_timeouts)], ids=["killed", "timed-out"]
 )
 def test_a_response_that_a_worker_does_not_finish_is_an_error_to_every_client(
     program: Program, end: Callable[[Server], None], tmp_path: Path
 ) -> None:
     with serving(program, tmp_path) as server, on_every_way(server, tmp_path) as ports:
-        with asking(ports, "large") as clients:
+        with reading(ports, "large") as clients:
             assert find_unreleased(server.written()) == []
             end(server)
             assert [reader for reader, rest in clients.items() if not is_cut(rest)] == []
-        with asking(ports, "whole") as clients:
+        with reading(ports, "whole") as clients:
             assert [reader for reader, rest in clients.items() if rest() != WHOLE] == []
         eventually(lambda: not server.open_spools())
 
 
-def is_cut(rest: Callable[[], bytes]) -> bool:
-    try:
-        rest()
-    except CUT:
-        return True
-    return False
-
-
 def test_a_response_that_a_worker_finishes_is_complete_for_every_client(tmp_path: Path) -> None:
     with serving(THREADS, tmp_path) as server, on_every_way(server, tmp_path) as ports:
-        with asking(ports, "large") as clients:
+        with reading(ports, "large") as clients:
             assert [reader for reader, rest in clients.items() if rest() != LARGE] == []
         eventually(lambda: not server.open_spools())
 
@@ -183,11 +174,7 @@ def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(tmp_path: P
 
 @pytest.mark.parametrize(
     "program",
-    [
-        program_of("sync", "graceful_timeout = 2; workers = 2"),
-        program_of("gthread", "graceful_timeout = 2; threads = 2"),
-        program_of("gevent", "graceful_timeout = 2"),
-    ],
+    [program_of("gthread", "graceful_timeout = 2; threads = 2"), program_of("gevent", "graceful_timeout = 2")],
     ids=program_name,
 )
 def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(program: Program, tmp_path: Path) -> None:
@@ -205,51 +192,18 @@ def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(pro
         assert find_unreleased(server.written()) == []
 
 
-@pytest.mark.parametrize("worker", ["sync", "gthread"])
-def test_workers_of_a_killed_arbiter_release_the_port(worker: str, tmp_path: Path) -> None:
-    with serving(program_of(worker, "timeout = 2"), tmp_path) as server:
-        with http_client(server.port, "large") as rest:
-            server.signal(signal.SIGKILL)
-            assert server.exit_code() == -signal.SIGKILL
-            # The response is complete or visibly truncated.
-            with suppress(*CUT):
-                assert rest() == LARGE
-        eventually(lambda: is_free(server.port))
-
-
-def is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # despite connections that have just ended
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
-
-
-def reload(server: Server) -> None:
-    server.signal(signal.SIGHUP)
-
-
-def do_nothing(_server: Server) -> None:
-    """Do nothing, because the number of requests alone makes gunicorn replace workers."""
-
-
 @pytest.mark.parametrize(
-    ("program", "act"),
+    ("conf", "act"),
     [
-        pytest.param(program_of("gthread", "workers = 2; threads = 4"), reload, id="reload"),
-        pytest.param(program_of("gthread", "workers = 2; threads = 4"), kill_workers, id="kill"),
-        pytest.param(
-            program_of("gthread", "max_requests = 30; preload_app = True; workers = 2; threads = 4"),
-            do_nothing,
-            id="max-requests-preloaded",
-        ),
+        pytest.param("", lambda server: server.signal(signal.SIGHUP), id="reload"),
+        pytest.param("", kill_workers, id="kill"),
+        pytest.param("max_requests = 30; preload_app = True; ", lambda _server: None, id="max-requests-preloaded"),
     ],
 )
 def test_every_response_is_correct_while_workers_are_replaced(
-    program: Program, act: Callable[[Server], None], tmp_path: Path
+    conf: str, act: Callable[[Server], None], tmp_path: Path
 ) -> None:
+    program = program_of("gthread", f"{conf}workers = 2; threads = 4")
     with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
         done = Event()
         try:
@@ -265,12 +219,11 @@ def test_every_response_is_correct_while_workers_are_replaced(
 
 def ask_until(done: Event, port: int, number: int) -> int:
     """Send requests as one user until ``done``, and return how many got a response; each must be correct."""
-    user = f"user-{number}"
-    expected = b"[" + b",".join(records_of("blueprint", user, user, number)) + b"]"
+    expected = b"[" + b",".join(records_of(number)) + b"]"
     count = 0
     while not done.is_set():
         with suppress(*CUT):  # a connection may be lost, but never a part of a response
-            with http_client(port, user) as rest:
+            with http_client(port, f"user-{number}") as rest:
                 assert rest() == expected
             count += 1
     return count

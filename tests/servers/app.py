@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import flask
 
 from flask_notifications import (
-    NOTIFICATION_OPERATIONS,
     DeprecationMiddleware,
     DeprecationPolicy,
     Operation,
     StorageUnavailable,
     create_blueprint,
+    notification_operations,
 )
 from flask_notifications.testing import MemoryStorage
 
@@ -102,13 +102,15 @@ def _cut() -> Iterator[bytes]:
 
 application: "WSGIApplication" = DeprecationMiddleware(
     application_that_crashes,
-    DeprecationPolicy(
-        deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
-        sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
-        documentation="https://example.com/retire",
+    dict.fromkeys(
+        [
+            *notification_operations(),
+            *(Operation(name, "GET", f"/{name}", unify_session=True) for name in ("profile", "broken", "crash", "cut")),
+        ],
+        DeprecationPolicy(
+            deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
+            sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
+            documentation="https://example.com/retire",
+        ),
     ),
-    operations=[
-        *NOTIFICATION_OPERATIONS,
-        *(Operation(name, "GET", f"/{name}", unify_session=True) for name in ("profile", "broken", "crash", "cut")),
-    ],
 )

@@ -9,10 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,8 @@ APPLICATION = "tests.servers.app:application"
 
 # Seconds: the time limit for everything here.
 PATIENCE = 20
+# Seconds until a server has ended: gunicorn gives a worker 30 that missed the signal because it was starting.
+STOP = 40
 
 # The documented configuration that keeps session IDs out of each server's logs. Gunicorn: in gunicorn.conf.py.
 GUNICORN_FILTER = """
@@ -135,6 +138,18 @@ PROGRAMS = [
     Program(name="werkzeug", modules=("werkzeug",), start=_start_werkzeug),
 ]
 program_name = attrgetter("name")
+
+
+def every_server(*usual: str, application: str = APPLICATION) -> list[Any]:
+    """Return parameters with all servers; those whose names are not given are for `make test-world` only."""
+    return [
+        pytest.param(
+            replace(program, application=application),
+            id=program.name,
+            marks=[] if program.name in usual else pytest.mark.world,
+        )
+        for program in PROGRAMS
+    ]
 
 
 class Server:
@@ -260,7 +275,7 @@ def running(command: list[str], folder: Path, port: int | None = None) -> Iterat
     finally:
         process.terminate()
         try:
-            process.wait(PATIENCE)
+            process.wait(STOP)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

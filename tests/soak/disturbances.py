@@ -8,20 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from tests.resilience.database_app import POOL
+from tests.resilience.database_app import POOL, session_of
 from tests.resilience.postgresql import FAST, IMMEDIATE
 from tests.resilience.proxy import BLACK_HOLE, RESET, End, Failure
-from tests.resilience.service import Service, no_connection_left
+from tests.resilience.service import Service
 from tests.servers.process import Server, eventually
-from tests.soak.judge import CUT, GATEWAY, LOST, SPOOL, STORAGE
-from tests.soak.traffic import LIST, query
+from tests.soak.traffic import CUT, GATEWAY, LIST, LOST, SPOOL, STORAGE
 
 # The number of workers, and the concurrent requests of each worker, which are as many as the pool has connections.
 WORKERS, CONCURRENT_REQUESTS = 2, POOL
 
 NOTHING: frozenset[str] = frozenset()
 UNAVAILABLE = frozenset({STORAGE})
-FULL = frozenset({SPOOL})
 INTERRUPTED = frozenset({CUT, LOST, GATEWAY})
 
 # The processes of a database.
@@ -35,10 +33,6 @@ class Stage(Service):
 
     nginx: Server
     folder: Path
-
-    @property
-    def ports(self) -> dict[str, int]:
-        return {"direct": self.server.port, "nginx": self.nginx.port}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +58,6 @@ def suspended(stage: Stage, _chance: Random) -> Iterator[None]:
 
 
 @contextmanager
-def locked(stage: Stage, _chance: Random) -> Iterator[None]:
-    with stage.cluster.connect() as other, other.transaction():
-        other.execute("LOCK TABLE notifications")
-        yield
-
-
-@contextmanager
 def without_folder(stage: Stage, _chance: Random) -> Iterator[None]:
     """Move the folder of the temporary files away; open files are not affected, because they have no name."""
     moved = (stage.folder / "tmp").rename(stage.folder / "away")
@@ -85,7 +72,7 @@ def stalled(stage: Stage, _chance: Random) -> Iterator[None]:
     """Occupy every thread with a reader that stops after the first bytes."""
     with ExitStack() as readers:
         for _reader in range(WORKERS * CONCURRENT_REQUESTS):
-            readers.enter_context(stage.server.slow_reader(LIST + query("archive")))
+            readers.enter_context(stage.server.slow_reader(f"{LIST}?sessionId={session_of('archive')}"))
         yield
 
 
@@ -99,8 +86,7 @@ def silent(stage: Stage, chance: Random) -> Iterator[None]:
 
 def kill(stage: Stage, chance: Random, count: int = 1) -> None:
     """Kill workers, and wait until they are replaced."""
-    before = stage.server.workers()
-    killed = chance.sample(before, count)
+    killed = chance.sample(stage.server.workers(), count)
     for worker in killed:
         os.kill(worker, signal.SIGKILL)
     eventually(lambda: len({*stage.server.workers()} - {*killed}) == WORKERS)
@@ -113,34 +99,31 @@ def reload(stage: Stage, _chance: Random) -> None:
     eventually(lambda: not before & {*(now := stage.server.workers())} and len(now) == WORKERS)
 
 
-def network(failure: Callable[[Random], Failure]) -> Callable[[Stage, Random], AbstractContextManager[None]]:
-    return lambda stage, chance: stage.proxy.failing(failure(chance))
-
-
 def run_once(act: Callable[[Stage, Random], object]) -> Callable[[Stage, Random], AbstractContextManager[object]]:
     return lambda stage, chance: nullcontext(act(stage, chance))
 
 
-def random_end(chance: Random) -> Failure:
-    """Return a failure that ends each connection after some bytes, in a random way that the client sees."""
-    return Failure(limit=chance.choice([10, 1_000, 100_000]), end=chance.choice([End.CUT, End.HALF_CLOSE, End.RESET]))
+def random_end(stage: Stage, chance: Random) -> AbstractContextManager[None]:
+    """End each connection after some bytes, in a random way that the client sees."""
+    return stage.proxy.failing(
+        Failure(limit=chance.choice([10, 1_000, 100_000]), end=chance.choice([End.CUT, End.RESET]))
+    )
 
 
 DISTURBANCES = [
     Disturbance("nothing", lambda *_all: nullcontext(), NOTHING),
     Disturbance("connections terminated", run_once(lambda stage, _chance: stage.cluster.terminate())),
-    Disturbance("no connection left", lambda stage, _chance: no_connection_left(stage)),
+    Disturbance("no connection left", lambda stage, _chance: stage.no_connection_left()),
     Disturbance("database stopped", lambda stage, _chance: stage.cluster.stopped(FAST)),
     Disturbance("database stopped at once", lambda stage, _chance: stage.cluster.stopped(IMMEDIATE)),
     Disturbance("database suspended", suspended),
-    Disturbance("table locked", locked),
-    Disturbance("network late", network(lambda _chance: Failure(latency=0.02)), NOTHING),
-    Disturbance("network slow", network(lambda _chance: Failure(rate=500_000))),
-    Disturbance("network almost stopped", network(lambda _chance: Failure(rate=20))),
-    Disturbance("network resets", network(lambda _chance: RESET)),
-    Disturbance("network breaks after some bytes", network(random_end)),
+    Disturbance("table locked", lambda stage, _chance: stage.locked()),
+    Disturbance("network slow", lambda stage, _chance: stage.proxy.failing(Failure(rate=500_000))),
+    Disturbance("network almost stopped", lambda stage, _chance: stage.proxy.failing(Failure(rate=20))),
+    Disturbance("network resets", lambda stage, _chance: stage.proxy.failing(RESET)),
+    Disturbance("network breaks after some bytes", random_end),
     Disturbance("network loses every byte", silent, UNAVAILABLE | INTERRUPTED, replaces_workers=True),
-    Disturbance("no folder for files", without_folder, FULL),
+    Disturbance("no folder for files", without_folder, frozenset({SPOOL})),
     Disturbance("readers stall on every thread", stalled, NOTHING),
     Disturbance("a worker killed", run_once(kill), INTERRUPTED, replaces_workers=True),
     Disturbance("workers reloaded", run_once(reload), INTERRUPTED, replaces_workers=True),

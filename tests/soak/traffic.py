@@ -1,21 +1,42 @@
-"""The requests of a soak, the behaviour of the clients, and the outcome of each request."""
+"""The requests of a soak, the behaviour of the clients, and what each response must be, whatever happens."""
 
+import json
+import re
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum, auto
 from random import Random
 from threading import Event
 from typing import Any
 
-import orjson
+from tests.resilience.database_app import COUNTS, SPOOL_THRESHOLD, documents_of, session_of
+from tests.resilience.service import DOCUMENTATION
+from tests.servers.process import PATIENCE, request_of, response_of
 
-from tests.resilience.database_app import COUNTS, documents_of, session_of
-from tests.servers.process import PATIENCE, request_of
-from tests.soak.judge import CUT, LOST, UNMATCHED, Broken, Request, situation_of
+# The situations in which a request may end, besides the code of a problem: the whole array; the application's response
+# to an unmatched request; the beginning of a response; nothing; a response of the proxy; a client that disconnects.
+WHOLE, UNMATCHED, CUT, LOST, GATEWAY, LEFT = "whole", "unmatched", "cut", "lost", "gateway", "left"
+STORAGE, SPOOL = "storage_unavailable", "spool_unavailable"
+STATUSES = {
+    "invalid_request": 400,
+    "session_missing": 401,
+    "session_invalid": 401,
+    "access_denied": 403,
+    "account_not_found": 404,
+    STORAGE: 503,
+    SPOOL: 503,
+}
+# Patterns that no log may contain.
+FORBIDDEN = {
+    "a session ID": r"5e55-4000",
+    "a statement": r"SELECT|FROM notifications",
+    "what is stored": r"tttt",
+    "a traceback through the library": r"Traceback \(most recent call last\):\n(?:\s.*\n)*?\s.*flask_notifications/",
+}
 
+LIST = "/API/Notification/"
 # A user whose response is larger than all buffers between a server and its client.
 ARCHIVE = [f'{{"owner": "archive", "n": {n}, "text": "{"t" * 8_000}"}}' for n in range(1_000)]
 FILL_ARCHIVE = """
@@ -26,127 +47,158 @@ FROM generate_series(0, 999) n
 """
 
 
-def whole(login: str) -> dict[str, Any]:
-    """Return the owner and the array of a user, as arguments of a request."""
-    documents = ARCHIVE if login == "archive" else documents_of(login)
-    return {"owner": login, "body": f"[{','.join(documents)}]".encode()}
+class Broken(Exception):
+    """A guarantee is violated."""
 
 
-def account(login: str) -> dict[str, Any]:
-    """Return the target, the owner and the array of an account, as arguments of a request."""
-    rows = [{"owner": login, "position": n, "written_at": "2025-03-31T08:15:18+00:00"} for n in range(COUNTS[login])]
-    return post(login) | {"owner": login, "body": orjson.dumps(rows)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request, its expected situation without a failure, and the array."""
+
+    name: str
+    method: str = "GET"
+    target: str = LIST
+    headers: tuple[str, ...] = ()
+    expected: str = WHOLE
+    body: bytes = b""
+
+    @property
+    def announces(self) -> dict[str, list[str]]:
+        """The headers that every response has."""
+        if self.expected == UNMATCHED:
+            return {"Deprecation": [], "Sunset": [], "Link": []}
+        successor = "Account" if self.method == "POST" else "CurrentUser"
+        return {
+            "Deprecation": ["@1767225600"],
+            "Sunset": ["Thu, 01 Jul 2027 00:00:00 GMT"],
+            "Link": [f'<{LIST}{successor}>; rel="successor-version"', DOCUMENTATION],
+            "Cache-Control": ["no-store"],
+            "Vary": ["Authorization"],
+            "Referrer-Policy": ["no-referrer"] if "sessionid=" in self.target.lower() else [],
+        }
+
+    def admits(self, situation: str, permitted: frozenset[str]) -> bool:
+        """Return whether the request may end in this situation, during a disturbance that permits some."""
+        possible = {CUT, LOST, GATEWAY}
+        if self.expected in {WHOLE, "session_invalid", "access_denied", "account_not_found"}:
+            possible.add(STORAGE)
+        if len(self.body) > SPOOL_THRESHOLD:
+            possible.add(SPOOL)
+        return situation in {self.expected, LEFT} or situation in permitted & possible
 
 
-def post(account_id: str) -> dict[str, Any]:
-    return {"method": "POST", "target": f"/API/Notification/GetNotificationsForAccount/{account_id}/"}
+def requests() -> Iterator[Request]:
+    """Yield every request, in each of the ways that clients send it."""
+    bearers = {login: (f"Authorization: Bearer {session_of(login)}",) for login in [*COUNTS, "archive"]}
+    queries = {login: f"?sessionId={session_of(login)}" for login in bearers}
+    arrays: dict[str, Any] = {login: {"body": f"[{','.join(documents_of(login))}]".encode()} for login in COUNTS}
+    arrays["archive"] = {"body": f"[{','.join(ARCHIVE)}]".encode()}
+    for login, array in arrays.items():
+        yield Request(name=f"{login}, by header", headers=bearers[login], **array)
+        yield Request(name=f"{login}, by query", target=LIST + queries[login], **array)
+    yield Request(name="session sent twice", target=LIST + queries["bob"], headers=bearers["bob"], **arrays["bob"])
+    yield Request(name="odd spelling", target=f"/api/NOTIFICATION?SESSIONID={session_of('bob')}", **arrays["bob"])
+    for account, login, expected in (
+        ("slow", "admin", WHOLE),
+        ("large", "admin", WHOLE),
+        ("bob", "alice", "access_denied"),
+        ("nobody", "admin", "account_not_found"),
+    ):
+        target, count = f"{LIST}GetNotificationsForAccount/{account}/", COUNTS.get(account, 0)
+        row = '{"owner":"%s","position":%d,"written_at":"2025-03-31T08:15:18+00:00"}'
+        body = f"[{','.join(row % (account, number) for number in range(count))}]".encode()
+        options: Any = {"headers": bearers[login], "expected": expected, "body": body}
+        yield Request(name=f"account {account}", method="POST", target=target, **options)
+    yield Request(name="unknown session", target=f"{LIST}?sessionId=nobody", expected="session_invalid")
+    yield Request(name="no session", expected="session_missing")
+    yield Request(
+        name="two sessions", target=LIST + queries["alice"], headers=bearers["bob"], expected="invalid_request"
+    )
+    yield Request(name="elsewhere", target="/elsewhere", expected=UNMATCHED)
 
 
-def bearer(login: str) -> tuple[str]:
-    return (f"Authorization: Bearer {session_of(login)}",)
+def situation_of(request: Request, received: bytes) -> str:
+    """Return the situation of a request; raise ``Broken`` if no failure would excuse the response."""
+    if b"\r\n\r\n" not in received:
+        return LOST
+    response = response_of(received)
+    if response.code in {502, 504}:
+        return GATEWAY
+    for name, values in request.announces.items():
+        _require(response.all(name) == values, f"{name} is {response.all(name)}")
+    missing = int(response.one("Content-Length")) - len(response.body)
+    _require(missing >= 0, "more than its Content-Length")
+    if response.code == 200:
+        _require(request.expected == WHOLE, "an array for who may have none")
+        stored = request.body[: len(response.body)] if missing else request.body
+        _require(response.body == stored, "not what is stored, or not all of it")
+    _require(response.code == 200 or not response.body.startswith(b"["), "a failure with an array")
+    if missing or response.code == 200:
+        return CUT if missing else WHOLE
+    if request.expected == UNMATCHED and response.code == 404:
+        return UNMATCHED
+    code = str(json.loads(response.body)["code"])
+    _require(STATUSES[code] == response.code, f"{response.status} does not go with {code}")
+    _require(response.all("Retry-After") == (["30"] if code == STORAGE else []), "the wrong Retry-After")
+    return code
 
 
-def query(login: str) -> str:
-    return f"?sessionId={session_of(login)}"
-
-
-# The situation of a request whose client disconnects.
-LEFT = "left"
-
-LIST = "/API/Notification/"
-LOGINS = [*COUNTS, "archive"]
-
-REQUESTS = [
-    *(Request(name=f"{login}, by header", headers=bearer(login), **whole(login)) for login in LOGINS),
-    *(Request(name=f"{login}, by query", target=LIST + query(login), **whole(login)) for login in LOGINS),
-    *(Request(name=f"{login}, HEAD", method="HEAD", headers=bearer(login), **whole(login)) for login in LOGINS),
-    Request(name="session sent twice", target=LIST + query("bob"), headers=bearer("bob"), **whole("bob")),
-    Request(name="odd path", target="/api/NOTIFICATION", headers=bearer("bob"), **whole("bob")),
-    Request(name="odd key", target=f"{LIST}?a=1&SESSIONID={session_of('bob')}&b", **whole("bob")),
-    Request(name="own account", headers=bearer("alice"), **account("alice")),
-    Request(name="account, by administrator", headers=bearer("admin"), **account("slow")),
-    Request(name="large account, by administrator", headers=bearer("admin"), **account("large")),
-    Request(name="foreign account", **post("bob"), headers=bearer("alice"), expected="access_denied"),
-    Request(name="no account", **post("nobody"), headers=bearer("admin"), expected="account_not_found"),
-    Request(name="malformed account", **post("%07"), headers=bearer("admin"), expected="invalid_account_id"),
-    Request(name="unknown session", target=LIST + query("nobody"), expected="session_invalid"),
-    Request(name="no session", expected="session_missing"),
-    Request(name="two sessions", target=LIST + query("alice"), headers=bearer("bob"), expected="invalid_request"),
-    Request(name="malformed session", target=f"{LIST}{query('alice')}%00", expected="invalid_token"),
-    Request(name="elsewhere", target="/elsewhere", expected=UNMATCHED),
-]
-# Repeated after a disturbance until they succeed; they need everything that may fail.
-PROBES = [request for request in REQUESTS if request.owner == "large"]
-
-
-class Manner(Enum):
-    """How a client reads its response."""
-
-    PATIENTLY = auto()
-    SLOWLY = auto()
-    LEAVING = auto()  # after some bytes of the request or of the response
+def _require(condition: bool, reason: str) -> None:
+    if not condition:
+        raise Broken(reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The situation of a request that began and ended at two moments; ``reason`` is the guarantee that it violates."""
+    """The situation of a request between two moments; ``reason`` is the guarantee that it violates."""
 
     request: Request
-    way: str
-    manner: Manner
     began: float
     ended: float
     situation: str
+    reason: str
     received: bytes
-    reason: str = ""
-
-    def __str__(self) -> str:
-        request, manner = self.request, self.manner.name.lower()
-        return (
-            f"{request.name}, {manner}, {self.way}: {self.reason or self.situation}\n"
-            f"  request: {request.method} {request.target} {' '.join(request.headers)}\n"
-            f"  response, after {self.ended - self.began:.2f} s: {self.received!r}"
-        )
 
     def is_admitted(self, permitted: frozenset[str]) -> bool:
         """Return whether the outcome is allowed, during a disturbance that permits some situations."""
-        return not self.reason and (self.situation == LEFT or self.request.admits(self.situation, permitted))
+        return not self.reason and self.request.admits(self.situation, permitted)
 
 
-def exchange(port: int, request: bytes, chance: Random, manner: Manner, length: int) -> bytes:
-    """Send a request, and return the bytes received until the end or until the client disconnects.
-
-    ``length`` is the approximate length of the response.
-    """
-    limit = chance.randrange(len(request) + length) if manner is Manner.LEAVING else 1 << 30
-    received = bytearray()
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
-        connection.sendall(request[:limit])
-        limit -= len(request)
-        while len(received) < limit and (chunk := connection.recv(min(1 << 16, limit - len(received)))):
-            received += chunk
-            time.sleep(0.01 if manner is Manner.SLOWLY else 0)
-    return bytes(received)
-
-
-def ask(request: Request, way: str, port: int, chance: Random, manner: Manner = Manner.PATIENTLY) -> Outcome:
-    """Send a request once, and return the outcome."""
-    began = time.monotonic()
+def ask(request: Request, port: int, pause: float = 0, limit: int = 1 << 30) -> Outcome:
+    """Send a request, with a pause after each read; disconnect after ``limit`` bytes in both directions."""
+    began, received = time.monotonic(), bytearray()
     sent = request_of(request.method, request.target, *request.headers)
-    received = exchange(port, sent, chance, manner, 500 + len(request.body))
+    left = limit - len(sent)
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+        connection.sendall(sent[:limit])
+        while len(received) < left and (chunk := connection.recv(min(1 << 16, left - len(received)))):
+            received += chunk
+            time.sleep(pause)
     situation = reason = ""
     try:
-        situation = situation_of(request, received)
+        situation = situation_of(request, bytes(received))
     except (Broken, ValueError, LookupError) as broken:  # or the response cannot be parsed
-        reason = str(broken)
-    if manner is Manner.LEAVING and situation in {LOST, CUT}:
+        reason = repr(broken)
+    if limit < 1 << 30 and situation in {LOST, CUT}:
         situation = LEFT
-    return Outcome(request, way, manner, began, time.monotonic(), situation, received[:2_000], reason)
+    return Outcome(request, began, time.monotonic(), situation, reason, bytes(received[:2_000]))
 
 
-def ask_until(done: Event, ports: dict[str, int], chance: Random) -> Iterator[Outcome]:
-    """Send random requests until ``done``, with short pauses, and yield the outcomes."""
-    manners = [Manner.PATIENTLY, Manner.PATIENTLY, Manner.SLOWLY, Manner.LEAVING]
+def ask_until(done: Event, ports: list[int], chance: Random) -> list[Outcome]:
+    """Send random requests until ``done``, with short pauses; some clients read slowly, and some leave."""
+    outcomes, choices = [], [*requests()]
     while not done.wait(chance.uniform(0, 0.05)):
-        way = chance.choice(list(ports))
-        yield ask(chance.choice(REQUESTS), way, ports[way], chance, chance.choice(manners))
+        request = chance.choice(choices)
+        options: dict[str, Any] = {"pause": chance.choice([0, 0, 0.01])}
+        if chance.random() < 0.25:
+            options["limit"] = chance.randrange(800 + len(request.body))
+        outcomes.append(ask(request, chance.choice(ports), **options))
+    return outcomes
+
+
+def find_leaks(log: str) -> Iterator[str]:
+    """Yield a message for each forbidden pattern in a log, with its surroundings."""
+    for name, pattern in FORBIDDEN.items():
+        found = re.search(pattern, log)
+        if found is not None:
+            yield f"{name} in the log: {log[max(0, found.start() - 500) : found.end() + 500]}"

@@ -22,11 +22,12 @@ def serve(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterab
 
 
 recorder = UsageRecorder(
-    os.environ["USAGE_DATABASE"], flush_interval=float(os.environ.get("USAGE_FLUSH_INTERVAL", "3600"))
+    os.environ["USAGE_DATABASE"],
+    flush_interval=float(os.environ.get("USAGE_FLUSH_INTERVAL", "3600")),
+    spool=os.environ.get("USAGE_SPOOL"),
 )
 application = DeprecationMiddleware(
     serve,
-    DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC)),
-    operations=OPERATIONS,
+    dict.fromkeys(OPERATIONS, DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))),
     observers=[recorder],
 )

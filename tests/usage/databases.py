@@ -2,18 +2,22 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from flask_notifications import Operation, Use
+from sqlalchemy import Engine
+
+from flask_notifications import Call, DeprecationPolicy, Operation
 from flask_notifications.deprecation import Phase
 from flask_notifications.usage import UsageRecorder
-from tests.services import postgresql_schema
+from tests.services import mariadb_database, postgresql_schema
 
-DATABASES = ["sqlite", "postgresql"]
+DATABASES = ["sqlite", "postgresql", "mariadb"]
 REPORT, EXPORT = Operation("report", "GET", "/report"), Operation("export", "GET", "/export/{id}")
 NOON = datetime(2026, 5, 31, 12, tzinfo=UTC)
+POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 
 
 @contextmanager
@@ -22,6 +26,8 @@ def empty_database(kind: str, folder: Path) -> Iterator[str]:
     with ExitStack() as stack:
         if kind == "postgresql":
             yield stack.enter_context(postgresql_schema())
+        elif kind == "mariadb":
+            yield stack.enter_context(mariadb_database()).render_as_string(hide_password=False)
         else:
             yield f"sqlite:///{folder}/usage.sqlite3"
 
@@ -34,36 +40,44 @@ def use(
     phase: Phase = Phase.DEPRECATED,
     source: Literal["header", "query"] | None = None,
     operation: str = REPORT.name,
-) -> Use:
-    """Return a ``Use`` as the middleware reports it; the recorder ignores its time."""
-    long_ago = datetime(2001, 1, 1, tzinfo=UTC)
-    return Use(operation, "GET", status, phase, source, client, long_ago, caller)
+    at: datetime = NOON,
+) -> Call:
+    """Return a ``Call`` as the middleware reports it."""
+    return Call(operation, "GET", status, phase, source, client, at, caller)
 
 
 class Past:
     """A recorder that records calls and coverage as if at any time."""
 
-    def __init__(self, database: str, *operations: Operation, retention_days: int = 400) -> None:
+    def __init__(self, database: str | Engine, *operations: Operation, **options: Any) -> None:
         self.now = NOON
+        self._database = database
+        self._options = {"flush_interval": 3600, "spool": None, "clock": lambda: self.now} | options
         self._operations = operations or (REPORT,)
-        self.recorder = UsageRecorder(
-            database, flush_interval=3600, retention_days=retention_days, clock=lambda: self.now
-        )
+        self.recorder = self.start(NOON)
 
-    def call(self, at: datetime, *uses: Use) -> None:
-        """Record calls at one time."""
+    def start(self, at: datetime, *operations: Operation, **options: Any) -> UsageRecorder:
+        """Return a recorder that listens for operations since a time."""
         self.now = at
-        for each in uses or (use(),):
-            self.recorder(each)
+        recorder = UsageRecorder(self._database, **self._options | options)
+        recorder.listen(dict.fromkeys(operations or self._operations, POLICY))
+        return recorder
 
-    def cover(self, since: datetime, until: datetime, *operations: Operation) -> None:
-        """Report a request in each of the hours."""
-        self.now = since
-        while self.now < until:
-            self.recorder.request_passed(operations or self._operations)
-            self.now += timedelta(hours=1)
+    def call(self, at: datetime, *calls: Call) -> None:
+        """Record calls at one time."""
+        for each in calls or (use(),):
+            self.recorder(replace(each, at=at))
+
+    def cover(self, since: datetime, until: datetime, *operations: Operation, **options: Any) -> None:
+        """Record that a process listened from one time to another."""
+        recorder = self.start(since, *operations, **options)
+        recorder.request_passed()
+        assert recorder.flush()
+        self.now = until
+        recorder.close()
 
     def write(self) -> None:
         """Write all counts and close the recorder."""
+        self.now = NOON
         assert self.recorder.flush()
         self.recorder.close()

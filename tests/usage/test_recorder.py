@@ -1,56 +1,49 @@
-"""The usage recorder: exact sums, limits, forks, and a database that is unavailable."""
+"""The recorder: when counts are written, and that none is lost or counted twice, whatever happens."""
 
-import logging
+import _thread
+import fcntl
 import os
-import sqlite3
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from datetime import timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, StaticPool, create_engine, event, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import Connection, Engine, StaticPool, create_engine, delete, event, insert, select, text, update
 
-from flask_notifications.usage import (
-    CANARY,
-    OTHER,
-    OperationUsage,
-    StoreUnavailable,
-    UsageRecorder,
-    metadata,
-    read_usage,
-)
-from tests.resilience.proxy import End, Failure, Proxy
-from tests.servers.process import ROOT, eventually
-from tests.services import service_or_skip
-from tests.usage.databases import DATABASES, EXPORT, NOON, REPORT, Past, empty_database, use
+from flask_notifications import Call, Operation
+from flask_notifications.usage import OTHER, StoreUnavailable, UsageRecorder, collect_spool, metadata, read_usage
+from flask_notifications.usage import ledger as ledgers
+from flask_notifications.usage.ledger import SECOND
+from flask_notifications.usage.spool import _reported, collect
+from flask_notifications.usage.store import UsageStore, plans, recorders, usage, values
+from tests.servers.process import eventually
+from tests.services import postgresql_schema
+from tests.usage.databases import NOON, POLICY, REPORT, Past, empty_database, use
 
-# Long enough that nothing but a new pair, flush() and close() writes.
+DAY = timedelta(days=1)
+# Nothing but a new pair, a sign of life, flush() and close() writes before that.
 NEVER = 3600
 
 
-@pytest.fixture(params=DATABASES)
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with empty_database(request.param, tmp_path) as url:
-        yield url
-
-
 @pytest.fixture
-def file(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/usage.sqlite3"
+def spool(tmp_path: Path) -> Path:
+    return tmp_path / "spool"
 
 
 @pytest.fixture(autouse=True)
-def close_recorders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Close the recorders of a test at its end."""
+def make_recorders(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let every test begin without reports, and close its recorders before its database goes."""
+    if "database" in request.fixturenames:
+        request.getfixturevalue("database")
+    _reported.clear()
     made: list[UsageRecorder] = []
     build = UsageRecorder.__init__
 
@@ -64,720 +57,996 @@ def close_recorders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         recorder.close()
 
 
-def stored(database: str | Engine, operation: str = REPORT.name) -> OperationUsage:
-    (usage,) = read_usage(database, operations=[operation]).operations
-    return usage
+def record(database: str | Engine, **options: Any) -> UsageRecorder:
+    """Return a recorder that listens, and writes only what is new."""
+    defaults: dict[str, Any] = {"flush_interval": NEVER, "spool": None}
+    recorder = UsageRecorder(database, **defaults | options)
+    recorder.listen({REPORT: POLICY})
+    return recorder
+
+
+def sleepy(database: str | Engine, **options: Any) -> UsageRecorder:
+    """Return a recorder that writes only when it is told to."""
+    recorder = record(database, **options)
+    recorder._wake = lambda: None  # type: ignore[method-assign]
+    return recorder
+
+
+def now(client: str | None = "job/1", caller: str | None = None) -> Call:
+    return use(client, caller, at=datetime.now(UTC))
 
 
 def calls(database: str | Engine) -> dict[tuple[str | None, str | None], int]:
     """Return the calls of each pair in the store; none while there are no tables."""
     try:
-        callers = stored(database).callers
+        (operation,) = read_usage(database, operations=[REPORT]).operations
     except StoreUnavailable:
         return {}
-    return {(each.caller, each.client): each.calls for each in callers}
+    return {(each.caller, each.client): each.calls for each in operation.callers}
 
 
 def total(database: str | Engine) -> int:
     return sum(calls(database).values())
 
 
-# Times of writing
+def rows(database: str | Engine, *columns: str) -> list[tuple[Any, ...]]:
+    """Return columns of the rows of all recorders, in the order in which these began."""
+    engine = database if isinstance(database, Engine) else create_engine(database)
+    query = select(*(recorders.c[name] for name in columns)).order_by(recorders.c.began_at, recorders.c.heard_at)
+    try:
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(query)]
+    finally:
+        if engine is not database:
+            engine.dispose()
+
+
+def columns_of(database: str, *columns: Any) -> list[tuple[Any, ...]]:
+    engine = create_engine(database)
+    with engine.connect() as connection:
+        found = [tuple(row) for row in connection.execute(select(*columns))]
+    engine.dispose()
+    return found
+
+
+def execute(database: str, statement: Any) -> None:
+    engine = create_engine(database)
+    with engine.begin() as connection:
+        connection.execute(statement)
+    engine.dispose()
+
+
+# When counts are written
 
 
 def test_a_new_pair_is_written_within_a_second(database: str) -> None:
-    recorder = UsageRecorder(database, flush_interval=NEVER)
-
-    def is_soon(number: int) -> bool:
-        began = time.monotonic()
-        recorder(use("job/1"))
-        recorder(use("job/1", f"alice-{number}"))
-        written = {(None, "job/1"): number + 2, (f"alice-{number}", "job/1"): 1}
-        eventually(lambda: written.items() <= calls(database).items())
-        return time.monotonic() - began < 1
-
-    recorder(use("job/1"))
-    eventually(lambda: calls(database) == {(None, "job/1"): 1})
-    # A busy machine may delay one of them.
-    assert any(map(is_soon, range(5)))
+    recorder = record(database)
+    recorder.request_passed()
+    assert recorder.flush()  # creates the tables
+    for number in range(3):
+        start = time.monotonic()
+        recorder(now(f"job/{number}"))
+        eventually(lambda: total(database) == number + 1)  # noqa: B023 - called at once
+        assert time.monotonic() - start < 3
 
 
 def test_repeats_are_written_after_the_interval(file: str) -> None:
-    recorder = UsageRecorder(file, flush_interval=0.2)
-    recorder(use())
+    recorder = record(file, flush_interval=0.5)
+    recorder(now())
     eventually(lambda: total(file) == 1)
-    for _ in range(9):
-        recorder(use())
-    eventually(lambda: total(file) == 10)
+    for _ in range(5):
+        recorder(now())
+    eventually(lambda: total(file) == 6)
 
 
-def test_the_clock_of_the_recorder_decides_the_day(file: str) -> None:
-    past = Past(file)
-    past.call(NOON - timedelta(hours=12, microseconds=1))
-    past.call(NOON - timedelta(hours=12))
-    past.write()
-    (operation,) = read_usage(file, until=NOON).operations
-    assert [(str(each.day), each.answered) for each in operation.callers[0].days] == [
-        ("2026-05-30", 1),
-        ("2026-05-31", 1),
-    ]
-
-
-def test_the_first_and_the_last_time_are_kept_in_any_order_of_calls(database: str) -> None:
-    past = Past(database)
-    for minutes in (5, 0, 9, 3):
-        past.call(NOON - timedelta(minutes=minutes))
-    assert past.recorder.flush()
-    past.call(NOON - timedelta(minutes=11), use(), use())
-    past.write()
-    (operation,) = read_usage(database, until=NOON).operations
-    assert (operation.first_at, operation.last_at) == (NOON - timedelta(minutes=11), NOON)
-    assert operation.answered == 6
-
-
-def test_a_request_is_awaited_once_an_interval(file: str) -> None:
-    recorder = UsageRecorder(file, flush_interval=0.2)
+def test_an_unmatched_request_is_enough_for_a_sign_of_life(database: str) -> None:
+    recorder = record(database, service="shop", host="web-1")
     assert recorder.awaits_request
-    recorder.request_passed((REPORT, EXPORT))
+    recorder.request_passed()
     assert not recorder.awaits_request
-    eventually(lambda: recorder.awaits_request)
-    assert recorder.flush()
-    assert stored(file, EXPORT.name).covered_hours == 1
+    eventually(lambda: calls(database) == {} and suppressed_rows(database) == [("shop", "web-1", os.getpid(), 0)])
+    recorder.close()
+    assert rows(database, "ended", "lost", "merged") == [(1, 0, 0)]
 
 
-def test_a_request_is_awaited_more_often_than_a_long_interval(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flask_notifications.usage.recorder._ATTENTION", 0.05)
-    recorder = UsageRecorder(file, flush_interval=NEVER)
-    recorder.request_passed((REPORT,))
-    eventually(lambda: recorder.awaits_request)
+def suppressed_rows(database: str) -> list[tuple[Any, ...]]:
+    with suppress(Exception):
+        return rows(database, "service", "host", "process", "ended")
+    return []
 
 
-def test_flushing_nothing_writes_nothing(file: str, tmp_path: Path) -> None:
-    recorder = UsageRecorder(file)
+def test_nothing_is_written_without_a_request(file: str, tmp_path: Path) -> None:
+    recorder = record(file)
     assert recorder.flush()
     recorder.close()
-    assert not list(tmp_path.iterdir())
+    assert not (tmp_path / "usage.sqlite3").exists()
 
 
-def test_closing_writes_and_ends_the_thread_and_later_calls_are_written_at_once(file: str) -> None:
-    recorder = UsageRecorder(file, flush_interval=NEVER)
-    before = threading.active_count()
-    recorder(use())
-    assert threading.active_count() == before + 1
-    recorder(use())
+def test_closing_writes_and_a_later_call_begins_anew(file: str) -> None:
+    recorder = record(file)
+    recorder(now())
     recorder.close()
-    assert threading.active_count() == before
+    assert total(file) == 1
+    recorder(now())
+    recorder.close()
     assert total(file) == 2
-    assert recorder.awaits_request
-    recorder(use("job/2"))
-    assert total(file) == 3
-    recorder(use("job/2"))
-    recorder.close()
-    assert total(file) == 4
+    assert rows(file, "ended") == [(1,), (1,)]
 
 
-# Limits
+def test_a_signal_handler_may_flush_at_any_time(file: str) -> None:
+    """Also while the same thread counts or writes."""
+    recorder = record(file)
+    flushed = []
 
+    def flush(*_args: object) -> None:
+        flushed.append(recorder.flush())
+        signal.setitimer(signal.ITIMER_REAL, 0.003)
 
-def test_200_pairs_of_an_operation_and_a_day_are_kept_by_any_number_of_processes(database: str) -> None:
-    recorders = [UsageRecorder(database, flush_interval=NEVER) for _ in range(3)]
-    for number in range(150):
-        for place, recorder in enumerate(recorders):
-            recorder(use(f"job/{place}-{number}", "alice"))
-    with ThreadPoolExecutor() as pool:
-        assert all(pool.map(UsageRecorder.flush, recorders))
-    for recorder in recorders:
-        recorder(use("job/new"))
-        recorder(use(CANARY))
-        recorder(use("job/1", operation=EXPORT.name))
-        assert recorder.flush()
-    kept = calls(database)
-    assert kept.pop((OTHER, OTHER)) == 450 - 200 + 3
-    assert kept.pop((OTHER, CANARY)) == 3
-    assert list(kept.values()) == [1] * 200
-    assert stored(database, EXPORT.name).answered == 3
-
-
-def test_a_stored_pair_keeps_its_name_in_every_process(file: str) -> None:
-    first, second = UsageRecorder(file, flush_interval=NEVER), UsageRecorder(file, flush_interval=NEVER)
-    for number in range(300):
-        first(use(f"job/{number}"))
-    assert first.flush()
-    second(use("job/7"))
-    second(use("job/299"))
-    assert second.flush()
-    second(use("job/8", source="query"))
-    assert second.flush()
-    kept = calls(file)
-    assert (kept[None, "job/7"], kept[None, "job/8"], kept[OTHER, OTHER]) == (2, 1, 101)
-
-
-def test_the_limit_of_pairs_starts_again_each_day(file: str) -> None:
-    past = Past(file)
-    for day in (1, 0):
-        past.call(NOON - timedelta(days=day), *(use(f"job/{number}") for number in range(201)))
-        assert past.recorder.flush()
-    (operation,) = read_usage(file, until=NOON).operations
-    assert {each.client: each.calls for each in operation.callers} == {
-        OTHER: 2,
-        **{f"job/{number}": 2 for number in range(200)},
-    }
-
-
-def test_a_million_clients_take_little_memory_and_are_all_counted(file: str) -> None:
-    service_or_skip("/proc", Path("/proc/self/statm").exists())
-    recorder = UsageRecorder(file, flush_interval=0.2)
-    recorder(use())
-    sizes = []
-    for client in range(999_999):
-        recorder(use(f"client/{client}"))
-        if client % 50_000 == 0:
-            sizes.append(resident_megabytes())
-    assert recorder.flush()
-    assert max(sizes) - sizes[0] < 20
-    assert total(file) == 1_000_000
-
-
-def resident_megabytes() -> float:
-    """Return the resident memory of this process."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def test_memory_is_bounded_while_the_database_is_unavailable(tmp_path: Path) -> None:
-    recorder = UsageRecorder(f"sqlite:///{tmp_path}/missing/usage.sqlite3", flush_interval=NEVER)
-    for client in range(300):
-        for operation in range(300):
-            recorder(use(f"client/{client}", operation=f"operation/{operation}"))
-    (tmp_path / "missing").mkdir()
-    assert recorder.flush()
-    report = read_usage(f"sqlite:///{tmp_path}/missing/usage.sqlite3")
-    pairs = [each for operation in report.operations for each in operation.callers]
-    assert sum(each.calls for each in pairs) == 300 * 300
-    assert len(pairs) <= 40_000 + 2 * 300
-
-
-# Concurrency
-
-
-def test_many_writers_count_exactly_without_an_error(database: str, caplog: pytest.LogCaptureFixture) -> None:
-    recorders = [UsageRecorder(database, flush_interval=0.05) for _ in range(8)]
-
-    def work(recorder: UsageRecorder) -> None:
-        for number in range(500):
-            recorder(use(f"job/{number % 40}", operation=f"operation/{number % 7}"))
-            recorder.request_passed((REPORT, EXPORT))
-            if number % 50 == 0:
+    previous = signal.signal(signal.SIGALRM, flush)
+    signal.setitimer(signal.ITIMER_REAL, 0.003)
+    try:
+        for number in range(2000):
+            recorder(now(f"job/{number % 50}"))
+            if number % 100 == 0:
                 recorder.flush()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert flushed
+    recorder.close()
+    assert total(file) == 2000
 
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(work, recorders * 2))
-    assert all(recorder.flush() for recorder in recorders)
-    report = read_usage(database)
-    assert sum(operation.answered for operation in report.operations) == 16 * 500
-    assert caplog.messages == []
 
-
-def test_a_batch_that_another_transaction_prevents_is_tried_again_at_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = tmp_path / "usage.sqlite3"
-    recorder = UsageRecorder(f"sqlite:///{file}?timeout=0", flush_interval=NEVER)
-    recorder(use())
-    assert recorder.flush()
-    with closing(sqlite3.connect(file, check_same_thread=False)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        end = threading.Timer(0.2, other.rollback)
-        end.start()
-        recorder(use())
+def test_a_new_day_has_a_ledger_of_its_own(file: str, spool: Path) -> None:
+    past = Past(file)
+    recorder = past.start(NOON - 3 * DAY, spool=spool)
+    for number in range(4):
+        past.now = NOON - (3 - number) * DAY
+        recorder(use(at=past.now))
+        recorder._look_around()
         assert recorder.flush()
-        end.join()
-    assert total(f"sqlite:///{file}") == 2
-    assert caplog.messages == []
+    assert rows(file, "ended") == [(1,), (1,), (1,), (0,)]
+    assert len(list(spool.glob("*.spool"))) == 1
+    recorder.close()
+    (operation,) = read_usage(file, until=NOON, days=2, operations=[REPORT]).operations
+    assert [day.calls for day in operation.callers[0].days] == [1, 1, 1]
+    assert operation.coverage == 1
+    assert list(spool.glob("*.spool")) == []
 
 
-def test_processes_that_start_at_the_same_time_create_the_tables_once(database: str) -> None:
-    program = (
-        "import sys, time\n"
-        "from tests.usage.databases import use\n"
-        "from flask_notifications.usage import UsageRecorder\n"
-        "recorder = UsageRecorder(sys.argv[1], flush_interval=3600)\n"
-        "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
-        "recorder(use())\n"
-    )
-    start = str(time.time() + 3)
-    environ = os.environ | {"PYTHONPATH": str(ROOT)}
-    processes = [
-        subprocess.Popen([sys.executable, "-c", program, database, start], env=environ, stderr=subprocess.PIPE)
-        for _ in range(6)
-    ]
-    errors = [process.communicate(timeout=60)[1] for process in processes]
-    assert errors == [b""] * 6
-    assert total(database) == 6
+# Bounds
 
 
-# Forks
+def test_a_recorder_that_is_closed_at_midnight_stays_closed(file: str) -> None:
+    recorder = sleepy(file)
+    recorder.request_passed()
+    recorder.request_passed()
+    ledger = recorder._ledger
+    assert ledger is not None
+    recorder.close()
+    ledger.day = 1
+    assert recorder._turn(ledger, 3 * 86_400 * SECOND)
+    assert recorder._ledger is None
+
+
+def test_any_number_of_clients_takes_little_memory_and_is_counted(file: str, spool: Path) -> None:
+    recorder = record(file, spool=spool)
+    call = now()
+    for number in range(20_000):
+        recorder(Call(REPORT.name, "GET", 200, call.phase, None, f"client/{number}", call.at))
+    ledger = recorder._ledger
+    assert ledger is not None
+    assert len(ledger.entries) == 201
+    recorder.close()
+    assert (total(file), calls(file)[OTHER, OTHER]) == (20_000, 19_800)
+
+
+def test_keys_are_bounded_in_a_process(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "_KEYS", 3)
+    recorder = record(file)
+    for number in range(5):
+        recorder(now(f"job/{number}"))
+        recorder(now(f"job/{number}"))
+    recorder.close()
+    assert calls(file)[OTHER, OTHER] == 4
+    assert total(file) == 10
+
+
+def test_the_transports_of_a_pair_are_counted_apart(file: str) -> None:
+    recorder = record(file)
+    for minute in range(3):
+        recorder(use(source="query" if minute else "header", at=NOON - minute * timedelta(minutes=1)))
+    recorder.close()
+    found = columns_of(file, usage.c.answered, usage.c.last_at - usage.c.first_at)
+    assert sorted(found) == [(1, 0), (2, 60 * SECOND)]
+
+
+def test_a_label_that_is_too_long_becomes_other(database: str) -> None:
+    recorder = record(database)
+    for label in ("x" * 65, "", "y" * 64, "\U0001f600" * 64):
+        recorder(now("job", label))
+    recorder.close()
+    assert calls(database) == {(OTHER, OTHER): 2, ("y" * 64, "job"): 1, ("\U0001f600" * 64, "job"): 1}
+
+
+def test_a_database_that_does_not_know_a_character_keeps_the_name() -> None:
+    with postgresql_schema() as url:
+        engine = create_engine(url.partition("?")[0], isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            create = "CREATE DATABASE latin1 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+            connection.execute(text("DROP DATABASE IF EXISTS latin1"))
+            connection.execute(text(create))
+        latin = engine.url.set(database="latin1").render_as_string(hide_password=False)
+        recorder = record(latin)
+        for _ in range(3):
+            recorder(now("job", "Отчёты"))
+        recorder.close()
+        assert calls(latin) == {("Отчёты", "job"): 3}
+        with engine.connect() as connection:
+            connection.execute(text("DROP DATABASE latin1 WITH (FORCE)"))
+        engine.dispose()
+
+
+# Many at the same time
+
+WRITER = """
+import sys
+from datetime import UTC, datetime
+from flask_notifications.usage import UsageRecorder
+from tests.usage.databases import POLICY, REPORT, use
+
+recorder = UsageRecorder(sys.argv[1], spool=sys.argv[2] or None)
+recorder.listen({REPORT: POLICY})
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(300):
+    recorder(use(f"job/{number % 7}", at=datetime.now(UTC)))
+"""
+
+
+@pytest.mark.parametrize("with_spool", [True, False], ids=["with a spool", "without"])
+def test_processes_that_begin_and_end_together_count_exactly(database: str, with_spool: bool, spool: Path) -> None:
+    command = [sys.executable, "-c", WRITER, database, str(spool) if with_spool else ""]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+    for process in processes:
+        process.communicate(b"go\n", timeout=60)
+    if with_spool:
+        collect_spool(spool, database)
+    assert calls(database) == {(None, f"job/{number}"): 4 * (43 if number < 6 else 42) for number in range(7)}
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+def test_two_processes_may_write_the_rules_of_a_plan_at_the_same_time(kind: str, tmp_path: Path) -> None:
+    with empty_database(kind, tmp_path) as url:
+        first = record(url)
+        first.request_passed()
+        assert first.flush()
+        (row,) = columns_of(url, plans.c.digest, plans.c.operations)
+        execute(url, delete(plans))
+        engine = create_engine(url)
+
+        @event.listens_for(engine, "before_cursor_execute")
+        def write_first(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+            if "INSERT INTO flask_notifications_plan" in statement:
+                execute(url, insert(plans).values(row))
+
+        second = record(engine)
+        second(now())
+        assert second.flush()
+        assert columns_of(url, plans.c.digest, plans.c.operations) == [row]
+        assert total(url) == 1
+        second.close()
+        engine.dispose()
+
+
+# Forks and kills
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Do something in a forked process that is killed then, and return its number."""
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            work()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    return child
 
 
 def test_a_child_counts_its_own_calls_only(database: str) -> None:
-    recorder = UsageRecorder(database, flush_interval=NEVER)
-    recorder(use())
-    recorder(use())
-    recorder.request_passed((REPORT,))
-    child = os.fork()
-    if child == 0:
-        is_awaited = recorder.awaits_request
-        recorder(use())
+    recorder = record(database)
+    recorder(now("parent"))
+
+    def work() -> None:
+        recorder(now("child"))
         recorder.close()
-        os._exit(0 if is_awaited else 1)
-    assert os.waitpid(child, 0)[1] == 0
+
+    in_child(work)
+    recorder(now("parent"))
     recorder.close()
-    assert total(database) == 3
+    assert calls(database) == {(None, "parent"): 2, (None, "child"): 1}
 
 
-def test_a_child_does_not_share_the_connections_of_an_engine_with_its_parent(database: str) -> None:
-    engine = create_engine(database)
-    recorder = UsageRecorder(engine, flush_interval=NEVER)
-    recorder(use())
-    assert recorder.flush()
-    assert engine.pool.checkedin() == 1  # type: ignore[attr-defined]
+def test_a_child_of_a_fork_during_a_write_can_write_and_no_fork_waits_long(file: str) -> None:
+    recorder = record(file)
+    longest = 0.0
+    for number in range(20):
+        recorder(now(f"job/{number}"))  # wakes the thread
+        start = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            recorder(now("child"))
+            os._exit(0 if recorder.flush() else 1)
+        longest = max(longest, time.monotonic() - start)
+        assert os.waitpid(child, 0)[1] == 0
+    recorder.close()
+    assert (calls(file)[None, "child"], total(file)) == (20, 40)
+    assert longest < 1
+
+
+def test_a_fork_that_did_not_wait_for_a_write_and_an_idle_thread_leave_it_alone(file: str) -> None:
+    recorder = sleepy(file)
+    with recorder._writing:
+        recorder._before_fork()
+        recorder._after_fork_in_parent()
+        recorder._release()
+        assert recorder._writing.locked()
+
+
+def test_the_next_process_brings_in_what_a_killed_one_has_counted(database: str, spool: Path) -> None:
+    def work() -> None:
+        recorder = record(database, spool=spool)
+        for number in range(500):
+            recorder(now(f"job/{number % 3}"))
+
+    in_child(work)
+    assert len(list(spool.glob("*.spool"))) == 1
+    recorder = record(database, spool=spool)
+    recorder.request_passed()
+    eventually(lambda: total(database) == 500)
+    eventually(lambda: len(list(spool.glob("*.spool"))) == 1)
+    assert sorted(rows(database, "ended")) == [(0,), (1,)]
+
+
+def test_what_was_written_before_a_kill_is_not_counted_twice(file: str, spool: Path) -> None:
+    def work() -> None:
+        recorder = sleepy(file, spool=spool)
+        recorder(now("job/1"))
+        recorder.flush()
+        recorder(now("job/1"))
+        recorder(now("job/2"))
+
+    in_child(work)
+    assert collect_spool(spool, file) == 1
+    assert collect_spool(spool, file) == 0
+    assert calls(file) == {(None, "job/1"): 2, (None, "job/2"): 1}
+    assert rows(file, "ended", "lost") == [(1, 0)]
+
+
+def test_a_child_leaves_the_spool_of_its_parent_alone(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_in_uwsgi(monkeypatch)  # without a thread
+    recorder = record(file, spool=spool)
+    recorder(now())
+    (path,) = spool.glob("*.spool")
     child = os.fork()
     if child == 0:
-        shared = engine.pool.checkedin()  # type: ignore[attr-defined]
-        recorder(use())
-        os._exit(shared if recorder.flush() else 2)
-    assert os.waitpid(child, 0)[1] == 0
-    assert engine.pool.checkedin() == 1  # type: ignore[attr-defined]
-    recorder(use())
-    recorder.close()
-    assert total(engine) == 3
-    engine.dispose()
+        time.sleep(60)
+        os._exit(0)
+    try:
+        assert not ledgers.open_file(path)[1]
+        recorder._after_fork_in_child()  # in this process, where coverage is measured
+        deadline = time.monotonic() + 10  # the child may not have closed the file yet
+        while not ledgers.open_file(path)[1]:
+            assert time.monotonic() < deadline
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_fork_that_python_does_not_notice_begins_anew(file: str) -> None:
+    recorder = record(file)
+    recorder._process, recorder._began = 1, 0
+    recorder(now())
+    assert recorder._process == os.getpid()
+    assert recorder._began > 0
 
 
 def database_in_memory() -> Engine:
     return create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
 
 
-def test_a_child_keeps_its_copy_of_a_database_in_memory() -> None:
-    engine = database_in_memory()
-    recorder = UsageRecorder(engine, flush_interval=NEVER)
-    recorder(use())
-    assert recorder.flush()
-    child = os.fork()
-    if child == 0:
-        recorder(use())
-        os._exit(0 if recorder.flush() and total(engine) == 2 else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    recorder.close()
-    assert total(engine) == 1
-    engine.dispose()
-
-
 @pytest.mark.parametrize("is_in_memory", [False, True], ids=["a file", "in memory"])
 def test_a_child_replaces_the_pool_unless_it_has_the_database(is_in_memory: bool, file: str) -> None:
     engine = database_in_memory() if is_in_memory else create_engine(file)
-    recorder = UsageRecorder(engine, flush_interval=NEVER)
+    recorder = record(engine)
     pool = engine.pool
     recorder._after_fork_in_child()  # in this process, where coverage is measured
     assert (engine.pool is pool) is is_in_memory
     engine.dispose()
 
 
-def test_a_child_of_a_fork_during_a_write_can_write(file: str) -> None:
-    recorder = UsageRecorder(file, flush_interval=NEVER)
-    children = []
-    for number in range(40):
-        recorder(use(f"job/{number}"))  # wakes the thread
-        child = os.fork()
-        if child == 0:
-            recorder(use("child"))
-            os._exit(0 if recorder.flush() else 1)
-        children.append(child)
-    assert {os.waitpid(child, 0)[1] for child in children} == {0}
-    recorder.close()
-    assert calls(file)[None, "child"] == 40
-    assert total(file) == 80
-
-
-def test_a_fork_before_the_first_call_changes_nothing(file: str) -> None:
-    recorder = UsageRecorder(file, flush_interval=NEVER)
-    child = os.fork()
-    if child == 0:
-        recorder(use())
-        os._exit(0 if recorder.flush() else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    recorder(use())
-    recorder.close()
-    assert total(file) == 2
-
-
-def test_several_first_requests_start_one_thread(file: str) -> None:
-    recorder = UsageRecorder(file, flush_interval=NEVER)
-    before = threading.active_count()
-    assert recorder._start_writer() is recorder._start_writer()
-    assert threading.active_count() == before + 1
-
-
-def hold_commits(file: str) -> tuple[Engine, threading.Event, threading.Event]:
-    """Return an engine whose commits wait for the first event, and set the second one when they do."""
-    engine = create_engine(file)
-    gate, reached = threading.Event(), threading.Event()
-
-    @event.listens_for(engine, "commit")
-    def wait(_connection: Connection) -> None:
-        reached.set()
-        gate.wait(20)
-
-    return engine, gate, reached
-
-
-def test_a_fork_waits_for_a_write_only_for_a_limited_time(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flask_notifications.usage.recorder._FORK_WAIT", 0.1)
-    engine, gate, reached = hold_commits(file)
-    recorder = UsageRecorder(engine, flush_interval=NEVER)
-    recorder(use())
-    assert reached.wait(20)
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    gate.set()
+def test_a_database_in_memory_is_written_and_read_with_its_engine() -> None:
+    engine = database_in_memory()
+    recorder = record(engine)
+    recorder(now())
     recorder.close()
     assert total(engine) == 1
     engine.dispose()
 
 
+# The spool
+
+
+def killed(file: str, spool: Path, *, flush: bool = False) -> Path:
+    """Let a process count a call and be killed, and return the file that it leaves."""
+
+    def work() -> None:
+        recorder = sleepy(file, spool=spool)
+        recorder(now())
+        if flush:
+            recorder.flush()
+            recorder(now())
+
+    in_child(work)
+    (path,) = spool.glob("*.spool")
+    return path
+
+
+def change_head(path: Path, number: int, value: int) -> None:
+    with path.open("r+b") as head:
+        head.seek(8 * number)
+        head.write(value.to_bytes(8, "little"))
+
+
+def test_a_spool_that_is_not_whole_is_counted_and_does_not_end_the_loss(file: str, spool: Path) -> None:
+    change_head(killed(file, spool, flush=True), ledgers._WHOLE, 0)
+    assert collect_spool(spool, file) == 1
+    assert total(file) == 2
+    assert rows(file, "ended") == [(0,)]
+
+
+@pytest.mark.parametrize(("machine", "ended"), [("this", [(0,)]), ("", []), ("another", [])])
+def test_a_spool_from_before_a_restart_is_counted_on_its_own_machine_and_does_not_end_the_loss(
+    machine: str, ended: list[Any], file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledgers, "machine", lambda: "this")
+    killed(file, spool)
+    for module in ("ledger", "store", "spool"):
+        monkeypatch.setattr(f"flask_notifications.usage.{module}.boot", lambda: "later")
+    monkeypatch.setattr("flask_notifications.usage.spool.machine", lambda: machine)
+    metadata.create_all(create_engine(file))
+    assert collect_spool(spool, file) == len(ended)
+    assert rows(file, "ended") == ended
+
+
+def test_a_spool_of_another_database_is_reported_and_left(
+    file: str, spool: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = killed(file, spool)
+    other = f"sqlite:///{tmp_path}/other.sqlite3"
+    metadata.create_all(create_engine(other))
+    for _ in range(2):
+        assert collect_spool(spool, other) == 0
+    assert caplog.text.count("has calls for another database") == 1
+    change_head(path, ledgers._STORE, 5)
+    _reported.clear()
+    metadata.create_all(create_engine(file))
+    assert collect_spool(spool, file) == 0
+    assert (path.exists(), total(file)) == (True, 0)
+
+
+@pytest.mark.parametrize("content", [b"", b"something else", bytes(1 << 16)], ids=["empty", "short", "zeros"])
+def test_a_file_that_is_no_spool_is_reported_and_left(
+    content: bytes, file: str, spool: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool.mkdir()
+    (spool / "x.spool").write_bytes(content)
+    recorder = record(file)
+    recorder(now())
+    recorder.close()
+    assert collect_spool(spool, file) == 0
+    assert content[:1] != b"s" or "cannot be read" in caplog.text or not caplog.text
+    assert (spool / "x.spool").exists()
+
+
+def test_the_rest_of_the_counts_is_in_memory_when_the_disk_is_full(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = record(file, spool=spool)
+    recorder(now("first"))
+    monkeypatch.setattr(os, "pwrite", lambda *_args: 5)
+    for number in range(190):
+        recorder(now("x" * 64, f"{number}" + "\U0001f600" * 60))
+    ledger = recorder._ledger
+    assert ledger is not None
+    assert not ledger.is_whole
+    recorder.close()
+    assert total(file) == 191
+
+
+def test_without_space_for_a_spool_counts_are_in_memory(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(os, "pwrite", lambda *_args: 5)
+    recorder = record(file, spool=spool)
+    recorder(now())
+    recorder.close()
+    assert total(file) == 1
+    assert "counted in memory only: OSError" in caplog.text
+    assert [path.suffix for path in spool.iterdir()] == [".plan"]
+
+
+def test_the_automatic_folder_is_private(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    recorder = record(file, spool="auto")
+    recorder(now())
+    (folder,) = tmp_path.glob("flask_notifications-*")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [path.stat().st_mode & 0o777 for path in folder.glob("*.spool")] == [0o600]
+
+
+@pytest.mark.parametrize("make", [lambda path: path.mkdir(mode=0o755), lambda path: path.symlink_to("/tmp")])  # noqa: S108
+def test_an_automatic_folder_that_is_not_private_is_not_used(
+    make: Callable[[Path], None],
+    file: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    first = record(file, spool="auto")
+    first(now())
+    first.close()
+    (folder,) = tmp_path.glob("flask_notifications-*")
+    folder.rename(tmp_path / "away")
+    make(folder)
+    second = record(file, spool="auto")
+    second(now())
+    second.close()
+    assert caplog.text.count("without a spool, because") == 1
+    assert total(file) == 2
+
+
+def test_a_spool_that_is_no_folder_is_reported_once(
+    file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "spool").touch()
+    recorder = record(file, spool=tmp_path / "spool")
+    recorder(now())
+    recorder.close()
+    assert caplog.text.count("without a spool: ") == 1
+    assert total(file) == 1
+
+
+@pytest.mark.parametrize("identity", [ledgers.boot, ledgers.machine])
+def test_a_machine_may_have_no_id(identity: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "Path", lambda path: Path(f"/nowhere{path}"))
+    assert identity.__wrapped__() == ""
+
+
+def test_one_process_brings_in_a_spool_at_a_time(file: str, spool: Path) -> None:
+    killed(file, spool)
+    with (spool / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert collect_spool(spool, file) == 0
+    assert collect_spool(spool, file) == 1
+
+
+def test_a_system_without_locks_has_no_spool(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ledgers, "fcntl", None)  # as on Windows
+    recorder = record(file, spool=spool)
+    recorder(now())
+    recorder.close()
+    assert caplog.text.count("this system has no flock") == 1
+    assert (total(file), spool.exists()) == (1, False)
+
+
 # Servers without threads
-
-
-def forbid_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_thread: threading.Thread) -> None:
-        message = "can't start new thread"
-        raise RuntimeError(message)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
 
 
 def run_in_uwsgi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"http-socket": b":0"}))
 
 
-@pytest.mark.parametrize("prepare", [forbid_threads, run_in_uwsgi])
-def test_requests_write_the_counts_that_are_due_where_there_are_no_threads(
-    prepare: Callable[[pytest.MonkeyPatch], None], file: str, monkeypatch: pytest.MonkeyPatch
+def collect_silently(spool: Path, database: str) -> list[int]:
+    """Look at a spool twice, as a recorder does, and return how many processes were written for."""
+    store, seen = UsageStore(database, create_tables=False), dict[str, tuple[int, float]]()
+    return [collect(spool, store, seen) for _ in range(2)]
+
+
+def test_a_process_without_threads_counts_in_the_spool_and_another_one_writes(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare(monkeypatch)
-    recorder = UsageRecorder(file, flush_interval=1)
     before = threading.active_count()
-    recorder.request_passed((REPORT,))
-    recorder(use())
+    with monkeypatch.context() as patched:
+        run_in_uwsgi(patched)
+        silent = record(file, spool=spool, host="without-threads")
+        silent(now("silent"))
+        silent(now("silent"))
     assert threading.active_count() == before
-    assert total(file) == 1
-    recorder(use())
-    assert recorder.awaits_request
-    assert total(file) == 1
+    assert total(file) == 0
+    other = record(file, spool=spool, host="with-threads")
+    other(now("other"))
+    eventually(lambda: calls(file) == {(None, "silent"): 2, (None, "other"): 1})
+    assert sorted(rows(file, "host", "ended")) == [("with-threads", 0), ("without-threads", 0)]
+    silent(now("silent"))
+    eventually(lambda: total(file) == 4)
+    assert collect_silently(spool, file) == [1, 0]
+    silent.close()
+    assert sorted(rows(file, "host", "ended")) == [("with-threads", 0), ("without-threads", 1)]
 
-    def is_written() -> bool:
-        recorder.request_passed((REPORT,))
-        return total(file) == 2
 
-    eventually(is_written)
+def test_a_process_without_threads_begins_anew_after_a_failover(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_in_uwsgi(monkeypatch)
+    record(file, spool=spool)(now())
+    assert collect_spool(spool, file) == 1
+    execute(file, delete(recorders))
+    execute(file, delete(usage))
+    assert collect_spool(spool, file) == 1
+    assert total(file) == 1
 
 
 @pytest.mark.parametrize("option", ["threads", "enable-threads"])
 def test_uwsgi_with_threads_has_a_thread(option: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={option: True}))
-    before = threading.active_count()
-    UsageRecorder(file)(use())
-    assert threading.active_count() == before + 1
+    monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={option: b"1"}))
+    recorder = record(file)
+    recorder(now())
+    eventually(lambda: total(file) == 1)
 
 
-# A database that is unavailable
+def test_a_process_that_gets_no_thread_writes_at_its_end(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
 
-
-class Outage:
-    """A database that cannot be written until it is repaired."""
-
-    def __init__(self, database: str | Engine, repair: Callable[[], object], options: dict[str, Any]) -> None:
-        self.database = database
-        self.repair = repair
-        self.options = options
-
-
-@pytest.fixture
-def folder_missing(tmp_path: Path) -> Outage:
-    return Outage(f"sqlite:///{tmp_path}/missing/usage.sqlite3", (tmp_path / "missing").mkdir, {})
-
-
-@pytest.fixture
-def read_only(tmp_path: Path) -> Outage:
-    path = tmp_path / "usage.sqlite3"
-    engine = create_engine(f"sqlite:///{path}")
-    metadata.create_all(engine)
-    engine.dispose()
-    mode = {"PRAGMA": "query_only = 1"}
-    return Outage(pragma_engine(path, mode), mode.clear, {})
-
-
-@pytest.fixture
-def disk_full(tmp_path: Path) -> Outage:
-    path = tmp_path / "usage.sqlite3"
-    engine = create_engine(f"sqlite:///{path}")
-    metadata.create_all(engine)
-    with engine.begin() as connection:
-        connection.execute(text("CREATE TABLE filler AS SELECT zeroblob(100000)"))
-    engine.dispose()
-    with sqlite3.connect(path) as other:
-        (pages,) = other.execute("PRAGMA page_count").fetchone()
-    other.close()
-    mode = {"PRAGMA": f"max_page_count = {pages}"}
-    return Outage(pragma_engine(path, mode), mode.clear, {})
-
-
-def pragma_engine(path: Path, mode: dict[str, str]) -> Engine:
-    """Return an engine whose connections begin with the pragma, as long as there is one."""
-    engine = create_engine(f"sqlite:///{path}", pool_size=0, pool_reset_on_return=None)
-
-    @event.listens_for(engine, "checkout")
-    def limit(connection: Any, _record: object, _proxy: object) -> None:
-        for value in mode.values() or ["query_only = 0", "max_page_count = 1000000"]:
-            connection.execute(f"PRAGMA {value}")
-
-    return engine
-
-
-@pytest.fixture
-def no_tables(tmp_path: Path) -> Outage:
-    url = f"sqlite:///{tmp_path}/usage.sqlite3"
-    return Outage(url, lambda: metadata.create_all(create_engine(url)), {"create_tables": False})
-
-
-@pytest.fixture
-def wrong_login(tmp_path: Path) -> Iterator[Outage]:
-    with empty_database("postgresql", tmp_path) as url:
-        role = f"usage_{os.getpid()}"
-        admin = create_engine(url, isolation_level="AUTOCOMMIT")
-        yield Outage(
-            url.replace("//postgres@", f"//{role}:wrong@"),
-            lambda: execute(admin, f"CREATE ROLE {role} LOGIN SUPERUSER"),
-            {},
-        )
-        execute(admin, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
-        admin.dispose()
-
-
-def execute(engine: Engine, *statements: str) -> None:
-    with engine.connect() as connection:
-        for statement in statements:
-            connection.execute(text(statement))
-
-
-@pytest.fixture
-def refused(tmp_path: Path) -> Iterator[Outage]:
-    with empty_database("postgresql", tmp_path) as url, Proxy(5432) as proxy:
-        proxy.failure = Failure(limit=0, end=End.RESET)
-        yield Outage(url.replace(":5432/", f":{proxy.port}/"), lambda: setattr(proxy, "failure", Failure()), {})
-
-
-@pytest.mark.parametrize("name", ["folder_missing", "read_only", "disk_full", "no_tables", "wrong_login", "refused"])
-def test_no_call_is_lost_while_the_database_is_unavailable_and_one_error_is_logged(
-    name: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
-) -> None:
-    outage: Outage = request.getfixturevalue(name)
-    recorder = UsageRecorder(outage.database, flush_interval=0.1, **outage.options)
-    with caplog.at_level(logging.DEBUG, "flask_notifications"):
-        for number in range(250):
-            recorder(use(f"job/{number}"))
-        for _ in range(3):
-            assert not recorder.flush()
-            recorder(use("job/1"))
-        (message,) = caplog.messages
-        assert message.startswith("usage is counted in memory while the database cannot be written: ")
-        assert "wrong" not in message
-        outage.repair()
-        eventually(lambda: total(outage.database) == 253)
-    assert len(caplog.messages) == 1
-
-
-def test_each_outage_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = tmp_path / "folder"
-    recorder = UsageRecorder(f"sqlite:///{folder}/usage.sqlite3", flush_interval=NEVER)
-    for number in (1, 2):
-        recorder(use())
-        assert not recorder.flush()
-        assert len(caplog.messages) == number
-        folder.mkdir()
-        assert recorder.flush()
-        (folder / "usage.sqlite3").unlink()
-        folder.rmdir()
-
-
-def test_tables_that_are_dropped_are_created_again(file: str) -> None:
-    recorder = UsageRecorder(file, flush_interval=NEVER)
-    recorder(use())
-    assert recorder.flush()
-    metadata.drop_all(create_engine(file))
-    recorder(use())
-    assert not recorder.flush()
-    assert recorder.flush()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        recorder = record(file)
+        recorder(now())
+    assert total(file) == 0
+    recorder.close()
     assert total(file) == 1
 
 
-@pytest.mark.parametrize("is_committed", [True, False], ids=["it was committed", "it was not committed"])
-def test_a_batch_whose_commit_is_not_confirmed_counts_once(
-    is_committed: bool, database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    recorder = UsageRecorder(database, flush_interval=NEVER)
-    recorder(use())
-    recorder.close()  # so that no thread writes
-    dialect = recorder._store._engine.dialect
-    commit = dialect.do_commit
+def test_under_gevent_a_thread_of_the_system_writes(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
 
-    def lose_the_confirmation(connection: Any) -> None:
-        monkeypatch.undo()
-        if is_committed:
-            commit(connection)
-        statement = "COMMIT"
-        raise OperationalError(statement, {}, ConnectionError("the network is down"))
+    def get_original(_module: str, name: str) -> Any:
+        asked.append(name)
+        return getattr(_thread, name)
 
-    recorder(use())
-    monkeypatch.setattr(dialect, "do_commit", lose_the_confirmation)
-    assert not recorder.flush()
-    assert total(database) == 1 + is_committed
-    recorder(use())
-    assert recorder.flush()
-    assert total(database) == 3
-    assert len(caplog.messages) == 1
-
-
-def test_a_batch_that_fails_on_an_engine_with_autocommit_is_written_again_as_a_whole(database: str) -> None:
-    engine = create_engine(database, isolation_level="AUTOCOMMIT")
-    recorder = UsageRecorder(engine, flush_interval=NEVER)
-    recorder(use())
-    recorder.close()  # so that no thread writes
-
-    @event.listens_for(engine, "before_cursor_execute")
-    def fail(_connection: Connection, _cursor: object, statement: str, *_arguments: object) -> None:
-        if statement.startswith("INSERT INTO flask_notifications_usage"):
-            raise OperationalError(statement, {}, ConnectionError("the network is down"))
-
-    recorder(use())
-    assert not recorder.flush()
-    event.remove(engine, "before_cursor_execute", fail)
-    assert recorder.flush()
-    assert total(database) == 2
-    engine.dispose()
-
-
-def test_closing_does_not_wait_for_a_database_that_hangs(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flask_notifications.usage.recorder._LAST_WAIT", 0.1)
-    engine, gate, reached = hold_commits(file)
-    recorder = UsageRecorder(engine, flush_interval=NEVER)
-    recorder(use())
-    assert reached.wait(20)
+    monkeypatch.setitem(sys.modules, "gevent.monkey", SimpleNamespace(get_original=get_original))
+    recorder = record(file)
+    recorder(now())
+    eventually(lambda: total(file) == 1)
     recorder.close()
-    recorder(use("job/2"))  # does not wait either
-    assert not gate.is_set()
-    gate.set()
+    assert {"RLock", "allocate_lock", "start_new_thread"} <= set(asked)
+
+
+# A database that cannot be written
+
+
+def test_no_call_is_lost_while_the_database_is_away_and_one_error_is_logged(
+    file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "usage.sqlite3"
+    path.mkdir()
+    recorder = record(file)
+    for number in range(5):
+        recorder(now(f"job/{number}"))
+        assert not recorder.flush()
+    assert caplog.text.count("while the database cannot be written") == 1
+    path.rmdir()
     assert recorder.flush()
-    assert total(engine) == 2
+    assert total(file) == 5
+
+
+def test_a_table_that_is_locked_makes_no_fork_and_no_signal_handler_wait_for_long() -> None:
+    flushed: list[bool] = []
+    with postgresql_schema() as url:
+        recorder = record(url)
+        recorder(now())
+        assert recorder.flush()
+        engine = create_engine(url)
+        with engine.connect() as connection:
+            connection.execute(text("LOCK TABLE flask_notifications_usage"))
+            recorder(now("job/2"))
+            eventually(recorder._writing.locked)
+            start = time.monotonic()
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            assert time.monotonic() - start < 1
+            os.waitpid(child, 0)
+            previous = signal.signal(signal.SIGALRM, lambda *_: flushed.append(recorder.flush()))
+            start = time.monotonic()
+            signal.raise_signal(signal.SIGALRM)
+            assert time.monotonic() - start < 8
+            signal.signal(signal.SIGALRM, previous)
+            assert flushed == [False]
+        engine.dispose()
+        assert recorder.flush()
+        assert total(url) == 2
+
+
+def test_what_is_lost_without_a_spool_is_logged(file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "usage.sqlite3").mkdir()
+    recorder = record(file)
+    for _ in range(3):
+        recorder(now())
+    recorder.close()
+    assert "3 calls are lost" in caplog.text
+
+
+def test_the_number_of_lost_calls_is_left_in_the_row(database: str) -> None:
+    recorder = sleepy(database)
+    recorder(now())
+    assert recorder.flush()
+    engine = create_engine(database)
+    with engine.connect() as connection:
+        connection.execute(text("DROP TABLE flask_notifications_usage"))
+        connection.execute(text("CREATE TABLE flask_notifications_usage (day INTEGER)"))
+        connection.commit()
+    recorder(now())
+    recorder.close()
+    assert rows(engine, "lost", "ended") == [(2, 0)]  # the total of its pair
     engine.dispose()
 
 
-# Retention
-
-
-def test_rows_older_than_the_retention_are_deleted_in_steps(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flask_notifications.usage.store._DELETED", 3)
-    past = Past(database, retention_days=10)
-    for age in range(20, -1, -1):
-        past.call(NOON - timedelta(days=age))
-    assert past.recorder.flush()
-    for minute in range(8):
-        past.call(NOON + timedelta(minutes=minute))
-        assert past.recorder.flush()
-    past.write()
-    (operation,) = read_usage(database, days=30, until=NOON + timedelta(hours=1)).operations
-    assert operation.answered == 11 + 8
-    assert sum(map(bool, operation.covered.values())) == 11
-
-
-def test_rows_that_cannot_be_deleted_are_reported_once_a_day(
-    file: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_with_a_spool_nothing_is_lost_when_a_process_ends_while_the_database_is_away(
+    file: str, tmp_path: Path, spool: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(*_arguments: object) -> bool:
-        message = "permission denied"
-        raise OSError(message)
+    (tmp_path / "usage.sqlite3").mkdir()
+    recorder = record(file, spool=spool)
+    for _ in range(3):
+        recorder(now())
+    recorder.close()
+    assert "lost" not in caplog.text
+    (tmp_path / "usage.sqlite3").rmdir()
+    next_one = record(file, spool=spool)
+    next_one.request_passed()
+    eventually(lambda: total(file) == 3)
 
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_write_whose_commit_is_not_confirmed_counts_once(database: str, is_committed: bool) -> None:
+    engine = create_engine(database)
+    recorder = record(engine)
+    recorder(now())
+    assert recorder.flush()
+    failing = [True]
+
+    @event.listens_for(engine, "commit")
+    def fail(connection: Connection) -> None:
+        if failing.pop() if failing else False:
+            if is_committed:
+                connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
+            message = "the connection is gone"
+            raise RuntimeError(message)
+
+    recorder(now("job/2"))
+    recorder(now())
+    eventually(lambda: not failing)
+    assert recorder.flush()
+    assert calls(engine) == {(None, "job/1"): 2, (None, "job/2"): 1}
+    assert len(rows(engine, "id")) == 1
+    recorder.close()
+    engine.dispose()
+
+
+CHANGES: dict[str, Any] = {
+    "gone, as after a failover": delete(recorders),
+    "another, as of a clone": update(recorders).values(stamp=1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_row_that_is_not_as_it_was_left_makes_a_recorder_begin_anew(
+    database: str, change: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = sleepy(database)
+    recorder(now())
+    assert recorder.flush()
+    before = rows(database, "id", "heard_at")
+    execute(database, delete(usage))
+    execute(database, change)
+    recorder(now())
+    assert recorder.flush()
+    after = rows(database, "id", "began_at")
+    assert after[-1][0] != before[0][0]
+    assert after[-1][1] >= before[0][1]  # what was between is not covered
+    assert total(database) == 2
+    assert "begins anew" in caplog.text
+
+
+def test_tables_that_are_dropped_are_created_again(file: str) -> None:
+    recorder = sleepy(file)
+    recorder(now())
+    assert recorder.flush()
+    engine = create_engine(file)
+    metadata.drop_all(engine)
+    recorder(now())
+    assert not recorder.flush()
+    assert recorder.flush()
+    assert total(file) == 2
+    engine.dispose()
+
+
+def test_a_write_that_fails_on_an_engine_with_autocommit_leaves_nothing_behind(database: str) -> None:
+    engine = create_engine(database, isolation_level="AUTOCOMMIT")
+    recorder = sleepy(engine)
+    recorder(now())
+    assert recorder.flush()
+    with engine.connect() as connection:
+        stamp = connection.scalar(select(recorders.c.stamp))
+        connection.execute(text("ALTER TABLE flask_notifications_usage RENAME TO away"))
+    recorder(now())
+    assert not recorder.flush()
+    with engine.connect() as connection:
+        assert connection.scalar(select(recorders.c.stamp)) == stamp
+    recorder.close()
+    engine.dispose()
+
+
+# Merging and retention
+
+
+def stored_rows(database: str) -> list[tuple[Any, ...]]:
+    return sorted(columns_of(database, usage.c.day, usage.c.recorder, usage.c.answered))
+
+
+def test_rows_of_past_days_are_merged_when_their_recorders_have_ended(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flask_notifications.usage.store._MERGED_AT_ONCE", 2)
+    monkeypatch.setattr(
+        "flask_notifications.usage.recorder._start_thread", lambda _run: False
+    )  # it would see a new day
+    past = Past(database)
+    for _ in range(3):
+        recorder = past.start(NOON - 2 * DAY)
+        recorder(use(at=past.now))
+        recorder.close()
+    lost = past.start(NOON - 2 * DAY)
+    lost(use(at=past.now))
+    assert lost.flush()
+    assert len(stored_rows(database)) == 4
+    for number in range(2):  # the second one has nothing to do
+        past.now = NOON - DAY + timedelta(hours=number)
+        past.cover(past.now, past.now)
+    merged = stored_rows(database)
+    assert sorted(row[2] for row in merged) == [1, 3]
+    assert {row[1] for row in merged if row[2] == 3} == {"="}
+    recorder = past.start(NOON - 2 * DAY)
+    recorder(use(at=past.now - DAY))
+    recorder.close()
+    past.cover(NOON, NOON)
+    assert {row[2] for row in stored_rows(database) if row[1] == "="} >= {3}
+    (operation,) = read_usage(database, until=NOON, operations=[REPORT]).operations
+    assert operation.answered == 5
+
+
+def test_rows_older_than_the_retention_are_deleted_by_the_clock_of_the_database(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flask_notifications.usage.store._DELETED_AT_ONCE", 2)
+    past = Past(database)
+    for number in range(6):
+        past.call(NOON - (5 - number) * DAY)
+    past.write()
+    past.cover(NOON + DAY, NOON + DAY, retention_days=3)
+    assert len(stored_rows(database)) == 3
+    engine = create_engine(database)
+    with engine.connect() as connection:
+        kept_from = connection.scalar(select(values.c.value).where(values.c.name == "kept_from"))
+    assert kept_from == (NOON + DAY - datetime(1970, 1, 1, tzinfo=UTC)).days - 3
+    engine.dispose()
+
+
+def test_a_clock_that_jumps_ahead_deletes_nothing_at_once(file: str) -> None:
     past = Past(file)
-    monkeypatch.setattr(past.recorder._store, "delete_before", refuse)
-    for _ in range(2):
-        past.call(NOON)
-        assert past.recorder.flush()
-    assert caplog.messages == ["expired rows of usage cannot be deleted: OSError: permission denied"]
-    past.call(NOON + timedelta(days=1))
+    past.call(NOON - 5 * DAY)
     past.write()
-    assert len(caplog.messages) == 2
+    execute(file, update(values).where(values.c.name == "cleaned_at").values(value=5))
+    recorder = record(file, retention_days=1)
+    recorder(now())
+    assert recorder.flush()
+    recorder.close()
+    assert len(stored_rows(file)) == 2
 
 
-def test_a_deletion_that_another_transaction_prevents_is_tried_again_with_the_next_batch(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_expired_rows_that_cannot_be_deleted_are_reported(
+    file: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = tmp_path / "usage.sqlite3"
-    past = Past(f"sqlite:///{file}?timeout=0", retention_days=10)
-    past.call(NOON - timedelta(days=20))
-    assert past.recorder.flush()
-    delete = past.recorder._store.delete_before
+    recorder = record(file)
 
-    def delete_beside_another(*arguments: Any) -> bool:
-        monkeypatch.undo()
-        with closing(sqlite3.connect(file)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            return delete(*arguments)
+    def fail(*_args: object) -> None:
+        message = "no"
+        raise RuntimeError(message)
 
-    monkeypatch.setattr(past.recorder._store, "delete_before", delete_beside_another)
-    answered = []
-    for _ in range(2):
-        past.call(NOON)
-        assert past.recorder.flush()
-        (operation,) = read_usage(f"sqlite:///{file}", days=30, until=NOON).operations
-        answered.append(operation.answered)
-    assert answered == [1 + 1, 2], "the old call is counted until its row is deleted"
-    assert caplog.messages == []
+    monkeypatch.setattr(recorder._store, "clean", fail)
+    recorder(now())
+    recorder.close()
+    assert "cannot be deleted: RuntimeError: no" in caplog.text
+    assert total(file) == 1
 
 
-# Engines and arguments
+# Clocks
+
+
+def test_the_largest_difference_of_the_clock_is_kept(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = record(file)
+    recorder(now())
+    assert recorder.flush()
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time_ns", lambda: 5)
+        assert recorder.flush()
+    assert recorder.flush()
+    assert rows(file, "skew")[0][0] > 10**15
+
+
+def test_a_clock_that_was_wrong_between_two_writes_is_noticed(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = sleepy(file)
+    recorder(now())
+    recorder._look_around()
+    right = time.time_ns()
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time_ns", lambda: right - 2 * 3600 * 10**9)
+        recorder._look_around()
+    recorder._look_around()
+    assert recorder.flush()
+    assert rows(file, "skew")[0][0] // 10**6 in range(7190, 7210)
+
+
+@pytest.mark.parametrize("away", [-3 * DAY, 3 * DAY])
+def test_a_call_outside_of_the_life_of_its_process_shows_that_a_clock_was_off(file: str, away: timedelta) -> None:
+    recorder = record(file)
+    recorder(use(at=datetime.now(UTC) + away))
+    recorder.close()
+    assert rows(file, "skew")[0][0] > 2 * 86_400 * 10**6
+
+
+# Arguments
+
+
+def test_one_recorder_cannot_listen_for_two_operations_of_a_name(file: str) -> None:
+    recorder = record(file)
+    with pytest.raises(ValueError, match=r"^observers must be a recorder for each middleware"):
+        recorder.listen({Operation("report", "GET", "/other"): POLICY})
+
+
+def test_a_name_that_the_database_cannot_keep_is_refused(file: str) -> None:
+    with pytest.raises(ValueError, match=r"^name must be"):
+        record(file).listen({Operation("x" * 769, "GET", "/other"): POLICY})
 
 
 def test_an_engine_of_the_application_stays_open(database: str) -> None:
-    engine = create_engine(database, isolation_level="AUTOCOMMIT" if database.startswith("postgresql") else None)
-    recorder = UsageRecorder(engine, flush_interval=NEVER)
-    recorder(use())
+    engine = create_engine(database)
+    recorder = record(engine)
+    recorder(now())
     recorder.close()
-    assert engine.pool.checkedin() == 1  # type: ignore[attr-defined]
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT count(*) FROM flask_notifications_usage")).scalar() == 1
+        assert connection.scalar(select(recorders.c.ended)) == 1
     engine.dispose()
 
 
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
-        ("flush_interval", 0),
-        ("flush_interval", -1),
-        ("flush_interval", float("inf")),
-        ("flush_interval", float("nan")),
-        ("flush_interval", True),
-        ("flush_interval", "10"),
-        ("flush_interval", 31_536_001),
-        pytest.param("flush_interval", 10**400, id="flush_interval-huge"),
-        ("retention_days", 0),
-        ("retention_days", 1.5),
-        ("retention_days", True),
-        ("retention_days", 36_501),
-        pytest.param("retention_days", 10**400, id="retention_days-huge"),
+        *(("flush_interval", value) for value in (0, -1, "1", True, float("nan"), 31_536_001)),
+        *(("retention_days", value) for value in (0, 1.5, True, 36_501)),
         ("create_tables", "no"),
-        ("clock", None),
+        ("clock", 5),
+        *(("spool", value) for value in ("", 5)),
+        *(("service", value) for value in (None, "é", "x" * 65, "a\n")),
+        *(("host", value) for value in ("", 5, "x" * 65)),
     ],
 )
 def test_a_wrong_argument_is_named(file: str, argument: str, value: object) -> None:
@@ -786,7 +1055,22 @@ def test_a_wrong_argument_is_named(file: str, argument: str, value: object) -> N
         UsageRecorder(file, **options)
 
 
-@pytest.mark.parametrize("database", ["mysql+pymysql://root@127.0.0.1/test", "sqlite://", "nonsense", None])
+@pytest.mark.parametrize(
+    "database",
+    [
+        "oracle+oracledb://root@127.0.0.1/test",
+        "postgresql+asyncpg://x@y/z",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "nonsense",
+        "nothing://x",
+        5,
+        None,
+        "postgresql://x:secret@y:port/z",
+        SimpleNamespace(),
+    ],
+)
 def test_another_kind_of_database_is_refused(database: Any) -> None:
-    with pytest.raises(ValueError, match=r"^database must be"):
+    with pytest.raises(ValueError, match=r"^database must be") as raised:
         UsageRecorder(database)
+    assert "secret" not in str(raised.value)

@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flask_notifications.usage import StoreUnavailable, read_usage
-from tests.servers.process import PROGRAMS, Program, Server, eventually, gunicorn, program_name, serving, uwsgi
-from tests.services import postgresql_schema
+from flask_notifications.usage import StoreUnavailable, collect_spool, read_usage
+from flask_notifications.usage.connections import read_clock
+from flask_notifications.usage.ledger import SECOND
+from tests.servers.process import PROGRAMS, Program, Server, eventually, gunicorn, serving, uwsgi
+from tests.usage.databases import empty_database
 
 APPLICATION = "tests.usage.app:application"
 GUNICORN = "graceful_timeout = 15\nworkers = {workers}"
@@ -32,19 +35,26 @@ GUNICORNS = [
         gunicorn(worker, f"{GUNICORN.format(workers=2)}\npreload_app = {preload}"),
         f"gunicorn-{worker}{'-preload' * preload}",
     )
-    for worker in ("sync", "gthread", "gevent")
-    for preload in (False, True)
+    for worker, preload in (("sync", False), ("gthread", True), ("gevent", False), ("gevent", True))
 ]
 GRACEFUL = [
     *GUNICORNS,
-    with_usage_app(uwsgi(UWSGI), "uwsgi-without-threads"),
     with_usage_app(uwsgi((*UWSGI, "--enable-threads")), "uwsgi-enable-threads"),
-    with_usage_app(uwsgi((*UWSGI, "--threads=4")), "uwsgi-threads"),
-    with_usage_app(uwsgi(("--enable-threads", *UWSGI, "--processes=1")), "uwsgi-one-worker"),
+    with_usage_app(uwsgi(UWSGI), "uwsgi-without-threads"),
 ]
 # Without a master, uWSGI cannot stop gracefully.
 ONE_PROCESS = with_usage_app(uwsgi(("--enable-threads",)), "uwsgi-one-process")
 WAITRESS = with_usage_app(next(program for program in PROGRAMS if program.name == "waitress"))
+# Only for `make test-world`.
+RARE = {"gunicorn-gevent-preload", "uwsgi-without-threads", "uwsgi-one-process"}
+
+
+def on(*programs: Program) -> pytest.MarkDecorator:
+    """Run a test with each of the programs."""
+    return pytest.mark.parametrize(
+        "program",
+        [pytest.param(each, id=each.name, marks=[pytest.mark.world] * (each.name in RARE)) for each in programs],
+    )
 
 
 @contextmanager
@@ -56,9 +66,8 @@ def serving_with_all_workers(program: Program, folder: Path) -> Iterator[Server]
     """
     with serving(program, folder) as server:
         if program in GRACEFUL and "pyuwsgi" in program.modules:
-            workers = 1 if program.name == "uwsgi-one-worker" else 2
             eventually(lambda: STOPS_GRACEFULLY in server.written().splitlines())
-            eventually(lambda: [catches_hangup(worker) for worker in server.workers()] == [True] * workers)
+            eventually(lambda: [catches_hangup(worker) for worker in server.workers()] == [True] * 2)
         yield server
 
 
@@ -69,14 +78,12 @@ def catches_hangup(worker: int) -> bool:
     return bool(int(caught[0], 16) & 1 << (signal.SIGHUP - 1))
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite"])
 def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Yield the URL of an empty database, which is also in the environment of the application."""
-    with ExitStack() as stack:
-        url = f"sqlite:///{tmp_path}/usage.sqlite3"
-        if request.param == "postgresql":
-            url = stack.enter_context(postgresql_schema())
+    with empty_database(request.param, tmp_path) as url:
         monkeypatch.setenv("USAGE_DATABASE", url)
+        monkeypatch.setenv("USAGE_SPOOL", str(tmp_path / "spool"))
         yield url
 
 
@@ -108,27 +115,44 @@ def expected(number: int) -> dict[tuple[str, str | None, str | None], int]:
     return {("report", "alice", "job/1"): number, ("report", "alice", "job/2"): number}
 
 
-@pytest.mark.parametrize("program", GRACEFUL, ids=program_name)
+@on(*GRACEFUL)
 def test_no_call_is_lost_when_a_server_stops_gracefully(program: Program, tmp_path: Path, database: str) -> None:
     with serving_with_all_workers(program, tmp_path) as server:
         call_often([server], 30)
     assert counted(database) == expected(30)
-    assert {operation.covered_hours for operation in read_usage(database).operations} <= {1, 2}
+    assert all(sum(operation.covered.values()) > 0 for operation in read_usage(database).operations)
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("program", [*GRACEFUL, ONE_PROCESS, WAITRESS], ids=program_name)
-def test_a_new_pair_is_stored_even_if_the_server_is_killed(program: Program, tmp_path: Path, database: str) -> None:
+@on(*GRACEFUL, ONE_PROCESS, WAITRESS)
+def test_no_call_is_lost_when_processes_are_killed(program: Program, tmp_path: Path, database: str) -> None:
     with serving_with_all_workers(program, tmp_path) as server:
-        call(server, "job/1")
-        eventually(lambda: counted(database) == {("report", "alice", "job/1"): 1})
+        call_often([server], 30)
         for worker in server.workers():
             os.kill(worker, signal.SIGKILL)
-    assert counted(database) == {("report", "alice", "job/1"): 1}
+    collect_spool(tmp_path / "spool", database)
+    assert counted(database) == expected(30)
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("program", [GUNICORNS[0], GUNICORNS[3], GUNICORNS[4], WAITRESS], ids=program_name)
+@on(GUNICORNS[0])
+@pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
+def test_without_a_spool_a_kill_makes_the_verdict_unknown(
+    program: Program, is_killed: bool, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("USAGE_SPOOL")
+    with serving_with_all_workers(program, tmp_path) as server:
+        call_often([server], 5)
+        eventually(lambda: counted(database) != {})
+        for worker in server.workers() if is_killed else []:
+            os.kill(worker, signal.SIGKILL)
+    later = "flask_notifications.usage.reading.read_clock"
+    monkeypatch.setattr(later, lambda connection: read_clock(connection) + 120 * SECOND)
+    options: dict[str, Any] = {"ignore_clients": ["job/1", "job/2"], "min_coverage": 0, "allow_gap": 1000}
+    (operation,) = read_usage(database, operations=["report"], **options).operations
+    assert operation.verdict == ("unknown" if is_killed else "safe")
+    assert any("not heard again" in reason for reason in operation.reasons) is is_killed
+
+
+@on(*GUNICORNS[1:3], WAITRESS)
 def test_servers_write_repeated_calls_after_the_interval(
     program: Program, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +162,7 @@ def test_servers_write_repeated_calls_after_the_interval(
         eventually(lambda: counted(database) == expected(30))
 
 
-@pytest.mark.parametrize("worker", ["sync", "gthread", "gevent"])
+@pytest.mark.parametrize("worker", ["sync", "gthread", pytest.param("gevent", marks=pytest.mark.world)])
 def test_no_call_is_lost_when_workers_are_replaced(worker: str, tmp_path: Path, database: str) -> None:
     program = with_usage_app(gunicorn(worker, f"{GUNICORN.format(workers=2)}\nmax_requests = 5"))
     with serving_with_all_workers(program, tmp_path) as server:
@@ -146,6 +170,7 @@ def test_no_call_is_lost_when_workers_are_replaced(worker: str, tmp_path: Path, 
     assert counted(database) == expected(30)
 
 
+@pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
 def test_two_servers_with_several_workers_count_exactly(tmp_path: Path, database: str) -> None:
     program = with_usage_app(gunicorn("gthread", f"{GUNICORN.format(workers=4)}\nthreads = 4"))
     folders = [tmp_path / "one", tmp_path / "two"]
@@ -158,10 +183,10 @@ def test_two_servers_with_several_workers_count_exactly(tmp_path: Path, database
     assert counted(database) == expected(400)
 
 
-@pytest.mark.parametrize("program", [GUNICORNS[0], GRACEFUL[6]], ids=program_name)
+@on(GUNICORNS[0])
 def test_an_unmatched_request_covers_its_hour(program: Program, tmp_path: Path, database: str) -> None:
     with serving_with_all_workers(program, tmp_path) as server:
         call(server, "browser/1", "/elsewhere")
     report = read_usage(database)
     assert [each.name for each in report.operations] == ["export", "report"]
-    assert all(each.covered_hours >= 1 and each.answered == 0 for each in report.operations)
+    assert all(sum(each.covered.values()) > 0 and each.answered == 0 for each in report.operations)

@@ -1,0 +1,193 @@
+"""The effects of a changed plan on callers: broken promises, and facts for a reviewer."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+from urllib.parse import unquote
+
+from .deprecation import Brownout, DeprecationPolicy
+from .operations import Operation, OperationTable, template_shape
+from .plans import Plan, check_plan, table_of
+from .wording import count, duration, moment, period
+
+Level = Literal["error", "warning", "info"]
+
+# An error is a promise to callers that the change breaks.
+LEVELS: Mapping[str, Level] = {
+    "sunset-earlier": "error",
+    "notice-too-short": "error",
+    "operation-removed": "error",
+    "exemption-removed": "error",
+    "enforcement-added": "warning",
+    "brownout-added": "warning",
+    "successor-changed": "warning",
+    "operation-added": "info",
+}
+
+
+class Change(NamedTuple):
+    """Describe one effect on the callers of an operation, by its name in the plan that retires it."""
+
+    operation: str
+    code: str
+    message: str
+
+    @property
+    def level(self) -> Level:
+        """Return ``"error"`` for a broken promise, ``"warning"`` for a noticeable effect, otherwise ``"info"``."""
+        return LEVELS[self.code]
+
+    def to_dict(self) -> dict[str, str]:
+        """Return a mapping for JSON."""
+        return {"operation": self.operation, "code": self.code, "level": self.level, "message": self.message}
+
+
+_Found = tuple[str, str]
+_RetiredOperation = tuple[Operation, DeprecationPolicy]
+
+
+def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta = timedelta()) -> list[Change]:
+    """Return the effects on callers of the change from one plan to another, in the order of the new plan.
+
+    Callers know methods, paths and conditions, so the name of an operation does not count. The requests of an operation
+    that the other plan lacks may be those of another one, such as a subtree.
+
+    :param old: the plan that callers know.
+    :param new: the plan that is proposed.
+    :param at: the present, an aware datetime. What is over then is not promised any more.
+    :param min_notice: the time that there has to be before the start of a new brownout and before a new sunset, which
+        is none by default. A sunset that is postponed is not new.
+    :raises ValueError: one of them is not a plan.
+    """
+    check_plan(old)
+    check_plan(new)
+    notice = _Notice(at, min_notice)
+    before, after = _Requests(old), _Requests(new)
+    changes: list[Change] = []
+    for operation, policy in new.items():
+        if policy is not None:
+            found = _list_changes(before.find(operation), (operation, policy), notice)
+            changes += [Change(operation.name, *each) for each in found]
+    for operation, policy in old.items():
+        if not after.has(operation):
+            found = _list_losses(operation, policy, after, notice)
+            changes += [Change(operation.name, *each) for each in found]
+    return changes
+
+
+class _Notice(NamedTuple):
+    at: datetime
+    least: timedelta
+
+    def check(self, what: str, date: datetime) -> Iterator[_Found]:
+        """Yield an error if there is too little time before a new date."""
+        left = date - self.at
+        if left < self.least and self.least:
+            words = f"in {duration(left)}" if left > timedelta() else "over"
+            yield "notice-too-short", f"{what} of {moment(date)} is {words}, not in {count(self.least.days, 'day')}"
+
+
+class _Requests:
+    """Find the treatment that a plan gives to the requests of an operation of another plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._shapes = {template_shape(operation): operation for operation in plan}
+        self._table = table_of(plan) if plan else None
+
+    def has(self, operation: Operation) -> bool:
+        """Return whether the plan has an operation with the same requests."""
+        return template_shape(operation) in self._shapes
+
+    def match(self, operation: Operation) -> Operation | None:
+        """Return the operation that has the requests of another plan's operation."""
+        found = self._shapes.get(template_shape(operation))
+        if found is None and self._table is not None:
+            match = self._table.match(*_request(operation))
+            found = None if match is None else match.operation
+        return found
+
+    def find(self, operation: Operation) -> _RetiredOperation | None:
+        """Return the retired operation that has the requests, with its policy."""
+        found = self.match(operation)
+        policy = None if found is None else self._plan[found]
+        return None if found is None or policy is None else (found, policy)
+
+
+def _list_changes(former: _RetiredOperation | None, retired: _RetiredOperation, notice: _Notice) -> Iterator[_Found]:
+    """Yield the changes for the callers of a retired operation."""
+    operation, policy = retired
+    if former is None:
+        yield "operation-added", f"{operation.method} {operation.path} is retired now"
+    else:
+        yield from _list_policy_changes(former[1], policy, notice)
+        yield from _list_successors(former[0], operation)
+    known = former[1] if former is not None else None
+    sunset = policy.sunset_at
+    if sunset is not None and _is_sooner(sunset, None if known is None else known.sunset_at, notice.at):
+        yield from notice.check("the sunset", sunset)
+    for window in _added_brownouts(known, policy):
+        if window.end > notice.at:
+            yield from notice.check("the brownout", window.start)
+
+
+def _is_sooner(sunset: datetime, known: datetime | None, at: datetime) -> bool:
+    """Return whether callers do not expect a sunset yet: one that is postponed has been announced for long."""
+    return known is None or sunset < known or known <= at < sunset
+
+
+def _added_brownouts(old: DeprecationPolicy | None, new: DeprecationPolicy) -> list[Brownout]:
+    return [window for window in new.brownouts if old is None or window not in old.brownouts]
+
+
+def _list_policy_changes(old: DeprecationPolicy, new: DeprecationPolicy, notice: _Notice) -> Iterator[_Found]:
+    if old.sunset_at is not None and new.sunset_at is not None and new.sunset_at < old.sunset_at:
+        yield "sunset-earlier", f"the sunset is {moment(new.sunset_at)}, and was {moment(old.sunset_at)}"
+    if new.enforce_sunset and not old.enforce_sunset:
+        yield "enforcement-added", "the sunset is enforced: responds 410 afterwards"
+    for window in _added_brownouts(old, new):
+        yield "brownout-added", f"responds 410 from {period(window.start, window.end)}"
+    remaining = {each.caller: each.until for each in new.exemptions}
+    for each in old.exemptions:
+        until = remaining.get(each.caller)
+        if each.until > notice.at and (until is None or until < each.until):
+            now = "is removed" if until is None else f"ends {moment(until)}"
+            yield (
+                "exemption-removed",
+                f"the exemption of {each.caller} {now}, and was promised until {moment(each.until)}",
+            )
+
+
+def _list_successors(old: Operation, new: Operation) -> Iterator[_Found]:
+    """Yield the change of the successor that callers get; the names of its parameters do not count."""
+    before, after = (_successor(each, old) for each in (old, new))
+    if before != after:
+        yield "successor-changed", f"the successor is {new.successor or 'none'}, and was {old.successor or 'none'}"
+
+
+def _successor(operation: Operation, requested: Operation) -> str | None:
+    """Return the successor of an operation for the path of another one."""
+    match = OperationTable([operation]).match(*_request(requested))
+    return operation.successor if match is None else match.successor
+
+
+def _list_losses(
+    operation: Operation, policy: DeprecationPolicy | None, new: _Requests, notice: _Notice
+) -> Iterator[_Found]:
+    """Yield the changes for the callers of an operation that is not in the new plan."""
+    found = new.find(operation)
+    subject = f"{operation.method} {operation.path}"
+    if policy is None:
+        if found is not None:
+            yield "operation-added", f"{subject} is not listed as live any more, and is retired with {found[0].name}"
+    elif found is not None:
+        yield from _list_changes((operation, policy), found, notice)
+    elif new.match(operation) is None and (policy.sunset_at is None or policy.sunset_at > notice.at):
+        end = "a sunset" if policy.sunset_at is None else f"its sunset, {moment(policy.sunset_at)}"
+        yield "operation-removed", f"{subject} is removed before {end}; write live = true if it keeps working"
+
+
+def _request(operation: Operation) -> tuple[str, str]:
+    """Return the method and the path of a request for an operation; one for a subtree is far below it."""
+    path = operation.path + "/**" * 9 if operation.path.endswith("/**") else operation.path
+    return operation.method, unquote(path, "latin-1")

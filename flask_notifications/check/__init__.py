@@ -1,0 +1,1 @@
+"""Call a live URL: the requests, the comparison with a plan, and the findings."""

@@ -1,0 +1,302 @@
+"""Check the announcement of a live URL, strictly: headers, dates and links, and the difference to a plan.
+
+Each message contains the remedy and the RFC. Standard library only.
+"""
+
+import email.utils
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import urljoin, urlsplit
+
+from flask_notifications.dates import parse_deprecation, parse_sunset
+from flask_notifications.deprecation import Phase
+from flask_notifications.headers import members_of
+from flask_notifications.plans import Plan
+
+from .comparison import RELATIONS, Candidate, find_candidates, list_differences, problem_code, quote_values
+from .fetching import Fetcher, LiveResponse, OutOfTime, Unreachable
+from .links import own_links, parse_links, valid_links
+
+# The levels of findings that are not errors.
+_LEVELS = {
+    "successor-missing": "info",
+    "documentation-missing": "info",
+    "gone-without-retry-after": "info",
+    "cors-not-exposed": "warning",
+    "head-differs": "warning",
+}
+_CHECKED = ("Deprecation", "Sunset", "Link")
+_MAX_TARGETS = 20
+# Characters of a message: those at its begin, and those at its end, where the advice is.
+_BEGIN, _END = 800, 200
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a check found: a code that stays the same in all versions, and a message for people."""
+
+    code: str
+    message: str
+
+    @property
+    def level(self) -> str:
+        """``error``, ``warning`` or ``info``."""
+        return _LEVELS.get(self.code, "error")
+
+
+class CheckReport(NamedTuple):
+    """The outcome of a check.
+
+    ``url`` is the URL as it was given, ``final_url`` the one after redirects, both without credentials; ``status`` and
+    ``headers`` (``Deprecation``, ``Sunset`` and ``Link`` only) are of the last response. Errors are the first findings.
+    """
+
+    url: str
+    final_url: str
+    status: int
+    headers: list[tuple[str, str]]
+    findings: list[Finding]
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a finding is an error."""
+        return any(finding.level == "error" for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a mapping for JSON, the same in all versions but for further members."""
+        findings = [{"code": each.code, "level": each.level, "message": each.message} for each in self.findings]
+        target = {"schema": 1, "url": self.url, "final_url": self.final_url, "status": self.status}
+        return {**target, "headers": [list(each) for each in self.headers], "findings": findings}
+
+
+def check_url(
+    url: str,
+    *,
+    method: str = "GET",
+    headers: Sequence[tuple[str, str]] = (),
+    plan: Plan | None = None,
+    time_limit: float = 10.0,
+    total_limit: float = 60.0,
+    at: datetime | None = None,
+    calls_links: bool = True,
+) -> CheckReport:
+    """Call a URL and check its announcement.
+
+    The URL is called with the method, and with ``HEAD`` too if that is ``GET``; every link is called once with ``GET``,
+    but no more than 20, those of the retirement first. Redirects that announce nothing are followed. Not checked: the
+    body, and whether a date is in the future.
+
+    :param url: an absolute URL with the scheme ``http`` or ``https``.
+    :param method: the HTTP method.
+    :param headers: pairs of name and value, sent to the origin of the URL only, and masked in the report.
+    :param plan: the expected announcement; by default nothing is compared.
+    :param time_limit: seconds for each response; 10 by default.
+    :param total_limit: seconds for all of them; 60 by default.
+    :param at: when the plan is looked at, an aware datetime; by default now.
+    :param calls_links: whether the links are called; by default they are.
+    :raises Unreachable: the URL has no response; the message says why.
+    """
+    now = datetime.now(UTC) if at is None else at
+    fetcher = Fetcher(url, headers, time_limit=time_limit, total_limit=total_limit)
+    try:
+        response = fetcher.follow(method, url)
+    except Unreachable as error:
+        raise Unreachable(fetcher.mask(f"{url} is not reachable: {error}")) from error
+    candidates = [] if plan is None else find_candidates(plan, method, response.url, headers)
+    findings = [*_check_presence(response), *_check_response(response), *_check_gone(response, candidates, now)]
+    findings += _check_head(fetcher, method, response)
+    if calls_links:
+        findings += _check_targets(fetcher, response)
+    if plan is not None:
+        findings = _compare(findings, candidates, list_differences(plan, method, response, now, headers))
+    announced = [(name, fetcher.mask(value)) for name in _CHECKED for value in response.values(name)]
+    masked = [
+        Finding(finding.code, _shorten(fetcher.mask(finding.message))) for finding in sorted(findings, key=_severity)
+    ]
+    return CheckReport(fetcher.mask(url), fetcher.mask(response.url), response.status, announced, masked)
+
+
+def _severity(finding: Finding) -> int:
+    return ("error", "warning", "info").index(finding.level)
+
+
+def _shorten(message: str) -> str:
+    """Return a message without most of a value that is very long."""
+    return message if len(message) <= _BEGIN + _END else f"{message[:_BEGIN]} … {message[-_END:]}"
+
+
+def _check_presence(response: LiveResponse) -> Iterator[Finding]:
+    """Yield a finding for each header that a retired operation should send and does not."""
+    if not response.values("Deprecation"):
+        yield Finding(
+            "deprecation-missing",
+            "There is no Deprecation header. Send the date of the deprecation, as in "
+            "'Deprecation: @1767225600' (RFC 9745 section 2).",
+        )
+    relations = {relation for link in own_links(response.values("Link"), response.url) for relation in link.relations}
+    if "successor-version" not in relations:
+        yield Finding(
+            "successor-missing",
+            'No Link has rel="successor-version". '
+            "Link to what replaces the operation, if anything does (RFC 5829 section 3.3).",
+        )
+    if "deprecation" not in relations:
+        yield Finding(
+            "documentation-missing",
+            'No Link has rel="deprecation". Link to a page that tells people what to change (RFC 9745 section 3).',
+        )
+
+
+def _check_response(response: LiveResponse) -> Iterator[Finding]:
+    yield from _check_date(response, "Deprecation", parse_deprecation, "RFC 9745 section 2.1")
+    yield from _check_date(response, "Sunset", parse_sunset, "RFC 8594 section 3")
+    yield from _check_order(response)
+    yield from _check_links(response)
+    yield from _check_cors(response)
+
+
+def _check_date(response: LiveResponse, name: str, parse: Callable[[str], datetime], section: str) -> Iterator[Finding]:
+    values = response.values(name)
+    if len(values) > 1:
+        message = f"There are {len(values)} {name} headers, which together are one invalid value. Send one ({section})."
+        yield Finding(f"{name.lower()}-repeated", message)
+    for value in values:
+        try:
+            parse(value)
+        except ValueError as error:
+            yield Finding(f"{name.lower()}-invalid", f"{error}{_suggest(name, value)} ({section}).")
+
+
+def _suggest(name: str, value: str) -> str:
+    """Return the right form of a date in another format, where that is clear."""
+    for read in (parse_deprecation, datetime.fromisoformat, email.utils.parsedate_to_datetime, _parse_seconds):
+        with suppress(ValueError, TypeError, OverflowError):
+            date = read(value)
+            date = date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
+            right = f"@{int(date.timestamp())}" if name == "Deprecation" else email.utils.format_datetime(date, True)
+            return f". If that date is meant, send {right!r}"
+    return ""
+
+
+def _parse_seconds(value: str) -> datetime:
+    return datetime.fromtimestamp(float(value), UTC)
+
+
+def _check_order(response: LiveResponse) -> Iterator[Finding]:
+    with suppress(ValueError):
+        for deprecation in response.values("Deprecation")[:1]:
+            for sunset in response.values("Sunset")[:1]:
+                if parse_sunset(sunset) < parse_deprecation(deprecation):
+                    message = f"Sunset {sunset!r} is before Deprecation {deprecation!r}. Send a later Sunset"
+                    yield Finding("sunset-before-deprecation", f"{message} (RFC 9745 section 4).")
+
+
+def _check_links(response: LiveResponse) -> Iterator[Finding]:
+    for value in response.values("Link"):
+        try:
+            parse_links(value)
+        except ValueError as error:
+            yield Finding("link-invalid", f"Link {value!r} is invalid: {error} (RFC 8288 section 3).")
+
+
+def _check_gone(response: LiveResponse, candidates: Sequence[Candidate], at: datetime) -> Iterator[Finding]:
+    if response.status != 410:
+        return
+    if "no-store" not in _members(response, "Cache-Control"):
+        yield Finding(
+            "gone-cacheable",
+            "Caches may keep this 410 after a brownout is over. Send 'Cache-Control: no-store' "
+            "(RFC 9110 section 15.5.11, RFC 9111 section 5.2.2.5).",
+        )
+    policies = [candidate.policy for candidate in candidates if candidate.policy is not None]
+    phases = [problem_code(response), *(policy.phase(at) for policy in policies)]
+    if Phase.BROWNOUT in phases and not response.values("Retry-After"):
+        yield Finding(
+            "gone-without-retry-after",
+            "This 410 of a brownout has no Retry-After. Send the seconds to its end (RFC 9110 section 10.2.3).",
+        )
+
+
+def _members(response: LiveResponse, name: str) -> set[str]:
+    """Return the members of a list-valued header in lower case."""
+    return {member.lower() for member in members_of(response.values(name))}
+
+
+def _check_cors(response: LiveResponse) -> Iterator[Finding]:
+    exposed = _members(response, "Access-Control-Expose-Headers")
+    is_wildcard = "*" in exposed and "true" not in _members(response, "Access-Control-Allow-Credentials")
+    hidden = [name for name in _CHECKED if response.values(name) and name.lower() not in exposed]
+    if response.values("Access-Control-Allow-Origin") and hidden and not is_wildcard:
+        yield Finding(
+            "cors-not-exposed",
+            f"Scripts of other origins may read the response, but not {', '.join(hidden)}. "
+            "Add them to Access-Control-Expose-Headers (Fetch standard, CORS protocol).",
+        )
+
+
+def _check_head(fetcher: Fetcher, method: str, response: LiveResponse) -> Iterator[Finding]:
+    if method != "GET":
+        return
+    try:
+        head = fetcher.fetch("HEAD", response.url)
+    except Unreachable as error:
+        yield _head_differs(f"HEAD has no response: {error}")
+        return
+    if head.status != response.status:
+        yield _head_differs(f"the status of HEAD is {head.status}, that of GET {response.status}")
+    for name in _CHECKED:
+        if head.values(name) != response.values(name):
+            of_head, of_get = (quote_values(each.values(name)) or "missing" for each in (head, response))
+            yield _head_differs(f"{name} of HEAD is {of_head}, of GET {of_get}")
+
+
+def _head_differs(difference: str) -> Finding:
+    return Finding("head-differs", f"HEAD and GET differ: {difference}. Send the same (RFC 9110 section 9.3.2).")
+
+
+def _check_targets(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]:
+    """Call the target of every link once, and yield those that do not respond."""
+    targets = _targets(fetcher, response)
+    for place, (target, shown) in enumerate(targets.items()):
+        try:
+            problem = _problem_of(fetcher, target)
+        except OutOfTime as error:
+            yield Finding("link-unreachable", f"{len(targets) - place} links were not called, because {error}.")
+            return
+        if problem is not None:
+            message = f"The link to {shown} leads nowhere: {problem}. Link to something that responds"
+            yield Finding("link-unreachable", f"{message} (RFC 8288 section 3.1).")
+
+
+def _targets(fetcher: Fetcher, response: LiveResponse) -> dict[str, str]:
+    """Return the URLs to call, each as it may be shown: at most 20, those of the retirement first."""
+    links = valid_links(response.values("Link"))
+    targets: dict[str, str] = {}
+    for link in sorted(links, key=lambda link: set(link.relations).isdisjoint(RELATIONS)):
+        target = urljoin(response.url, link.target).partition("#")[0]
+        if urlsplit(target).scheme in {"http", "https"}:
+            # Masked before they are joined, which may shorten a credential to something that is not recognised.
+            targets[target] = urljoin(response.url, fetcher.mask(link.target))
+        if len(targets) == _MAX_TARGETS:
+            break
+    return targets
+
+
+def _problem_of(fetcher: Fetcher, target: str) -> str | None:
+    try:
+        status = fetcher.fetch("GET", target).status
+    except OutOfTime:
+        raise
+    except Unreachable as error:
+        return str(error)
+    return f"its status is {status}" if status in {404, 410} or status >= 500 else None
+
+
+def _compare(findings: Sequence[Finding], candidates: Sequence[Candidate], differences: Sequence[str]) -> list[Finding]:
+    """Return the findings with the differences from a plan; a live operation need not announce anything."""
+    is_live = bool(candidates) and candidates[0].policy is None
+    kept = [finding for finding in findings if not (is_live and finding.code.endswith("-missing"))]
+    return kept + [Finding("plan-differs", f"{each}. Change the plan, or deploy it.") for each in differences]

@@ -1,0 +1,159 @@
+"""Compare a response of production with a plan: which operation it belongs to, and how it differs from its policy."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urljoin, urlsplit
+
+from flask_notifications.conditions import environ_key
+from flask_notifications.deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy
+from flask_notifications.operations import ANY_METHOD, Match, Operation
+from flask_notifications.plans import Plan, table_of
+
+from .fetching import LiveResponse
+from .links import own_links, parse_links
+
+Headers = Sequence[tuple[str, str]]
+
+RELATIONS = ("successor-version", "deprecation", "sunset")
+
+
+class Candidate(NamedTuple):
+    """An operation of a plan that a URL may belong to, with its policy and the headers that it then announces.
+
+    A live operation has the policy ``None`` and no headers.
+    """
+
+    operation: Operation
+    policy: DeprecationPolicy | None
+    headers: list[tuple[str, str]]
+
+
+def find_candidates(plan: Plan, method: str, url: str, headers: Headers = ()) -> list[Candidate]:
+    """Return the matches of a URL: first for an application at the root, then for each longer mount point.
+
+    :param plan: the operations and their policies.
+    :param method: the HTTP method.
+    :param url: an absolute URL.
+    :param headers: those of the request, by default none; operations may depend on them.
+    """
+    table = table_of(plan)
+    path, environ = urlsplit(url).path or "/", {environ_key(name): value for name, value in headers}
+    environ["QUERY_STRING"] = urlsplit(url).query
+    mounts = [path[:place] for place, character in enumerate(path) if character == "/"]
+    matches = [(mount, table.match(method, unquote(path.removeprefix(mount), "latin-1"), environ)) for mount in mounts]
+    return [_candidate(plan, match, mount) for mount, match in matches if match is not None]
+
+
+def _candidate(plan: Plan, match: Match, mount: str) -> Candidate:
+    policy = plan[match.operation]
+    headers = [] if policy is None else DeprecationHeaders(policy).render(match.successor, mount)
+    return Candidate(match.operation, policy, headers)
+
+
+def list_differences(plan: Plan, method: str, response: LiveResponse, at: datetime, headers: Headers = ()) -> list[str]:
+    """Return how a response differs from a plan, one sentence without a full stop for each difference.
+
+    Where the URL may belong to several mount points, the one that fits best counts. Headers of the request may be the
+    credentials of a caller that is exempt, so what such a caller gets is no difference then.
+
+    :param plan: the operations and their policies.
+    :param method: the HTTP method of the request.
+    :param response: from production.
+    :param at: when that was, an aware datetime.
+    :param headers: those of the request, by default none.
+    """
+    candidates = find_candidates(plan, method, response.url, headers)
+    if not candidates:
+        return [_explain_mismatch(plan, method, urlsplit(response.url).path or "/")]
+    exempt = [each for candidate in candidates for each in _list_exempt(candidate, at)] if headers else []
+    return min((list(_differences(candidate, response, at)) for candidate in [*candidates, *exempt]), key=len)
+
+
+def _list_exempt(candidate: Candidate, at: datetime) -> Iterator[Candidate]:
+    """Yield the candidate as it is for each caller that is exempt."""
+    operation, policy, headers = candidate
+    if policy is None:
+        return
+    for exemption in policy.exemptions:
+        if at < exemption.until:
+            own = replace(policy, sunset_at=policy.sunset_of(exemption), enforce_sunset=False, brownouts=())
+            dates = dict(DeprecationHeaders(own).render(None, ""))
+            yield Candidate(
+                operation, own, [(name, dates[name] if name == "Sunset" else value) for name, value in headers]
+            )
+
+
+def quote_values(values: Sequence[str]) -> str:
+    """Return strings in quotation marks for a message, and an empty string if there are none.
+
+    :param values: the strings.
+    """
+    return " and ".join(map(repr, values))
+
+
+def _explain_mismatch(plan: Plan, method: str, path: str) -> str:
+    methods = table_of(plan).methods(unquote(path, "latin-1"))
+    shown = " and ".join("any method" if each == ANY_METHOD else each for each in methods)
+    demand = ", under conditions" if method in methods or ANY_METHOD in methods else ""
+    others = f"; the plan has {shown} for this path{demand}" if methods else ""
+    return f"No operation of the plan matches {method} {path}{others}"
+
+
+def _differences(candidate: Candidate, response: LiveResponse, at: datetime) -> Iterator[str]:
+    name = candidate.operation.name
+    if candidate.policy is None:
+        sent = [header for header in ("Deprecation", "Sunset") if response.values(header)]
+        yield from (f"{header} is sent, but operation {name} is live in the plan" for header in sent)
+        return
+    for header in ("Deprecation", "Sunset"):
+        planned = [value for key, value in candidate.headers if key == header]
+        if response.values(header) != planned:
+            yield _describe(name, header, response.values(header), planned)
+    yield from _link_differences(candidate, response)
+    yield from _phase_differences(name, candidate.policy, response, at)
+
+
+def _link_differences(candidate: Candidate, response: LiveResponse) -> Iterator[str]:
+    planned = [link for key, value in candidate.headers if key == "Link" for link in parse_links(value)]
+    sent = own_links(response.values("Link"), response.url)
+    for relation in RELATIONS:
+        wanted = [link.target for link in planned if relation in link.relations]
+        found = [link.target for link in sent if relation in link.relations]
+        targets = [_without_origin(response.url, target, wanted) for target in found]
+        # The application may have links of its own with the same relation; without one in the plan, any is reported.
+        is_different = any(target not in targets for target in wanted) if wanted else bool(found)
+        if is_different:
+            yield _describe(candidate.operation.name, f'Link rel="{relation}"', found, wanted)
+
+
+def _describe(name: str, header: str, sent: Sequence[str], planned: Sequence[str]) -> str:
+    found = f"{header} {quote_values(sent)}" if sent else f"no {header}"
+    return f"Production sends {found} for {name}; the plan has {quote_values(planned) or 'none'}"
+
+
+def _without_origin(url: str, target: str, wanted: Sequence[str]) -> str:
+    """Return the target of a link as a plan writes it: the plan does not know the ``base_url`` of the middleware."""
+    path = urlsplit(urljoin(url, target))._replace(scheme="", netloc="").geturl()
+    return path if path in wanted else target
+
+
+def _phase_differences(name: str, policy: DeprecationPolicy, response: LiveResponse, at: datetime) -> Iterator[str]:
+    phase, code = policy.phase(at), problem_code(response)
+    if phase in CLOSED_PHASES and response.status != 410:
+        yield f"The status of {name} is {response.status}, but in the plan its phase is {phase}, which is 410"
+    if code in CLOSED_PHASES and code != phase:
+        yield f"The status of {name} is 410 with the code {code}, but in the plan its phase is {phase}"
+
+
+def problem_code(response: LiveResponse) -> Any:
+    """Return the ``code`` of a 410 of this library (RFC 9457 section 3.2), or ``None``.
+
+    :param response: from production; the body may be anything.
+    """
+    with suppress(ValueError, AttributeError, RecursionError):
+        return json.loads(response.body).get("code")
+    return None

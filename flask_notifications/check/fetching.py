@@ -1,0 +1,283 @@
+"""Send requests to a live URL with a limit of time, and keep credentials to its own origin and out of messages.
+
+Standard library only: ``urllib.request`` keeps repeated headers apart and knows proxies.
+"""
+
+import re
+import ssl
+import urllib.request
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPResponse
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+from urllib.error import URLError
+from urllib.parse import quote, urljoin, urlsplit
+
+from flask_notifications.headers import HeaderList, values_of
+from flask_notifications.redaction import MASK, redact_uri
+
+from .links import is_splittable
+
+Item = TypeVar("Item")
+
+# The canary of the usage report: calls of this client prove that calls are recorded, and do not count as use.
+USER_AGENT = "flask-notifications-check"
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+_MAX_REDIRECTS = 5
+# Characters that every recipient should accept (RFC 9110 section 4.1). A longer target is not followed.
+_MAX_TARGET = 8_000
+# Bytes: more of a body than this is not read.
+_MAX_BODY = 65_536
+# Characters: shorter words of a value are not secret, and a shorter value is masked only where it is a word of its own.
+_SECRET_LENGTH = 4
+# Headers without credentials: masking their values in a URL would make messages unreadable.
+_PUBLIC = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "access-control-request-headers",
+        "access-control-request-method",
+        "cache-control",
+        "content-type",
+        "host",
+        "origin",
+        "pragma",
+        "user-agent",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+        "x-requested-with",
+    }
+)
+
+
+class Unreachable(Exception):
+    """A URL has no response; the message says why."""
+
+
+class OutOfTime(Unreachable):
+    """A URL was not called, because all calls together may take no longer."""
+
+
+class LiveResponse(NamedTuple):
+    """A response as it was received; header lines are in their order, and repeated ones apart.
+
+    ``body`` is that of a 410 only, and empty if it does not arrive.
+    """
+
+    url: str
+    status: int
+    headers: HeaderList
+    body: bytes
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of the header lines with this name, in any letter case."""
+        return values_of(self.headers, name.lower())
+
+
+class Fetcher:
+    """Send requests with the headers of the caller to one origin, and without them to all others.
+
+    :param url: an absolute URL; its origin gets the headers.
+    :param headers: pairs of name and value. A ``User-Agent`` among them is sent after our own product.
+    :param time_limit: seconds until a response must have arrived.
+    :param total_limit: seconds from now until the last response must have arrived.
+    """
+
+    def __init__(self, url: str, headers: Sequence[tuple[str, str]], *, time_limit: float, total_limit: float) -> None:
+        self._origin = _origin(url)
+        self._time_limit = time_limit
+        self._total_limit = total_limit
+        self._end = monotonic() + total_limit
+        agents = [value for name, value in headers if name.lower() == "user-agent"]
+        self._own = [(name, value) for name, value in _merge(headers) if name.lower() != "user-agent"]
+        self._user_agent = " ".join([USER_AGENT, *agents])
+        self._opener = urllib.request.build_opener(_AsReceived, _Connections)
+        self._secrets = _pattern_of([value for name, value in headers if name.lower() not in _PUBLIC])
+
+    def fetch(self, method: str, url: str) -> LiveResponse:
+        """Send a request without a body and return the response, whatever its status; redirects are not followed.
+
+        :param method: the HTTP method.
+        :param url: an absolute URL with the scheme ``http`` or ``https``.
+        :raises OutOfTime: the time for all requests is over.
+        :raises Unreachable: no response arrived within the limit of time, or what arrived is not HTTP.
+        """
+        self._check_time()
+        request = urllib.request.Request(url, method=method, headers={"User-Agent": self._user_agent})  # noqa: S310
+        for name, value in self._own if _origin(url) == self._origin else ():
+            request.add_unredirected_header(name, value)
+        responses = _start(self._send(request))
+        try:
+            response = self._take(responses)
+        except Exception as error:  # the server decides how the standard library fails
+            self._check_time()
+            raise Unreachable(_explain(error)) from error
+        with suppress(Exception):
+            return self._take(responses) if response.status == HTTPStatus.GONE else response
+        return response
+
+    def _check_time(self) -> None:
+        if monotonic() >= self._end:
+            message = f"the check had taken {self._total_limit:g} seconds"
+            raise OutOfTime(message)
+
+    def _take(self, responses: SimpleQueue[LiveResponse | Exception]) -> LiveResponse:
+        return _take(responses, max(0.0, min(self._time_limit, self._end - monotonic())))
+
+    def follow(self, method: str, url: str) -> LiveResponse:
+        """Send a request, and follow redirects as long as they announce nothing themselves.
+
+        A redirect that would change the method is not followed. Raises as ``fetch`` does.
+        """
+        response = self.fetch(method, url)
+        for _count in range(_MAX_REDIRECTS):
+            target = _redirect_target(method, response)
+            if target is None:
+                break
+            response = self.fetch(method, target)
+        return response
+
+    def mask(self, text: str) -> str:
+        """Return a string without the credentials in our headers, and without session IDs of a query."""
+        return redact_uri(self._secrets.sub(MASK, text))
+
+    def _send(self, request: urllib.request.Request) -> Iterator[LiveResponse]:
+        """Yield the response without its body and, if it is a 410, once more with it."""
+        with self._opener.open(request, timeout=self._time_limit) as received:
+            # RFC 9110 section 5.5: white space around a value is not part of it.
+            headers = [(name, value.strip(" \t")) for name, value in received.headers.items()]
+            response = LiveResponse(request.full_url, received.status, headers, b"")
+            yield response
+            if response.status == HTTPStatus.GONE:
+                yield response._replace(body=received.read(_MAX_BODY))
+
+
+class _AsReceived(urllib.request.HTTPErrorProcessor):
+    """Return every response as it is: redirects are not followed, and errors are not raised."""
+
+    def http_response(self, request: urllib.request.Request, response: HTTPResponse) -> Any:  # noqa: ARG002
+        return response
+
+    https_response = http_response
+
+
+class _FinalResponse(HTTPResponse):
+    """Skip interim responses (RFC 9110 section 15.2), of which ``http.client`` skips only those with the status 100."""
+
+    def begin(self) -> None:
+        super().begin()
+        while 100 <= self.status < 200 and self.status != HTTPStatus.SWITCHING_PROTOCOLS:
+            self.headers = None  # type: ignore[assignment] # otherwise the next response is not read
+            super().begin()
+
+
+class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Open connections that wait for the final response."""
+
+    def do_open(self, http_class: Any, req: urllib.request.Request, **arguments: Any) -> Any:
+        def connect(host: str, **options: Any) -> HTTPConnection:
+            connection: HTTPConnection = http_class(host, **options)
+            connection.response_class = _FinalResponse
+            return connection
+
+        return super().do_open(connect, req, **arguments)
+
+
+def _start(items: Iterator[Item]) -> SimpleQueue[Item | Exception]:
+    """Return a queue that a thread fills with items, and with the exception if there is one."""
+    queue: SimpleQueue[Item | Exception] = SimpleQueue()
+
+    def fill() -> None:
+        try:
+            for item in items:
+                queue.put(item)
+        except Exception as error:  # noqa: BLE001 - raised again where it is taken
+            queue.put(error)
+
+    Thread(target=fill, daemon=True).start()
+    return queue
+
+
+def _take(queue: SimpleQueue[Item | Exception], seconds: float) -> Item:
+    """Return the next item, and give up after a few seconds; timeouts of sockets start anew with each byte."""
+    try:
+        item = queue.get(timeout=seconds)
+    except Empty:
+        message = f"no response within {seconds:g} seconds"
+        raise TimeoutError(message) from None
+    if isinstance(item, Exception):
+        raise item
+    return item
+
+
+def _redirect_target(method: str, response: LiveResponse) -> str | None:
+    keeps_method = method in _SAFE_METHODS or response.status in {307, 308}
+    locations = response.values("Location")
+    if response.status not in _REDIRECTS or not keeps_method or response.values("Deprecation"):
+        return None
+    if len(locations) != 1 or len(locations[0]) > _MAX_TARGET or not is_splittable(locations[0]):
+        return None
+    target = urljoin(response.url, locations[0])
+    return target if urlsplit(target).scheme in {"http", "https"} else None
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _merge(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return headers with repeated ones joined, because urllib keeps only the last (RFC 9110 section 5.3)."""
+    merged: dict[str, str] = {}
+    for name, value in headers:
+        separator = "; " if name.lower() == "cookie" else ", "
+        merged[name.title()] = f"{merged[name.title()]}{separator}{value}" if name.title() in merged else value
+    return list(merged.items())
+
+
+def _pattern_of(values: Sequence[str]) -> re.Pattern[str]:
+    """Return a pattern of header values and their words in any letter case, also encoded."""
+    secrets = {secret for value in values for secret in (value, *_decode_basic(value))}
+    words = {word for secret in secrets for word in re.split(r'[\s,;=<>"]+', secret) if len(word) >= _SECRET_LENGTH}
+    longest_first = sorted(secrets | words, key=len, reverse=True)
+    return re.compile("|".join(map(_spell, longest_first)) or r"(?!)", re.IGNORECASE)
+
+
+def _decode_basic(value: str) -> Iterator[str]:
+    """Yield the user and the password of ``Basic`` credentials, together and apart (RFC 7617 section 2)."""
+    found = re.fullmatch(r"basic\s+(\S+)", value, re.IGNORECASE)
+    if found is not None:
+        with suppress(ValueError):
+            pair = b64decode(found[1] + "==").decode("latin-1")
+            yield from filter(None, (pair, *pair.split(":", 1)))
+
+
+def _spell(secret: str) -> str:
+    """Return a pattern for a secret with each character plain, percent-encoded, or as ``repr`` shows it."""
+    pattern = "".join(map(_spell_character, secret))
+    return pattern if len(secret) >= _SECRET_LENGTH else rf"(?<!\w){pattern}(?!\w)"
+
+
+def _spell_character(character: str) -> str:
+    encoded = {quote(character, safe="", encoding=encoding, errors="replace") for encoding in ("utf-8", "latin-1")}
+    shown = repr(f'"{character}')[2:-1]  # after a double quote, so that a single one is escaped
+    return f"(?:{'|'.join(map(re.escape, sorted({character, shown} | encoded)))})"
+
+
+def _explain(error: Exception) -> str:
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return f"the certificate is not valid: {reason.verify_message}"
+    if isinstance(reason, ssl.SSLError):
+        return f"TLS failed: {reason.reason or reason}"
+    if isinstance(reason, OSError) and reason.strerror is not None:
+        return reason.strerror
+    return str(reason).strip() or type(reason).__name__

@@ -1,0 +1,46 @@
+"""How much of the files has been read, on a terminal."""
+
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from .arguments import STANDARD_INPUT
+
+
+class _Watched(io.RawIOBase):
+    """A file that reports how many bytes have been read."""
+
+    def __init__(self, stream: IO[Any], report: Callable[[int], object]) -> None:
+        self._stream = stream
+        self._report = report
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview[int]") -> int:  # type: ignore[override]
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        self._report(len(data))
+        return len(data)
+
+
+@contextmanager
+def open_logs(paths: Sequence[Path]) -> Iterator[list[io.RawIOBase]]:
+    """Open files, each once, and show on standard error how much of them has been read, if that is a terminal.
+
+    :param paths: those of the files; ``-`` is standard input.
+    """
+    different = list({path if path == STANDARD_INPUT else path.resolve(): path for path in paths}.values())
+    size = sum(path.stat().st_size for path in different if path != STANDARD_INPUT)
+    with ExitStack() as stack:
+        is_shown = sys.stderr.isatty() and bool(size)
+        bar = stack.enter_context(
+            click.progressbar(length=size, label="Reading logs", file=sys.stderr, hidden=not is_shown)
+        )
+        streams = [stack.enter_context(click.open_file(str(path), "rb")) for path in different]
+        yield [_Watched(stream, bar.update) for stream in streams]

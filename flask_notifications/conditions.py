@@ -1,0 +1,183 @@
+"""Conditions of an operation on the query and the headers of a request, for applications that choose a view by these.
+
+Knows nothing of paths and methods. Standard library only.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+from .headers import TOKEN
+from .validation import require
+
+# The values that fit, by the name of a parameter of the query or of a header.
+Values: TypeAlias = Mapping[str, str | Sequence[str]]
+
+# In the place of a value: the name is absent or empty, or any other value.
+ABSENT = ""
+PRESENT = "*"
+
+# The environ of a request without a query and without headers.
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+_HEADER_NAME = re.compile(TOKEN)
+# Members of a list, and parameters of a member: commas and semicolons inside of quotes do not separate (RFC 9110
+# section 5.6.4).
+_MEMBER, _PART = (re.compile(rf'(?:[^{mark}"]++|"(?:[^"\\]++|\\.)*+"?)++', re.DOTALL) for mark in ",;")
+_NOT_IN_A_QUERY = re.compile("[\ud800-\udfff]")
+_NOT_IN_A_HEADER = re.compile(r"[^\x20-\x7e]")
+
+
+def fold(string: str) -> str:
+    """Return a WSGI string with ASCII letters in lower case; every other byte has one case."""
+    return (
+        string.lower() if string.isascii() else string.encode("latin-1", "backslashreplace").lower().decode("latin-1")
+    )
+
+
+def environ_key(header: str) -> str:
+    """Return the key of a header in the WSGI environ (PEP 3333)."""
+    key = header.upper().replace("-", "_")
+    return key if key in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{key}"
+
+
+def check_values(argument: str, given: Any) -> dict[str, str | tuple[str, ...]] | None:
+    """Return the conditions of an operation on its query or its headers, or ``None`` if there are none.
+
+    :param argument: ``query`` or ``headers``.
+    :param given: the given value.
+    :raises ValueError: it is no mapping of names to strings, or a name is there twice.
+    """
+    require(given is None or isinstance(given, Mapping), argument, "a mapping of names to values", given)
+    checked: dict[str, str | tuple[str, ...]] = {}
+    unfit = _NOT_IN_A_QUERY if argument == "query" else _NOT_IN_A_HEADER
+    for name, value in (given or {}).items():
+        is_name = isinstance(name, str) and name and not unfit.search(name)
+        is_name = is_name and (argument == "query" or bool(_HEADER_NAME.fullmatch(name)))
+        require(is_name, argument, "a mapping whose keys are names", {name: value})
+        values = tuple(value) if isinstance(value, list | tuple) else (value,)
+        fits = values and all(isinstance(each, str) and not unfit.search(each) for each in values)
+        require(fits, argument, "a mapping whose values are strings or lists of strings, not empty", {name: value})
+        checked[name] = value if isinstance(value, str) else values
+    is_unique = len({name.lower() for name in checked}) == len(checked)
+    require(is_unique, argument, "a mapping of names that differ in more than letter case", given)
+    return checked or None
+
+
+class SentValues:
+    """The values of a request's query and headers, read when a condition asks for them.
+
+    :param environ: ``QUERY_STRING`` and the headers are read, as a WSGI environ has them.
+    """
+
+    def __init__(self, environ: Mapping[str, Any]) -> None:
+        self._environ = environ
+
+    @cached_property
+    def _query(self) -> dict[bytes, list[bytes]]:
+        values: dict[bytes, list[bytes]] = {}
+        for pair in self._environ.get("QUERY_STRING", "").split("&"):
+            name, _equals, value = (_decode(part) for part in pair.partition("="))
+            values.setdefault(name.lower(), []).append(value)
+        return values
+
+    def of_query(self, name: bytes) -> list[bytes]:
+        """Return the form-decoded values of a name in lower case; of one that is absent, an empty one."""
+        return self._query.get(name, [b""])
+
+    def of_header(self, key: str) -> list[frozenset[str]]:
+        """Return the members of a header by its key in the environ, each as its parts; an empty one if there are none.
+
+        The parts of a member are what precedes its parameters, after a ``;``, and the parameters.
+        """
+        members = (split_member(found[0]) for found in _MEMBER.finditer(self._environ.get(key, "")))
+        return [member for member in members if member] or [frozenset()]
+
+
+def _decode(part: str) -> bytes:
+    return unquote_to_bytes(part.replace("+", " ").encode("latin-1", "replace"))
+
+
+def split_member(member: str) -> frozenset[str]:
+    """Return the parts of a member of a header in lower case: its parameters, and after a ``;`` what precedes them."""
+    first, *parameters = [found[0] for found in _PART.finditer(member)] or [""]
+    if not first.strip():
+        return frozenset()
+    pairs = (parameter.partition("=") for parameter in parameters)
+    return frozenset(
+        [f";{fold(first.strip())}", *(fold(f"{name.strip()}={value.strip()}") for name, _, value in pairs)]
+    )
+
+
+class _Condition(NamedTuple):
+    """One name, in the query or of a header (its key in the environ), and the values that fit."""
+
+    name: bytes | str
+    values: frozenset[bytes] | frozenset[frozenset[str]]
+    accepts_absent: bool
+    accepts_any: bool
+
+    def find(self, sent: SentValues) -> Iterator[bool]:
+        """Yield for each value in a request whether it fits."""
+        if isinstance(self.name, bytes):
+            for value in sent.of_query(self.name):
+                yield (self.accepts_any or value in self.values) if value else self.accepts_absent
+        else:
+            for member in sent.of_header(self.name):
+                fits = self.accepts_any or any(parts <= member for parts in self.values)  # type: ignore[operator]
+                yield fits if member else self.accepts_absent
+
+
+class Conditions:
+    """The conditions of one operation, all of which must hold.
+
+    ``headers`` are the names of the headers that they read. Two objects that accept the same requests have an equal
+    ``key``, which is empty if all requests are accepted.
+
+    :param query: the values that fit, by name, or ``None``.
+    :param headers: the same of headers.
+    """
+
+    def __init__(self, query: Values | None, headers: Values | None) -> None:
+        self.headers: tuple[str, ...] = tuple(headers or ())
+        self._conditions = [
+            *(_condition(name.encode().lower(), values, str.encode) for name, values in (query or {}).items()),
+            *(_condition(environ_key(name), values, split_member) for name, values in (headers or {}).items()),
+        ]
+        self.key: frozenset[_Condition] = frozenset(self._conditions)
+
+    def hold(self, sent: SentValues, *, is_live: bool) -> bool:
+        """Return whether a request fulfils the conditions.
+
+        Of several values that a request has for a name, one that fits suffices for a retired operation, because the
+        application may choose that one. All of them must fit for a live one.
+        """
+        quantify = all if is_live else any
+        return all(quantify(condition.find(sent)) for condition in self._conditions)
+
+
+def _condition(name: bytes | str, values: str | Sequence[str], parse: Any) -> _Condition:
+    each = {values} if isinstance(values, str) else set(values)
+    parsed = frozenset(parse(value) for value in each - {ABSENT, PRESENT})
+    return _Condition(name, parsed, ABSENT in each, PRESENT in each)
+
+
+def example_values(values: Values | None, any_value: str) -> dict[str, str]:
+    """Return a value that fits for each name, as far as one must be there or may be.
+
+    :param any_value: what is written where any value fits.
+    """
+    lists = {name: [own] if isinstance(own, str) else own for name, own in (values or {}).items()}
+    first = {name: next(filter(None, own), ABSENT) for name, own in lists.items()}
+    return {name: any_value if value == PRESENT else value for name, value in first.items() if value}
+
+
+def list_unmet(headers: Values | None) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of headers that no request can have: a member of a list holds no comma."""
+    for name, values in (headers or {}).items():
+        for value in [values] if isinstance(values, str) else values:
+            if value and not (_MEMBER.fullmatch(value) and split_member(value)):
+                yield name, value

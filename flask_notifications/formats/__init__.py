@@ -1,0 +1,1 @@
+"""Results for people and programs: one file per format, and the pages in HTML."""

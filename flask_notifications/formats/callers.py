@@ -1,0 +1,162 @@
+"""The callers of an operation as a list of work: those that still call first, then exempt and silent ones."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from enum import IntEnum
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from flask_notifications.deprecation import Brownout, DeprecationPolicy, Exemption
+from flask_notifications.wording import full_date
+
+if TYPE_CHECKING:
+    from flask_notifications.usage.report import CallerUsage, OperationUsage
+
+# Days without a call after which a caller may count as one that has stopped.
+_SILENT = 2
+# Days after a brownout on which a last call is taken for its effect.
+_EFFECT = timedelta(days=7)
+# Clients of a caller that are listed by name.
+_CLIENTS = 2
+
+
+class Work(IntEnum):
+    """Order callers by the remaining work."""
+
+    CALLING = 0
+    EXEMPT = 1
+    STOPPED = 2
+    IGNORED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerGroup:
+    """All calls with one label, or those of one client without a label.
+
+    ``stopped_on`` is the day of the last call of a caller that has been silent for longer than ever in the window,
+    ``brownout`` the one that was on that day or in the week before it. ``exemption`` is the one that lasts.
+    """
+
+    caller: str | None
+    client: str | None
+    rows: Sequence["CallerUsage"]
+    exemption: Exemption | None
+    stopped_on: date | None
+    brownout: Brownout | None
+
+    @property
+    def answered(self) -> int:
+        """Return the number of responses below 400."""
+        return sum(each.answered for each in self.rows)
+
+    @property
+    def failed(self) -> int:
+        """Return the number of failures."""
+        return sum(each.failed for each in self.rows)
+
+    @property
+    def closed(self) -> int:
+        """Return the number of 410s of the middleware."""
+        return sum(each.closed for each in self.rows)
+
+    @property
+    def calls(self) -> int:
+        """Return the number of calls, whatever their status."""
+        return sum(each.calls for each in self.rows)
+
+    @property
+    def last_at(self) -> datetime:
+        """Return the time of the last call."""
+        return max(each.last_at for each in self.rows)
+
+    @property
+    def clients(self) -> str:
+        """Return the clients, those with the most calls first, such as ``job/1, curl/8 and 3 more``."""
+        names = list(dict.fromkeys(each.client for each in self.rows if each.client is not None))
+        more = f" and {len(names) - _CLIENTS} more" if names[_CLIENTS:] else ""
+        return f"{', '.join(names[:_CLIENTS])}{more}"
+
+    @property
+    def sources(self) -> str:
+        """Return where the session ID was, such as ``header, query``."""
+        return ", ".join(sorted({each.source for each in self.rows if each.source is not None}))
+
+    @property
+    def work(self) -> Work:
+        """Return the remaining work."""
+        if all(each.ignored for each in self.rows):
+            return Work.IGNORED
+        if self.stopped_on is not None:
+            return Work.STOPPED
+        return Work.CALLING if self.exemption is None else Work.EXEMPT
+
+    @property
+    def state(self) -> str:
+        """Return the same in words, with its date."""
+        if self.work is Work.STOPPED and self.stopped_on is not None:
+            since = f"stopped since {full_date(self.stopped_on)}"
+            return (
+                since if self.brownout is None else f"{since}, after the brownout of {full_date(self.brownout.start)}"
+            )
+        if self.work is Work.EXEMPT and self.exemption is not None:
+            return f"exempt until {full_date(self.exemption.until)}"
+        return "ignored" if self.work is Work.IGNORED else "still calling"
+
+
+def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, until: datetime) -> list[CallerGroup]:
+    """Return the callers of an operation, those about whom most remains to be done first.
+
+    :param usage: the calls of the operation.
+    :param policy: its policy, for brownouts and exemptions; ``None`` if it is not known.
+    :param until: the end of the window, an aware datetime.
+    """
+    rows: dict[tuple[str | None, str | None, bool], list[CallerUsage]] = {}
+    for each in usage.callers:
+        client = each.client if each.caller is None else None
+        rows.setdefault((each.caller, client, each.ignored), []).append(each)
+    groups = [_describe(own, policy, until) for own in rows.values()]
+    return sorted(groups, key=lambda each: (each.work, each.caller is None, -each.calls))
+
+
+def summarise(groups: Sequence[CallerGroup]) -> str:
+    """Return the remaining work in a few words, such as ``12 still call, 1 is exempt, 3 have stopped``."""
+    numbers = Counter(each.work for each in groups)
+    words = {
+        Work.CALLING: ("still calls", "still call"),
+        Work.EXEMPT: ("is exempt", "are exempt"),
+        Work.STOPPED: ("has stopped", "have stopped"),
+        Work.IGNORED: ("is ignored", "are ignored"),
+    }
+    said = [f"{numbers[work]:,} {words[work][numbers[work] != 1]}" for work in Work if numbers[work]]
+    return ", ".join(said)
+
+
+def _describe(rows: Sequence["CallerUsage"], policy: DeprecationPolicy | None, until: datetime) -> CallerGroup:
+    caller = rows[0].caller
+    stopped = _stopped_on(rows, until)
+    return CallerGroup(
+        caller=caller,
+        client=rows[0].client if caller is None else None,
+        rows=rows,
+        exemption=None if policy is None else policy.exemption(caller, until),
+        stopped_on=stopped,
+        brownout=None if policy is None or stopped is None else _find_brownout(policy, stopped),
+    )
+
+
+def _stopped_on(rows: Sequence["CallerUsage"], until: datetime) -> date | None:
+    """Return the day of the last call, if the silence since then is longer than any before."""
+    last = max(each.last_at for each in rows).date()
+    silence = until.date() - last
+    if silence < timedelta(days=_SILENT):
+        return None
+    pauses = [after - before for before, after in pairwise(sorted(set().union(*(each.dates for each in rows))))]
+    return last if pauses and silence > max(pauses) else None
+
+
+def _find_brownout(policy: DeprecationPolicy, stopped: date) -> Brownout | None:
+    """Return the last brownout that began on a day or in the week before it."""
+    near = [each for each in policy.brownouts if stopped - _EFFECT <= each.start.date() <= stopped]
+    return near[-1] if near else None

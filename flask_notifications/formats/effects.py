@@ -1,0 +1,149 @@
+"""The effect of each brownout: the callers before it, those that got 410 during it, and those that called again."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from flask_notifications.deprecation import Brownout, DeprecationPolicy
+
+from .plot import list_brownouts
+
+if TYPE_CHECKING:
+    from flask_notifications.usage.report import CallerUsage, OperationUsage, UsageReport
+
+_DAY = timedelta(days=1)
+
+# The complete days before and after a brownout whose calls are compared.
+_COMPARED = 7
+
+
+# The client and the source of the session ID, which rows with and without the label of a caller share.
+_Origin = tuple[str | None, str | None]
+_Rows = Mapping[_Origin, Sequence["CallerUsage"]]
+
+
+class CallerEffect(NamedTuple):
+    """A caller that got 410: how often, its calls on the days before, its last call, and whether it has called since.
+
+    The middleware responds with 410 before the application labels the caller. A row without a label therefore has the
+    calls before and the last call of all rows with the same client and source.
+    """
+
+    usage: "CallerUsage"
+    closed: int
+    before: int
+    last_at: datetime
+    has_returned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrownoutEffect:
+    """One brownout that has begun.
+
+    ``refused`` are the callers that got 410, ``missed`` is the number of those that called before and after, but not
+    during the brownout. The averages are calls per day in the week before and after, ``None`` without complete days.
+    ``shares_day`` says that another brownout was on the same UTC day, so that the counts of 410 are those of both.
+    """
+
+    number: int
+    window: Brownout
+    is_running: bool
+    called_before: int
+    refused: Sequence[CallerEffect]
+    missed: int
+    average_before: float | None
+    average_after: float | None
+    shares_day: bool
+
+    @property
+    def returned(self) -> int:
+        """Return the number of refused callers that have called since."""
+        return sum(each.has_returned for each in self.refused)
+
+
+def describe_brownouts(
+    usage: "OperationUsage", report: "UsageReport", policy: DeprecationPolicy | None
+) -> list[BrownoutEffect]:
+    """Return the effects of the brownouts that began in the window of a report."""
+    windows = list_brownouts(policy, report.since, report.until)
+    rows = defaultdict(list)
+    for each in usage.callers:
+        rows[_origin(each)].append(each)
+    callers = [each for each in usage.callers if not each.ignored]
+    days = [_days(each) for each in windows]
+    return [
+        _describe(
+            number,
+            window,
+            callers,
+            rows,
+            report,
+            shares_day=sum(bool(set(days[number - 1]) & set(d)) for d in days) > 1,
+        )
+        for number, window in enumerate(windows, 1)
+    ]
+
+
+def _describe(
+    number: int,
+    window: Brownout,
+    callers: Sequence["CallerUsage"],
+    rows: _Rows,
+    report: "UsageReport",
+    *,
+    shares_day: bool,
+) -> BrownoutEffect:
+    days = _days(window)
+    effects = [_measure_effect(each, window, days, rows) for each in callers]
+    refused = [each for each in effects if each.closed]
+    reached = {_origin(each.usage) for each in refused if each.usage.caller is None}
+    before = [
+        each for each in effects if each.usage.first_at < window.start and not _is_counted_by_label(each.usage, rows)
+    ]
+    missed = [each for each in before if not each.closed and _origin(each.usage) not in reached]
+    return BrownoutEffect(
+        number=number,
+        window=window,
+        is_running=window.end > report.until,
+        called_before=len(before),
+        refused=sorted(refused, key=lambda each: (not each.has_returned, -each.closed)),
+        missed=sum(each.has_returned for each in missed),
+        average_before=_average(callers, report, days[0] - _COMPARED * _DAY, days[0]),
+        average_after=_average(callers, report, days[-1] + _DAY, days[-1] + (_COMPARED + 1) * _DAY),
+        shares_day=shares_day,
+    )
+
+
+def _measure_effect(usage: "CallerUsage", window: Brownout, days: Sequence[date], rows: _Rows) -> CallerEffect:
+    compared = rows[_origin(usage)] if usage.caller is None else [usage]
+    closed = sum(day.closed for day in usage.days if day.day in days)
+    earlier = (day for each in compared for day in each.days if day.day < days[0])
+    before = sum(day.calls for day in earlier)
+    last_at = max(each.last_at for each in compared)
+    return CallerEffect(usage, closed, before, last_at, last_at >= window.end)
+
+
+def _origin(usage: "CallerUsage") -> _Origin:
+    return usage.client, usage.source
+
+
+def _is_counted_by_label(usage: "CallerUsage", rows: _Rows) -> bool:
+    """Return whether a row has no label, but others of its client and source do, which are counted instead."""
+    return usage.caller is None and any(each.caller is not None for each in rows[_origin(usage)])
+
+
+def _average(callers: Sequence["CallerUsage"], report: "UsageReport", first: date, end: date) -> float | None:
+    """Return the calls per day on those days of a period, its end excluded, that the report has completely."""
+    first, end = max(first, report.since.date()), min(end, report.until.date())
+    if end <= first:
+        return None
+    days = (day for each in callers for day in each.days if first <= day.day < end)
+    return sum(day.calls for day in days) / (end - first).days
+
+
+def _days(window: Brownout) -> list[date]:
+    """Return the UTC days that a brownout touches."""
+    first, last = window.start.date(), (window.end - timedelta(microseconds=1)).date()
+    return [first + number * _DAY for number in range((last - first).days + 1)]

@@ -1,0 +1,164 @@
+"""The migration guide: the end of each operation and its replacement, drawn from a plan."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from flask_notifications.deprecation import Brownout, DeprecationHeaders, DeprecationPolicy, Phase
+from flask_notifications.operations import REST, Operation
+from flask_notifications.plans import Plan, retired_operations
+from flask_notifications.validation import check_base_url, require
+from flask_notifications.wording import short_date
+
+from .axis import FIRST, LAST, Axis, Label, arrange_labels, pad
+from .rendering import render
+from .requests import EXAMPLE_URL, Move, describe_move, resolve_below
+
+
+def render_guide(
+    plan: Plan,
+    *,
+    at: datetime | None = None,
+    title: str | None = None,
+    contact: str | None = None,
+    base_url: str | None = None,
+) -> str:
+    """Return the migration guide of a plan as an HTML document: the page that ``rel="deprecation"`` links to.
+
+    The document has no scripts and loads nothing. It works with
+    ``Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'``.
+
+    :param plan: the operations and their policies; those with ``None`` are live and left out, and so are exemptions.
+    :param at: the time that the page describes as now, an aware datetime; ``None`` is now.
+    :param title: the heading; by default it counts or names the retired operations.
+    :param contact: whom to ask, in a few words: a name, an e-mail address, a channel. An http(s) URL becomes a link.
+    :param base_url: the absolute URL at which callers reach your application, for the examples and for links that
+        begin with ``/``; ``None`` shows a placeholder. The headers of responses are shown without it, as a middleware
+        without ``base_url`` sends them.
+    :raises ValueError: naming the argument that does not fit.
+    """
+    now = _read_time(at)
+    for name, value in (("title", title), ("contact", contact)):
+        require(value is None or isinstance(value, str), name, "a string", value)
+    check_base_url(base_url)
+    base = EXAMPLE_URL if base_url is None else base_url.rstrip("/")
+    # Without exemptions, because the page is for everybody.
+    policies = {each: replace(policy, exemptions=()) for each, policy in retired_operations(plan).items()}
+    retirements = [_Section.of(each, policy, now, base) for each, policy in policies.items()]
+    return render(
+        "guide.html",
+        now=now,
+        title=title,
+        contact=contact,
+        has_base_url=base_url is not None,
+        base_url=base,
+        retirements=retirements,
+        sunsets=sorted(each.policy.sunset_at for each in retirements if each.policy.sunset_at is not None),
+        timeline=_Timeline.of(retirements, now),
+        windows=_list_windows(retirements, now),
+        policy_pages=_list_policy_pages(retirements, "" if base_url is None else base),
+    )
+
+
+def _read_time(at: Any) -> datetime:
+    if at is None:
+        return datetime.now(UTC)
+    require(isinstance(at, datetime) and at.utcoffset() is not None, "at", "an aware datetime", at)
+    require(FIRST <= at <= LAST, "at", "in the years 1 to 9999 in UTC", at)
+    return at.astimezone(UTC)  # type: ignore[no-any-return]
+
+
+class _Section(NamedTuple):
+    """One operation that is retired, as the page shows it."""
+
+    operation: Operation
+    policy: DeprecationPolicy
+    phase: Phase
+    running: Brownout | None
+    move: Move
+    headers: Sequence[tuple[str, str]]
+
+    @classmethod
+    def of(cls, operation: Operation, policy: DeprecationPolicy, now: datetime, base_url: str) -> "_Section":
+        phase = policy.phase(now)
+        running = policy.brownout(now) if phase is Phase.BROWNOUT else None
+        headers = DeprecationHeaders(policy).render(operation.successor, "")
+        return cls(operation, policy, phase, running, describe_move(operation, base_url), headers)
+
+    @property
+    def search(self) -> str:
+        """Return the first part of the path, up to a parameter, as an argument for a POSIX shell."""
+        path = self.operation.path.removesuffix(f"/{REST}").partition("{")[0]
+        return shlex.quote(path.removesuffix("/") or "/")
+
+
+class _Closure(NamedTuple):
+    """A brownout and the operations that it closes."""
+
+    start: datetime
+    end: datetime
+    state: str
+    operations: list[Operation]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A line of the timeline: operations with the same policy."""
+
+    operations: list[Operation]
+    policy: DeprecationPolicy
+    labels: list[Label]
+
+    @property
+    def rows(self) -> int:
+        return 1 + max((label.row for label in self.labels), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Timeline:
+    """One line for all operations with the same policy, on a common axis."""
+
+    axis: Axis
+    now: float
+    lanes: list[_Lane]
+
+    @classmethod
+    def of(cls, retirements: list[_Section], now: datetime) -> "_Timeline":
+        dates = [now, *(date for each in retirements for date in _dates(each.policy))]
+        axis = pad(min(dates), max(dates))
+        groups: dict[DeprecationPolicy, list[Operation]] = {}
+        for each in retirements:
+            groups.setdefault(each.policy, []).append(each.operation)
+        lanes = [_Lane(operations, policy, _label(policy, axis)) for policy, operations in groups.items()]
+        return cls(axis, axis.place(now), lanes)
+
+
+def _label(policy: DeprecationPolicy, axis: Axis) -> list[Label]:
+    labels = [(f"Deprecated {short_date(policy.deprecated_at)}", "deprecated", axis.place(policy.deprecated_at))]
+    if policy.sunset_at is not None:
+        labels.append((f"Sunset {short_date(policy.sunset_at)}", "sunset", axis.place(policy.sunset_at)))
+    return arrange_labels(labels)
+
+
+def _dates(policy: DeprecationPolicy) -> list[datetime]:
+    dates = [policy.deprecated_at, *(date for each in policy.brownouts for date in (each.start, each.end))]
+    return dates if policy.sunset_at is None else [*dates, policy.sunset_at]
+
+
+def _list_windows(retirements: list[_Section], now: datetime) -> list[_Closure]:
+    """Return all brownouts that happen, the earliest first."""
+    operations: dict[tuple[datetime, datetime], list[Operation]] = {}
+    for each in retirements:
+        for window in each.policy.brownouts:
+            if each.policy.phase(window.start) is Phase.BROWNOUT:
+                operations.setdefault((window.start, window.end), []).append(each.operation)
+    states = {(start, end): "over" if end <= now else "now" if start <= now else "planned" for start, end in operations}
+    return [_Closure(*window, states[window], operations[window]) for window in sorted(operations)]
+
+
+def _list_policy_pages(retirements: list[_Section], base_url: str) -> list[str]:
+    """Return the pages with the policy of the sunset, without repetitions."""
+    pages = (each.policy.sunset_documentation for each in retirements)
+    return list(dict.fromkeys(resolve_below(page, base_url) for page in pages if page is not None))

@@ -1,0 +1,46 @@
+"""Templates to HTML: everything that is put into a template is escaped, and only safe URLs become links."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from flask_notifications import wording
+from flask_notifications.validation import check_uri
+
+_templates = Environment(
+    loader=PackageLoader("flask_notifications.formats"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def is_link(uri: str | None) -> bool:
+    """Return whether a URI reference is safe as a link: http, https or relative, without characters that hide that."""
+    try:
+        check_uri("uri", uri)
+        return urlsplit(str(uri)).scheme in {"", "http", "https"}
+    except ValueError:
+        return False
+
+
+def breakable(path: str) -> Markup:
+    """Return a path that lines break before slashes, where they are too short for it."""
+    return Markup("<wbr>/").join(map(escape, path.split("/")))
+
+
+def render(template: str, **values: Any) -> str:
+    """Return an HTML document."""
+    return _templates.get_template(template).render(**values)
+
+
+_templates.tests["link"] = is_link
+_templates.filters["breakable"] = breakable
+_templates.filters |= {
+    name: getattr(wording, name)
+    for name in ("count", "duration", "iso", "long_date", "moment", "relative", "short_date")
+}
+_templates.globals["period"] = wording.period

@@ -1,0 +1,126 @@
+"""The request for an operation and the one for its successor, ready to copy, for curl and for Python."""
+
+import json
+import re
+import shlex
+from http import HTTPMethod
+from typing import NamedTuple
+from urllib.parse import quote, urlencode, urljoin
+
+from flask_notifications.conditions import example_values
+from flask_notifications.operations import ACCOUNT, ANY_METHOD, PARAMETER, REST, Operation
+from flask_notifications.plans import is_notification_operation
+
+from .rendering import is_link
+
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]+")
+# Kept unencoded: percent signs, and the characters of a URI (RFC 3986 section 2). Curl would expand brackets.
+_URI_CHARACTERS = "%:/?#@!$&'()*+,;=-._~"
+
+# What each example has where your own value belongs.
+SESSION_ID = "SESSION_ID"
+
+# The address in the examples where none is given, which the page asks readers to replace (RFC 2606 section 3).
+EXAMPLE_URL = "https://api.example.com"
+
+# A backslash at the end of a line, and the beginning of the next one.
+_CONTINUE = " \\\n  "
+
+_PYTHON = """\
+import requests
+
+response = requests.{call}(
+    {arguments}
+)
+response.raise_for_status()"""
+
+
+class Request(NamedTuple):
+    """One request: a method, a URL, the session ID in the query, in a header or nowhere (``None``), and headers."""
+
+    method: str
+    url: str
+    session: str | None
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def in_curl(self, *options: str) -> str:
+        """Return a command for a POSIX shell, with more options of curl."""
+        method = {"GET": [], "HEAD": ["--head"]}.get(self.method, ["-X", self.method])
+        headers = [word for name, value in self._all_headers() for word in ("-H", f"{name}: {value}")]
+        command = shlex.join(["curl", *options, *method, *headers])
+        return f"{command}{_CONTINUE if headers else ' '}{shlex.quote(self._url_with_session())}"
+
+    def in_python(self) -> str:
+        """Return a program that uses the library requests."""
+        has_function = self.method in HTTPMethod.__members__ and self.method not in {"CONNECT", "TRACE"}
+        arguments = [*([] if has_function else [json.dumps(self.method)]), json.dumps(self.url)]
+        if headers := self._all_headers():
+            arguments.append(f"headers={json.dumps(dict(headers))}")
+        if self.session == "query":
+            arguments.append(f'params={{"sessionId": "{SESSION_ID}"}}')
+        lines = ",\n    ".join([*arguments, "timeout=30,"])
+        return _PYTHON.format(call=self.method.lower() if has_function else "request", arguments=lines)
+
+    def _all_headers(self) -> list[tuple[str, str]]:
+        own = [("Authorization", f"Bearer {SESSION_ID}")] if self.session == "header" else []
+        return [*own, *self.headers]
+
+    def _url_with_session(self) -> str:
+        return _add_query(self.url, {"sessionId": SESSION_ID}) if self.session == "query" else self.url
+
+
+class Move(NamedTuple):
+    """What a caller changes: the request before and, where there is a successor at a URL, the one after."""
+
+    before: Request
+    after: Request | None
+    placeholders: tuple[str, ...]
+
+
+def describe_move(operation: Operation, base_url: str) -> Move:
+    """Return the requests of an operation and its successor, with names in capitals for the values of parameters."""
+    has_session = operation.unify_session
+    method = "GET" if operation.method == ANY_METHOD else operation.method
+    query = example_values(operation.query, _placeholder(""))
+    pairs = {name: value for name, value in query.items() if not has_session or name.lower() != "sessionid"}
+    headers = tuple(example_values(operation.headers, _placeholder("")).items())
+    url = _add_query(base_url + _fill_in(operation.path), pairs)
+    before = Request(method, url, "query" if has_session else None, headers)
+    names = [_placeholder(name) for name in PARAMETER.findall(_name_rest(operation.path))]
+    placeholders = (*names, *([SESSION_ID] if has_session else []))
+    target = operation.successor
+    if target is None or not is_link(PARAMETER.sub("", target) or "/"):
+        return Move(before, None, placeholders)
+    if operation.name == ACCOUNT and is_notification_operation(operation) and target.endswith("/Account"):
+        method, target = "GET", f"{target}?accountId={{{PARAMETER.findall(operation.path)[0]}}}"
+    after = Request(method, _resolve(_fill_in(target), base_url, before.url), "header" if has_session else None)
+    return Move(before, after, placeholders)
+
+
+def _add_query(url: str, pairs: dict[str, str]) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(pairs)}" if pairs else url
+
+
+def _name_rest(template: str) -> str:
+    """Return a template with a parameter in the place of the rest of the path."""
+    return template.replace(REST, "{rest-of-path}")
+
+
+def _fill_in(template: str) -> str:
+    """Return a template with names in capitals in place of its parameters."""
+    named = PARAMETER.sub(lambda match: _placeholder(match[1]), _name_rest(template))
+    return quote(named, safe=_URI_CHARACTERS)
+
+
+def _placeholder(parameter: str) -> str:
+    return _NOT_IN_A_NAME.sub("_", parameter).strip("_").upper() or "VALUE"
+
+
+def _resolve(target: str, base_url: str, retired: str) -> str:
+    """Return the absolute URL of a successor, given the URL of the retired operation."""
+    return urljoin(retired, resolve_below(target, base_url))
+
+
+def resolve_below(uri: str, base_url: str) -> str:
+    """Return a URI reference with the base URL before it, if it begins with a single slash."""
+    return f"{base_url}{uri}" if uri.startswith("/") and not uri.startswith("//") else uri

@@ -1,0 +1,204 @@
+"""Results for people who read them in a terminal. The first line of a usage report is the verdict."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from shutil import get_terminal_size
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+import click
+
+from flask_notifications.conditions import ABSENT, PRESENT, Values
+from flask_notifications.deprecation import DeprecationHeaders, DeprecationPolicy, Exemption
+from flask_notifications.operations import Operation
+from flask_notifications.plans import Event, Plan, next_event, schedule
+from flask_notifications.wording import count, duration, escape, format_time, full_date, relative
+
+from .callers import CallerGroup, group_callers, summarise
+
+if TYPE_CHECKING:
+    from flask_notifications.changes import Change
+    from flask_notifications.check.checker import CheckReport, Finding
+    from flask_notifications.usage import OperationUsage, UsageReport
+
+_COLOURS = {
+    "in use": "red",
+    "unknown": "yellow",
+    "safe": "green",
+    "announced": "cyan",
+    "deprecated": "yellow",
+    "brownout": "red",
+    "sunset": "red",
+    "live": "green",
+    "error": "red",
+    "warning": "yellow",
+    "info": "cyan",
+}
+# Callers that are listed, of all operations.
+_LISTED = 1_500
+TITLES = ("caller", "client", "session in", "answered", "failed", "closed", "last call", "state")
+
+
+def style(word: str) -> str:
+    """Return a verdict, a phase or a level in its colour."""
+    return click.style(word, fg=_COLOURS[word])
+
+
+def format_verdict(report: "UsageReport") -> str:
+    """Return one line that says whether the operations may be switched off."""
+    if not report.operations:
+        return "Unknown: nothing has been recorded."
+    names = {
+        verdict: [escape(each.name) for each in report.operations if each.verdict == verdict]
+        for verdict in ("in use", "unknown", "safe")
+    }
+    window = format_days(report.since, report.until)
+    if len(names["safe"]) == len(report.operations):
+        return f"Safe to switch off: {', '.join(names['safe'])}. No call counted as use from {window}."
+    said = [f"{verdict}: {', '.join(listed)}" for verdict, listed in names.items() if listed]
+    summary = "Not safe to switch off" if names["in use"] else "Not known to be safe"
+    return f"{summary}. From {window}, {'; '.join(said)}."
+
+
+def format_days(since: datetime, until: datetime) -> str:
+    """Return the days of a window that ends before ``until``, as in ``6 January to 5 February 2026``."""
+    last = until - timedelta(microseconds=1)
+    first = full_date(since).removesuffix(f" {last.year}")
+    return f"{first} to {full_date(last)}"
+
+
+def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
+    """Return a report for people who read it in a terminal."""
+    listed = max(_LISTED // max(1, len(report.operations)), 15)
+    blocks = [_format_operation(usage, groups, listed) for usage, groups in group_operations(report, plan)]
+    return "\n\n".join([wrap(format_verdict(report)), *blocks])
+
+
+def wrap(line: str, indent: str = "") -> str:
+    """Return a line as lines that fit the terminal's width, 80 columns without one."""
+    width = get_terminal_size((80, 24)).columns
+    return fill(line, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def group_operations(report: "UsageReport", plan: Plan | None) -> "Iterator[tuple[OperationUsage, list[CallerGroup]]]":
+    """Yield each operation with its callers; the plan has brownouts and exemptions."""
+    policies = {operation.name: policy for operation, policy in (plan or {}).items()}
+    for usage in report.operations:
+        yield usage, group_callers(usage, policies.get(usage.name), report.until)
+
+
+def _format_operation(operation: "OperationUsage", groups: Sequence[CallerGroup], listed: int) -> str:
+    verdict = style(operation.verdict)
+    title = f"{click.style(escape(operation.name), bold=True)}  {verdict}"
+    reasons = [wrap(escape(reason), "  ") for reason in (*operation.reasons, operation.coverage_text)]
+    callers = ["", f"  {summarise(groups)}", "", *_list_callers(groups[:listed])] if groups else []
+    if groups[listed:]:
+        callers += ["", wrap(f"{count(len(groups) - listed, 'more caller')}: --format csv lists all", "  ")]
+    return "\n".join([title, *reasons, *callers])
+
+
+def _list_callers(groups: Sequence[CallerGroup]) -> Sequence[str]:
+    """Return a table, or a paragraph for each caller where the table would be too wide."""
+    table = [f"  {line}" for line in _align([TITLES, *map(list_cells, groups)])]
+    if max(map(len, table)) <= get_terminal_size((80, 24)).columns:
+        return table
+    return [line for group in groups for line in _describe_caller(group)]
+
+
+def _describe_caller(group: CallerGroup) -> Iterator[str]:
+    label, clients, sources, answered, failed, closed, last_at, state = list_cells(group)
+    session = f", session in {sources}" if group.sources else ""
+    yield wrap(f"{'unnamed' if group.caller is None else label}: {state}, last call {last_at}", "  ")
+    yield wrap(f"{answered} answered, {failed} failed, {closed} closed; client {clients}{session}", "    ")
+
+
+def list_cells(group: CallerGroup) -> tuple[str, ...]:
+    """Return the cells of a caller, with a dash for each unknown value."""
+    label, clients, sources = (escape(each or "-") for each in (group.caller, group.clients, group.sources))
+    numbers = map(str, (group.answered, group.failed, group.closed))
+    return (label, clients, sources, *numbers, format_time(group.last_at.replace(second=0)), group.state)
+
+
+def _align(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def format_plan(plan: Plan, at: datetime, changes: "Sequence[Change] | None") -> str:
+    """Return the schedule of a plan, and the changes for callers."""
+    title = f"{count(len(plan), 'operation')} at {format_time(at)}"
+    blocks = [_format_retirement(operation, policy, at) for operation, policy in plan.items()]
+    return "\n\n".join([title, *blocks, *([] if changes is None else [_format_changes(changes)])])
+
+
+def _format_changes(changes: "Sequence[Change]") -> str:
+    lines = [f"{style(each.level)}: {each.operation}: {each.code}: {escape(each.message)}" for each in changes]
+    errors = sum(each.level == "error" for each in changes)
+    return "\n".join([*lines, f"{count(len(changes), 'change')} for callers, {count(errors, 'broken promise')}"])
+
+
+def _format_retirement(operation: Operation, policy: DeprecationPolicy | None, at: datetime) -> str:
+    name = f"{click.style(operation.name, bold=True)}  {operation.method} {operation.path}"
+    title = "\n".join(
+        [name, *_format_conditions("query", operation.query), *_format_conditions("header", operation.headers)]
+    )
+    if policy is None:
+        return f"{title}\n  {style('live')}: not retired, sends no headers"
+    events = [_format_event(event, policy, at) for event in schedule(policy)]
+    headers = [f"  {name}: {value}" for name, value in DeprecationHeaders(policy).render(operation.successor, "")]
+    exempt = [_format_exemption(each, at) for each in policy.exemptions]
+    return "\n".join([title, f"  {_format_state(policy, at)}", "", *events, *exempt, "", *headers])
+
+
+def _format_conditions(where: str, values: Values | None) -> Iterator[str]:
+    for name, value in (values or {}).items():
+        listed = [value] if isinstance(value, str) else value
+        words = [{ABSENT: "absent", PRESENT: "there"}.get(each, repr(each)) for each in listed]
+        yield wrap(escape(f"if {where} {name} is {' or '.join(words)}"), "  ")
+
+
+def _format_state(policy: DeprecationPolicy, at: datetime) -> str:
+    change = next_event(policy, at)
+    state = style(policy.phase(at))
+    if change is None:
+        return f"{state}; no further change is scheduled"
+    return f"{state}; next: {style(change.phase)} {relative(change.start, at)}, at {format_time(change.start)}"
+
+
+def _format_event(event: Event, policy: DeprecationPolicy, at: datetime) -> str:
+    return f"  {format_time(event.start):<23}  {relative(event.start, at):<14}  {_explain(event, policy)}"
+
+
+def _format_exemption(exemption: Exemption, at: datetime) -> str:
+    """Return a line that begins with the end of an exemption."""
+    until = exemption.until
+    words = f"end of the exemption of {exemption.caller}: {escape(exemption.reason)}"
+    return f"  {format_time(until):<23}  {relative(until, at):<14}  {words}"
+
+
+def _explain(event: Event, policy: DeprecationPolicy) -> str:
+    if event.end is not None:
+        return f"brownout for {duration(event.end - event.start)}: responds 410"
+    if event.phase == "sunset":
+        return "sunset: responds 410" if policy.enforce_sunset else "sunset, not enforced: keeps working"
+    return "deprecated: keeps working"
+
+
+def format_check(method: str, report: "CheckReport") -> str:
+    """Return the findings of a check, errors first, and their numbers."""
+    redirected = "" if report.final_url == report.url else f" (redirected to {report.final_url})"
+    headers = [f"  {name}: {value}" for name, value in report.headers]
+    findings = [_format_finding(finding) for finding in report.findings]
+    target = f"{method} {report.url}{redirected}: {report.status}"
+    return "\n".join([*map(escape, [target, *headers]), "", *findings, _format_total(report)])
+
+
+def _format_finding(finding: "Finding") -> str:
+    return f"{style(finding.level)}: {finding.code}: {escape(finding.message)}"
+
+
+def _format_total(report: "CheckReport") -> str:
+    levels = [finding.level for finding in report.findings]
+    counts = [(level, levels.count(level)) for level in ("error", "warning")]
+    return ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts)

@@ -1,0 +1,24 @@
+"""A plan as a file in TOML (the extra ``openapi``)."""
+
+from datetime import datetime
+
+import tomli_w
+
+from flask_notifications.config import dump_plan
+from flask_notifications.plans import Plan
+
+_DATES = ("deprecated_at", "sunset_at")
+
+
+def format_plan(plan: Plan) -> str:
+    """Return a plan file, from which ``load_plan`` loads an equal plan.
+
+    :param plan: operations and their policies, one or more. A value that all of them have is written once.
+    """
+    operations = dump_plan(plan)["operations"]
+    for operation in operations:
+        operation |= {key: datetime.fromisoformat(operation[key]) for key in _DATES if key in operation}
+    keys = [key for key in (*_DATES, "documentation") if len({each.get(key) for each in operations}) == 1]
+    shared = {key: operations[0][key] for key in keys if key in operations[0]}
+    own = [{key: value for key, value in each.items() if key not in shared} for each in operations]
+    return tomli_w.dumps({**shared, "operations": own})

@@ -1,0 +1,80 @@
+"""The usage report: whether each operation may be switched off, and the calls and coverage that say so."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from flask_notifications.deprecation import DeprecationPolicy
+from flask_notifications.operations import Operation
+from flask_notifications.plans import Plan, retired_operations
+from flask_notifications.validation import require
+
+from .callers import CallerGroup, group_callers, summarise
+from .effects import BrownoutEffect, describe_brownouts
+from .plot import Plot, draw_plot
+from .rendering import render
+
+if TYPE_CHECKING:
+    from flask_notifications.usage.report import OperationUsage, UsageReport
+
+# Rows of a table that are shown at once; the others are in a part that opens.
+_ROWS = 15
+# Rows of all tables of callers in a page; those of a table that has more are counted.
+_LISTED = 1_500
+
+
+def render_usage(
+    report: "UsageReport",
+    *,
+    plan: Plan | None = None,
+    title: str | None = None,
+) -> str:
+    """Return a report of usage as an HTML document: the verdicts, and the reasons for them.
+
+    The document has no scripts and loads nothing. It works with
+    ``Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'``. It names callers, so show it only to
+    those who may know them.
+
+    :param report: from ``flask_notifications.usage.read_usage``.
+    :param plan: the operations and their policies; its dates are drawn, and the effects of its brownouts listed.
+    :param title: the heading; by default the verdict on all operations.
+    :raises ValueError: naming the argument that does not fit.
+    """
+    require(title is None or isinstance(title, str), "title", "a string", title)
+    plan = {} if plan is None else retired_operations(plan)
+    policies = {operation.name: (operation, policy) for operation, policy in plan.items()}
+    sections = [_Section.of(each, report, *policies.get(each.name, (None, None))) for each in report.operations]
+    listed = max(_ROWS, _LISTED // max(1, len(sections)))
+    return render("usage.html", report=report, title=title, sections=sections, row_limit=_ROWS, listed=listed)
+
+
+class _Section(NamedTuple):
+    """One operation, as the page shows it."""
+
+    usage: "OperationUsage"
+    operation: Operation | None
+    policy: DeprecationPolicy | None
+    plot: Plot
+    groups: Sequence[CallerGroup]
+    brownouts: Sequence[BrownoutEffect]
+    this_week: int
+    last_week: int
+
+    @classmethod
+    def of(
+        cls,
+        usage: "OperationUsage",
+        report: "UsageReport",
+        operation: Operation | None,
+        policy: DeprecationPolicy | None,
+    ) -> "_Section":
+        plot = draw_plot(usage, report, policy)
+        this_week = sum(day.total for day in plot.days[-7:])
+        last_week = sum(day.total for day in plot.days[-14:-7])
+        groups = group_callers(usage, policy, report.until)
+        effects = describe_brownouts(usage, report, policy)
+        return cls(usage, operation, policy, plot, groups, effects, this_week, last_week)
+
+    @property
+    def work(self) -> str:
+        """Return the remaining work."""
+        return summarise(self.groups)

@@ -1,0 +1,103 @@
+"""An observer that counts matched requests for Prometheus (extra ``prometheus``).
+
+Knows the metrics and their labels; knows nothing of the usage store, of callers and of clients.
+"""
+
+from datetime import datetime
+from importlib.util import find_spec
+from itertools import product
+from threading import Lock
+
+from flask_notifications.deprecation import DeprecationPolicy, Phase
+from flask_notifications.observers import Call
+from flask_notifications.plans import Plan, retired_operations
+from flask_notifications.validation import require
+
+if find_spec("prometheus_client") is None:
+    message = "PrometheusObserver needs: pip install 'Flask-Notifications[prometheus]'"
+    raise ModuleNotFoundError(message, name="prometheus_client")
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
+
+_PREFIX = "flask_notifications"
+# The value of a label without a session, or without a status because the application raised.
+_NONE = "none"
+
+# The status that a phase usually has; its series exist before the first request, or rate() would not see that one.
+_USUAL = {Phase.ANNOUNCED: "200", Phase.DEPRECATED: "200", Phase.BROWNOUT: "410", Phase.SUNSET: "410"}
+_SOURCES = ("header", "query", _NONE)
+
+
+class PrometheusObserver:
+    """Count the requests of each retired operation, as an observer of ``DeprecationMiddleware``.
+
+    ``flask_notifications_requests_total`` has the labels ``operation``, ``phase``, ``source`` (``header``, ``query`` or
+    ``none``) and ``code`` (the status, or ``none`` when the application raised). The gauges
+    ``flask_notifications_deprecated_timestamp_seconds``, ``flask_notifications_sunset_timestamp_seconds`` and
+    ``flask_notifications_last_request_timestamp_seconds`` have the label ``operation``; their values are seconds since
+    1970, and 0 where there is no date, or no request yet.
+
+    :param plan: the policy of each operation; one with ``None`` is live and has no metrics.
+    :param registry: where the metrics are registered, once for each registry.
+    :raises ValueError: ``plan`` is not a plan, ``registry`` is not a registry, or it has these metrics already.
+    """
+
+    def __init__(self, plan: Plan, *, registry: CollectorRegistry = REGISTRY) -> None:
+        retired = retired_operations(plan)
+        require(isinstance(registry, CollectorRegistry), "registry", "a CollectorRegistry", registry)
+        labels = ("operation",)
+        self._requests = Counter(
+            f"{_PREFIX}_requests",
+            "Requests to retired operations.",
+            (*labels, "phase", "source", "code"),
+            registry=registry,
+        )
+        self._deprecated = Gauge(
+            f"{_PREFIX}_deprecated_timestamp_seconds",
+            "The date from which an operation is deprecated.",
+            labels,
+            registry=registry,
+            multiprocess_mode="mostrecent",
+        )
+        self._sunset = Gauge(
+            f"{_PREFIX}_sunset_timestamp_seconds",
+            "The date at which an operation is to end, or 0.",
+            labels,
+            registry=registry,
+            multiprocess_mode="mostrecent",
+        )
+        self._last_request = Gauge(
+            f"{_PREFIX}_last_request_timestamp_seconds",
+            "The time of the last request to an operation, or 0.",
+            labels,
+            registry=registry,
+            multiprocess_mode="max",
+        )
+        self._latest: dict[str, float] = {}
+        self._lock = Lock()
+        for operation, policy in retired.items():
+            self._prepare(operation.name, policy)
+
+    def __call__(self, call: Call) -> None:
+        """Count one request."""
+        code = _NONE if call.status is None else str(call.status)
+        self._requests.labels(call.operation, call.phase.value, call.source or _NONE, code).inc()
+        self._note_time(call.operation, call.at.timestamp())
+
+    def _note_time(self, operation: str, at: float) -> None:
+        """Set the time of the last request, unless a request that began later has ended before."""
+        with self._lock:
+            if at > self._latest.get(operation, 0):
+                self._latest[operation] = at
+                self._last_request.labels(operation).set(at)
+
+    def _prepare(self, operation: str, policy: DeprecationPolicy) -> None:
+        self._deprecated.labels(operation).set(_seconds(policy.deprecated_at))
+        self._sunset.labels(operation).set(_seconds(policy.sunset_at))
+        self._last_request.labels(operation)
+        for (phase, code), source in product(_USUAL.items(), _SOURCES):
+            self._requests.labels(operation, phase.value, source, code)
+
+
+def _seconds(at: datetime | None) -> float:
+    return 0 if at is None else at.timestamp()

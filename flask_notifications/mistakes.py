@@ -1,0 +1,184 @@
+"""Parts of a plan that are valid, but probably mistakes."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from http import HTTPMethod
+from itertools import zip_longest
+from urllib.parse import unquote, urlsplit
+
+from .conditions import list_unmet
+from .deprecation import CLOSED_PHASES, DeprecationPolicy
+from .operations import ANY_METHOD, PARAMETER, Operation, OperationTable, Shape, template_shape
+from .overlaps import Group, Overlaps, Segments
+from .plans import Plan, schedule, table_of
+
+
+def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
+    """Return one sentence for each part of a plan that is valid, but probably a mistake.
+
+    It finds methods that HTTP does not have, conditions that nothing meets, templates that match the same paths
+    although neither is more specific, operations that change nothing because another one covers them, live operations
+    that no retired one would match, links that lead to a retired operation, brownouts before the deprecation or after
+    an enforced sunset, sunsets that are over and not enforced, and exemptions that are over or without effect. It
+    cannot find what only the application knows, such as a misspelled path:
+    ``flask_notifications.testing.assert_plan_reaches`` finds that.
+
+    :param plan: the operations and their policies.
+    :param at: the present, an aware datetime.
+    """
+    if not any(plan.values()):
+        return ["no operation of the plan is retired"]
+    finders = (
+        _method_warnings,
+        _condition_warnings,
+        _overlap_warnings,
+        _covered_warnings,
+        _live_warnings,
+        _link_warnings,
+        _brownout_warnings,
+    )
+    found = [warning for find_warnings in finders for warning in find_warnings(plan)]
+    return [*found, *_sunset_warnings(plan, at), *_exemption_warnings(plan, at)]
+
+
+def _method_warnings(plan: Plan) -> Iterator[str]:
+    for operation in plan:
+        if operation.method not in {*HTTPMethod.__members__, ANY_METHOD}:
+            yield f"{operation.name}: {operation.method} is not an HTTP method (RFC 9110 section 9); is it misspelled?"
+
+
+def _condition_warnings(plan: Plan) -> Iterator[str]:
+    for operation in plan:
+        for name, value in list_unmet(operation.headers):
+            yield f"{operation.name}: no request has {value!r} as one member of the header {name}; list several members"
+
+
+def _overlap_warnings(plan: Plan) -> Iterator[str]:
+    """Yield operations that match a path together although neither is more specific, once for each operation."""
+    overlaps = Overlaps(plan)
+    groups = list(overlaps.groups)
+    for number, group in enumerate(groups):
+        later = frozenset(
+            other
+            for other in groups[number + 1 :]
+            if group.has_method_of(other) and not (group.covers(other) or other.covers(group))
+        )
+        for segments, operation in overlaps.groups[group] if later else ():
+            found = next(overlaps.find(segments, group, later.__contains__), None)
+            if found is not None:
+                theirs, other = found
+                method = other.method if operation.method == ANY_METHOD else operation.method
+                path = _show_path(segments, theirs)
+                yield f"{operation.name} and {other.name} both match {method} {path}; the leftmost literal decides"
+
+
+def _show_path(first: Segments, second: Segments) -> str:
+    """Return a path that two templates match."""
+    path = "/".join(one or other or "{}" for one, other in zip_longest(first, second))
+    return "/" + path.encode("latin-1").decode("utf-8", "backslashreplace")
+
+
+def _covered_warnings(plan: Plan) -> Iterator[str]:
+    """Yield retired operations that announce nothing else than a less specific one would in their place."""
+    overlaps = Overlaps(plan)
+    covering = {
+        group: frozenset(other for other in overlaps.groups if other != group and other.contains(group))
+        for group in overlaps.groups
+    }
+    for operation, policy in plan.items():
+        shape = template_shape(operation)
+        group = Group.of(shape)
+        found = [each for _segments, each in overlaps.find(shape.segments, group, covering[group].__contains__)]
+        nearest = min(found, key=_generality, default=None)
+        if nearest is not None and policy is not None and policy == plan[nearest] and _replaces(nearest, operation):
+            yield f"{operation.name}: {nearest.name} covers it with the same dates, links and options; list only one"
+
+
+def _generality(operation: Operation) -> tuple[list[int], bool]:
+    """Return a sort key, as in ``OperationTable``: the more specific operation first."""
+    group = Group.of(template_shape(operation))
+    return [*map(int, group.places), *[2] * group.is_subtree], operation.method == ANY_METHOD
+
+
+def _replaces(covering: Operation, operation: Operation) -> bool:
+    """Return whether an operation sends the same successor as another one that it covers, and has its options."""
+    path = unquote(operation.path, "latin-1")
+    match = OperationTable([covering]).match("GET" if covering.method == ANY_METHOD else covering.method, path)
+    successors = [None if match is None else match.successor, operation.successor]
+    options = [(each.rewrite_path, each.unify_session) for each in (covering, operation)]
+    return len(set(options)) == len({each and unquote(each) for each in successors}) == 1
+
+
+def _live_warnings(plan: Plan) -> Iterator[str]:
+    retired = [operation for operation, policy in plan.items() if policy is not None]
+    overlaps, same = Overlaps(retired), {_spelling(operation): operation for operation in retired}
+    for operation, policy in plan.items():
+        group = Group.of(template_shape(operation))
+        if policy is not None:
+            continue
+        if not any(True for _each in overlaps.find(template_shape(operation).segments, group, group.has_method_of)):
+            yield f"{operation.name}: no retired operation matches its paths, so live = true has no effect"
+        elif _spelling(operation) in same:
+            yield f"{operation.name}: {same[_spelling(operation)].name} is retired and the same, so it is not live"
+
+
+def _spelling(operation: Operation) -> tuple[Shape, str]:
+    """Return all of an operation but the names: two with the same take the same requests."""
+    return template_shape(operation), PARAMETER.sub("{}", operation.path)
+
+
+def _link_warnings(plan: Plan) -> Iterator[str]:
+    """Yield the links to pages or successors that would announce or refuse like the operation they belong to."""
+    table = table_of(plan)
+    for operation, policy in plan.items():
+        for name, method, uri in _local_links(operation, policy):
+            target = urlsplit(uri)
+            match = table.match(method, unquote(target.path, "latin-1"), {"QUERY_STRING": target.query})
+            if match is not None and plan[match.operation] is not None:
+                yield f"{operation.name}: {name} {uri} is a path of the retired operation {match.operation.name}"
+
+
+def _local_links(operation: Operation, policy: DeprecationPolicy | None) -> Iterator[tuple[str, str, str]]:
+    """Yield the links of a retired operation to its own application: the name, the method and the URI."""
+    if policy is not None:
+        pages = [(name, "GET", getattr(policy, name)) for name in ("documentation", "sunset_documentation")]
+        for name, method, uri in [("successor", "GET", operation.successor), *pages]:
+            if uri is not None and uri.startswith("/") and not uri.startswith("//"):
+                yield name, method, uri
+
+
+def _brownout_warnings(plan: Plan) -> Iterator[str]:
+    windows = [
+        (operation.name, policy, window)
+        for operation, policy in plan.items()
+        if policy is not None
+        for window in policy.brownouts
+    ]
+    for name, policy, window in windows:
+        if window.start < policy.deprecated_at:
+            yield f"{name}: the brownout of {window.start} is before deprecated_at"
+        if policy.enforce_sunset and policy.sunset_at is not None and window.end > policy.sunset_at:
+            yield f"{name}: the brownout of {window.start} is not over at the enforced sunset"
+
+
+def _sunset_warnings(plan: Plan, at: datetime) -> Iterator[str]:
+    for operation, policy in plan.items():
+        is_over = policy is not None and policy.sunset_at is not None and policy.sunset_at <= at
+        if policy is not None and is_over and not policy.enforce_sunset:
+            yield f"{operation.name}: the sunset of {policy.sunset_at} is over and not enforced, so it keeps working"
+
+
+def _exemption_warnings(plan: Plan, at: datetime) -> Iterator[str]:
+    exemptions = [
+        (f"{operation.name}: the exemption of {each.caller!r}", policy, each)
+        for operation, policy in plan.items()
+        if policy is not None
+        for each in policy.exemptions
+    ]
+    for subject, policy, each in exemptions:
+        if each.until <= at:
+            yield f"{subject} is over since {each.until}"
+        elif all(
+            event.start >= each.until or policy.phase(event.start) not in CLOSED_PHASES for event in schedule(policy)
+        ):
+            yield f"{subject} has no effect, because the operation works until {each.until} for everybody"

@@ -1,0 +1,102 @@
+"""What observers of the middleware get: one ``Call`` for each matched request. Standard library only."""
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from .deprecation import DeprecationPolicy, Phase
+from .headers import TOKEN
+from .operations import Operation
+from .sessions import Source
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
+# RFC 9110 section 10.1.5: product = token ["/" product-version]
+_PRODUCT = re.compile(rf"{TOKEN}(?:/{TOKEN})?")
+# Characters of a client's name that observers see: the rest is the client's to choose, and may be long.
+_CLIENT_LENGTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One matched request, as observers see it. It never holds a session ID, a path or a query.
+
+    :param operation: the operation's name.
+    :param method: the request's own method: ``HEAD`` is not ``GET``.
+    :param status: the status code, or ``None`` when the application raised before it started its response.
+    :param phase: the phase of the operation at that time.
+    :param source: where the session ID was, ``None`` without a session.
+    :param client: the first product of ``User-Agent`` (RFC 9110 section 10.1.5), at most 64 characters, or ``None``.
+    :param at: the time of the request, in UTC.
+    :param caller: the label of the caller, 1 to 64 printable characters, or ``None``: the one that the application gave
+        it before its response started, otherwise the one that the middleware's ``identify`` gave it.
+    """
+
+    operation: str
+    method: str
+    status: int | None
+    phase: Phase
+    source: Source | None
+    client: str | None
+    at: datetime
+    caller: str | None = None
+
+
+Observer = Callable[[Call], object]
+
+
+@runtime_checkable
+class RequestWatcher(Protocol):
+    """An observer that knows the plan, and learns when the first request of its process has passed.
+
+    The middleware calls ``listen`` once, when it is built. At each request, matched or not, it looks at
+    ``awaits_request`` and calls ``request_passed`` if that is true, so a watcher sets it to false then.
+    """
+
+    awaits_request: bool
+
+    def listen(self, plan: Mapping[Operation, DeprecationPolicy | None]) -> object:
+        """Learn which operations are retired."""
+
+    def request_passed(self) -> object:
+        """Record that a request arrived."""
+
+
+def client_of(user_agent: str, session_ids: Iterable[str]) -> str | None:
+    """Return the name of a client, or ``None``, also where it may hold a session ID.
+
+    :param user_agent: the value of ``User-Agent``.
+    :param session_ids: those that the request names.
+    """
+    product = _PRODUCT.match(user_agent)
+    # The whole word, because a session ID may be longer than a product.
+    word = user_agent.partition(" ")[0]
+    if product is None or any(session_id in word for session_id in session_ids):
+        return None
+    return product[0][:_CLIENT_LENGTH]
+
+
+def basic_user(environ: "WSGIEnvironment") -> str | None:
+    """Return the user of ``Authorization: Basic`` (RFC 7617 section 2), or ``None``: an ``identify`` of the middleware.
+
+    Not checked: the password. Anybody can send any name, unless a server before the middleware checks it.
+
+    :param environ: the WSGI environ. The name is read as UTF-8, or as ISO 8859-1 where it is not.
+    """
+    scheme, _space, token = environ.get("HTTP_AUTHORIZATION", "").strip(" \t").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        credentials = b64decode(token.strip(" "), validate=True)
+    except ValueError:
+        return None
+    name, colon, _password = credentials.partition(b":")
+    try:
+        user = name.decode()
+    except UnicodeDecodeError:
+        user = name.decode("latin-1")
+    return user if user and colon else None

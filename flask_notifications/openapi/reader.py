@@ -1,0 +1,206 @@
+"""An OpenAPI document to a plan; needs the standard library only."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from flask_notifications.dates import parse_time
+from flask_notifications.deprecation import DeprecationPolicy
+from flask_notifications.operations import REST, Operation
+from flask_notifications.validation import check_uri, require
+
+PARAMETER = re.compile(r"\{([^{}]+)\}")
+# A parameter whose values may have slashes, as gateways and RFC 6570 section 3.2.3 write it.
+_GREEDY = re.compile(r"\{(?:\+([^{}+]+)|([^{}+]+)\+)\}")
+
+# The fields of a Path Item that are operations in OpenAPI 3.1 and in 3.2, and all of them (3.2 section 4.9).
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+_READABLE = (*METHODS, "query")
+OPTIONS = ("rewrite_path", "unify_session")
+_FIELDS = frozenset({*_READABLE, "additionalOperations", "summary", "description", "servers", "parameters"})
+# Characters, with the variables.
+_MAX_SERVER = 8_000
+
+
+def plan_from_openapi(document: Mapping[str, Any], policy: DeprecationPolicy) -> dict[Operation, DeprecationPolicy]:
+    """Return a plan of the operations that an OpenAPI 3 document declares with ``deprecated: true``, in its order.
+
+    The name of an operation is its ``operationId``, or method and path. The path begins with that of the server
+    (OpenAPI 3.1 section 4.8.5); an operation of several servers is there once for each of their paths. Where an earlier
+    operation has the name already, method and path follow it. In an operation, ``x-sunset`` replaces the sunset,
+    ``externalDocs.url`` the documentation, and ``x-successor`` is the successor, below the path of the server too.
+    ``x-query`` and ``x-headers`` are its conditions, ``x-method: "*"`` makes it an operation of any method, and
+    ``x-name``, ``x-rewrite-path`` and ``x-unify-session`` are what an ``Operation`` has. A last
+    segment ``**``, ``{name+}`` or ``{+name}``, or a parameter there with ``format: path``, is everything below the path
+    before it. References within the document are followed. Needs the standard library only.
+
+    :param document: a mapping, as parsers of JSON and YAML return it. An ``x-sunset`` is a date, which begins at
+        midnight UTC, or a date and time with an offset.
+    :param policy: applies where the document says nothing else.
+    :raises ValueError: something cannot be read; the message has the place in the document.
+    """
+    require(isinstance(document, Mapping), "document", "a mapping", document)
+    require(isinstance(policy, DeprecationPolicy), "policy", "a DeprecationPolicy", policy)
+    version = document.get("openapi")
+    require(isinstance(version, str) and version.startswith("3."), "openapi", "a version 3", version)
+    paths = document.get("paths", {})
+    require(isinstance(paths, Mapping), "paths", "a mapping", paths)
+    # Keys that begin with x- are extensions, and not paths (OpenAPI 3.1 section 4.8.8).
+    items = [(path, item) for path, item in paths.items() if not str(path).startswith("x-")]
+    return dict(_distinguish(entry for each in items for entry in _path_operations(document, *each, policy)))
+
+
+_Entry = tuple[Operation, DeprecationPolicy]
+
+
+def _distinguish(entries: Iterable[_Entry]) -> Iterator[_Entry]:
+    """Yield the entries, with method and path after a name that an earlier operation has."""
+    names: set[str] = set()
+    for operation, policy in entries:
+        is_taken = operation.name in names
+        name = f"{operation.name} {operation.method} {operation.path}" if is_taken else operation.name
+        names.add(name)
+        yield replace(operation, name=name), policy
+
+
+def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: DeprecationPolicy) -> Iterator[_Entry]:
+    item = _resolve(document, f"paths.{path}", item)
+    require(isinstance(item, Mapping), f"paths.{path}", "a mapping", item)
+    unknown = [key for key in item if key not in _FIELDS and not str(key).startswith("x-")]
+    require(not unknown, f"paths.{path}", "a path item, whose methods are in lower case", unknown)
+    more = item.get("additionalOperations", {})
+    require(isinstance(more, Mapping), f"paths.{path}.additionalOperations", "a mapping", more)
+    declared = [(f"paths.{path}.{method}", method, item[method]) for method in _READABLE if method in item]
+    declared += [(f"paths.{path}.additionalOperations.{method}", method, each) for method, each in more.items()]
+    for place, method, operation in declared:
+        require(isinstance(operation, Mapping), place, "a mapping", operation)
+        deprecated = operation.get("deprecated", False)
+        require(isinstance(deprecated, bool), f"{place}.deprecated", "true or false", deprecated)
+        if deprecated:
+            servers = operation.get("servers") or item.get("servers") or document.get("servers") or [{"url": "/"}]
+            for base in dict.fromkeys(_server_path(place, server) for server in servers):
+                template, successor = _read_rest(
+                    place, path, operation.get("x-successor"), _list_greedy(item, operation)
+                )
+                _check_base(document, place, method, template)
+                own = {**operation, "x-successor": _put_below(base, successor)}
+                yield _read_operation(place, method, f"{base}{template}", own, policy)
+
+
+def _list_greedy(item: Mapping[str, Any], operation: Mapping[str, Any]) -> set[str]:
+    """Return the names of the parameters in the path that are declared to have slashes."""
+    declared = [*(item.get("parameters") or ()), *(operation.get("parameters") or ())]
+    parameters = [each for each in declared if isinstance(each, Mapping) and each.get("in") == "path"]
+    schemas = ((str(each.get("name")), each.get("schema")) for each in parameters)
+    return {name for name, schema in schemas if isinstance(schema, Mapping) and schema.get("format") == "path"}
+
+
+def _read_rest(place: str, path: str, successor: Any, greedy: set[str]) -> tuple[str, Any]:
+    """Return a path and its successor, in which the rest of a path is ``**``, if the path ends in such a parameter."""
+    marked = ["".join(found) for found in _GREEDY.findall(path)]
+    names = [*marked, *(name for name in PARAMETER.findall(path) if name in greedy)]
+    if not names:
+        return path, successor
+    above, _slash, last = path.rpartition("/")
+    is_last = len(names) == 1 and last in {f"{{{names[0]}}}", f"{{{names[0]}+}}", f"{{+{names[0]}}}"}
+    require(is_last, place, "a path in which nothing but its last segment has slashes", path)
+    parameter = rf"\{{\+?{re.escape(names[0])}\+?\}}"
+    return f"{above}/{REST}", re.sub(parameter, REST, successor) if isinstance(successor, str) else successor
+
+
+def _check_base(document: Mapping[str, Any], place: str, method: str, path: str) -> None:
+    """Check that what is below a path can be retired without an operation of the path itself, which is not."""
+    base = path.removesuffix(f"/{REST}")
+    others = [document["paths"].get(other) for other in (base, f"{base}/") if base != path]
+    declared = [each[method] for each in others if isinstance(each, Mapping) and isinstance(each.get(method), Mapping)]
+    is_exact = all(each.get("deprecated") is True for each in declared)
+    require(is_exact, place, f"deprecated together with {base}, which {path} includes", path)
+
+
+def _put_below(base: str, successor: Any) -> Any:
+    is_below = isinstance(successor, str) and successor.startswith("/") and not successor.startswith("//")
+    return f"{base}{successor}" if is_below else successor
+
+
+def _read_operation(
+    place: str, method: str, path: str, declared: Mapping[str, Any], policy: DeprecationPolicy
+) -> _Entry:
+    docs = declared.get("externalDocs", {})
+    require(isinstance(docs, Mapping), f"{place}.externalDocs", "a mapping", docs)
+    if docs.get("url") is not None:
+        check_uri(f"{place}.externalDocs.url", docs["url"])
+    own: dict[str, Any] = {
+        "documentation": docs.get("url"),
+        "sunset_at": _read_date(f"{place}.x-sunset", declared.get("x-sunset")),
+    }
+    name = declared.get("x-name", declared.get("operationId", f"{method.upper()} {path}"))
+    options = {key: declared.get(f"x-{key.replace('_', '-')}", False) for key in OPTIONS}
+    try:
+        operation = Operation(
+            name,
+            declared.get("x-method", method),
+            path,
+            declared.get("x-successor"),
+            query=declared.get("x-query"),
+            headers=declared.get("x-headers"),
+            **options,
+        )
+        return operation, replace(policy, **{key: value for key, value in own.items() if value is not None})
+    except ValueError as error:
+        message = f"{place}: {error}"
+        raise ValueError(message) from error
+
+
+def _server_path(place: str, server: Any) -> str:
+    """Return the path of a server's URL, its variables at their defaults (OpenAPI 3.1 section 4.8.6)."""
+    require(isinstance(server, Mapping) and isinstance(server.get("url"), str), f"{place}: servers", "URLs", server)
+    url: str = server["url"]
+    variables = server.get("variables", {})
+    require(isinstance(variables, Mapping), f"{place}: the variables of a server", "a mapping", variables)
+
+    def default_of(name: str) -> str:
+        variable = variables.get(name)
+        default = variable.get("default") if isinstance(variable, Mapping) else None
+        is_plain = isinstance(default, str | int) and set("{}").isdisjoint(str(default))
+        expected = "a mapping with a default, which has no braces"
+        require(is_plain, f"{place}: the variable {name!r} of a server", expected, variable)
+        return str(default)
+
+    size = len(url) + sum(len(default_of(name)) for name in PARAMETER.findall(url))
+    require(size <= _MAX_SERVER, f"{place}: the path of a server", f"at most {_MAX_SERVER:,} characters", size)
+    url = PARAMETER.sub(lambda found: default_of(found[1]), url)
+    try:
+        return urlsplit(url).path.rstrip("/")
+    except ValueError as error:
+        message = f"{place}: servers must be URLs, not {server!r}"
+        raise ValueError(message) from error
+
+
+def _read_date(place: str, value: Any) -> datetime | None:
+    if value is None:
+        return None
+    string = value.isoformat() if isinstance(value, date) else str(value)  # YAML parsers return dates
+    try:
+        return parse_time(string)
+    except ValueError as error:
+        message = f"{place}: {error}"
+        raise ValueError(message) from error
+
+
+def _resolve(document: Mapping[str, Any], place: str, item: Any) -> Any:
+    """Follow a reference within the document (RFC 6901 section 6), once; return any other value unchanged."""
+    reference = item.get("$ref") if isinstance(item, Mapping) else None
+    if reference is None:
+        return item
+    place = f"{place}.$ref"
+    require(str(reference).startswith("#/"), place, "a reference within the document", reference)
+    target: Any = document
+    for step in unquote(reference.removeprefix("#/")).split("/"):
+        key = step.replace("~1", "/").replace("~0", "~")
+        require(isinstance(target, Mapping) and key in target, place, "a place in the document", reference)
+        target = target[key]
+    require(isinstance(target, Mapping) and "$ref" not in target, place, "a reference to a path item", reference)
+    return {**target, **{key: value for key, value in item.items() if key != "$ref"}}

@@ -1,0 +1,253 @@
+"""A plan to an OpenAPI document (the extra ``openapi``)."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from flask_notifications.conditions import Values
+from flask_notifications.deprecation import DeprecationPolicy
+from flask_notifications.operations import ACCOUNT, ANY_METHOD, Operation
+from flask_notifications.plans import Plan, is_notification_operation, retired_operations
+from flask_notifications.problems import Statuses, status_codes
+from flask_notifications.responses import reason_phrase
+from flask_notifications.validation import check_uri, require
+
+from .reader import METHODS, OPTIONS, PARAMETER
+
+if TYPE_CHECKING:
+    from marshmallow import Schema
+
+
+def openapi_document(
+    plan: Plan,
+    *,
+    statuses: Statuses = Statuses(),  # noqa: B008 - frozen
+    schema: "type[Schema] | None" = None,
+    title: str = "Notifications",
+    version: str = "1",
+    server: str = "/",
+) -> dict[str, Any]:
+    """Return an OpenAPI 3.1 document of retired operations. Needs the extra ``openapi``.
+
+    Each is ``deprecated``, with ``x-sunset``, ``x-successor`` and ``externalDocs`` where there are any, and with the
+    headers of its responses. ``x-deprecation-plan`` has the rest of its policy, in the keys of a plan file; it names
+    exempt callers, so remove it from a document that everybody may read. The two notification operations are described
+    completely, as this library serves them under the middleware; of other operations only the retirement is known.
+
+    :param plan: the operations and their policies; those with ``None`` are live and left out.
+    :param statuses: the statuses of the two operations, as given to the blueprint.
+    :param schema: a marshmallow schema class that describes a record; by default a record is any object.
+    :param title: the title of the document.
+    :param version: the version of your API.
+    :param server: the URL below which the operations are served.
+    :raises ValueError: an argument is something else, two operations have the same name, OpenAPI 3.1 has no such
+        method, such as ``PURGE``, or two operations have the same method and path: it has no conditions.
+    :raises ModuleNotFoundError: the extra is not installed.
+    """
+    retired = retired_operations(plan).items()
+    require(isinstance(statuses, Statuses), "statuses", "a Statuses", statuses)
+    spec = _create_spec(title, version, server)
+    spec.components.security_scheme("header", {"type": "http", "scheme": "bearer"})
+    spec.components.security_scheme("query", _SESSION_IN_QUERY)
+    spec.components.schema("Notification", **_describe_record(schema))
+    spec.components.schema("Problem", component=_PROBLEM)
+    for name, description in _HEADERS.items():
+        spec.components.header(name, {"description": description, "schema": {"type": "string"}})
+    _check_places([operation for operation, _own in retired])
+    for operation, own in retired:
+        spec.path(operation.path, operations={_method_of(operation): _describe(operation, own, statuses)})
+    document: dict[str, Any] = spec.to_dict()
+    return document
+
+
+def _create_spec(title: str, version: str, server: str) -> Any:
+    """Return an empty document of apispec, which reading a document does without."""
+    for name, value in (("title", title), ("version", version)):
+        require(isinstance(value, str), name, "a string", value)
+    check_uri("server", server)
+    if find_spec("apispec") is None:
+        message = "openapi_document needs: pip install 'Flask-Notifications[openapi]'"
+        raise ModuleNotFoundError(message, name="apispec")
+    from apispec import APISpec  # noqa: PLC0415
+    from apispec.ext.marshmallow import MarshmallowPlugin  # noqa: PLC0415
+
+    plugin = MarshmallowPlugin(schema_name_resolver=_name_component)
+    # Only the operations themselves know who may call them; the two of this library say so below.
+    security: list[dict[str, list[str]]] = [{}, {"header": []}]
+    return APISpec(title, version, "3.1.0", plugins=[plugin], servers=[{"url": server}], security=security)
+
+
+def _name_component(schema: Any) -> str:
+    """Return the name of the component for a part of a record: as apispec does, but none of those that we have."""
+    from apispec.ext.marshmallow import resolver  # noqa: PLC0415
+
+    name = resolver(schema)
+    return f"{name}Schema" if name in {"Notification", "Problem"} else name
+
+
+def _describe_record(schema: "type[Schema] | None") -> dict[str, Any]:
+    """Return the argument of apispec that describes a record."""
+    from marshmallow import Schema  # noqa: PLC0415
+
+    if schema is None:
+        return {"component": {"type": "object"}}
+    is_class = isinstance(schema, type) and issubclass(schema, Schema)
+    require(is_class or isinstance(schema, Schema), "schema", "a marshmallow schema class", schema)
+    return {"schema": schema}
+
+
+def _method_of(operation: Operation) -> str:
+    """Return the method below which an operation is written: of any method, the most usual."""
+    return "get" if operation.method == ANY_METHOD else operation.method.lower()
+
+
+def _check_places(operations: Sequence[Operation]) -> None:
+    """Check that a document has a place for each operation: one for a method and a path."""
+    places: dict[tuple[str, str], Operation] = {}
+    for operation in operations:
+        other = places.setdefault((operation.path, _method_of(operation)), operation)
+        expected = f"without two operations for {_method_of(operation).upper()} {operation.path} in OpenAPI"
+        require(other is operation, "plan", expected, [other.name, operation.name])
+
+
+def _describe(operation: Operation, policy: DeprecationPolicy, statuses: Statuses) -> dict[str, Any]:
+    method = _method_of(operation).upper()
+    require(method.lower() in METHODS, f"the method of {operation.name!r}", "one that OpenAPI 3.1 has", method)
+    is_ours = is_notification_operation(operation)
+    use = "It is retired." if operation.successor is None else f"Use {operation.successor} instead."
+    described: dict[str, Any] = {"summary": operation.name, "description": use, "deprecated": True}
+    described |= _describe_name(operation.name)
+    if is_ours:
+        described["security"] = [{"header": []}, {"query": []}]
+    described["responses"] = dict(_responses(operation, statuses) if is_ours else _retirement_responses(policy))
+    if operation.successor is not None:
+        described["x-successor"] = operation.successor
+    described |= {f"x-{key.replace('_', '-')}": True for key in OPTIONS if getattr(operation, key)}
+    conditions = {"x-query": operation.query, "x-headers": operation.headers}
+    described |= {name: _as_lists(values) for name, values in conditions.items() if values is not None}
+    if operation.method == ANY_METHOD:
+        described["x-method"] = ANY_METHOD
+    if policy.sunset_at is not None:
+        described["x-sunset"] = _write_date(policy.sunset_at)
+    if policy.documentation is not None:
+        described["externalDocs"] = {"url": policy.documentation}
+    described["x-deprecation-plan"] = _describe_plan(policy)
+    schema = _ACCOUNT_ID if is_ours else {"type": "string"}
+    names = PARAMETER.findall(operation.path)
+    parameters = [{"name": name, "in": "path", "required": True, "schema": schema} for name in names]
+    return described | ({"parameters": parameters} if parameters else {})
+
+
+def _describe_name(name: str) -> dict[str, str]:
+    """Return the ``operationId``, which is made fit for a URL; different names stay different."""
+    fit = quote(name, safe="").replace("~", "%7E").replace("%", "~")
+    return {"operationId": fit} if fit == name else {"operationId": fit, "x-name": name}
+
+
+def _describe_plan(policy: DeprecationPolicy) -> dict[str, Any]:
+    """Return the parts of a policy for which OpenAPI defines no key, as in a plan file."""
+    described = {
+        "deprecated_at": _write_time(policy.deprecated_at),
+        "enforce_sunset": policy.enforce_sunset,
+        "brownouts": [{"start": _write_time(each.start), "end": _write_time(each.end)} for each in policy.brownouts],
+        "exemptions": [
+            {"caller": each.caller, "until": _write_time(each.until), "reason": each.reason}
+            for each in policy.exemptions
+        ],
+    }
+    return {key: value for key, value in described.items() if value}
+
+
+def _write_time(time: datetime) -> str:
+    return time.isoformat().replace("+00:00", "Z")
+
+
+def _as_lists(values: Values) -> dict[str, Any]:
+    """Return conditions as plain values, which YAML can write too."""
+    return {name: value if isinstance(value, str) else list(value) for name, value in values.items()}
+
+
+def _write_date(time: datetime) -> str:
+    """Return a time as people write it: the date alone for midnight UTC."""
+    return _write_time(time).removesuffix("T00:00:00Z")
+
+
+def _retirement_responses(policy: DeprecationPolicy) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the responses of any operation, as far as its retirement decides them."""
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in ("Deprecation", "Sunset", "Link")}
+    for status in ("2XX", "default"):
+        yield status, {"description": "As before its retirement.", "headers": headers}
+    if policy.closes:
+        problem = {"$ref": "#/components/schemas/Problem"}
+        names = ["Deprecation", "Sunset", "Link", "Cache-Control", "Retry-After"]
+        yield "410", _response(reason_phrase(410), "application/problem+json", problem, names)
+
+
+def _responses(operation: Operation, statuses: Statuses) -> Iterator[tuple[str, dict[str, Any]]]:
+    array = {"type": "array", "items": {"$ref": "#/components/schemas/Notification"}}
+    owner = "account" if operation.name == ACCOUNT else "user"
+    yield "200", _response(f"All notifications of the {owner}.", "application/json", array, _ANNOUNCED)
+    by_status: dict[int, list[str]] = {}
+    for code, status in (status_codes(statuses) | _REFUSALS).items():
+        if code not in _OF_NO_OPERATION and (operation.name == ACCOUNT or code not in _OF_ACCOUNTS):
+            by_status.setdefault(status, []).append(code)
+    for status, codes in sorted(by_status.items()):
+        problem = {"allOf": [{"$ref": "#/components/schemas/Problem"}, {"properties": {"code": {"enum": codes}}}]}
+        headers = [*_ANNOUNCED, *(name for name, of in _HEADERS_OF.items() if not of.isdisjoint(codes))]
+        yield str(status), _response(reason_phrase(status), "application/problem+json", problem, headers)
+
+
+def _response(description: str, media_type: str, schema: dict[str, Any], headers: Sequence[str]) -> dict[str, Any]:
+    return {
+        "description": description,
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
+        "content": {media_type: {"schema": schema}},
+    }
+
+
+# The codes for refused sessions, and those that no operation or only one of them has.
+_REFUSALS = {"invalid_request": 400, "invalid_token": 401}
+_OF_NO_OPERATION = frozenset({"not_found", "method_not_allowed"})
+_OF_ACCOUNTS = frozenset({"invalid_account_id", "account_not_found"})
+
+_SESSION_IN_QUERY = {
+    "type": "apiKey",
+    "in": "query",
+    "name": "sessionId",
+    "description": "Deprecated, because URLs are logged. Send the session ID in the header.",
+    "x-deprecated": True,
+}
+_ANNOUNCED = ("Deprecation", "Sunset", "Link", "Cache-Control", "Vary")
+_HEADERS = {
+    "Deprecation": "The date of the deprecation: @ and seconds since 1970 (RFC 9745).",
+    "Sunset": "The date from which the operation may be gone (RFC 8594).",
+    "Link": "The successor, and pages for people (RFC 8288).",
+    "Cache-Control": "No cache keeps the response (RFC 9111).",
+    "Vary": "The response depends on the session (RFC 9110).",
+    "WWW-Authenticate": "How to send a session (RFC 6750).",
+    "Retry-After": "Seconds to wait (RFC 9110).",
+}
+_HEADERS_OF = {
+    "WWW-Authenticate": frozenset({"session_missing", "session_invalid", *_REFUSALS}),
+    "Retry-After": frozenset({"storage_unavailable", "brownout"}),
+}
+# Length in characters; the pattern leaves out those that are refused before the storage is called.
+_ACCOUNT_ID = {"type": "string", "minLength": 1, "maxLength": 512, "pattern": r"^[^\x00-\x1f\x7f-\x9f/]+$"}
+_PROBLEM = {
+    "description": "RFC 9457",
+    "type": "object",
+    "properties": {
+        "type": {"const": "about:blank"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": "string"},
+        "successor": {"type": "string"},
+        "documentation": {"type": "string"},
+        "sunset": {"type": "string", "format": "date-time"},
+        "brownout_ends": {"type": "string", "format": "date-time"},
+    },
+    "required": ["type", "title", "status", "detail", "code"],
+}

@@ -1,0 +1,116 @@
+"""Operations that may take the same requests."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import product
+from typing import NamedTuple
+
+from .operations import ANY_METHOD, Operation, Shape, resolve_dots, template_shape
+
+# The segments of a template; a parameter is ``None``.
+Segments = tuple[str | None, ...]
+
+
+class Group(NamedTuple):
+    """What operations have in common: the method, which segments are parameters, and whether there are conditions."""
+
+    method: str
+    places: tuple[bool, ...]
+    is_subtree: bool
+    has_conditions: bool
+
+    @classmethod
+    def of(cls, shape: Shape) -> "Group":
+        """Return the group of an operation with a shape."""
+        places = tuple(segment is None for segment in shape.segments)
+        return cls(shape.method, places, shape.has_slash is None, bool(shape.conditions))
+
+    def meets(self, other: "Group") -> bool:
+        """Return whether templates may match the same path, as far as their lengths decide that."""
+        length, others = len(self.places), len(other.places)
+        return length == others or (self.is_subtree if length < others else other.is_subtree)
+
+    def covers(self, other: "Group") -> bool:
+        """Return whether the parameters are at all places of those of another group that it meets."""
+        length = max(len(self.places), len(other.places))
+        own, theirs = (each.places + (True,) * (length - len(each.places)) for each in (self, other))
+        return all(wide or not narrow for wide, narrow in zip(own, theirs, strict=True))
+
+    def contains(self, other: "Group") -> bool:
+        """Return whether all requests for a template of another group that it meets match this one too."""
+        is_longer = len(self.places) > len(other.places) or (
+            len(self.places) < len(other.places) and not self.is_subtree
+        )
+        has_all = self.method in {other.method, ANY_METHOD} and not self.has_conditions
+        return has_all and not is_longer and (self.is_subtree or not other.is_subtree) and self.covers(other)
+
+    def has_method_of(self, other: "Group") -> bool:
+        """Return whether some request has a method of both."""
+        return self.method == other.method or ANY_METHOD in {self.method, other.method}
+
+
+class Overlaps:
+    """Find the operations that match a path which another operation matches too, in any letter case.
+
+    A search takes as long as the groups and the results are many, not the operations.
+
+    :param operations: any.
+    """
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self.groups: dict[Group, list[tuple[Segments, Operation]]] = {}
+        for operation in operations:
+            shape = template_shape(operation)
+            self.groups.setdefault(Group.of(shape), []).append((shape.segments, operation))
+        # The operations of a group by their literals at some places.
+        self._indexes: dict[tuple[Group, tuple[int, ...]], dict[Segments, list[tuple[Segments, Operation]]]] = {}
+
+    def find(
+        self, segments: Segments, group: Group, fits: Callable[[Group], bool] = lambda _group: True
+    ) -> Iterator[tuple[Segments, Operation]]:
+        """Yield the segments and the operation of each one that matches a path which these segments match too.
+
+        :param segments: those of a template.
+        :param group: the group of the template.
+        :param fits: decides which groups are searched, by default all.
+        """
+        for other in filter(fits, self.groups):
+            if group.meets(other):
+                pairs = enumerate(zip(segments, other.places, strict=False))
+                common = tuple(place for place, (own, is_wide) in pairs if own is not None and not is_wide)
+                yield from self._index(other, common).get(tuple(segments[place] for place in common), ())
+
+    def _index(self, group: Group, common: tuple[int, ...]) -> dict[Segments, list[tuple[Segments, Operation]]]:
+        if (group, common) not in self._indexes:
+            index = self._indexes[group, common] = {}
+            for each in self.groups[group]:
+                index.setdefault(tuple(each[0][place] for place in common), []).append(each)
+        return self._indexes[group, common]
+
+
+def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
+    """Return the other operations that some router may take the requests of an operation for, by its name.
+
+    Letter case, slashes and parameters are considered, and dot segments as values of parameters. Methods, conditions
+    and dot segments below ``/**`` are not, which may lead anywhere.
+
+    :param operations: those of a plan, live ones too.
+    """
+    overlaps = Overlaps(operations)
+    rivals: dict[str, set[Operation]] = {operation.name: set() for operation in operations}
+    for operation in operations:
+        shape = template_shape(operation)
+        for segments in [shape.segments] if shape.has_slash is None else _resolve_parameters(shape.segments):
+            for _segments, other in overlaps.find(segments, Group.of(shape._replace(segments=segments))):
+                rivals[operation.name].add(other)
+                rivals[other.name].add(operation)
+    return {operation.name: rivals[operation.name] - {operation} for operation in operations}
+
+
+def _resolve_parameters(segments: Segments) -> set[Segments]:
+    """Return the segments that remain where parameters are dot segments, which some routers resolve."""
+    resolved = set()
+    for values in product(("{}", ".", ".."), repeat=segments.count(None)):
+        left = iter(values)
+        path = resolve_dots("/".join(["", *(next(left) if own is None else own for own in segments)]))
+        resolved.add(tuple(None if segment == "{}" else segment for segment in path.split("/") if segment))
+    return resolved

@@ -1,9 +1,0 @@
-"""Pages that people read: the migration guide for callers, and the usage report for operators.
-
-Each is one HTML document without scripts that loads nothing. Knows plans and reports, and nothing of requests.
-"""
-
-from .guide import render_guide
-from .usage import render_usage
-
-__all__ = ["render_guide", "render_usage"]

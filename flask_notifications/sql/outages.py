@@ -1,0 +1,96 @@
+"""Recognise the errors of a database that is out of reach, whichever driver reports them.
+
+The class of an exception does not say so: PyMySQL and mysqlclient raise an ``OperationalError`` for an unknown column,
+pg8000 a ``ProgrammingError`` for a timeout. The code of the error does: an SQLSTATE, MySQL's number or SQLite's name.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from flask_notifications.storage import StorageUnavailable
+
+# The first two characters of an SQLSTATE, as PostgreSQL uses them (appendix A of its manual).
+_CLASSES = {
+    "08": "connection exception",
+    "40": "transaction rollback: a serialization failure or a deadlock",
+    "53": "insufficient resources",
+    "55": "object not in prerequisite state: a lock timeout",
+    "57": "operator intervention: a timeout, a cancelled statement, a shutdown",
+    "58": "system error: input or output failed",
+    "HV": "foreign data wrapper error",
+}
+_SQLSTATES = {
+    "25P03": "idle_in_transaction_session_timeout",
+    "25P04": "transaction_timeout",
+}
+_MYSQL_NUMBERS = {
+    1021: "disk full",
+    1037: "out of memory",
+    1040: "too many connections",
+    1041: "out of resources",
+    1047: "Galera node not ready",
+    1053: "server shutdown",
+    1158: "network error on reading",
+    1159: "network timeout on reading",
+    1160: "network error on writing",
+    1161: "network timeout on writing",
+    1203: "too many connections of the user",
+    1205: "lock wait timeout",
+    1213: "deadlock",
+    1226: "resource limit of the user",
+    1317: "statement cancelled",
+    1927: "connection killed (MariaDB)",
+    1969: "max_statement_time exceeded (MariaDB)",
+    3024: "max_execution_time exceeded (MySQL)",
+    3168: "server not available (MySQL)",
+    3169: "session killed (MySQL)",
+    4031: "disconnected for inactivity (MySQL)",
+}
+# The numbers of errors that MySQL's client library reports itself: it cannot connect, or the connection is lost.
+_MYSQL_CLIENT = range(2000, 3000)
+
+
+@contextmanager
+def report_outages() -> Iterator[None]:
+    """Raise ``StorageUnavailable`` from the errors of a database that is out of reach; others pass."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        if is_outage(error):
+            raise StorageUnavailable from error
+        raise
+
+
+def is_outage(error: Exception) -> bool:
+    """Return whether an error says that the database is out of reach, or that it gave up a statement.
+
+    :param error: an exception of SQLAlchemy, or an ``OSError`` of a driver that passes it on.
+    """
+    if not isinstance(error, DBAPIError):
+        return isinstance(error, PoolTimeout | OSError)
+    if error.connection_invalidated:
+        return True
+    code = _find_code(error.orig)
+    if isinstance(code, int):
+        return code in _MYSQL_NUMBERS or code in _MYSQL_CLIENT
+    if code is None:
+        return isinstance(error, OperationalError)
+    if code.startswith("SQLITE_"):
+        return isinstance(error, OperationalError) and not code.startswith("SQLITE_ERROR")
+    return code in _SQLSTATES or code[:2] in _CLASSES
+
+
+def _find_code(error: object) -> str | int | None:
+    """Return the code of a driver's error: a number of MySQL, an SQLSTATE, a name of SQLite, or ``None``."""
+    first = next(iter(getattr(error, "args", ())), None)
+    if isinstance(first, int):  # PyMySQL, mysqlclient
+        return first
+    if isinstance(first, dict):  # pg8000: the fields of PostgreSQL's message
+        return first.get("C")
+    if type(error).__module__ == "sqlite3":  # an error without a name is not of SQLite but of the Python module
+        return getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+    codes = (getattr(error, name, None) for name in ("errno", "sqlstate", "pgcode"))
+    return next((code for code in codes if code is not None), None)

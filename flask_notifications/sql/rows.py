@@ -1,0 +1,195 @@
+"""Read the rows of a statement in batches, so that memory does not grow with the result.
+
+How that is done depends on the database:
+
+- PostgreSQL sends a whole result at once, unless a cursor is declared in SQL. The statement is executed as
+  ``DECLARE ... CURSOR FOR`` and read with ``FETCH``, both with an ordinary cursor of the driver. Engine events can use
+  that cursor and the connection, because no rows are on their way then.
+- MySQL and MariaDB stream rows, and cannot execute another statement meanwhile. PyMySQL then drops the unread rows, so
+  such a statement is refused.
+- MariaDB Connector/Python loses errors while it streams, so it fetches all rows at once.
+- Every other driver streams, if it can, with SQLAlchemy's ``yield_per``.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Executable, ExecutionContext, Row, event
+from sqlalchemy.exc import DBAPIError
+
+from flask_notifications.storage import StorageUnavailable
+
+from .outages import is_outage
+
+# Rows.
+_BATCH = 1_000
+
+# The execution option for a statement on PostgreSQL that is read with a cursor; it holds a ``_Fetch``.
+_FETCH = "flask_notifications_fetch"
+# The execution options for a statement on MySQL whose rows are streamed, and for a connection that is streaming.
+_STREAM = "flask_notifications_stream"
+_STREAMING = "flask_notifications_streaming"
+# The execution options for a statement whose rows the driver must not stream, whatever the engine or statement says.
+_AT_ONCE = {"stream_results": False, "yield_per": None}
+
+Values = Mapping[str, Any]
+Batches = Generator[Sequence[Row[Any]], None, None]
+Execute = Callable[[Any, str, Any, ExecutionContext], bool | None]
+
+
+@dataclass(slots=True)
+class _Fetch:
+    cursor: str
+    is_declared: bool = False
+
+
+def prepare_engine(engine: Engine) -> None:
+    """Execute the statements of a ``RowReader`` on an engine.
+
+    :param engine: an engine of any database.
+    """
+    execute = _EXECUTE.get(engine.dialect.name)
+    if execute is not None and not event.contains(engine.dialect, "do_execute", execute):
+        event.listen(engine.dialect, "do_execute", execute)
+
+
+class RowReader:
+    """Read rows on one connection.
+
+    After an error that says that the database is out of reach, the connection is discarded. After another error of the
+    database, the transaction is rolled back, because PostgreSQL refuses every further statement in it.
+
+    :param connection: a connection of an engine that ``prepare_engine`` has prepared.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._open: list[Batches] = []
+        self._numbers = count(1)
+        self._finished: list[str] = []
+
+    def read_first(self, statement: Executable, values: Values) -> Row[Any] | None:
+        """Return the first row of a statement, or ``None``.
+
+        :param statement: a statement that returns rows.
+        :param values: the values of its parameters.
+        """
+        try:
+            return self._connection.execute(statement, values, execution_options=_AT_ONCE).first()
+        except (DBAPIError, OSError) as error:
+            self._recover(error)
+            raise
+
+    def read_batches(self, statement: Executable, values: Values) -> Batches:
+        """Yield the rows of a statement in batches.
+
+        :param statement: a statement that returns rows.
+        :param values: the values of its parameters.
+        """
+        batches = self._read(statement, values)
+        self._open.append(batches)
+        return batches
+
+    def close(self) -> None:
+        """End what is still being read, and close the connection."""
+        try:
+            for batches in self._open:
+                batches.close()
+        finally:
+            self._connection.close()
+
+    def _read(self, statement: Executable, values: Values) -> Batches:
+        read = self._fetch if self._connection.dialect.name == "postgresql" else self._stream
+        try:
+            yield from read(statement, values)
+        except (DBAPIError, OSError) as error:
+            self._recover(error)
+            raise
+
+    def _stream(self, statement: Executable, values: Values) -> Batches:
+        try:
+            options = _streaming_options(self._connection)
+            with self._connection.execute(statement, values, execution_options=options) as result:
+                while rows := result.fetchmany(_BATCH):
+                    yield rows
+        finally:
+            if self._connection.get_execution_options().get(_STREAMING):
+                self._connection.execution_options(**{_STREAMING: False})
+
+    def _fetch(self, statement: Executable, values: Values) -> Batches:
+        is_autocommit = self._is_autocommit()
+        if is_autocommit:  # a cursor needs a transaction
+            self._connection.exec_driver_sql("BEGIN")
+        while self._finished:
+            self._connection.exec_driver_sql(f"CLOSE {self._finished.pop()}")
+        fetch = _Fetch(f"flask_notifications_{next(self._numbers)}")
+        options = {_FETCH: fetch, **_AT_ONCE}
+        is_complete = False
+        try:
+            while not is_complete:
+                rows = self._connection.execute(statement, values, execution_options=options).all()
+                yield rows
+                is_complete = len(rows) < _BATCH or not fetch.is_declared
+        finally:
+            self._finish(fetch)
+            if is_autocommit:
+                self._roll_back()
+
+    def _finish(self, fetch: _Fetch) -> None:
+        if fetch.is_declared:
+            self._finished.append(fetch.cursor)
+
+    def _recover(self, error: DBAPIError | OSError) -> None:
+        is_out_of_reach = is_outage(error)
+        if is_out_of_reach:
+            self._connection.invalidate(error)
+        self._roll_back()
+        if is_out_of_reach:
+            raise StorageUnavailable from error
+
+    def _roll_back(self) -> None:
+        self._finished.clear()  # the cursors end with the transaction
+        if not self._connection.invalidated and self._is_autocommit():
+            self._connection.exec_driver_sql("ROLLBACK")
+        self._connection.rollback()
+
+    def _is_autocommit(self) -> bool:
+        connection = self._connection.connection.dbapi_connection
+        return self._connection.dialect.name == "postgresql" and bool(getattr(connection, "autocommit", False))
+
+
+def _streaming_options(connection: Connection) -> dict[str, Any]:
+    if connection.dialect.driver == "mariadbconnector":
+        return _AT_ONCE
+    return {"yield_per": _BATCH, _STREAM: connection.dialect.supports_server_side_cursors}
+
+
+def _execute_on_postgresql(cursor: Any, statement: str, parameters: Any, context: ExecutionContext) -> bool | None:
+    """Fetch a batch with a cursor, if the execution option asks for it; ``True`` means that nothing is left to do."""
+    fetch: _Fetch | None = context.execution_options.get(_FETCH)
+    if fetch is None:
+        return None
+    if not fetch.is_declared:
+        cursor.execute(f"DECLARE {fetch.cursor} NO SCROLL CURSOR FOR {statement}", parameters)
+        fetch.is_declared = True
+    cursor.execute(f"FETCH FORWARD {_BATCH} FROM {fetch.cursor}")
+    return True
+
+
+def _execute_on_mysql(_cursor: Any, _statement: str, _parameters: Any, context: ExecutionContext) -> None:
+    """Refuse a statement on a connection that is streaming rows."""
+    connection = context.root_connection
+    if connection.get_execution_options().get(_STREAMING):
+        message = "no statement can be executed on this connection until all rows of the last one have been read"
+        raise RuntimeError(message)
+    if context.execution_options.get(_STREAM):
+        connection.execution_options(**{_STREAMING: True})
+
+
+_EXECUTE: dict[str, Execute] = {
+    "postgresql": _execute_on_postgresql,
+    "mysql": _execute_on_mysql,
+    "mariadb": _execute_on_mysql,
+}

@@ -1,0 +1,190 @@
+"""Read notifications with your own SELECT statements, through SQLAlchemy Core (extra ``sqlalchemy``).
+
+Knows no table, because your statements select the rows and the values of a record. Creates nothing.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from copy import copy
+from typing import Any, Self
+
+from sqlalchemy import ClauseElement, Connection, Engine, Executable, Row, text
+from sqlalchemy.exc import DBAPIError
+
+from flask_notifications.deferred import is_deferring, refuse_deferred
+from flask_notifications.storage import AccessDenied, AccountNotFound, Record, StorageUnavailable
+from flask_notifications.validation import require
+
+from .outages import report_outages
+from .rows import RowReader, prepare_engine
+
+MaySeeAccount = Callable[[Row[Any], str], bool]
+
+
+def deny_all(_caller: Row[Any], _account_id: str) -> bool:
+    """Let no caller see any account: the default of ``may_see_account``."""
+    return False
+
+
+class SQLAlchemyStorage:
+    """Read notifications with your own SELECT statements.
+
+    A statement is a string with ``:name`` parameters or a Core statement. Values are always bound, never written into
+    the statement. A row with one column is a record: a JSON document as a string or bytes is passed on as it is. A row
+    with several columns is a record of its column names and values.
+
+    A request takes one connection from the pool, and returns it before the response is sent (``unit_of_work``).
+    Memory does not grow with the result, except with MariaDB Connector/Python, which cannot stream safely.
+
+    If the database refuses connections, disconnects, times out or has no connection left, ``StorageUnavailable`` is
+    raised. Every other error of SQLAlchemy passes. Not checked: that the statements return rows, and that the caller
+    has a column for each of their parameters.
+
+    :param engine: your engine, with its pool and timeouts. Asynchronous engines are refused.
+    :param session_query: gets ``session_id``. Its first row is the caller; without a row, the session is unknown.
+    :param current_user_query: gets the columns of the caller by their names.
+    :param account_query: gets them too, and ``account_id``, which is always the one that the client sent.
+    :param account_exists_query: gets the same. Without a row, the account does not exist. By default an unknown
+        account has no notifications.
+    :param may_see_account: a function of the caller's row and the account ID, called before the account is read. It
+        returns ``True`` or ``False`` (or 1, 0 or ``None``, as a database does). By default no caller may see any
+        account. It runs within the transaction; if it reads from the same engine, it takes a second connection.
+    :raises ValueError: an argument does not fit; the message names it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        session_query: str | Executable,
+        current_user_query: str | Executable,
+        account_query: str | Executable,
+        account_exists_query: str | Executable | None = None,
+        may_see_account: MaySeeAccount = deny_all,
+    ) -> None:
+        require(isinstance(engine, Engine), "engine", "an SQLAlchemy engine", engine)
+        require(not engine.dialect.is_async, "engine", "an engine with a driver that is not asynchronous", engine)
+        require(
+            callable(may_see_account) and not is_deferring(may_see_account),
+            "may_see_account",
+            "a function that returns True or False and is not asynchronous",
+            may_see_account,
+        )
+        prepare_engine(engine)
+        self._engine = engine
+        self._reader: RowReader | None = None
+        self._may_see_account = may_see_account
+        self._session_query = self._statement("session_query", session_query, "session_id")
+        self._current_user_query = self._statement("current_user_query", current_user_query)
+        self._account_query = self._statement("account_query", account_query, "account_id")
+        self._account_exists_query = None
+        if account_exists_query is not None:
+            self._account_exists_query = self._statement("account_exists_query", account_exists_query, "account_id")
+
+    @contextmanager
+    def unit_of_work(self) -> Iterator[Self]:
+        """Yield a copy of this storage whose calls share one connection and one transaction.
+
+        The copy is for one thread. After the unit of work it cannot be used.
+        """
+        with report_outages():
+            reader = RowReader(self._connect())
+            try:
+                bound = copy(self)
+                bound._reader = reader
+                yield bound
+            finally:
+                reader.close()
+
+    def resolve_session(self, session_id: str) -> Row[Any] | None:
+        """Return the first row of ``session_query``, or ``None``.
+
+        :param session_id: the session ID that the client sent.
+        :raises StorageUnavailable: the database is out of reach.
+        """
+        if self._reader is None:
+            with self.unit_of_work() as bound:
+                return bound.resolve_session(session_id)
+        return self._reader.read_first(self._session_query, {"session_id": session_id})
+
+    def current_user_notifications(self, caller: Row[Any]) -> Generator[Record, None, None]:
+        """Yield the records of ``current_user_query``.
+
+        :param caller: the row that ``resolve_session`` returned.
+        :raises StorageUnavailable: the database is out of reach.
+        """
+        if self._reader is None:
+            with self.unit_of_work() as bound:
+                yield from bound.current_user_notifications(caller)
+            return
+        with closing(self._reader.read_batches(self._current_user_query, caller._asdict())) as batches:
+            for rows in batches:
+                yield from _make_records(rows)
+
+    def account_notifications(self, caller: Row[Any], account_id: str) -> Generator[Record, None, None]:
+        """Yield the records of ``account_query``, if the caller may see the account and it exists.
+
+        :param caller: the row that ``resolve_session`` returned.
+        :param account_id: the account ID that the client sent.
+        :raises AccessDenied: ``may_see_account`` does not allow it.
+        :raises AccountNotFound: ``account_exists_query`` has no row.
+        :raises StorageUnavailable: the database is out of reach.
+        """
+        if self._reader is None:
+            with self.unit_of_work() as bound:
+                yield from bound.account_notifications(caller, account_id)
+            return
+        if not _require_truth_value(self._may_see_account(caller, account_id)):
+            raise AccessDenied
+        values = caller._asdict() | {"account_id": account_id}
+        exists = self._account_exists_query
+        if exists is not None and self._reader.read_first(exists, values) is None:
+            raise AccountNotFound
+        with closing(self._reader.read_batches(self._account_query, values)) as batches:
+            for rows in batches:
+                yield from _make_records(rows)
+
+    def _statement(self, name: str, query: str | Executable, parameter: str | None = None) -> Executable:
+        """Return a query as a statement, which must have the parameter that its result depends on."""
+        statement = text(query) if isinstance(query, str) else query
+        if not isinstance(statement, ClauseElement) or not isinstance(statement, Executable):
+            message = f"{name} must be a SELECT as a string or as an SQLAlchemy statement, not {query!r}"
+            raise ValueError(message)
+        if parameter is not None and parameter not in (statement.compile(self._engine).params or {}):
+            message = f"{name} must have a parameter :{parameter}, and has none: {query}"
+            raise ValueError(message)
+        return statement
+
+    def _connect(self) -> Connection:
+        try:
+            return self._engine.connect()
+        except (DBAPIError, OSError) as error:  # there is no connection, whichever error the driver raises
+            raise StorageUnavailable from error
+
+
+def _require_truth_value(value: object) -> bool:
+    """Return the result of ``may_see_account`` if it is a Boolean: any other value might be true by accident."""
+    refuse_deferred(value, "may_see_account")
+    if value is None or value in (True, False):
+        return bool(value)
+    message = f"may_see_account must return True or False, not an object of type {type(value).__qualname__}"
+    raise TypeError(message)
+
+
+def _make_records(rows: Sequence[Row[Any]]) -> list[Record]:
+    if not rows:
+        return []
+    # str: the names of the columns of a Table are of a subclass, which orjson refuses as keys.
+    columns = [str(name) for name in rows[0]._fields]
+    if len(columns) == 1:
+        return [_make_document(value) for (value,) in rows]
+    if len(set(columns)) < len(columns):
+        message = f"the columns of a record must have different names, not {columns}"
+        raise ValueError(message)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _make_document(value: Any) -> Record:
+    if isinstance(value, str):
+        return value.encode()
+    return bytes(value) if isinstance(value, bytearray | memoryview) else value

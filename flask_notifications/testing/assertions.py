@@ -1,0 +1,262 @@
+"""Checks of announcements and plans."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from urllib.parse import unquote, urlencode, urlsplit
+
+from flask_notifications.conditions import environ_key, example_values
+from flask_notifications.dates import parse_deprecation, parse_sunset
+from flask_notifications.deprecation import DeprecationHeaders
+from flask_notifications.operations import ANY_METHOD, PARAMETER, REST, Operation, fill_in
+from flask_notifications.plans import Plan, check_plan, table_of
+from flask_notifications.validation import require
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+    from werkzeug.test import TestResponse
+
+_Outcome: TypeAlias = "TestResponse | Exception"
+
+
+def assert_deprecated(
+    response: Any,
+    plan: Plan,
+    operation: Operation,
+    *,
+    base_url: str | None = None,
+    mount: str = "",
+    parameters: Mapping[str, str] | None = None,
+) -> None:
+    """Assert that a response announces the retirement of an operation, whole and once.
+
+    Not checked: status, body, and ``Link`` headers of your application's own.
+
+    :param response: a response of Werkzeug (and so of Flask's test client), requests, httpx or Django.
+    :param plan: the plan of the operation. Of an operation that is live in it, the response must not announce a date.
+    :param operation: the operation that the request matches.
+    :param base_url: that of the middleware, by default none.
+    :param mount: the path at which the application is mounted, percent-encoded, by default the root.
+    :param parameters: the values of the path's parameters, if the successor uses them, by default none.
+    :raises AssertionError: the response differs; the message says how.
+    """
+    check_plan(plan)
+    require(operation in plan, "operation", "an operation of the plan", operation)
+    policy = plan[operation]
+    successor = operation.successor
+    if successor is not None:
+        successor = fill_in(successor, parameters or {})
+    announced = [] if policy is None else DeprecationHeaders(policy, base_url=base_url or "").render(successor, mount)
+    expected = {name: [value for key, value in announced if key == name] for name in ("Deprecation", "Sunset", "Link")}
+    for name, parse in (("Deprecation", parse_deprecation), ("Sunset", parse_sunset)):
+        found = _header_lines(response, name)
+        assert len(found) == len(expected[name]), f"{name}: {expected[name]} expected, not {found}"
+        for value, due in zip(found, expected[name], strict=True):
+            assert _parse(parse, value) == parse(due), f"{name}: {due!r} expected, not {value!r}"
+    # Some clients join several lines with commas (RFC 9110 section 5.3).
+    links, due = ", ".join(_header_lines(response, "Link")), ", ".join(expected["Link"])
+    assert links.endswith(due), f"Link: {due!r} expected at the end, not {links!r}"
+    assert not due or links.count(due) == 1, f"Link: {due!r} expected once, not {links!r}"
+
+
+def assert_plan_reaches(
+    application: "WSGIApplication",
+    plan: Plan,
+    *,
+    parameters: Mapping[str, str] | None = None,
+    mount: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """Assert that each operation of a plan reaches a view of your application, and that the plan matches its spellings.
+
+    Each operation is called for real, at the path as the plan spells it. 404, 405, a redirect to another spelling
+    of the path, and what a path without a view gets too, such as 400 for a host that is not allowed or an exception,
+    mean that no view was reached. Every other response or exception means that one was. A retired operation is also
+    called as some routers serve it besides (``/reports.json``, ``/old-report`` for ``/old_report``, ``/@@old``,
+    ``/old/x``), and as some applications read its method and its conditions besides: with the parameters in a form or
+    after a ``;``, without them, and with ``X-HTTP-Method-Override``, where the plan matches no such request. ``*`` is
+    called with ``GET``. Use a test database, because views may change it.
+
+    :param application: your WSGI application, without ``DeprecationMiddleware``, which may respond itself.
+    :param plan: the plan, with its live operations.
+    :param parameters: a value for each parameter of the paths that needs one, by its name; by default ``1``. If views
+        respond 404 to unknown values, use values that they find. ``**``, or a path that ends in it, is the name of what
+        follows that path, such as ``{"/v1/**": "/reports"}``; by default nothing follows.
+    :param mount: the path at which the application is mounted, percent-encoded, by default the root.
+    :param headers: headers of each request, such as ``{"Authorization": "Bearer ..."}``, by default none.
+    :raises AssertionError: operations reach no view, or other paths reach their views; the message lists them, each
+        with the reason.
+    :raises ValueError: ``plan`` is not a plan.
+    """
+    check_plan(plan)
+    call, table, problems = _make_caller(application, mount, headers or {}), table_of(plan), []
+    for operation, policy in plan.items():
+        own = _Request.of(operation, parameters or {})
+        response, other = call(own), call(own._replace(path=_WITHOUT_A_VIEW))
+        problem = _find_problem(f"{mount.rstrip('/')}{own.path}", response, other)
+        if problem is not None:
+            problems.append(f"no view is reached by {operation.name} ({own}): {problem}{_advise(operation, own)}")
+        elif policy is not None:
+            for request, is_telling in _spell_otherwise(operation, own):
+                found = table.find(request.method, *request.target)
+                if not found and _is_answer(call(request), response, other, is_telling=is_telling):
+                    problems.append(f"no operation matches {request}, which reaches a view as {own} does")
+            for request, without in _escape(operation, own):
+                found = table.find(request.method, *request.target)
+                outcomes = [] if found else [_describe(call(each)) for each in (request, without)]
+                if outcomes and outcomes[0] == _describe(response) != outcomes[1]:
+                    problems.append(f"no operation matches {request}, which reaches a view as {own} does")
+    assert not problems, "; ".join(problems)
+
+
+class _Request(NamedTuple):
+    """A request: the method, the path percent-encoded, the query, headers, and the parameters of a form."""
+
+    method: str
+    path: str
+    query: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    form: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, operation: Operation, parameters: Mapping[str, str]) -> "_Request":
+        """Return a request that an operation matches, with a value for each parameter of its path."""
+        values = dict.fromkeys(PARAMETER.findall(operation.path), "1") | {REST: ""}
+        values |= {name: value for name, value in parameters.items() if not name.endswith(f"/{REST}")}
+        rest = parameters.get(operation.path, values[REST])
+        values[REST] = f"/{rest}" if rest and not rest.startswith("/") else rest
+        path = fill_in(operation.path, {name: value.encode().decode("latin-1") for name, value in values.items()})
+        query, headers = (example_values(each, "1") for each in (operation.query, operation.headers))
+        method = "GET" if operation.method == ANY_METHOD else operation.method
+        return cls(method, path or "/", urlencode(query), tuple(headers.items()))
+
+    @property
+    def target(self) -> tuple[str, dict[str, str]]:
+        """The path, decoded, and the rest of the environ that conditions read."""
+        environ = {environ_key(name): value for name, value in self.headers}
+        return unquote(urlsplit(self.path).path, "latin-1"), {**environ, "QUERY_STRING": self.query}
+
+    def __str__(self) -> str:
+        shown = f"{self.method} {self.path}{'?' if self.query else ''}{self.query}"
+        details = [
+            *(f"{name}: {value}" for name, value in self.headers),
+            *([urlencode(self.form)] if self.form else []),
+        ]
+        return f"{shown} with {', '.join(details)}" if details else shown
+
+
+def _make_caller(
+    application: "WSGIApplication", mount: str, headers: Mapping[str, str]
+) -> Callable[[_Request], "_Outcome"]:
+    """Return a function that sends a request to an application."""
+    from werkzeug.test import Client, EnvironBuilder  # noqa: PLC0415 - the rest of the module needs no Werkzeug
+
+    client = Client(application)
+
+    def call(request: _Request) -> "_Outcome":
+        builder = EnvironBuilder(
+            request.path,
+            f"http://localhost{mount}",
+            method=request.method,
+            headers=[*headers.items(), *request.headers],
+            query_string=request.query or None,
+            data=dict(request.form) or None,
+        )
+        try:
+            return client.open(builder, buffered=True)
+        except Exception as error:  # noqa: BLE001 - a view that fails was reached
+            return error
+
+    return call
+
+
+def _advise(operation: Operation, own: _Request) -> str:
+    """Return the rest of a path to use if none was given."""
+    is_bare = operation.path == f"{own.path.removesuffix('/')}/{REST}"
+    return f"; name a path below it, as in parameters={{{operation.path!r}: '/reports'}}" if is_bare else ""
+
+
+def _escape(operation: Operation, own: _Request) -> Iterator[tuple[_Request, _Request]]:
+    """Yield requests that some applications read as the same one, and the part that they read otherwise."""
+    form = tuple(example_values(operation.query, "1").items())
+    if form:
+        posted = own._replace(method="POST", query="")
+        yield posted._replace(form=form), posted
+        yield own._replace(query=f"x=1;{own.query}"), own._replace(query="x=1")
+    if form or own.headers:
+        yield own._replace(query="", headers=()), own._replace(path=_WITHOUT_A_VIEW)
+    if operation.method not in {"POST", ANY_METHOD}:
+        posted = own._replace(method="POST")
+        yield posted._replace(headers=(*own.headers, ("X-HTTP-Method-Override", own.method))), posted
+
+
+_WITHOUT_A_VIEW = "/flask-notifications/without-a-view"
+
+
+def _find_problem(path: str, response: "_Outcome", other: "_Outcome") -> str | None:
+    """Return why a request reaches no view, or ``None`` if it reaches one.
+
+    :param path: the path of the request, percent-encoded.
+    :param response: the response, or the exception that was raised instead.
+    :param other: the same for a path without a view.
+    """
+    if isinstance(response, Exception):
+        reason = f"it raises {response!r}, as {_WITHOUT_A_VIEW} does"
+        return reason if type(response) is type(other) else None
+    if response.status_code in {404, 405}:
+        return f"the status is {response.status_code}"
+    target = urlsplit(response.location or "").path
+    if response.location and target != path and _spell(path) == _spell(target):
+        return f"it redirects to the spelling {target}"
+    if not isinstance(other, Exception) and (response.status_code, response.data) == (other.status_code, other.data):
+        return f"the status is {response.status_code}, as for {_WITHOUT_A_VIEW}"
+    return None
+
+
+def _spell_otherwise(operation: Operation, own: _Request) -> Iterator[tuple[_Request, bool]]:
+    """Yield what some routers take for a request, and whether any response of a view there tells so."""
+    path, stem = own.path, own.path.rstrip("/")
+    above, _slash, last = stem.rpartition("/")
+    if stem:
+        # Format suffixes; CherryPy's and TurboGears' index and punctuation; views of Pyramid, Zope and Morepath.
+        others = (f"{stem}.json", f"{stem}/index", f"{above}/@@{last}", f"{above}/+{last}", f"{stem}/+")
+        for other in {*others, path.replace("_", "-"), path.replace("_", ".")} - {path}:
+            yield own._replace(path=other), True
+        # Segments and parameters as arguments of a view, and Falcon's empty ones; another view may be there as well.
+        yield own._replace(path=f"{stem}/x"), False
+        for name in PARAMETER.findall(operation.path.rstrip("/").rpartition("/")[2]):
+            yield own._replace(path=f"{above}/", query=f"{own.query}&{name}={last}".lstrip("&")), False
+
+
+def _is_answer(response: "_Outcome", own: "_Outcome", other: "_Outcome", *, is_telling: bool) -> bool:
+    """Return whether a view responds, and not the handler of paths without one."""
+    shown, expected, without = map(_describe, (response, own, other))
+    is_success = not isinstance(response, Exception) and response.status_code < 300
+    return shown != without and (shown == expected or (is_telling and is_success))
+
+
+def _describe(outcome: "_Outcome") -> object:
+    return type(outcome) if isinstance(outcome, Exception) else (outcome.status_code, outcome.data)
+
+
+def _spell(path: str) -> str:
+    """Return the part of a path that a router keeps when it redirects to its own spelling."""
+    return re.sub("/+", "/", f"{unquote(path)}/").lower()
+
+
+def _parse(parse: Callable[[str], datetime], value: str) -> datetime:
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise AssertionError(str(error)) from error
+
+
+def _header_lines(response: Any, name: str) -> list[str]:
+    """Return the lines of a header; frameworks and clients hold them in different ways."""
+    headers = response.headers
+    for method in ("getlist", "get_list"):  # Werkzeug, httpx
+        if hasattr(headers, method):
+            return list(getattr(headers, method)(name))
+    value = headers.get(name)  # requests, Django
+    return [] if value is None else [value]

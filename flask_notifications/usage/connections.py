@@ -1,0 +1,222 @@
+"""Connections to the database of the record: none waits for more than a few seconds, whoever made its engine.
+
+Knows no tables.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    URL,
+    Connection,
+    Dialect,
+    Engine,
+    NullPool,
+    SingletonThreadPool,
+    StaticPool,
+    create_engine,
+    event,
+    make_url,
+)
+from sqlalchemy.exc import ArgumentError
+
+from flask_notifications.validation import require
+
+from .ledger import uptime
+
+SQLITE, POSTGRESQL, MYSQL, MARIADB = "sqlite", "postgresql", "mysql", "mariadb"
+# Drivers that work with a recorder, and their limits for connecting and for a silent network.
+_KEEPALIVE = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+_KEEPALIVE["tcp_user_timeout"] = 10_000  # milliseconds
+_SOCKET = {"connect_timeout": 3, "read_timeout": 8, "write_timeout": 8}
+_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "pysqlite": {"timeout": 2.0},
+    "pysqlcipher": {"timeout": 2.0},
+    "psycopg": _KEEPALIVE,
+    "psycopg2": _KEEPALIVE,
+    "psycopg2cffi": _KEEPALIVE,
+    "pg8000": {"timeout": 8},
+    "pymysql": _SOCKET,
+    "mysqldb": _SOCKET,
+    "mysqlconnector": {"connection_timeout": 8},
+    "mariadbconnector": _SOCKET,
+}
+_NOW = {
+    SQLITE: "SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
+    POSTGRESQL: "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
+    MYSQL: "SELECT CAST(unix_timestamp(now(6)) * 1000000 AS SIGNED)",
+}
+# For locks, and for statements that write. MySQL ignores the comment, and has the limits of the driver's socket only.
+LOCK_LIMIT: Mapping[str, str] = {
+    SQLITE: "PRAGMA busy_timeout = 2000",
+    POSTGRESQL: "SET LOCAL lock_timeout = '2s'",
+    MYSQL: "SET innodb_lock_wait_timeout = 2, lock_wait_timeout = 2",
+}
+# For a report, which may take longer, and joins the rows of a day to a string.
+READ_LIMIT: Mapping[str, str] = {**LOCK_LIMIT, MYSQL: f"{LOCK_LIMIT[MYSQL]}, group_concat_max_len = 1073741824"}
+# How a transaction begins; the last statement returns the time.
+_BEGIN: Mapping[str, Sequence[str]] = {
+    SQLITE: (LOCK_LIMIT[SQLITE], _NOW[SQLITE]),
+    POSTGRESQL: (
+        f"{_NOW[POSTGRESQL]}, set_config('lock_timeout', '2s', true), set_config('statement_timeout', '8s', true)",
+    ),
+    MYSQL: (f"{LOCK_LIMIT[MYSQL]} /*M!100101 , max_statement_time = 8 */", _NOW[MYSQL]),
+}
+_ISOLATION = {SQLITE: "SERIALIZABLE", POSTGRESQL: "READ COMMITTED", MYSQL: "READ COMMITTED"}
+SNAPSHOT = {SQLITE: "SERIALIZABLE", POSTGRESQL: "REPEATABLE READ", MYSQL: "REPEATABLE READ"}
+
+# Drivers whose connections go back into a pool, because their settings end with the transaction.
+_POOLED = {"psycopg", "psycopg2", "psycopg2cffi"}
+# The option of an engine that has the isolation level of a recorder: setting it costs as much as a statement.
+_IS_ISOLATED = "flask_notifications_is_isolated"
+# Packages with another name than their driver.
+_PACKAGES = {
+    "psycopg": "psycopg[binary]",
+    "psycopg2": "psycopg2-binary",
+    "mysqldb": "mysqlclient",
+    "mysqlconnector": "mysql-connector-python",
+    "mariadbconnector": "mariadb",
+}
+# Seconds to wait for a connection that another thread has, and after which a connection is made anew.
+_POOL_WAIT, _RECYCLE = 3, 60
+
+# While a connection is being made for a recorder or a report: takes its limits off again, because SQLAlchemy below 2.1
+# passes the same options to each connection of an engine.
+_undo: ContextVar[ExitStack | None] = ContextVar("undo", default=None)
+
+
+def open_engine(database: str | URL | Engine) -> Engine:
+    """Return the engine itself, or a new one for a URL, with limits for connecting; no connection is made.
+
+    :raises ValueError: for another kind of database or driver, and for the URL of one in memory.
+    :raises ModuleNotFoundError: the driver of the URL is not installed.
+    """
+    if isinstance(database, Engine):
+        _require_driver(database.dialect)
+        engine = database
+    else:
+        engine = _new_engine(database)
+    if not event.contains(engine, "do_connect", _set_limits):
+        event.listen(engine, "do_connect", _set_limits)
+    return engine
+
+
+def _new_engine(database: str | URL) -> Engine:
+    try:
+        url = make_url(database)
+        dialect = url.get_dialect()
+    except (ArgumentError, ValueError):
+        examples = "sqlite:///usage.sqlite3 or postgresql+psycopg://user@host/name"
+        message = f"database must be an SQLAlchemy URL or engine, such as {examples}"  # the value may hold a password
+        raise ValueError(message) from None
+    _require_driver(dialect)
+    in_memory = dialect.name == SQLITE and url.database in {None, "", ":memory:"}
+    require(not in_memory, "database", "a file that other processes can read", "an SQLite database in memory")
+    pool: dict[str, Any] = {"poolclass": NullPool}
+    if dialect.driver in _POOLED:
+        pool = {"pool_size": 1, "pool_timeout": _POOL_WAIT, "pool_recycle": _RECYCLE}
+    kind = MYSQL if dialect.name == MARIADB else dialect.name
+    options = {_IS_ISOLATED: True}
+    try:
+        return create_engine(url, **pool, isolation_level=_ISOLATION[kind], execution_options=options)
+    except ModuleNotFoundError as error:
+        message = f"the driver {dialect.driver} needs: pip install '{_PACKAGES.get(dialect.driver, dialect.driver)}'"
+        raise ModuleNotFoundError(message, name=error.name) from error
+
+
+def _require_driver(dialect: Dialect | type[Dialect]) -> None:
+    expected = f"SQLite, PostgreSQL, MySQL or MariaDB with one of the drivers {', '.join(_ARGUMENTS)}"
+    require(dialect.driver in _ARGUMENTS, "database", expected, f"{dialect.name}+{dialect.driver}")
+
+
+def _set_limits(dialect: Dialect, _record: object, _arguments: object, options: dict[str, Any]) -> None:
+    """Limit a connection that an engine makes for a recorder, and none that it makes for the application."""
+    undo = _undo.get()
+    if undo is None:
+        return
+    for name, value in _ARGUMENTS[dialect.driver].items():
+        if name not in options:
+            options[name] = value
+            undo.callback(options.pop, name)
+
+
+def _is_in_memory(engine: Engine) -> bool:
+    """Return whether a database lives in the connections of its engine."""
+    return isinstance(engine.pool, StaticPool | SingletonThreadPool)
+
+
+def forget_connections(engine: Engine, database: str | URL | Engine) -> Engine:
+    """Return an engine for a process that has just been forked; all connections are left to its parent."""
+    if engine is not database:
+        return open_engine(database)  # the old one may have locks that a thread of the parent held
+    if not _is_in_memory(engine):
+        engine.dispose(close=False)
+    return engine
+
+
+@contextmanager
+def connect(engine: Engine, isolation: Mapping[str, str]) -> Iterator[Connection]:
+    """Lend a connection with an isolation level instead of the engine's own.
+
+    :param isolation: the level for each kind of database.
+    """
+    with ExitStack() as undo:
+        undo.callback(_undo.reset, _undo.set(undo))
+        connection = engine.connect()
+    with connection, _preparing_nothing(connection.connection.dbapi_connection):
+        if isolation is not _ISOLATION or not engine.get_execution_options().get(_IS_ISOLATED):
+            connection.execution_options(isolation_level=isolation[backend(engine)])
+        if engine.dialect.driver not in _POOLED and not _is_in_memory(engine):
+            connection.detach()  # its limits are not for the application
+        yield connection
+
+
+@contextmanager
+def _preparing_nothing(connection: Any) -> Iterator[None]:
+    """Keep psycopg from preparing statements, because PgBouncer may lend each transaction another connection."""
+    threshold = getattr(connection, "prepare_threshold", None)
+    if threshold is None:
+        yield
+        return
+    connection.prepare_threshold = None
+    try:
+        yield
+    finally:
+        connection.prepare_threshold = threshold
+
+
+class Transaction(NamedTuple):
+    """A connection in a transaction, the time of the database when that began, and the uptime just before."""
+
+    connection: Connection
+    now: int
+    before: int
+
+
+@contextmanager
+def begin(engine: Engine) -> Iterator[Transaction]:
+    """Lend a connection with a transaction, and with limits for locks and statements."""
+    with connect(engine, _ISOLATION) as connection, connection.begin():
+        *limits, clock = _BEGIN[backend(engine)]
+        for statement in limits:
+            connection.exec_driver_sql(statement)
+        before = uptime()
+        yield Transaction(connection, int(connection.exec_driver_sql(clock).scalar_one()), before)
+
+
+def identify(engine: Engine) -> str:
+    """Return the parts of a URL that identify the database, without driver and login."""
+    url = engine.url
+    return f"{backend(engine)}://{url.host or ''}:{url.port or ''}/{url.database or ''}?{url.query.get('options', '')}"
+
+
+def backend(engine: Engine) -> str:
+    """Return the kind of a database; MariaDB is MySQL here."""
+    return MYSQL if engine.dialect.name == MARIADB else engine.dialect.name
+
+
+def read_clock(connection: Connection) -> int:
+    """Return the time of the database."""
+    return int(connection.exec_driver_sql(_NOW[backend(connection.engine)]).scalar_one())

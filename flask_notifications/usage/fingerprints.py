@@ -1,0 +1,43 @@
+"""What a recorder listens for: a fingerprint of each retired operation, with everything that decides on its calls."""
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from flask_notifications.conditions import Values
+from flask_notifications.operations import RULES_VERSION, Operation
+from flask_notifications.overlaps import find_rivals
+
+if TYPE_CHECKING:
+    from flask_notifications.plans import Plan
+
+
+def fingerprints(plan: "Plan") -> dict[str, str]:
+    """Return the fingerprint of each retired operation of a plan, by name."""
+    rivals = find_rivals(plan)
+    return {
+        operation.name: _fingerprint(
+            operation, [[*_describe(each), plan[each] is None] for each in rivals[operation.name]]
+        )
+        for operation, policy in plan.items()
+        if policy is not None
+    }
+
+
+def digest(value: Any) -> str:
+    """Return 32 hexadecimal digits for a value that JSON can express."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _fingerprint(operation: Operation, rivals: list[Any]) -> str:
+    """Return a digest; of the operations that may take its requests, it counts whether they are live."""
+    return digest([RULES_VERSION, _describe(operation), sorted(rivals, key=json.dumps)])
+
+
+def _describe(operation: Operation) -> list[Any]:
+    conditions = (operation.query, operation.headers)
+    return [operation.method, operation.path, *(_normalise(values or {}) for values in conditions)]
+
+
+def _normalise(values: Values) -> dict[str, list[str]]:
+    return {name.lower(): sorted([each] if isinstance(each, str) else each) for name, each in values.items()}

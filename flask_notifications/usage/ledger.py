@@ -1,0 +1,449 @@
+"""The counts of one process, in memory or in a file that survives the process.
+
+A file is mapped into memory, and its disk space is allocated before: a full disk must not kill the process. It begins
+with a page of integers and a description in JSON; then each key follows with its numbers. The kernel keeps what a
+process has stored there, whatever happens to the process. Standard library only.
+"""
+
+import errno
+import json
+import mmap
+import os
+import secrets
+import time
+from collections.abc import Iterator, MutableSequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from flask_notifications.deprecation import CLOSED_PHASES
+from flask_notifications.observers import Call
+
+# Not on Windows, where there is no spool.
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
+
+# Microseconds.
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+
+# The client of a call that only proves that calls are recorded: that of the command ``check``.
+CANARY = "flask-notifications-check"
+# The caller and the client of all calls beyond the limits. No product of a User-Agent has parentheses.
+OTHER = "(other)"
+# Pairs of a caller and a client that are kept by name, for an operation and a day.
+PAIRS = 200
+# Keys that a process keeps at most, besides those of other pairs.
+_KEYS = 20_000
+# Characters of a label, of a client, and of a text as the store writes it.
+_LABEL, _STORED = 64, 768
+
+# A clock that goes on while a machine sleeps, on Linux.
+_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+# Microseconds by which a clock may be off.
+TOLERANCE = 60 * SECOND
+
+_SEGMENT, _PAGE = 1 << 16, 4096
+_MAGIC = 0x666E5F7573616731
+# Where the first page has which integer, the ID of the recorder (bytes), and its description (bytes).
+_KIND, _SIZE, _WHOLE, _REGISTERED, _STAMP, _ATTEMPT, _BEGAN, _HEARD, _HAS_THREAD, _STORE, _SKEW = range(11)
+_ID, _DESCRIPTION = slice(128, 160), 256
+
+FIRST_AT, LAST_AT, ANSWERED, FAILED, CLOSED = range(5)
+
+Key: TypeAlias = tuple[int, str, str | None, str | None, str | None]
+"""A UTC day since 1970, the name of an operation, a caller, a client and a source."""
+Cells: TypeAlias = "MutableSequence[int] | memoryview[int]"
+
+
+@dataclass(slots=True)
+class Entry:
+    """The numbers of a key: the times of the first and the last call in microseconds since 1970, and three counts."""
+
+    cells: Cells
+    place: int
+    is_dirty: bool = True
+    is_stored: bool = False
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Return the five numbers."""
+        return tuple(self.cells[self.place + each] for each in range(5))
+
+
+class Origin(NamedTuple):
+    """Where a ledger comes from; equal for all ledgers of a process.
+
+    ``plan`` is the digest of ``operations``, which is a JSON object of the fingerprint of each operation by name.
+    ``database`` identifies the store as far as its URL does.
+    """
+
+    service: str
+    host: str
+    process: int
+    has_own_clock: bool
+    plan: str
+    operations: str
+    database: str
+
+
+@cache
+def boot() -> str:
+    """Return an ID of this machine since it was started, or an empty string: then nothing is imported."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
+
+
+@cache
+def machine() -> str:
+    """Return an ID of this machine, as far as it has one."""
+    with suppress(OSError):
+        return Path("/etc/machine-id").read_text(encoding="ascii").strip()
+    return ""
+
+
+def is_canary(client: str | None) -> bool:
+    """Return whether a client is the one whose calls only prove that calls are recorded, in any version."""
+    return client is not None and client.partition("/")[0] == CANARY
+
+
+def uptime() -> int:
+    """Return the microseconds since this machine was started, which no clock that is set can change."""
+    return (time.monotonic_ns() if _BOOTTIME is None else time.clock_gettime_ns(_BOOTTIME)) // 1000
+
+
+class _Cell:
+    """An integer that the file keeps for the process that imports it."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def __get__(self, ledger: "Ledger", _owner: object) -> int:
+        return ledger.head[self._place]
+
+    def __set__(self, ledger: "Ledger", value: int) -> None:
+        ledger.head[self._place] = value
+
+
+class Ledger:
+    """Count calls by key, and remember the numbers that the store has of them. All calls are made under a lock.
+
+    :param began: the time since which all calls are in here: the uptime, or the time of a clock of the recorder's own.
+    """
+
+    # When counting began, and the last time at which the process was alive for sure; as an uptime, or by its own clock.
+    began: _Cell = _Cell(_BEGAN)
+    heard: _Cell = _Cell(_HEARD)
+    # The largest difference of the machine's clock from the database's, and of two of its own times.
+    skew: _Cell = _Cell(_SKEW)
+    # The ID of the store that has the row, or 0. What the row has as its stamp: the one, or the other if nobody knows
+    # whether the last write was committed.
+    store: _Cell = _Cell(_STORE)
+    stamp: _Cell = _Cell(_STAMP)
+    attempted: _Cell = _Cell(_ATTEMPT)
+    # 1 or 0: whether the row is known to have been written, and whether the process writes its counts itself.
+    registered: _Cell = _Cell(_REGISTERED)
+    has_thread: _Cell = _Cell(_HAS_THREAD)
+
+    def __init__(self, origin: Origin, began: int) -> None:
+        self.origin = origin
+        self.id: str = secrets.token_hex(16)
+        self.entries: dict[Key, Entry] = {}
+        self.head: Cells = [0] * 16
+        self.head[_WHOLE] = self.has_thread = 1
+        self.began = self.heard = began
+        self.file: LedgerFile | None = None
+        self.boot: str = boot()
+        self.machine: str = machine()
+        # Whether the store has exactly the entries that are marked as stored; otherwise each has to be looked for.
+        self.is_sure: bool = True
+        # What the clock of this machine showed when it was started, as far as it was right when counting began.
+        self._epoch: int | None = None
+        # When the process began, which may be before the ledger did, and the day of its last sign of life.
+        self.oldest: int = began
+        self.day: int = 0
+        # The time of the database when this machine was started, as of the last write.
+        self.started: int = 0
+        self._pairs: dict[tuple[int, str, bool], set[tuple[str | None, str | None]]] = {}
+
+    def count(self, call: Call) -> bool:
+        """Count a call, and return whether its key is a new one."""
+        at = int(call.at.timestamp() * SECOND)
+        key: Key = (at // DAY, call.operation, call.caller, call.client, call.source)
+        entry = self.entries.get(key)
+        is_new = False
+        if entry is None:
+            entry, is_new = self._admit(key, at)
+        cells, place = entry.cells, entry.place
+        if call.phase in CLOSED_PHASES:
+            cells[place + CLOSED] += 1
+        elif call.status is not None and call.status < 400:
+            cells[place + ANSWERED] += 1
+        else:
+            cells[place + FAILED] += 1
+        if at > cells[place + LAST_AT]:
+            cells[place + LAST_AT] = at
+        elif at < cells[place + FIRST_AT]:
+            cells[place + FIRST_AT] = at
+        entry.is_dirty = True
+        return is_new
+
+    def _admit(self, key: Key, at: int) -> tuple[Entry, bool]:
+        """Return the entry of a call whose key is not known, and whether it is a new one.
+
+        Pairs with a caller have their own limit, so that a flood of invented clients cannot push them out.
+        """
+        day, operation, caller, client, source = key
+        fits = _fits(caller) and _fits(client)
+        named = self._pairs.setdefault((day, operation, caller is not None), set())
+        if (caller, client) not in named:
+            others = () if caller is not None else self._pairs.get((day, operation, True), ())
+            if fits and len(named) + len(others) < PAIRS and len(self.entries) < _KEYS:
+                named.add((caller, client))
+            else:
+                fits = False
+        if not fits:
+            key = (day, operation, OTHER, CANARY if is_canary(client) else OTHER, source)
+        entry = self.entries.get(key)
+        if entry is not None:
+            return entry, False
+        entry = self.entries[key] = self._new_entry(key, at)
+        return entry, True
+
+    def _new_entry(self, key: Key, at: int) -> Entry:
+        if self.file is not None:
+            entry = self.file.append(key, at)
+            if entry is not None:
+                return entry
+            self.head[_WHOLE] = 0  # the disk is full: this key is in memory only
+        return Entry([at, at, 0, 0, 0], 0)
+
+    @property
+    def unwritten(self) -> int:
+        """The calls whose entries the store may not have."""
+        return sum(sum(entry.numbers[ANSWERED:]) for entry in self.entries.values() if entry.is_dirty)
+
+    def take(self) -> list[tuple[Key, Entry, tuple[int, ...]]]:
+        """Return the entries that the store may not have, as they are now."""
+        taken = [(key, entry, entry.numbers) for key, entry in self.entries.items() if entry.is_dirty]
+        for _key, entry, _numbers in taken:
+            entry.is_dirty = False
+        return taken
+
+    def attempt(self) -> int:
+        """Return the stamp that is about to be written, the same until it is confirmed."""
+        if self.attempted == self.stamp:
+            self.attempted = secrets.randbits(62)  # a clone of this machine gets another one
+        return self.attempted
+
+    def confirm(self, store: int) -> None:
+        """Note that the last attempt was committed."""
+        self.stamp, self.registered, self.store = self.attempted, 1, store
+
+    def renew(self, began: int) -> None:
+        """Take a new identity, because the row is not as it was left: all totals are written again.
+
+        :param began: when the new row begins; the time before it is not covered by the new row.
+        """
+        self.id = secrets.token_hex(16)
+        self.registered = self.stamp = self.attempted = self.store = 0
+        self.began = began
+        if self.file is not None:
+            self.file.write_id(self.id)
+        for entry in self.entries.values():
+            entry.is_dirty, entry.is_stored = True, False
+        self.is_sure = True
+
+    def note_skew(self, *skews: int) -> None:
+        """Note differences of a clock, of which the largest is kept."""
+        self.skew = max(self.skew, *skews)
+
+    def compare_clock(self, epoch: int) -> None:
+        """Note whether somebody has set the clock, which may be back before the database is asked.
+
+        :param epoch: the time at which this machine started, if its clock is right now.
+        """
+        if self._epoch is None:
+            self._epoch = epoch
+        elif abs(epoch - self._epoch) > TOLERANCE:
+            self.note_skew(abs(epoch - self._epoch))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every count is in the file, and the kernel that kept it is the same."""
+        return bool(self.head[_WHOLE]) and self.boot == boot()
+
+    def drop(self) -> None:
+        """Leave the file to others, as a forked child does: its parent's lock must not live on in it."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+
+def _fits(text: str | None) -> bool:
+    return text is None or (0 < len(text) <= _LABEL and len(json.dumps(text)) <= _STORED + 2)
+
+
+class LedgerFile:
+    """The file of a ledger: locked by the process that it belongs to, for as long as that lives."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._maps: list[tuple[mmap.mmap, memoryview]] = []
+        self._used = 0
+
+    def _map(self, number: int) -> memoryview:
+        mapped = mmap.mmap(self._descriptor, _SEGMENT, offset=number * _SEGMENT)
+        cells = memoryview(mapped).cast("q")
+        self._maps.append((mapped, cells))
+        return cells
+
+    def allocate(self) -> memoryview:
+        """Add a segment.
+
+        :raises OSError: the disk is full.
+        """
+        number = len(self._maps)
+        if os.pwrite(self._descriptor, bytes(_SEGMENT), number * _SEGMENT) != _SEGMENT:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._used = 0 if number else _PAGE
+        return self._map(number)
+
+    def append(self, key: Key, at: int) -> Entry | None:
+        """Add a key, or return ``None`` if the disk is full. Its length is written last: it makes the entry valid."""
+        text = json.dumps(key).encode()
+        length = -(-len(text) // 8) * 8
+        if self._used + 8 + length + 40 > _SEGMENT:
+            try:
+                self.allocate()
+            except OSError:
+                return None
+        mapped, cells = self._maps[-1]
+        start = self._used
+        mapped[start + 8 : start + 8 + length] = text.ljust(length)
+        place = (start + 8 + length) // 8
+        cells[place], cells[place + 1] = at, at
+        cells[start // 8] = length
+        self._used = start + 8 + length + 40
+        return Entry(cells, place)
+
+    def write_id(self, identity: str) -> None:
+        """Write the ID of the recorder."""
+        self._maps[0][0][_ID] = identity.encode()
+
+    def is_without_thread(self) -> bool:
+        """Whether the process that the file belongs to writes nothing itself."""
+        cell = os.pread(self._descriptor, 8, 8 * _HAS_THREAD)
+        return len(cell) == 8 and not any(cell)
+
+    def read(self) -> Ledger:
+        """Return the ledger that is in the file.
+
+        :raises ValueError: the file is not that of a ledger.
+        """
+        for number in range(os.fstat(self._descriptor).st_size // _SEGMENT):
+            self._map(number)
+        if not self._maps or self._maps[0][1][_KIND] != _MAGIC:
+            message = f"{self.path} is not the file of a recorder"
+            raise ValueError(message)
+        mapped, head = self._maps[0]
+        description = json.loads(mapped[_DESCRIPTION : _DESCRIPTION + head[_SIZE]])
+        started, written_on = description.pop("boot"), description.pop("machine")
+        plan = self.path.with_name(f"{description['plan']}.plan")
+        description["operations"] = plan.read_text(encoding="ascii") if plan.exists() else ""
+        ledger = Ledger(Origin(**description), 0)
+        ledger.id, ledger.head, ledger.oldest = mapped[_ID].decode("ascii"), head, head[_BEGAN]
+        ledger.boot, ledger.machine = started, written_on
+        ledger.entries = dict(self._entries())
+        ledger.is_sure = False
+        ledger.file = self
+        return ledger
+
+    def _entries(self) -> Iterator[tuple[Key, Entry]]:
+        for number, (mapped, cells) in enumerate(self._maps):
+            place = 0 if number else _PAGE // 8
+            while place < len(cells) and (length := cells[place]) > 0:
+                text = mapped[place * 8 + 8 : place * 8 + 8 + length]
+                place += 1 + length // 8
+                yield tuple(json.loads(text)), Entry(cells, place)
+                place += 5
+
+    def delete(self) -> None:
+        """Delete the file and close it."""
+        with suppress(OSError):
+            self.path.unlink()
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, which ends its lock if no other process has it open."""
+        for mapped, cells in self._maps:
+            cells.release()
+            mapped.close()
+        self._maps.clear()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+
+def create_file(ledger: Ledger, folder: Path) -> None:
+    """Put a new ledger into a file of its own in a folder. The file has its name only once it is locked and complete.
+
+    :raises OSError: the file cannot be made.
+    """
+    description = ledger.origin._asdict() | {"boot": boot(), "machine": machine()}
+    _keep_plan(folder / f"{ledger.origin.plan}.plan", str(description.pop("operations")))
+    text = json.dumps(description).encode()
+    path = folder / f"{ledger.id}.new"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    file = LedgerFile(path, descriptor)
+    try:
+        lock_file(descriptor)
+        head = file.allocate()
+        for number, value in enumerate(ledger.head):
+            head[number] = value
+        head[_KIND], head[_SIZE] = _MAGIC, len(text)
+        mapped = file._maps[0][0]
+        mapped[_DESCRIPTION : _DESCRIPTION + len(text)] = text
+        file.write_id(ledger.id)
+        file.path = path.with_suffix(".spool")
+        path.rename(file.path)
+    except OSError:
+        file.path = path
+        file.delete()
+        raise
+    ledger.file, ledger.head = file, head
+
+
+def _keep_plan(path: Path, operations: str) -> None:
+    if not path.exists():
+        new = path.with_suffix(f".{secrets.token_hex(4)}")
+        new.write_text(operations, encoding="ascii")
+        new.rename(path)
+
+
+def open_file(path: Path) -> tuple[LedgerFile, bool]:
+    """Open the file of a ledger, and return it and whether its process has ended: then this one has its lock.
+
+    :raises OSError: the file is gone.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    return LedgerFile(path, descriptor), lock_file(descriptor)
+
+
+def has_locks() -> bool:
+    """Return whether this system has the locks that the files of ledgers need."""
+    return fcntl is not None
+
+
+def lock_file(descriptor: int) -> bool:
+    """Lock a file until its process ends, and return whether no other process has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,422 @@
+"""The calls in access logs, by the rules of the middleware, for the time in which nobody recorded.
+
+Reads lines, keeps no more than a recorder keeps. Knows nothing of the store and of verdicts.
+"""
+
+import gzip
+import io
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, TypeAlias, cast
+from urllib.parse import unquote
+
+from flask_notifications.deprecation import CLOSED_PHASES, Phase
+from flask_notifications.headers import TOKEN
+from flask_notifications.observers import Call, client_of
+from flask_notifications.operations import Match, Operation, OperationTable, resolve_dots, template_shape
+from flask_notifications.overlaps import find_rivals
+from flask_notifications.plans import Plan, retired_operations
+from flask_notifications.sessions import SessionCredential, list_session_ids, resolve
+from flask_notifications.validation import clean_label, require
+from flask_notifications.wording import count
+
+from .coverage import RecorderRow, clip
+from .fingerprints import fingerprints
+from .ledger import DAY, SECOND, Ledger, Origin
+from .reading import Calls, Name, Snapshot
+
+Log: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+
+# A string in quotation marks, with the escapes of servers.
+_QUOTED = r'[^"\\]*+(?:\\.[^"\\]*+)*+'
+# The Common format, also with the two members that make it the Combined one, and with more after a space.
+_COMMON = (
+    r"\A\S++ \S++ (?P<user>.+?) \[(?P<time>[^\]]++)\] "
+    rf'"(?:(?P<method>[^\s"\\]++) (?P<target>[^\s"\\]++)(?: HTTP/[\d.]++)?|(?P<request>{_QUOTED}))" '
+    rf'(?P<status>\d{{1,3}}|-) \S++(?: "{_QUOTED}" "(?P<agent>{_QUOTED})")?(?: .*)?\r?\Z'
+)
+_NEEDED = ("time", "method", "target", "status")
+_SLASH, _SLASHES = re.compile("/"), re.compile("/+")
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|(.))")
+_REQUEST = re.compile(rf"({TOKEN}) (.+?)(?: HTTP/[\d.]+)?")
+# The absolute form of a request's target (RFC 9112 section 3.2.2), without its path.
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# Times that are kept.
+_TIMES = 10_000
+# Bytes that are read at once, and characters of the longest line.
+_CHUNK, _LONGEST = 1 << 18, 1 << 20
+# Seconds without a line after which nothing is known.
+_GAP = 3600
+# Segments of a prefix that an application may have.
+_DEPTH = 16
+# What the report has in place of the name of a machine, and of a digest.
+_HOST = "access log"
+_GZIP = b"\x1f\x8b"
+_MINUTE = re.compile(rf"(\d\d)/({'|'.join(_MONTHS)})/(\d{{4}}):(\d\d:\d\d) ([+-]\d{{4}})", re.ASCII)
+# An application that responds to a lookalike with one of these did not take it for the operation.
+_GONE = 410
+_NOT_REACHED = frozenset({404, 405})
+
+
+class LogFormat(NamedTuple):
+    """How lines are read: a regular expression, and the path below which the application is mounted, if it is known."""
+
+    pattern: re.Pattern[str]
+    prefix: str | None
+
+    @classmethod
+    def of(cls, log_format: str | None, log_prefix: str | None) -> "LogFormat":
+        """Check the arguments of ``read_usage``.
+
+        :raises ValueError: an argument does not fit; the message names it.
+        """
+        return cls(_compile(log_format), _check_prefix(log_prefix))
+
+
+def add_logs(
+    snapshot: Snapshot,
+    logs: Iterable[Log],
+    plan: Plan,
+    log_format: LogFormat,
+    *,
+    since: int,
+    last: int | None,
+    service: str | None,
+) -> Snapshot:
+    """Return a snapshot with the calls of access logs before the first recorder.
+
+    :param snapshot: that of the recorders.
+    :param logs: paths or binary streams.
+    :param plan: the plan whose operations are looked for.
+    :param log_format: how a line is read.
+    :param since: the beginning of the window, in microseconds since 1970.
+    :param last: the last moment whose calls belong to the window; ``None`` is now.
+    :param service: whose logs they are; ``None`` is every service.
+    :raises OSError: a log cannot be read, or is not complete.
+    """
+    ends = [snapshot.began, None if last is None else last + 1]
+    until = min((each for each in ends if each is not None), default=snapshot.now + DAY)
+    reader = _Reader(plan, log_format, since, until)
+    for log in logs:
+        reader.read(log)
+    spans = clip(reader.spans, since, until)
+    rows = [
+        RecorderRow(own, _HOST, 0, _HOST, start, end, end, ended=1, own_clock=0, lost=0, skew=0)
+        for own in {row.service for row in snapshot.rows} or {service or ""}
+        for start, end in spans
+    ]
+    calls = dict(snapshot.calls)
+    for (day, operation, caller, client, source), entry in reader.ledger.entries.items():
+        name, numbers = Name(operation, caller, client, source), entry.numbers
+        calls.setdefault(name, Calls(numbers[0], numbers[1])).add(day, numbers)
+    return replace(
+        snapshot,
+        rows=[*snapshot.rows, *rows],
+        plans={**snapshot.plans, _HOST: fingerprints(plan)},
+        calls=calls,
+        doubts={operation.name: reader.doubts(operation.name) for operation in plan},
+        remarks=reader.remarks,
+    )
+
+
+class _Reader:
+    """Read logs, and remember the calls of a period, the times of lines, and doubts."""
+
+    def __init__(self, plan: Plan, log_format: LogFormat, since: int, until: int) -> None:
+        self._plan = plan
+        self._lines, self._prefix = log_format
+        self._since, self._until = since, until
+        self._table = OperationTable(plan, live=[operation for operation, own in plan.items() if own is None])
+        self._clock = _Clock()
+        self._may_be_called = _compile_filter(plan)
+        self._literals = {each.name: _literals(each) for each in retired_operations(plan)}
+        self._hidden = _find_hidden(plan)
+        self.ledger = Ledger(Origin("", _HOST, 0, has_own_clock=False, plan="", operations="", database=""), 0)
+        self.total = self.unreadable = 0
+        self._suspicious: set[str] = set()
+        self._below: Counter[str] = Counter()
+        self._spans: list[tuple[int, int]] = []
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The times from the first to the last line, without gaps of more than an hour, in microseconds since 1970."""
+        spans: list[tuple[int, int]] = []
+        for start, end in sorted(each for each in self._spans if each[0] >= 0):
+            if spans and start <= spans[-1][1] + _GAP:
+                spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+            else:
+                spans.append((start, end))
+        return [(start * SECOND, end * SECOND) for start, end in spans]
+
+    @property
+    def remarks(self) -> list[str]:
+        """The remarks for readers of the report, with any verdict."""
+        return [f"{count(self.unreadable, 'line')} of {self.total:,} in the logs cannot be read"] * bool(
+            self.unreadable
+        )
+
+    def doubts(self, name: str) -> list[str]:
+        """Return why the absence of calls of an operation proves nothing."""
+        doubts = []
+        if self.unreadable * 100 > self.total:
+            doubts.append("more than 1 % of the lines in the logs cannot be read")
+        if name in self._suspicious:
+            doubts.append("a line in the logs that cannot be read may be a call of it")
+        if name in self._below:
+            lines = count(self._below[name], "line")
+            known = "--log-prefix /PREFIX if the application is mounted there, --log-prefix / if it is at the root"
+            doubts.append(f"{lines} in the logs would be calls below a prefix only: {known}")
+        if name in self._hidden:
+            doubts.append("logs do not show the headers that decide which requests match")
+        return doubts
+
+    def read(self, log: Log) -> None:
+        """Read a log.
+
+        :param log: a path or a binary stream, which may be compressed with gzip.
+        :raises OSError: it cannot be read, or is not complete.
+        """
+        is_path = isinstance(log, str | os.PathLike)
+        raw = Path(cast("str", log)).open("rb", buffering=0) if is_path else cast("io.RawIOBase", log)  # noqa: SIM115
+        buffered = io.BufferedReader(raw, _CHUNK)
+        try:
+            is_compressed = buffered.peek(2).startswith(_GZIP)
+            stream: io.BufferedIOBase = gzip.GzipFile(fileobj=buffered) if is_compressed else buffered
+            for lines in _split(stream):
+                self._read_lines(lines)
+        except (EOFError, zlib.error) as error:
+            message = f"{log if is_path else 'a log'} is not a complete gzip file: {error}"
+            raise OSError(message) from error
+        finally:
+            if is_path:
+                buffered.close()
+            else:
+                buffered.detach()
+
+    def _read_lines(self, lines: Iterable[str]) -> None:
+        search, read_time, may_be_called = self._lines.search, self._clock.read, self._may_be_called
+        time, target = (self._lines.groupindex[name] for name in ("time", "target"))
+        start = end = -2 * _GAP  # of the lines that were read last
+        latest: str | None = ""
+        at: int | None = None
+        for line in lines:
+            found = search(line)
+            if found is not None and found[time] != latest:
+                latest = found[time]
+                at = read_time(latest)
+            if found is None or at is None:
+                self._note_unreadable(line)
+                continue
+            if not start - _GAP <= at <= end + _GAP:
+                self._spans.append((start, end))
+                start = end = at
+            elif at > end:
+                end = at
+            elif at < start:
+                start = at
+            self.total += 1
+            sent = found[target]
+            if sent is None:
+                self._read_request(found, line, at)
+            elif may_be_called(sent.partition("?")[0]):
+                self._read_call(found, found["method"] or "", sent, at)
+        self._spans.append((start, end))
+
+    def _note_unreadable(self, line: str) -> None:
+        """Count a line that is not in the format, and note which operations it may be a call of."""
+        if line.strip():
+            self.total += 1
+            self.unreadable += 1
+            self._suspicious |= self._find_literals(line)
+
+    def _find_literals(self, line: str) -> set[str]:
+        """Return the operations of which a line has a literal segment, and those that have none."""
+        spellings = (line.lower(), unquote(line, "latin-1").lower())
+        return {
+            name
+            for name, literals in self._literals.items()
+            if any(literal in spelling for literal in literals for spelling in spellings)
+        }
+
+    def _read_request(self, found: re.Match[str], line: str, at: int) -> None:
+        """Read a request that is not plain: servers escape characters, and log malformed requests too."""
+        request = _ESCAPE.sub(lambda each: chr(int(each[1], 16)) if each[1] else each[2], found["request"] or "")
+        parts = _REQUEST.fullmatch(request)
+        if parts is not None:
+            self._read_call(found, parts[1], parts[2], at)
+        elif request not in {"", "-"} and (not found["status"].startswith("4") or self._find_literals(line)):
+            self.total -= 1
+            self._note_unreadable(line)
+
+    def _read_call(self, found: re.Match[str], method: str, target: str, at: int) -> None:
+        """Count a request if it is a call in the period."""
+        if not self._since <= at * SECOND < self._until:
+            return
+        uri, _mark, query = target.partition("#")[0].partition("?")
+        path = unquote(_ORIGIN.sub("", uri, count=1), "latin-1")
+        environ = {"QUERY_STRING": query}
+        if self._prefix is None:
+            matches = self._table.find(method, path, environ)
+            if not matches:
+                self._note_prefix(method, path, environ)
+        else:
+            matches = [match for below in self._strip(path) for match in self._table.find(method, below, environ)]
+        if matches:
+            self._count(matches, found, environ, method, at)
+
+    def _strip(self, path: str) -> list[str]:
+        """Return the path after the prefix, which servers may read leniently; nothing if it is elsewhere."""
+        prefix = self._prefix or ""
+        for reading in (path, _SLASHES.sub("/", resolve_dots(_SLASHES.sub("/", path)))):
+            below = reading[len(prefix) :]
+            if reading[: len(prefix)].lower() == prefix.lower() and below[:1] in {"", "/"}:
+                return [below]
+        return []
+
+    def _note_prefix(self, method: str, path: str, environ: dict[str, str]) -> None:
+        """Note the operations that a request is a call of if the application is mounted somewhere."""
+        places = [found.start() for found in islice(_SLASH.finditer(path, 1), _DEPTH)]
+        names = {match.operation.name for place in places for match in self._table.find(method, path[place:], environ)}
+        self._below.update(names)
+
+    def _count(self, matches: list[Match], found: re.Match[str], environ: dict[str, str], method: str, at: int) -> None:
+        """Count a call of the operation that the middleware chooses, unless logs do not show which one that is."""
+        groups = found.groupdict()
+        session_ids = list_session_ids(environ)
+        time = datetime.fromtimestamp(at, UTC)
+        caller = clean_label(_given(groups.get("user")), session_ids)
+        status = int(found["status"]) if found["status"].isdecimal() else 0
+        retired = [(match, policy) for match in matches if (policy := self._plan[match.operation]) is not None]
+        closed = [each for each in retired if each[1].phase(time, caller) in CLOSED_PHASES]
+        for match, policy in (closed or retired)[:1]:
+            name = match.operation.name
+            if name in self._hidden or (match.is_lookalike and status in _NOT_REACHED):
+                return
+            session = resolve(environ) if match.operation.unify_session else None
+            call = Call(
+                operation=name,
+                method=method,
+                status=status or None,
+                phase=policy.phase(time, caller) if status == _GONE else Phase.DEPRECATED,
+                source=session.source if isinstance(session, SessionCredential) else None,
+                client=client_of(_given(groups.get("agent")), session_ids),
+                at=time,
+                caller=caller,
+            )
+            self.ledger.count(call)
+
+
+def _given(value: str | None) -> str:
+    """Return a value of a line, which servers write as a hyphen if there is none."""
+    return "" if value is None or value == "-" else value
+
+
+class _Clock:
+    """Read the times of lines, of which many are in the same minute."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int | None] = {}
+
+    def read(self, time: str | None) -> int | None:
+        """Return the seconds since 1970 of a time in the Common format or in ISO 8601 with an offset, or ``None``."""
+        if time is None:
+            return None
+        if time[2:3] != "/":
+            return self._find(time, _parse_iso)
+        minute, second = self._find(time[:17] + time[20:], _parse_minute), time[18:20]
+        return minute + int(second) if minute is not None and second.isdecimal() else None
+
+    def _find(self, time: str, parse: Callable[[str], int | None]) -> int | None:
+        try:
+            return self._known[time]
+        except KeyError:
+            if len(self._known) >= _TIMES:
+                self._known.clear()
+            found = self._known[time] = parse(time)
+            return found
+
+
+def _parse_minute(minute: str) -> int | None:
+    """Return the seconds since 1970 of a minute such as ``23/Nov/2026:03:41 +0000``."""
+    found = _MINUTE.fullmatch(minute)
+    if found is None:
+        return None
+    day, month, year, rest, offset = found.groups()
+    return _parse_iso(f"{year}-{_MONTHS.index(month) + 1:02}-{day}T{rest}:00{offset}")
+
+
+def _parse_iso(time: str) -> int | None:
+    try:
+        parsed = datetime.fromisoformat(time)
+        return None if parsed.tzinfo is None else int(parsed.timestamp())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _split(stream: io.BufferedIOBase) -> Iterator[list[str]]:
+    """Yield the lines of a stream, many at once; one that is too long is cut."""
+    rest = ""
+    while chunk := stream.read(_CHUNK):
+        *lines, rest = (rest + chunk.decode("latin-1")).split("\n")
+        if len(rest) > _LONGEST:
+            lines, rest = [*lines, rest], ""
+        yield lines
+    yield [rest]
+
+
+def _compile(log_format: str | None) -> re.Pattern[str]:
+    if log_format is None:
+        return re.compile(_COMMON)
+    expected = f"a regular expression with the named groups {', '.join(_NEEDED)}"
+    try:
+        pattern = re.compile(log_format)
+    except (re.error, TypeError, RecursionError, OverflowError) as error:
+        message = f"log_format must be {expected}: {error}"
+        raise ValueError(message) from error
+    require(
+        isinstance(log_format, str) and set(_NEEDED) <= pattern.groupindex.keys(), "log_format", expected, log_format
+    )
+    return pattern
+
+
+def _check_prefix(prefix: str | None) -> str | None:
+    is_path = prefix is None or (isinstance(prefix, str) and prefix.startswith("/") and set("?#").isdisjoint(prefix))
+    require(is_path, "log_prefix", "a path that begins with '/'", prefix)
+    return None if prefix is None else unquote(prefix, "latin-1").rstrip("/")
+
+
+def _segments(operation: Operation) -> tuple[str | None, ...]:
+    return template_shape(operation).segments
+
+
+def _literals(operation: Operation) -> list[str]:
+    """Return the literal segments of an operation in lower case; what every line has, if there are none."""
+    return [segment for segment in _segments(operation) if segment is not None] or [""]
+
+
+def _compile_filter(plan: Plan) -> Callable[[str], object]:
+    """Return a function that is false for a path, as it is in a line, only if no part of it matches an operation.
+
+    Such a path has nothing to decode and nothing that routers read leniently, and the first segment of each operation
+    is a literal that is not a segment of it in any letter case.
+    """
+    first = [(_segments(operation) or (None,))[0] for operation in plan]
+    if None in first:
+        return len
+    literals = "|".join(sorted({re.escape(str(segment)) for segment in first}))
+    return re.compile(rf"^[^/]|[^\x21-\x7e]|[%\\#]|//|/\.|/(?:{literals})(?![^/])", re.IGNORECASE).search
+
+
+def _find_hidden(plan: Plan) -> set[str]:
+    """Return the operations whose calls depend on headers: on their own conditions, or on those of others."""
+    on_headers = {operation for operation in plan if operation.headers}
+    rivals = find_rivals(plan) if on_headers else {}
+    return {name for name, others in rivals.items() if others & on_headers} | {each.name for each in on_headers}

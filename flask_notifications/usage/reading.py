@@ -1,0 +1,261 @@
+"""One snapshot of the store: the recorders and the calls. Writes nothing."""
+
+import json
+from array import array
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sqlalchemy import URL, ColumnElement, Connection, Engine, String, cast, func, select
+from sqlalchemy.exc import DBAPIError
+
+from .connections import READ_LIMIT, SNAPSHOT, backend, connect, open_engine, read_clock
+from .coverage import HOUR, RecorderRow
+from .ledger import DAY
+from .store import (
+    MERGED,
+    Row,
+    StoreUnavailable,
+    decode,
+    encode,
+    explain,
+    limit_pairs,
+    missing_tables,
+    plans,
+    recorders,
+    usage,
+    values,
+)
+
+# Days of an operation that are fetched at once.
+_ROWS = 100
+
+
+# The bits of a count, and of the days since 1970 before it.
+_COUNT, _DAYS = 46, 16
+
+
+@dataclass(slots=True)
+class Calls:
+    """The calls of a caller with a client and a source in a window.
+
+    ``days`` has an integer for each day and kind of a call (0 answered, 1 failed, 2 closed), because a report has
+    millions of them: the kind, the day since 1970 and the number of calls, as ``split_day`` returns them.
+    """
+
+    first_at: int
+    last_at: int
+    days: "array[int]" = field(default_factory=partial(array, "Q"))
+
+    def add(self, day: int, numbers: Row) -> None:
+        """Add the numbers of a day."""
+        first_at, last_at, answered, failed, closed = numbers
+        if last_at > self.last_at:  # noqa: PLR1730 - three times as fast, for each row of the store
+            self.last_at = last_at
+        if first_at < self.first_at:  # noqa: PLR1730
+            self.first_at = first_at
+        if answered:
+            self.days.append(day << _COUNT | answered)
+        for kind, number in (1, failed), (2, closed):
+            if number:
+                self.days.append((kind << _DAYS | day) << _COUNT | number)
+
+
+def split_day(encoded: int) -> tuple[int, int, int]:
+    """Return the kind of calls, the day since 1970 and the number of calls."""
+    return encoded >> (_COUNT + _DAYS), encoded >> _COUNT & ((1 << _DAYS) - 1), encoded & ((1 << _COUNT) - 1)
+
+
+class Name(NamedTuple):
+    """Whose calls they are."""
+
+    operation: str
+    caller: str | None
+    client: str | None
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the store had at one moment. Times are microseconds since 1970; ``began`` is the first that it knows of.
+
+    Logs add to it: ``doubts`` says for each operation why the absence of calls in them proves nothing, and ``remarks``
+    what readers should know, whatever the verdict is.
+    """
+
+    now: int
+    kept_from: int
+    latest: int
+    rows: Sequence[RecorderRow]
+    plans: Mapping[str, Mapping[str, str]]
+    calls: Mapping[Name, Calls]
+    began: int | None = None
+    doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
+
+
+@contextmanager
+def _reading(database: str | URL | Engine) -> Iterator[Connection]:
+    """Lend a connection, with a transaction that sees one state of a database that has the tables."""
+    engine = open_engine(database)
+    kind = backend(engine)
+    try:
+        _require_file(engine)
+        with connect(engine, SNAPSHOT) as connection:
+            _require_tables(connection)
+            connection.rollback()
+            if kind == "sqlite":
+                connection.exec_driver_sql("BEGIN")  # otherwise each SELECT sees a state of its own
+            connection.exec_driver_sql(READ_LIMIT[kind])  # a report may take longer than a write
+            yield connection
+    except (DBAPIError, ValueError, KeyError, TypeError) as error:  # SQLite stores anything in a column
+        message = f"the database cannot be read: {explain(error)}"
+        raise StoreUnavailable(message) from error
+    finally:
+        if engine is not database:
+            engine.dispose()
+
+
+def _require_file(engine: Engine) -> None:
+    """Keep SQLite from creating an empty file; the file of an SQLite URI is not looked for."""
+    name = engine.url.database or ":memory:"
+    is_file = engine.dialect.name == "sqlite" and name != ":memory:" and not name.startswith("file:")
+    if is_file and not Path(name).exists():
+        message = f"there is no file {name}"
+        raise StoreUnavailable(message)
+
+
+def _require_tables(connection: Connection) -> None:
+    missing = missing_tables(connection)
+    if missing:
+        message = f"the database has no table {' and no table '.join(table.name for table in missing)}"
+        raise StoreUnavailable(message)
+
+
+def read_snapshot(
+    database: str | URL | Engine,
+    days: int,
+    day: int | None,
+    until: int | None,
+    *,
+    operations: Collection[str] | None,
+    service: str | None,
+) -> Snapshot:
+    """Return the contents of the store for a window.
+
+    :param days: the complete days of the window.
+    :param day: the day after them, by its number since 1970; ``None`` is today, by the clock of the database.
+    :param until: the last moment whose calls belong to the window; ``None`` is now.
+    :raises StoreUnavailable: when there is no such database, it cannot be reached, or its tables are missing or have
+        foreign content.
+    """
+    with _reading(database) as connection:
+        now = read_clock(connection)
+        since = (now // DAY if day is None else day) - days
+        kept = connection.scalar(select(values.c.value).where(values.c.name == "kept_from"))
+        rows = _read_recorders(connection, since, service)
+        known = {digest: json.loads(text) for digest, text in connection.execute(select(plans))}
+        found = _read_calls(connection, since, until, operations, service)
+        # A row of a later time is one of today or of a later day.
+        latest = connection.scalar(select(func.max(usage.c.last_at)).where(usage.c.day >= now // DAY))
+        began = _read_beginning(connection, service)
+        return Snapshot(now, int(kept or 0) * DAY, int(latest or 0), rows, known, found, began)
+
+
+def _read_beginning(connection: Connection, service: str | None) -> int | None:
+    """Return the first moment of which the store knows, of all services or one."""
+    own = [*([] if service is None else [recorders.c.service == service])]
+    day = select(func.min(usage.c.day)).where(*_of_service(service)).scalar_subquery()
+    first = [
+        select(func.min(recorders.c.began_at)).where(*own),
+        select(func.min(usage.c.first_at)).where(usage.c.day == day, *_of_service(service)),
+    ]
+    return min((int(each) for each in map(connection.scalar, first) if each is not None), default=None)
+
+
+def read_last_call(
+    database: str | URL | Engine, caller: str, *, operations: Collection[str] | None, service: str | None
+) -> int | None:
+    """Return the time of the last call of a caller, as far as calls are kept, or ``None`` if there is none.
+
+    :raises StoreUnavailable: as for ``read_snapshot``.
+    """
+    query = select(func.max(usage.c.last_at)).where(usage.c.caller == encode(caller))
+    with _reading(database) as connection:
+        found = connection.scalar(query.where(*_of_operations(operations), *_of_service(service)))
+        return None if found is None else int(found)
+
+
+def _read_recorders(connection: Connection, since: int, service: str | None) -> list[RecorderRow]:
+    query = select(*(recorders.c[name] for name in RecorderRow._fields))
+    # A recorder that was lost shortly before the window uncovers its beginning.
+    query = query.where(recorders.c.heard_at >= since * DAY - HOUR)
+    if service is not None:
+        query = query.where(recorders.c.service == service)
+    return [_require_values(row) for row in connection.execute(query)]
+
+
+def _require_values(row: Any) -> RecorderRow:
+    """Return a row with the types that it has to have; SQLite stores anything in a column."""
+    service, host, process, plan, *numbers = row
+    return RecorderRow(service, decode(host) or "", int(process), plan, *map(int, numbers))
+
+
+def _of_service(service: str | None) -> list[Any]:
+    """Return the condition for the rows of a service."""
+    if service is None:
+        return []
+    own = select(recorders.c.id).where(recorders.c.service == service)
+    return [usage.c.recorder.in_(own) | (usage.c.recorder == f"{MERGED}{service}")]
+
+
+def _of_operations(operations: Collection[str] | None) -> list[Any]:
+    return [] if operations is None else [usage.c.operation.in_([encode(name) for name in operations])]
+
+
+# The rows of a day as one string, which is read three times as fast. No name has a newline, because all are encoded.
+_VALUES = ("caller", "client", "source", "first_at", "last_at", "answered", "failed", "closed")
+_COLUMNS: list[ColumnElement[str]] = [cast(usage.c[name], String) for name in _VALUES]
+_PACKED = func.aggregate_strings(reduce(lambda one, other: one + "\n" + other, _COLUMNS), "\n")
+
+
+def _read_calls(
+    connection: Connection, since: int, until: int | None, operations: Collection[str] | None, service: str | None
+) -> dict[Name, Calls]:
+    """Return the calls of each caller, with a limited number of callers by name on each day."""
+    query = select(usage.c.day, usage.c.operation, func.count(), _PACKED).where(usage.c.day >= since)
+    query = query.where(*_of_operations(operations), *_of_service(service))
+    if until is not None:
+        query = query.where(usage.c.day <= until // DAY, usage.c.first_at <= until)
+    rows = connection.execution_options(yield_per=_ROWS).execute(query.group_by(usage.c.day, usage.c.operation))
+    calls: dict[str, dict[tuple[str, ...], Calls]] = defaultdict(dict)
+    for day, operation, number, packed in rows:
+        own = calls[operation]
+        for key, numbers in limit_pairs(_unpack(packed, number)).items():
+            found = own.get(key)
+            if found is None:
+                found = own[key] = Calls(numbers[0], numbers[1])
+            found.add(day, numbers)
+    return {
+        Name(str(decode(operation)), *map(decode, key)): found
+        for operation, own in calls.items()
+        for key, found in own.items()
+    }
+
+
+def _unpack(packed: str, number: int) -> Iterator[tuple[Row, Row]]:
+    """Return the keys and the numbers of rows.
+
+    :raises ValueError: the database has cut the string, or a number is none.
+    """
+    values = packed.split("\n")
+    width = len(_VALUES)
+    if len(values) != width * number:
+        message = "the database has cut the rows of a day"
+        raise ValueError(message)
+    columns = [values[place::width] for place in range(width)]
+    return zip(zip(*columns[:3], strict=True), zip(*(map(int, each) for each in columns[3:]), strict=True), strict=True)

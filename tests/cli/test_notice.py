@@ -1,0 +1,200 @@
+"""``usage --caller``: a notice for one caller, in which no other caller is named, and the verdict for it alone."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flask_notifications.deprecation import Phase
+from flask_notifications.usage import CANARY
+from tests.cli.commands import Outcome, run
+from tests.pages.html import parse, words
+from tests.usage.databases import EXPORT, NOON, REPORT, Past, use
+
+DAY = timedelta(days=1)
+START = datetime(2026, 5, 28, tzinfo=UTC)
+PLAN = """
+deprecated_at = 2026-01-01T00:00:00Z
+sunset_at = 2026-07-01T00:00:00Z
+enforce_sunset = true
+documentation = "https://example.com/retire"
+brownouts = [
+  { start = 2026-05-31T11:00:00Z, end = 2026-05-31T13:00:00Z },
+  { start = 2026-06-09T09:00:00Z, end = 2026-06-09T10:00:00Z },
+]
+exemptions = [{ caller = "acme", until = 2026-09-01T00:00:00Z, reason = "a secret of the board" }]
+
+[[operations]]
+name = "report"
+method = "GET"
+path = "/report"
+successor = "/v2/report"
+
+[[operations]]
+name = "export"
+method = "GET"
+path = "/export/{id}"
+"""
+OTHERS = ("acme", "zebra", "zebra-job/7")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
+    return tmp_path
+
+
+def record(folder: Path, *calls: Any, at: datetime = NOON - DAY) -> None:
+    past = Past(f"sqlite:///{folder}/usage.sqlite3", REPORT, EXPORT)
+    past.cover(START, NOON)
+    past.call(at, *calls)
+    past.write()
+
+
+def notify(folder: Path, caller: str, *options: str) -> Outcome:
+    database = f"sqlite:///{folder}/usage.sqlite3"
+    window = ("--until", "2026-05-31T12:00:00Z", "--days", "3")
+    return run("usage", database, *window, "--plan", folder / "plan.toml", "--caller", caller, *options)
+
+
+CALLS = (
+    *[use("job/1", "warehouse"), use("curl/8", "warehouse", status=500)],
+    use("job/1", "warehouse", status=410, phase=Phase.BROWNOUT),
+    *[use("zebra-job/7", "acme")] * 3,
+    use("zebra-job/7", "zebra", operation="export"),
+)
+TEXT = """\
+warehouse: an operation that you call is being retired
+
+In the examples, put the address that you call in place of
+https://api.example.com.
+
+GET /report
+-----------
+
+You called it 3 times from 28 May to 31 May 2026, the last time on 30 May
+2026, with job/1, curl/8. 1 call failed, and 1 call got 410 Gone.
+
+It ends on Wednesday, 1 July 2026, in 30 days. From then on, every request
+gets 410 Gone.
+
+A brownout is running until 31 May 2026, 13:00 UTC. Requests get 410 Gone
+until then.
+
+The next brownout is 9 Jun 2026, 09:00 to 10:00 UTC, in 9 days. Requests get
+410 Gone during that time, so that forgotten calls are noticed.
+
+More about it: https://example.com/retire
+
+Before:
+
+    curl https://api.example.com/report
+
+After:
+
+    curl https://api.example.com/v2/report
+"""
+
+
+def test_a_notice_says_what_a_caller_calls_when_that_ends_and_what_to_call_instead(folder: Path) -> None:
+    record(folder, *CALLS)
+    outcome = notify(folder, "warehouse")
+    assert (outcome.code, outcome.out.split(), outcome.err) == (3, TEXT.split(), "")
+    assert max(map(len, outcome.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("output", ["text", "markdown", "html", "json", "csv"])
+def test_a_notice_names_no_other_caller(folder: Path, output: str) -> None:
+    record(folder, *CALLS)
+    outcome = notify(folder, "warehouse", "--format", output)
+    assert (outcome.code, outcome.err, "warehouse" in outcome.out) == (3, "", True)
+    assert [name for name in (*OTHERS, "secret of the board") if name in outcome.out] == []
+    if output == "json":
+        rows = [[row["caller"] for row in each["callers"]] for each in json.loads(outcome.out)["operations"]]
+        assert rows == [["warehouse"] * 2, []]
+
+
+def test_the_formats_say_the_same(folder: Path) -> None:
+    record(folder, *CALLS)
+    page = parse(notify(folder, "warehouse", "--format", "html").out)
+    lines = [line for line in " ".join(TEXT.splitlines()).split(".  ") if "example" not in line and "---" not in line]
+    said = " ".join(words(page.body).split())
+    assert [line for line in lines if line not in said] == []
+    assert page.select_one("a")["href"] == "https://example.com/retire"  # type: ignore[index]
+    markdown = notify(folder, "warehouse", "--format", "markdown").out
+    assert markdown.startswith("# warehouse: an operation that you call is being retired\n")
+    assert "\n## GET /report\n" in markdown
+    assert "\nMore about it: <https://example.com/retire>\n" in markdown
+    assert "\n    curl https://api.example.com/v2/report\n" in markdown
+
+
+def test_an_exempt_caller_is_told_its_own_date_and_no_reason(folder: Path) -> None:
+    record(folder, *CALLS)
+    out = " ".join(notify(folder, "acme").out.split())
+    assert "It ends on Tuesday, 1 September 2026, in 3 months. From then on, every request gets 410 Gone." in out
+    assert "An exemption lets you through until 1 September 2026. No brownout is planned for you." in out
+    assert "secret" not in out
+
+
+def test_an_operation_without_a_successor_says_so(folder: Path) -> None:
+    record(folder, *CALLS)
+    out = " ".join(notify(folder, "zebra").out.split())
+    assert "GET /export/{id}" in out
+    assert "It has no successor. Remove the call, or ask for a replacement." in out
+    assert ", and your own values in place of ID." in out
+    assert "After:" not in out
+
+
+def test_a_caller_that_has_stopped_is_told_when(folder: Path) -> None:
+    record(folder, use(caller="warehouse"), at=START - 7 * DAY)
+    outcome = notify(folder, "warehouse")
+    assert outcome.code == 0
+    assert outcome.out.split("\n\n")[0] == "warehouse: no calls"
+    assert " ".join(outcome.out.split()).endswith(
+        "No call of yours was recorded from 28 May to 31 May 2026 (covered 100 % of 84 hours by 1 host, without a "
+        "gap). The last one was on 21 May 2026."
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "options", "code"),
+    [
+        pytest.param([use(caller="zebra")], [], 0, id="the calls of others do not count"),
+        pytest.param([use("curl/8")], [], 4, id="a call without a label may be its own"),
+        pytest.param([use("curl/8")], ["--ignore-client", "curl/8"], 0, id="unless its client is ignored"),
+        pytest.param([use("(other)", "(other)")], [], 4, id="so may one beyond the limit"),
+        pytest.param([use(CANARY)], ["--require-canary"], 4, id="no canary on some days"),
+        pytest.param([use(caller="warehouse")], [], 3, id="its own call"),
+        pytest.param([use(caller="warehouse")], ["--ignore-caller", "warehouse"], 0, id="its own call, ignored"),
+        pytest.param([use(caller="warehouse")], ["--operation", "export"], 1, id="its own call of another operation"),
+    ],
+)
+def test_the_exit_code_is_for_that_caller_alone(folder: Path, others: Any, options: list[str], code: int) -> None:
+    record(folder, use(caller="warehouse"), at=START - 7 * DAY)
+    record(folder, *others)
+    assert notify(folder, "warehouse", *options).code == code
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_caller_that_was_never_seen_is_an_error(folder: Path, output: str) -> None:
+    record(folder, *CALLS)
+    outcome = notify(folder, "stranger", "--format", output)
+    assert outcome == (1, "", "Error: no call of 'stranger' has been recorded\n")
+
+
+def test_wrong_arguments_are_named(folder: Path) -> None:
+    record(folder, *CALLS)
+    outcome = run("usage", f"sqlite:///{folder}/usage.sqlite3", "--caller", "warehouse")
+    assert (outcome.code, "--caller needs --plan" in outcome.err) == (2, True)
+    outcome = notify(folder, " ")
+    assert (outcome.code, "caller must be a label" in outcome.err) == (2, True)
+
+
+def test_names_from_the_store_are_no_markup(folder: Path) -> None:
+    record(folder, use("<b>|*x", "a|b*<script>"))
+    markdown = notify(folder, "a|b*<script>", "--format", "markdown").out
+    assert r"# a\|b\*\<script\>: an operation" in markdown
+    page = parse(notify(folder, "a|b*<script>", "--format", "html").out)
+    assert (page.select("script, b"), words(page.h1)[:12]) == ([], "a|b*<script>")

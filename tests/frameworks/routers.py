@@ -1,0 +1,217 @@
+"""The same three views behind every router that the tests know: ``/old_task``, ``/reports/{id}`` and ``/archive/``."""
+
+import atexit
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+
+import flask
+from werkzeug.routing import Map, Rule
+from werkzeug.wrappers import Request, Response
+
+from tests.frameworks.applications import application_of, library
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+# What each view sends.
+VIEW = "a view"
+_RULES = ("/old_task", "/reports/<id>", "/archive/")
+
+
+def _view(*_arguments: Any, **_parameters: Any) -> str:
+    return VIEW
+
+
+def flask_router(**switches: bool) -> "WSGIApplication":
+    app = flask.Flask("app")
+    app.url_map.strict_slashes, app.url_map.merge_slashes = switches["strict_slashes"], switches["merge_slashes"]
+    for rule in _RULES:
+        app.add_url_rule(rule, rule, _view)
+    return app
+
+
+def werkzeug_router() -> "WSGIApplication":
+    rules = Map([Rule(rule, endpoint="view", methods=["GET"]) for rule in _RULES])
+
+    @Request.application
+    def app(request: Request) -> Response:
+        rules.bind_to_environ(request.environ).match()
+        return Response(VIEW)
+
+    return app
+
+
+def django_router(*, append_slash: bool) -> "WSGIApplication":
+    app, urls = application_of("django"), library("django.urls")
+    http, override_settings = library("django.http"), library("django.test.utils").override_settings
+    paths = [urls.path(rule[1:], lambda _request, **_parameters: http.HttpResponse(VIEW)) for rule in _RULES]
+    routes = type("Routes", (), {"urlpatterns": paths})
+
+    def router(environ: Any, start_response: Any) -> Any:
+        with override_settings(ROOT_URLCONF=routes, APPEND_SLASH=append_slash):
+            return app(environ, start_response)
+
+    return router
+
+
+def falcon_router(*, strips_slash: bool) -> "WSGIApplication":
+    falcon = library("falcon")
+
+    class View:
+        def on_get(self, _request: Any, response: Any, **_parameters: str) -> None:
+            response.text = VIEW
+
+    app = falcon.App()
+    app.req_options.strip_url_path_trailing_slash = strips_slash
+    for path in ("/old_task", "/reports/{id}", "/archive/"):
+        app.add_route(path, View())
+    router: WSGIApplication = app
+    return router
+
+
+def pyramid_router() -> "WSGIApplication":
+    with library("pyramid.config").Configurator() as config:
+        for path in ("/old_task", "/reports/{id}", "/archive/"):
+            config.add_route(path, path)
+            config.add_view(_pyramid_view(), route_name=path)
+        config.add_notfound_view(lambda _request: library("pyramid.httpexceptions").HTTPNotFound(), append_slash=True)
+        app: WSGIApplication = config.make_wsgi_app()
+    return app
+
+
+def _pyramid_view() -> Callable[..., Any]:
+    responses, exceptions = library("pyramid.response"), library("pyramid.httpexceptions")
+    # Traversal calls a view with whatever follows its name.
+    return lambda _context, request: exceptions.HTTPNotFound() if request.subpath else responses.Response(VIEW)
+
+
+class _Page:
+    """A resource without others below it."""
+
+
+class _Reports(dict[str, Any]):
+    """A resource with pages of any name."""
+
+    def __missing__(self, name: str) -> _Page:
+        return _Page()
+
+
+def pyramid_traversal() -> "WSGIApplication":
+    root: dict[str, Any] = {"reports": _Reports(), "archive": _Page()}
+
+    with library("pyramid.config").Configurator(root_factory=lambda _request: root) as config:
+        config.add_view(_pyramid_view(), name="old_task", context=dict)
+        config.add_view(_pyramid_view(), context=_Page)
+        app: WSGIApplication = config.make_wsgi_app()
+    return app
+
+
+def bottle_router() -> "WSGIApplication":
+    app = library("bottle").Bottle()
+    for rule in _RULES:
+        app.route(rule, "GET", _view)
+    router: WSGIApplication = app
+    return router
+
+
+def cherrypy_router() -> "WSGIApplication":
+    cherrypy = library("cherrypy")
+    cherrypy.config.update({"log.screen": False})
+    root = _controller(object, cherrypy.expose, "default")
+    app: WSGIApplication = cherrypy.Application(root, "")
+    return app
+
+
+def _controller(base: Any, expose: Callable[..., Any], default: str) -> Any:
+    """Return a tree of objects whose methods are views, and are called with the segments after their own."""
+
+    def page(most: int = 0) -> Any:
+        return expose(lambda _self, *segments: VIEW if len(segments) <= most else "")
+
+    reports = type("Reports", (base,), {default: page(1)})
+    archive = type("Archive", (base,), {"index": page()})
+    return type("Root", (base,), {"old_task": page(), "reports": reports(), "archive": archive()})()
+
+
+def morepath_router() -> "WSGIApplication":
+    morepath = library("morepath")
+
+    class App(morepath.App):  # type: ignore[name-defined, misc]
+        pass
+
+    class OldTask: ...
+
+    class Archive: ...
+
+    class Report:
+        def __init__(self, id: str) -> None:  # noqa: A002 - the name of the parameter
+            pass
+
+    for path, model in (("/old_task", OldTask), ("/reports/{id}", Report), ("/archive", Archive)):
+        App.path(path=path)(model)
+        App.view(model=model)(_view)
+    App.commit()
+    app: WSGIApplication = App()
+    return app
+
+
+def turbogears_router() -> "WSGIApplication":
+    tg = library("tg")
+    root = _controller(tg.TGController, lambda view: tg.expose()(view), "_default")  # noqa: PLW0108 - one for each view
+    configuration = tg.MinimalApplicationConfigurator()
+    configuration.update_blueprint({"root_controller": root})
+    app: WSGIApplication = configuration.make_wsgi_app()
+    return app
+
+
+_ZOPE = """%define INSTANCE {folder}
+instancehome $INSTANCE
+<zodb_db main>
+  <mappingstorage>
+  </mappingstorage>
+  mount-point /
+</zodb_db>
+"""
+
+
+@cache  # Zope has one database in a process
+def zope_router() -> "WSGIApplication":
+    folder = Path(mkdtemp())
+    atexit.register(rmtree, folder)
+    (folder / "zope.conf").write_text(_ZOPE.format(folder=folder))
+    app: WSGIApplication = library("Zope2.Startup.run").make_wsgi_app({}, str(folder / "zope.conf"))
+    root = library("Zope2").app()
+    root.manage_addFolder("archive")
+    refuse = "return context.REQUEST.RESPONSE.notFound('')"
+    for place, name, most in ((root, "old_task", 0), (root, "reports", 1), (root.archive, "index_html", 0)):
+        library("Products.PythonScripts.PythonScript").manage_addPythonScript(place, name)
+        place[name].write(f"if len(traverse_subpath) != {most}: {refuse}\nreturn '{VIEW}'")
+    library("transaction").commit()
+    return app
+
+
+ROUTERS: dict[str, Callable[[], "WSGIApplication"]] = {
+    **{
+        f"Flask, strict_slashes={strict}, merge_slashes={merge}": partial(
+            flask_router, strict_slashes=strict, merge_slashes=merge
+        )
+        for strict in (True, False)
+        for merge in (True, False)
+    },
+    "Werkzeug": werkzeug_router,
+    "Django": partial(django_router, append_slash=False),
+    "Django, APPEND_SLASH": partial(django_router, append_slash=True),
+    "Falcon": partial(falcon_router, strips_slash=False),
+    "Falcon, strip_url_path_trailing_slash": partial(falcon_router, strips_slash=True),
+    "Pyramid": pyramid_router,
+    "Pyramid, traversal": pyramid_traversal,
+    "Bottle": bottle_router,
+    "CherryPy": cherrypy_router,
+    "Morepath": morepath_router,
+    "TurboGears": turbogears_router,
+    "Zope": zope_router,
+}

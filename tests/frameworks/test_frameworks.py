@@ -1,0 +1,189 @@
+"""Operations of all frameworks are announced, closed and counted the same way, and read the same session."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from io import BytesIO, StringIO
+from itertools import product
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes, urljoin, urlsplit
+from wsgiref.util import FileWrapper
+
+import pytest
+
+from flask_notifications import Brownout, Call, DeprecationMiddleware, DeprecationPolicy, Operation
+from flask_notifications.sessions import digest_pair
+from tests.frameworks.applications import (
+    APPLICATIONS,
+    OPERATIONS,
+    PAGES,
+    PARTS,
+    POLICY,
+    TARGET,
+    Witness,
+    application_of,
+)
+from tests.wsgi import Response, between_validators, call, environ_of, run
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
+
+# Operations that leave the session where it is, and those of the applications, which unify it.
+PLAIN = (
+    Operation("items", "GET", "/old/items/", "/new/items/"),
+    Operation("old", "GET", "/old/{page}", "/new/items/"),
+)
+ANNOUNCED = [
+    ("Deprecation", "@1767225600"),
+    ("Sunset", "Fri, 01 Jan 2027 00:00:00 GMT"),
+    ("Link", '</new/items/>; rel="successor-version"'),
+    ("Link", '</docs>; rel="deprecation"; type="text/html"'),
+]
+BROWNOUT = Brownout(datetime(2026, 9, 1, 8, tzinfo=UTC), datetime(2026, 9, 1, 10, tzinfo=UTC))
+CLOSING = replace(POLICY, brownouts=[BROWNOUT], enforce_sunset=True)
+CLOSED = {"brownout": BROWNOUT.end - timedelta(seconds=90.5), "sunset": datetime(2027, 1, 1, tzinfo=UTC)}
+PROPAGATES_A_CRASH = {"bare", "pyramid"}
+
+SESSION_ID = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
+QUERY = f"a=1&SessionID=%34{SESSION_ID[1:]}&b=%20"
+ADDRESSES = {"HTTP_REFERER": f"http://api.example/?{QUERY}", "RAW_URI": f"/old/items/?{QUERY}"}
+
+every_application = pytest.mark.parametrize("name", APPLICATIONS)
+
+
+def guard(
+    app: "WSGIApplication",
+    operations: Iterable[Operation] = PLAIN,
+    policy: DeprecationPolicy = POLICY,
+    **options: Any,
+) -> "WSGIApplication":
+    """Return an application inside the middleware, with a WSGI validator before and after it."""
+    return between_validators(partial(DeprecationMiddleware, plan=dict.fromkeys(operations, policy), **options), app)
+
+
+def page_environ() -> "WSGIEnvironment":
+    return {TARGET: "/old/cookies", "wsgi.errors": StringIO(), "wsgi.file_wrapper": FileWrapper, **ADDRESSES}
+
+
+def ask(app: "WSGIApplication", path: str, method: str = "GET", query: str = QUERY, **extra: Any) -> Response:
+    return call(app, method, path, query, **{**page_environ(), **extra})
+
+
+def without_date(response: Response) -> tuple[str, list[tuple[str, str]], bytes]:
+    """Return what a client sees, without the ``Date`` that some applications add."""
+    return response.status, [header for header in response.headers if header[0].lower() != "date"], response.body
+
+
+@every_application
+def test_a_response_is_unchanged_but_for_the_announcement(name: str) -> None:
+    for method, (page, code) in product(("GET", "HEAD"), PAGES.items()):
+        plain = ask(application_of(name), f"/old/{page}", method)
+        assert plain.code == code
+        status, headers, body = without_date(plain)
+        announced = ask(guard(application_of(name)), f"/old/{page}", method)
+        assert without_date(announced) == (status, [*headers, *ANNOUNCED], body)
+
+
+@every_application
+def test_a_response_to_a_crash_announces_unless_the_framework_propagates_it(name: str) -> None:
+    calls: list[Call] = []
+    app = guard(application_of(name), observers=[calls.append])
+    if name in PROPAGATES_A_CRASH:
+        with pytest.raises(RuntimeError, match="on purpose"):
+            ask(app, "/old/crash")
+    else:
+        response = ask(app, "/old/crash")
+        assert (response.code, response.headers[-len(ANNOUNCED) :]) == (500, ANNOUNCED)
+    assert [call.status for call in calls] == [None if name in PROPAGATES_A_CRASH else 500]
+
+
+@every_application
+@pytest.mark.parametrize("page", ["items/", "stream", "file"])
+def test_the_server_gets_the_applications_own_iterable(name: str, page: str) -> None:
+    witness, environ = Witness(application_of(name)), environ_of("GET", f"/old/{page}", **page_environ())
+    body: Any = DeprecationMiddleware(witness, dict.fromkeys(PLAIN, POLICY))(
+        environ, lambda *_arguments: lambda _data: None
+    )
+    assert body is witness.bodies[0]
+    assert isinstance(body, FileWrapper) == (page == "file")
+    if page == "stream":
+        assert next(iter(body)) == PARTS[0]
+    if hasattr(body, "close"):
+        body.close()
+
+
+@every_application
+def test_the_application_sees_the_request_unchanged(name: str) -> None:
+    witness, path = Witness(application_of(name)), "/Old/Q3;v=\xc3\xa4 %"
+    environ = environ_of("GET", path, f"{QUERY}&SESSIONID=other", HTTP_AUTHORIZATION="Basic dTpw", **page_environ())
+    before = dict(environ)
+    run(DeprecationMiddleware(witness, dict.fromkeys(PLAIN, POLICY)), environ)
+    assert witness.environs == [before]
+
+
+@every_application
+@pytest.mark.parametrize("code", CLOSED)
+def test_a_closed_operation_is_refused_before_the_application_and_others_are_served(name: str, code: str) -> None:
+    witness, calls = Witness(application_of(name)), list[Call]()
+    app = guard(witness, policy=CLOSING, clock=lambda: CLOSED[code], observers=[calls.append])
+    responses = [ask(app, f"/old/{page}") for page in (*PAGES, "crash", "Q3/")]
+    assert witness.environs == []
+    assert {response.body for response in responses} == {responses[0].body}
+    assert (responses[0].status, responses[0].json["code"]) == ("410 Gone", code)
+    assert responses[0].all("Retry-After") == {"brownout": ["91"], "sunset": []}[code]  # rounded up
+    assert SESSION_ID not in repr(responses[0].wire)
+    head = ask(app, "/old/items/", "HEAD")
+    assert (head.headers, head.body) == (responses[0].headers, b"")
+    assert [(call.status, call.phase) for call in calls] == [(410, code)] * (len(responses) + 1)
+    for path in (*(f"/new/{page}" for page in PAGES), "/old/a/b", "/oldX/cookies"):
+        assert without_date(ask(app, path)) == without_date(ask(application_of(name), path))
+    assert ask(app, "/q3", "POST").code == 200
+
+
+# Operations that unify the session.
+
+
+@every_application
+def test_every_application_reads_the_session_of_the_query(name: str) -> None:
+    body = BytesIO(b"sessionId=of-the-body&x=1")
+    form: dict[str, Any] = {"CONTENT_TYPE": "application/x-www-form-urlencoded", "wsgi.input": body}
+    app = guard(application_of(name), OPERATIONS)
+    seen = ask(app, "/q3", "POST", CONTENT_LENGTH=str(len(body.getvalue())), **form).json
+    assert seen == {
+        "session": [SESSION_ID, "query"],
+        "authorization": f"Bearer {SESSION_ID}",
+        "query": f"a=1&{digest_pair(QUERY.split('&')[1])}&b=%20",
+        "body": body.getvalue().decode(),
+    }
+
+
+@every_application
+def test_an_authorization_header_of_another_scheme_stays(name: str) -> None:
+    # A proxy's password: the framework reads it, while session_of returns the session of the query.
+    seen = ask(guard(application_of(name), OPERATIONS), "/p", HTTP_AUTHORIZATION="Basic dTpw").json
+    assert (seen["authorization"], seen["session"]) == ("Basic dTpw", [SESSION_ID, "query"])
+
+
+def follow(app: "WSGIApplication", response: Response) -> Response:
+    """Request the target of a redirect without any header, as an old client does."""
+    url = urlsplit(urljoin(f"http://api.example{response.environ['PATH_INFO']}", response.one("Location")))
+    return run(app, environ_of("GET", unquote_to_bytes(url.path).decode("latin-1"), url.query, **{TARGET: "/"}))
+
+
+@pytest.mark.parametrize(("name", "status"), [("bare", 308), ("django", 301), ("flask", 308), ("pyramid", 307)])
+def test_the_slash_redirect_of_a_router_keeps_the_session(name: str, status: int) -> None:
+    app = guard(application_of(name), [Operation("old", "GET", "/old/{page}", unify_session=True)])
+    response = ask(app, "/old/items")
+    assert response.code == status
+    assert urlsplit(response.one("Location"))[2:4] == ("/old/items/", QUERY)
+    assert follow(app, response).json["session"] == [SESSION_ID, "query"]
+
+
+@every_application
+def test_only_a_redirect_to_an_operation_keeps_the_session(name: str) -> None:
+    for target, is_kept in (("http://API.example:80/old/items/", True), ("https://other.example/old/items/", False)):
+        response = ask(guard(application_of(name), OPERATIONS), "/old/moved", **{TARGET: target})
+        plain = ask(application_of(name), "/old/moved", query=QUERY if is_kept else "a=1&b=%20", **{TARGET: target})
+        assert response.one("Location") == plain.one("Location")
+        assert is_kept or SESSION_ID[1:] not in repr(response.wire)

@@ -1,0 +1,116 @@
+"""No spelling of a path slips past: what a view answers is announced and observed while open, and 410 while closed."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from io import StringIO
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flask_notifications import Call, DeprecationMiddleware, DeprecationPolicy, Operation
+from flask_notifications.testing import assert_plan_reaches
+from tests.frameworks.routers import ROUTERS, VIEW
+from tests.wsgi import Response, environ_of, run
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
+OPEN = DeprecationPolicy(deprecated_at=JANUARY)
+CLOSED = DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JANUARY, enforce_sunset=True)
+OPERATIONS = [Operation(path, "GET", path) for path in ("/old_task", "/reports/{id}", "/archive/")]
+PATHS = ("/old_task", "/reports/silk", "/archive/")
+
+# Bytes as a server decodes them (PEP 3333): latin-1.
+MUTATIONS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "with the other slash": lambda path: path.removesuffix("/") if path.endswith("/") else f"{path}/",
+    "in capitals": lambda path: path.encode("latin-1").upper().decode("latin-1"),
+    "one capital": lambda path: path[:2].upper() + path[2:],
+    "two slashes first": lambda path: f"/{path}",
+    "two slashes everywhere": lambda path: path.replace("/", "//"),
+    "two slashes last": lambda path: f"{path}//",
+    "no slash first": lambda path: path.removeprefix("/"),
+    "a dot segment last": lambda path: f"{path.rstrip('/')}/.",
+    "dot segments": lambda path: path.replace("/", "/./"),
+    "there and back": lambda path: f"/x/..{path}",
+    "there and back, last": lambda path: f"{path.rstrip('/')}/x/..",
+    "two dots last": lambda path: f"{path.rstrip('/')}/..",
+    "an empty segment and two dots": lambda path: f"{path}//..",
+    "a space last": lambda path: f"{path} ",
+    "a space first": lambda path: f" {path}",
+    "a line feed last": lambda path: f"{path}\n",
+    "a NUL last": lambda path: f"{path}\x00",
+    "an ideographic space last": lambda path: f"{path}\xe3\x80\x80",
+    "a byte that is not UTF-8, last": lambda path: f"{path}\xff",
+    "a byte that is not UTF-8, inside": lambda path: f"{path[:3]}\xff{path[3:]}",
+    "a letter that folds": lambda path: path.replace("i", "\xc4\xb1").replace("s", "\xc5\xbf"),
+    "another letter that folds": lambda path: path.replace("k", "\xe2\x84\xaa").replace("i", "\xc4\xb0"),
+}
+
+
+@cache
+def requests() -> dict[tuple[str, str], str]:
+    """Return requests by method and path: each path with one mutation or two, and what they are."""
+    pairs = product(PATHS, MUTATIONS.items(), MUTATIONS.items())
+    found = {
+        ("GET", change_again(change(path))): f"{path}: {first}, then {second}"
+        for path, (first, change), (second, change_again) in pairs
+    }
+    return found | {("get", path): f"{path}: the method in lower case" for path in PATHS}
+
+
+def reaches(app: "WSGIApplication", method: str, path: str) -> Response | None:
+    """Return the response of a view, or of the middleware in place of it; ``None`` if the router has no such path."""
+    try:
+        response = run(app, environ_of(method, path, "", **{"wsgi.errors": StringIO()}))
+    except Exception:  # noqa: BLE001 - as routers raise for bytes that are not UTF-8
+        return None
+    return response if response.body == VIEW.encode() or response.code == 410 else None
+
+
+EVERY_ROUTER = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.world] * (name == "Zope")) for name in ROUTERS]
+)
+
+
+@pytest.mark.slow
+@EVERY_ROUTER
+def test_no_mutated_path_slips_past(name: str) -> None:
+    router, calls = ROUTERS[name](), list[Call]()
+    announcing = DeprecationMiddleware(router, dict.fromkeys(OPERATIONS, OPEN), observers=[calls.append])
+    closed = DeprecationMiddleware(router, dict.fromkeys(OPERATIONS, CLOSED))
+    missed, number = {}, 0
+    for (method, path), description in requests().items():
+        if reaches(router, method, path) is not None:
+            number += 1
+            calls.clear()
+            response, refusal = reaches(announcing, method, path), reaches(closed, method, path)
+            is_announced = response is not None and response.all("Deprecation") == ["@1767225600"]
+            if not (is_announced and len(calls) == 1 and refusal is not None and refusal.code == 410):
+                missed[method, path] = description
+    assert number >= len(PATHS)
+    assert missed == {}
+
+
+# What no reading can know.
+MORE = {
+    "CherryPy": "/old-task",
+    "Falcon": "/reports/?id=1",
+    "Morepath": "/old_task/+",
+    "Pyramid, traversal": "/@@old_task",
+    "TurboGears": "/old_task.json",
+}
+
+
+@EVERY_ROUTER
+def test_other_paths_to_a_view_are_found(name: str) -> None:
+    router, plan = ROUTERS[name](), dict.fromkeys(OPERATIONS[:2], OPEN)
+    if name in MORE:
+        with pytest.raises(AssertionError, match=f"no operation matches GET {re.escape(MORE[name])}, "):
+            assert_plan_reaches(router, plan)
+    else:
+        assert_plan_reaches(router, plan)

@@ -1,0 +1,82 @@
+"""What a notice says about the end of an operation, about brownouts and about what to call instead."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flask_notifications import DeprecationPolicy, Exemption, Operation, notification_operations
+from flask_notifications.formats.notice import describe_notice
+from flask_notifications.usage import DayUsage
+from tests.pages.reports import NOW, brownout, caller, coverage, operation_usage, policy, report, utc
+
+REPORT = Operation("report", "GET", "/reports/{id}", "/v2/reports/{id}")
+NEXT = "The next brownout is 1 Dec 2026, 09:00 to 09:30 UTC, in 9 days."
+NONE = "No brownout is planned for you."
+
+
+def sentences(own: DeprecationPolicy, operation: Operation = REPORT) -> list[str]:
+    """Return what a notice says about an operation, without the line about its calls."""
+    called = caller("acme", "job/1", [DayUsage(NOW.date(), 1, 0, 0)])
+    usage = operation_usage(operation.name, [called], coverage(30))
+    (change,) = describe_notice(report(usage), {operation: own}, "acme", NOW).changes
+    return list(change.sentences[1:])
+
+
+def until(own: DeprecationPolicy, *date: int) -> DeprecationPolicy:
+    return replace(own, exemptions=[Exemption("acme", utc(*date), "why")])
+
+
+PLANNED = brownout(utc(2026, 12, 1, 9))
+OPEN = policy(utc(2027, 1, 1), PLANNED)
+ENFORCED = policy(utc(2027, 1, 1), PLANNED, enforce_sunset=True)
+OVER = policy(utc(2026, 11, 1), enforce_sunset=True)
+
+
+NOVEMBER, JANUARY = "Sunday, 1 November 2026", "Friday, 1 January 2027"
+ENDS = {
+    "no date": (policy(None), "It has no date yet on which it ends.", NONE),
+    "not enforced": (OPEN, "From then on, it may stop working at any time.", NEXT),
+    "enforced": (ENFORCED, f"It ends on {JANUARY}, in 39 days. From then on, every request gets 410 Gone.", NEXT),
+    "over, not enforced": (
+        policy(utc(2026, 11, 1)),
+        f"Its sunset was on {NOVEMBER}. It may stop working at any time.",
+        NONE,
+    ),
+    "over": (OVER, f"It ended on {NOVEMBER}. Every request gets 410 Gone.", None),
+    "over, but exempt": (until(OVER, 2026, 12, 9), "It ends on Wednesday, 9 December 2026, in 16 days.", NONE),
+    "exempt no more": (until(OVER, 2026, 11, 2), f"It ended on {NOVEMBER}.", None),
+    "exempt until then": (until(ENFORCED, 2026, 11, 30), f"It ends on {JANUARY}", NEXT),
+    "exempt": (until(ENFORCED, 2026, 12, 9), "An exemption lets you through until 9 December 2026.", NONE),
+}
+
+
+@pytest.mark.parametrize(("own", "end", "window"), ENDS.values(), ids=ENDS)
+def test_a_notice_says_when_an_operation_ends(own: DeprecationPolicy, end: str, window: str | None) -> None:
+    said = sentences(own)
+    assert end in said[0]
+    assert [each.partition(" Requests")[0] for each in said[1:]] == ([] if window is None else [window])
+
+
+@pytest.mark.parametrize(
+    ("operation", "last"),
+    [
+        (Operation("report", "GET", "/old"), "It has no successor. Remove the call, or ask for a replacement."),
+        (Operation("report", "GET", "/old", "urn:new"), "Call urn:new instead."),
+        (notification_operations()[0], "Move the session ID from the URL into the Authorization header."),
+    ],
+)
+def test_a_notice_says_what_to_call_instead(operation: Operation, last: str) -> None:
+    assert sentences(OPEN, operation)[-1] == last
+
+
+def test_a_notice_has_every_operation_that_the_caller_calls() -> None:
+    other = Operation("other", "GET", "/other")
+    rows: Any = [caller(name, None, [DayUsage(NOW.date(), 1, 0, 0)]) for name in ("acme", "zebra")]
+    usages = [operation_usage(each.name, rows, coverage(30)) for each in (REPORT, other)]
+    notice = describe_notice(report(*usages), {REPORT: OPEN, other: OPEN}, "acme", NOW)
+    assert notice.title == "acme: 2 operations that you call are being retired"
+    assert [change.operation for change in notice.changes] == [REPORT, other]
+    assert [change.sentences[0] for change in notice.changes] == [
+        "You called it 1 time from 23 October to 22 November 2026, the last time on 22 November 2026."
+    ] * 2

@@ -1,0 +1,102 @@
+"""Callers as a list of work: grouped by label, those that still call first."""
+
+from dataclasses import replace
+
+import pytest
+
+from flask_notifications import DeprecationPolicy, Exemption
+from flask_notifications.formats.callers import group_callers, summarise
+from flask_notifications.usage import CallerUsage, DayUsage
+from tests.pages.reports import DAY, NOW, brownout, caller, operation_usage, policy, utc
+
+# The last one lets nobody through any more.
+POLICY = replace(
+    policy(utc(2027, 7, 1), brownout(utc(2026, 11, 3, 9)), brownout(utc(2026, 11, 10, 9)), enforce_sunset=True),
+    exemptions=[Exemption("acme", utc(2027, 9, 1), "contract"), Exemption("former", utc(2026, 11, 1), "contract")],
+)
+
+
+def calls(name: str | None, client: str | None, *ago: int, number: int = 1, ignored: bool = False) -> CallerUsage:
+    """Return a caller with calls some days ago."""
+    return caller(name, client, [DayUsage(NOW.date() - day * DAY, number, 0, 0) for day in ago], ignored=ignored)
+
+
+def states(*callers: CallerUsage, own: DeprecationPolicy | None = POLICY) -> list[tuple[str | None, str, int, str]]:
+    groups = group_callers(operation_usage("report", callers, {}), own, NOW)
+    return [(each.caller, each.clients, each.calls, each.state) for each in groups]
+
+
+def test_what_remains_to_be_done_comes_first() -> None:
+    assert states(
+        calls("monitor", "m/1", 1, number=90, ignored=True),
+        calls("gone", "g/1", 13, 12),
+        calls("acme", "a/1", 3, 1, number=50),
+        calls(None, "curl/8", 1, number=40),
+        calls("small", "s/1", 1),
+        calls("large", "l/1", 1, number=9),
+    ) == [
+        ("large", "l/1", 9, "still calling"),
+        ("small", "s/1", 1, "still calling"),
+        (None, "curl/8", 40, "still calling"),
+        ("acme", "a/1", 100, "exempt until 1 September 2027"),
+        ("gone", "g/1", 2, "stopped since 10 November 2026, after the brownout of 10 November 2026"),
+        ("monitor", "m/1", 90, "ignored"),
+    ]
+
+
+def test_the_clients_of_a_label_are_together_and_so_are_the_sources_of_a_client() -> None:
+    header = replace(calls(None, "curl/8", 1), source="header")
+    many = [calls("many", f"job/{number}", 1, number=9 - number) for number in range(4)]
+    assert states(*many, calls(None, "curl/8", 1), header, calls(None, None, 1), calls("none", None, 1)) == [
+        ("many", "job/0, job/1 and 2 more", 30, "still calling"),
+        ("none", "", 1, "still calling"),
+        (None, "curl/8", 2, "still calling"),
+        (None, "", 1, "still calling"),
+    ]
+    (group,) = group_callers(operation_usage("report", [calls(None, "curl/8", 1), header], {}), None, NOW)
+    assert (group.client, group.sources) == ("curl/8", "header, query")
+
+
+def test_an_ignored_client_of_a_caller_is_apart() -> None:
+    assert states(calls("acme", "job/1", 1), calls("acme", "check/1", 1, ignored=True), own=None) == [
+        ("acme", "job/1", 1, "still calling"),
+        ("acme", "check/1", 1, "ignored"),
+    ]
+
+
+AFTER = "stopped since 6 November 2026, after the brownout of 3 November 2026"
+STATES: dict[str, tuple[list[list[int]], str]] = {
+    "many days": ([[25, 24, 22, 16]], AFTER),
+    "in a row": ([[11, 10, 9]], "stopped since 13 November 2026, after the brownout of 10 November 2026"),
+    "no brownout in the week before": ([[5, 4, 3]], "stopped since 19 November 2026"),
+    "a single day, which is no habit": ([[20]], "still calling"),
+    "silent before for longer": ([[29, 10]], "still calling"),
+    "silent since yesterday": ([[2, 1]], "still calling"),
+    "another client still calls": ([[12, 11], [1]], "still calling"),
+    "two clients": ([[20], [16]], AFTER),
+}
+
+
+@pytest.mark.parametrize(("ago", "state"), STATES.values(), ids=STATES)
+def test_a_caller_has_stopped_that_is_silent_for_longer_than_before(ago: list[list[int]], state: str) -> None:
+    rows = [calls("team", f"job/{number}", *days) for number, days in enumerate(ago)]
+    assert [each[3] for each in states(*rows)] == [state]
+
+
+def test_an_exemption_counts_while_it_lasts_and_its_caller_calls() -> None:
+    assert states(calls("former", None, 1))[0][3] == "still calling"
+    assert states(calls("acme", None, 15, 14))[0][3].startswith("stopped since")
+    assert states(calls("acme", None, 1), own=None)[0][3] == "still calling"
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ([], ""),
+        (["a"], "1 still calls"),
+        (["a", "b", "acme"], "2 still call, 1 is exempt"),
+    ],
+)
+def test_the_work_in_a_few_words(names: list[str], words: str) -> None:
+    usage = operation_usage("report", [calls(name, None, 1) for name in names], {})
+    assert summarise(group_callers(usage, POLICY, NOW)) == words

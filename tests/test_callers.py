@@ -1,0 +1,409 @@
+"""Who is calling: labels that identify returns to the entry points and the middleware, and exemptions."""
+
+import functools
+from base64 import b64encode
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flask_notifications import (
+    AccessDenied,
+    AccountNotFound,
+    Brownout,
+    Call,
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    Exemption,
+    NotificationApp,
+    Operation,
+    StorageUnavailable,
+    notification_operations,
+)
+from flask_notifications.observers import basic_user
+from tests.middleware import PATH, Spy
+from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SECRET, SESSION_ID, OneSession, OneUnit, flask_app, raising
+from tests.wsgi import Response, call, environ_of, plain_app, run
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
+
+
+KEY = "flask_notifications.caller"
+ENTRY_POINTS: "dict[str, Callable[..., WSGIApplication]]" = {"blueprint": flask_app, "application": NotificationApp}
+
+each_entry_point = pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+
+
+def send_get(app: "WSGIApplication", **extra: Any) -> Response:
+    return run(app, environ_of("GET", CURRENT_USER, **{**BEARER, **extra}))
+
+
+def post(app: "WSGIApplication") -> Response:
+    return run(app, environ_of("POST", ACCOUNT.format("a"), **BEARER))
+
+
+@each_entry_point
+@pytest.mark.parametrize("send", [send_get, post])
+def test_a_caller_is_labelled_once_per_request(
+    entry_point: "Callable[..., WSGIApplication]", send: Callable[[Any], Response]
+) -> None:
+    callers: list[object] = []
+
+    def identify(caller: str) -> str:
+        callers.append(caller)
+        return f"team of {caller}"
+
+    response = send(entry_point(OneSession(), identify=identify))
+    assert (response.code, response.environ[KEY]) == (200, "team of alice")
+    assert callers == ["alice"]
+
+
+@each_entry_point
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        pytest.param(raising(AccessDenied()), 403, id="denied"),
+        pytest.param(raising(AccountNotFound()), 404, id="not found"),
+        pytest.param(raising(StorageUnavailable()), 503, id="unavailable"),
+        pytest.param(raising(ValueError()), 500, id="an error"),
+        pytest.param(lambda: [None], 500, id="a wrong record"),
+    ],
+)
+@pytest.mark.parametrize("storage", [OneSession, OneUnit])
+def test_the_label_is_set_on_error_responses(
+    entry_point: "Callable[..., WSGIApplication]", records: Callable[[], Any], code: int, storage: Callable[..., Any]
+) -> None:
+    response = post(entry_point(storage(records), identify=str.upper))
+    assert (response.code, response.environ[KEY]) == (code, "ALICE")
+
+
+@each_entry_point
+def test_without_a_known_caller_there_is_no_label(entry_point: "Callable[..., WSGIApplication]") -> None:
+    callers: list[object] = []
+    app = entry_point(OneSession(), identify=callers.append)
+    for header in ("", "Bearer", "Bearer unknown", "Bearer a b"):
+        assert KEY not in send_get(app, HTTP_AUTHORIZATION=header).environ
+    assert callers == []
+
+
+@each_entry_point
+@pytest.mark.parametrize(
+    "label",
+    [None, "", "x" * 65, "a\nb", "a\x00", "\u2028", "\ud800", 7, b"alice", ["alice"], SESSION_ID, f"of {SESSION_ID}"],
+    ids=ascii,
+)
+def test_any_other_label_of_an_entry_point_is_dropped(
+    entry_point: "Callable[..., WSGIApplication]", label: Any
+) -> None:
+    response = send_get(entry_point(OneSession(), identify=lambda _caller: label))
+    assert response.code == 200
+    assert KEY not in response.environ
+
+
+@each_entry_point
+def test_a_label_of_the_application_is_kept_unless_identify_returns_one(
+    entry_point: "Callable[..., WSGIApplication]",
+) -> None:
+    for identify, label in ((None, "existing"), (lambda _caller: None, "existing"), (str.upper, "ALICE")):
+        assert send_get(entry_point(OneSession(), identify=identify), **{KEY: "existing"}).environ[KEY] == label
+
+
+@each_entry_point
+def test_an_identify_that_raises_gives_no_label_and_no_error(
+    entry_point: "Callable[..., WSGIApplication]", caplog: pytest.LogCaptureFixture
+) -> None:
+    for error in (ValueError(SECRET), StorageUnavailable(SECRET), AccessDenied(SECRET)):
+
+        def identify(_caller: str, error: Exception = error) -> str:
+            raise error
+
+        caplog.clear()
+        response = send_get(entry_point(OneSession(lambda: [{"n": 1}]), identify=identify))
+        assert (response.code, response.body) == (200, b'[{"n":1}]')
+        assert KEY not in response.environ
+        (record,) = caplog.records
+        assert f"{type(error).__name__} (" in record.getMessage()
+        assert "in identify" in record.getMessage()
+        assert SECRET not in caplog.text
+
+
+async def identify_asynchronously(_caller: str) -> str:
+    return "later"
+
+
+class AsynchronousIdentify:
+    async def __call__(self, _caller: str) -> str:
+        return "later"
+
+    async def identify(self, _caller: str) -> str:
+        return "later"
+
+
+@each_entry_point
+@pytest.mark.parametrize(
+    "identify",
+    [
+        *(identify_asynchronously, functools.partial(identify_asynchronously), AsynchronousIdentify()),
+        *(AsynchronousIdentify().identify, "alice", 7),
+    ],
+    ids=["coroutine function", "partial", "callable object", "method", "string", "number"],
+)
+def test_an_identify_that_cannot_label_a_caller_is_refused(
+    entry_point: "Callable[..., WSGIApplication]", identify: Any
+) -> None:
+    with pytest.raises(ValueError, match="identify"):
+        entry_point(OneSession(), identify=identify)
+
+
+SUNSET = "Fri, 01 Jan 2027 00:00:00 GMT"
+TICK = timedelta(microseconds=1)
+
+
+def date(year: int, month: int, day: int = 1) -> datetime:
+    return datetime(year, month, day, tzinfo=UTC)
+
+
+WINDOW = Brownout(date(2026, 11), date(2026, 11, 2))
+UNTIL = date(2027, 3)
+ACME = Exemption("acme", UNTIL, "contract until March")
+CLOSING = DeprecationPolicy(
+    deprecated_at=date(2026, 1),
+    sunset_at=date(2027, 1),
+    brownouts=[WINDOW],
+    enforce_sunset=True,
+    exemptions=[ACME, Exemption("brief", date(2026, 11, 1) + timedelta(hours=1), "for an hour of the brownout")],
+)
+REPORT = Operation("report", "GET", "/reports/{id}", "/v2/reports/{id}")
+
+
+def caller_of(environ: "WSGIEnvironment") -> str | None:
+    return environ.get("HTTP_X_CALLER")
+
+
+def wrap(app: Any = None, at: datetime = WINDOW.start, plan: Any = None, **options: Any) -> DeprecationMiddleware:
+    options = {"clock": lambda: at, "identify": caller_of, **options}
+    return DeprecationMiddleware(plain_app() if app is None else app, plan or {REPORT: CLOSING}, **options)
+
+
+# Who is calling.
+
+
+@pytest.mark.parametrize("at", [date(2026, 6), WINDOW.start, date(2027, 1)], ids=["open", "brownout", "sunset"])
+@pytest.mark.parametrize("label", ["other", None])
+def test_the_caller_is_known_in_every_phase(at: datetime, label: str | None) -> None:
+    calls: list[Call] = []
+    asked: list[str] = []
+
+    def identify(environ: "WSGIEnvironment") -> str | None:
+        asked.append(environ["PATH_INFO"])
+        return label
+
+    call(wrap(at=at, identify=identify, observers=[calls.append]), "GET", "/reports/7")
+    call(wrap(at=at, identify=identify, observers=[calls.append]), "GET", "/live")
+    assert [each.caller for each in calls] == [label]
+    assert asked == ["/reports/7"]
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("", " ", "   ", "\u3164", "\u2800 ", "\u0301", "\ufe0f", "x" * 65, "a\nb", "\u200b", 7, b"acme"),
+        *(["acme"], "of s3cret"),
+    ],
+    ids=ascii,
+)
+def test_any_other_label_is_dropped(label: Any) -> None:
+    calls: list[Call] = []
+    spy = Spy()
+    app = wrap(spy, date(2026, 6), identify=lambda _environ: label, observers=[calls.append])
+    assert call(app, "GET", "/reports/7", "sessionId=s3cret").code == 200
+    assert KEY not in spy.seen
+    assert [each.caller for each in calls] == [None]
+
+
+@pytest.mark.parametrize("failure", [ValueError("s3cret"), TypeError, "promise"], ids=["raises", "kind", "promises"])
+def test_an_identify_that_fails_is_logged_without_its_message(failure: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def identify(_environ: "WSGIEnvironment") -> Any:
+        if failure == "promise":
+            return identify_asynchronously("acme")
+        raise failure
+
+    assert call(wrap(identify=identify), "GET", "/reports/7", "sessionId=s3cret").code == 410
+    (record,) = caplog.records
+    assert record.getMessage().startswith("identify: builtins.")
+    assert "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize("identify", [identify_asynchronously, AsynchronousIdentify(), "acme"], ids=type)
+def test_an_identify_of_the_middleware_must_be_an_ordinary_function(identify: Any) -> None:
+    with pytest.raises(ValueError, match=r"^identify must be an ordinary function"):
+        wrap(identify=identify)
+
+
+def test_an_exemption_needs_identify() -> None:
+    with pytest.raises(
+        ValueError, match=r"^identify must be a function, because \['report'\] has exemptions, not None"
+    ):
+        wrap(identify=None)
+
+
+@pytest.mark.parametrize(
+    ("replaced", "counted"), [("team-a", "team-a"), ("x" * 65, "acme"), ("of s3cret", "acme"), (None, "acme")]
+)
+def test_the_application_may_replace_the_label_but_not_the_exemption(replaced: str | None, counted: str) -> None:
+    calls: list[Call] = []
+    seen: list[str] = []
+
+    def app(environ: "WSGIEnvironment", start_response: Any) -> Any:
+        seen.append(environ[KEY])
+        environ[KEY] = replaced
+        return plain_app()(environ, start_response)
+
+    response = call(wrap(app, observers=[calls.append]), "GET", "/reports/7", "sessionId=s3cret", HTTP_X_CALLER="acme")
+    assert (response.code, response.one("Sunset")) == (200, "Mon, 01 Mar 2027 00:00:00 GMT")
+    assert seen == ["acme"]
+    assert [(each.caller, each.phase) for each in calls] == [(counted, "deprecated")]
+
+
+def test_identify_gets_a_copy_of_the_environ() -> None:
+    def identify(environ: "WSGIEnvironment") -> str:
+        environ["PATH_INFO"] = environ["new"] = "/changed"  # as Request classes of frameworks do
+        return "acme"
+
+    spy = Spy()
+    call(wrap(spy, identify=identify), "GET", "/reports/7")
+    assert (spy.seen["PATH_INFO"], "new" in spy.seen) == ("/reports/7", False)
+
+
+def test_a_label_of_the_application_exempts_nobody() -> None:
+    spy = Spy()
+    calls: list[Call] = []
+    assert call(wrap(spy, observers=[calls.append]), "GET", "/reports/7", **{KEY: "acme"}).code == 410
+    assert not spy.calls
+
+
+@pytest.mark.parametrize("inner", ["inner", None])
+@pytest.mark.parametrize("outer", ["outer", None])
+def test_two_middlewares_identify_for_themselves(outer: str | None, inner: str | None) -> None:
+    calls: dict[str, list[Call]] = {"outer": [], "inner": []}
+    app: Any = plain_app()
+    for name, label in (("inner", inner), ("outer", outer)):
+        app = wrap(app, date(2026, 6), identify=lambda _environ, label=label: label, observers=[calls[name].append])
+    call(app, "GET", "/reports/7")
+    assert {name: [each.caller for each in own] for name, own in calls.items()} == {"outer": [outer], "inner": [inner]}
+
+
+# Exemptions.
+
+
+@pytest.mark.parametrize(
+    ("at", "caller", "code", "phase", "sunset"),
+    [
+        pytest.param(WINDOW.start, "acme", 200, "deprecated", "Mon, 01 Mar 2027 00:00:00 GMT", id="in a brownout"),
+        pytest.param(UNTIL - TICK, "acme", 200, "deprecated", "Mon, 01 Mar 2027 00:00:00 GMT", id="its last moment"),
+        pytest.param(UNTIL, "acme", 410, "sunset", SUNSET, id="its end"),
+        pytest.param(WINDOW.start, "brief", 200, "deprecated", SUNSET, id="one that ends before the sunset"),
+        pytest.param(date(2026, 11, 1) + timedelta(hours=1), "brief", 410, "brownout", SUNSET, id="its end"),
+        pytest.param(date(2027, 1), "brief", 410, "sunset", SUNSET, id="the sunset after its end"),
+        pytest.param(WINDOW.start, "Acme", 410, "brownout", SUNSET, id="another letter case"),
+        pytest.param(WINDOW.start, None, 410, "brownout", SUNSET, id="nobody"),
+        pytest.param(date(2026, 6), "other", 200, "deprecated", SUNSET, id="another caller while it is open"),
+    ],
+)
+def test_one_caller_is_let_through_until_a_date(
+    at: datetime, caller: str | None, code: int, phase: str, sunset: str
+) -> None:
+    calls: list[Call] = []
+    extra = {} if caller is None else {"HTTP_X_CALLER": caller}
+    response = call(wrap(at=at, observers=[calls.append]), "GET", "/reports/7", **extra)
+    assert (response.code, response.one("Sunset")) == (code, sunset)
+    assert [(each.phase, each.caller) for each in calls] == [(phase, caller)]
+    is_exempt = code == 200 and caller in {"acme", "brief"}
+    assert response.all("Cache-Control") == (["private"] if is_exempt else [] if code == 200 else ["no-store"])
+
+
+def test_a_response_to_an_exempt_caller_is_for_nobody_else() -> None:
+    app = wrap(plain_app("200 OK", [("Cache-Control", "public, max-age=60, s-maxage=600")]))
+    assert call(app, "GET", "/reports/7", HTTP_X_CALLER="acme").one("Cache-Control") == "max-age=60, private"
+
+
+def test_a_lookalike_of_an_exempt_caller_reaches_the_application() -> None:
+    spy = Spy()
+    assert call(wrap(spy), "GET", "//reports/7", HTTP_X_CALLER="acme").code == 200
+    assert call(wrap(spy), "GET", "//reports/7").code == 410
+    assert len(spy.calls) == 1
+
+
+def test_without_a_sunset_an_exemption_announces_none() -> None:
+    policy = DeprecationPolicy(deprecated_at=date(2026, 1), brownouts=[WINDOW], exemptions=[ACME])
+    response = call(wrap(plan={REPORT: policy}), "GET", "/reports/7", HTTP_X_CALLER="acme")
+    assert (response.code, response.all("Sunset")) == (200, [])
+
+
+def test_an_exempt_caller_of_the_notification_operations_still_needs_a_session() -> None:
+    plan = dict.fromkeys(notification_operations(), CLOSING)
+    app = wrap(plan=plan, require_session=True)
+    response = call(app, "GET", PATH, HTTP_X_CALLER="acme")
+    assert (response.code, response.one("Cache-Control")) == (401, "no-store")
+    assert call(app, "GET", PATH, "sessionId=s", HTTP_X_CALLER="acme").code == 200
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        (("", UNTIL, "why"), "caller"),
+        (("x" * 65, UNTIL, "why"), "caller"),
+        (("a\nb", UNTIL, "why"), "caller"),
+        ((None, UNTIL, "why"), "caller"),
+        (("acme", datetime(2027, 3, 1), "why"), "until"),  # noqa: DTZ001 - the mistake
+        (("acme", "2027-03-01", "why"), "until"),
+        (("acme", UNTIL, " \n"), "reason"),
+        (("acme", UNTIL, None), "reason"),
+    ],
+)
+def test_an_exemption_is_checked_when_it_is_built(values: Any, name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} must"):
+        Exemption(*values)
+
+
+@pytest.mark.parametrize(
+    ("exemptions", "message"),
+    [
+        ("acme", "must be a list or tuple of Exemption"),
+        ([("acme", UNTIL, "why")], "must be a list or tuple of Exemption"),
+        ([ACME, Exemption("acme", date(2028, 1), "again")], "must name each caller once, not 'acme' 2 times"),
+    ],
+)
+def test_the_exemptions_of_a_policy_are_checked(exemptions: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^exemptions {message}"):
+        DeprecationPolicy(deprecated_at=date(2026, 1), exemptions=exemptions)
+
+
+# A ready function.
+
+
+@pytest.mark.parametrize(
+    ("header", "user"),
+    [
+        (f"Basic {b64encode(b'alice:s3cret').decode()}", "alice"),
+        (f"bAsIc  {b64encode(b'alice:').decode()} ", "alice"),
+        (f"Basic {b64encode(b'a:b:c').decode()}", "a"),
+        (f"Basic {b64encode('Müller:x'.encode()).decode()}", "Müller"),
+        (f"Basic {b64encode('Müller:x'.encode('latin-1')).decode()}", "Müller"),
+        (f"Basic {b64encode(b'alice').decode()}", None),
+        (f"Basic {b64encode(b':s3cret').decode()}", None),
+        (f"Bearer {b64encode(b'alice:s3cret').decode()}", None),
+        ("Basic", None),
+        ("Basic !", None),
+        ("Basic YWxpY2U6eA", None),
+        ("Basic \u00e9", None),
+        ("", None),
+        (None, None),
+    ],
+    ids=ascii,
+)
+def test_the_user_of_http_basic(header: str | None, user: str | None) -> None:
+    extra = {} if header is None else {"HTTP_AUTHORIZATION": header}
+    assert basic_user(environ_of(**extra)) == user

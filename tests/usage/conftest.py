@@ -1,0 +1,25 @@
+"""Databases for the record of usage."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.usage.databases import DATABASES, empty_database
+
+
+@pytest.fixture(params=DATABASES)
+def kind(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
+def database(kind: str, tmp_path: Path) -> Iterator[str]:
+    with empty_database(kind, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/usage.sqlite3"

@@ -1,0 +1,160 @@
+"""Connections of the usage record have limits, through the engine of an application, too, and work behind PgBouncer."""
+
+import os
+import pwd
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, create_engine, event, text
+
+from flask_notifications.usage import UsageRecorder, read_usage
+from flask_notifications.usage.connections import begin, open_engine
+from tests.resilience.postgresql import postgresql
+from tests.servers.process import eventually, free_port
+from tests.services import POSTGRESQL, program_or_skip
+from tests.usage.databases import POLICY, REPORT, use
+
+# What a connection says of its limits, and what a recorder sets.
+LIMITS = {
+    "sqlite": ("PRAGMA busy_timeout", "2000"),
+    "postgresql": ("SELECT current_setting('lock_timeout') || current_setting('statement_timeout')", "2s8s"),
+    "mariadb": (
+        "SELECT concat_ws(' ', @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@max_statement_time)",
+        "2 2 8.000000",
+    ),
+}
+PGBOUNCER = """
+[databases]
+postgres = host=127.0.0.1 port={server} dbname=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = trust
+auth_file = {folder}/users
+pool_mode = transaction
+default_pool_size = 2
+"""
+
+
+@pytest.fixture
+def engine(database: str) -> Iterator[Engine]:
+    """Return an engine of the application, in a transaction of which everything would be committed at once."""
+    engine = create_engine(database, isolation_level="AUTOCOMMIT")
+    yield engine
+    engine.dispose()
+
+
+def ask(engine: Engine, query: str) -> str:
+    with engine.connect() as connection:
+        return str(connection.scalar(text(query)))
+
+
+def test_locks_and_statements_are_limited_and_those_of_the_application_are_not(
+    kind: str, database: str, engine: Engine
+) -> None:
+    query, expected = LIMITS[kind]
+    own = ask(engine, query)
+    assert own != expected
+    for each in (open_engine(database), open_engine(engine)):
+        with begin(each) as (connection, now, _before):
+            assert str(connection.scalar(text(query))) == expected
+            assert abs(now / 1e6 - time.time()) < 60
+        assert ask(engine, query) == own
+        each.dispose()
+
+
+def test_connecting_is_limited_and_an_engine_connects_for_its_application_as_before(
+    kind: str, database: str, engine: Engine
+) -> None:
+    name, value = ("timeout", 2.0) if kind == "sqlite" else ("connect_timeout", 3)
+    for each in (open_engine(database), open_engine(open_engine(engine))):
+        made: list[dict[str, Any]] = []
+        event.listen(each, "do_connect", lambda *args, made=made: made.append(dict(args[3])))
+        with begin(each), each.connect():
+            assert made[0][name] == value
+        assert [name in options for options in made] == ([True, False] if len(made) == 2 else [True])
+        each.dispose()
+
+
+def test_a_limit_of_the_url_is_kept() -> None:
+    program_or_skip("postgres")
+    engine = open_engine(f"{POSTGRESQL}?connect_timeout=7")
+    made: list[dict[str, Any]] = []
+    event.listen(engine, "do_connect", lambda *args: made.append(args[3]))
+    with begin(engine):
+        assert int(made[0]["connect_timeout"]) == 7
+    engine.dispose()
+
+
+def accepts(port: int) -> bool:
+    try:
+        psycopg.connect(host="127.0.0.1", port=port, user="shop", dbname="postgres").close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+@contextmanager
+def pgbouncer(server: int) -> Iterator[int]:
+    """Run PgBouncer in transaction mode before a server, and yield its port."""
+    program, port = program_or_skip("pgbouncer"), free_port()
+    # It refuses to run as root, and no other user may enter pytest's folder.
+    user: dict[str, Any] = {"user": pwd.getpwnam("nobody").pw_uid} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory(prefix="pgbouncer-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "users").write_text('"shop" ""\n', encoding="ascii")
+        (folder / "ini").write_text(PGBOUNCER.format(server=server, port=port, folder=folder), encoding="ascii")
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen([program, str(folder / "ini")], stdout=log, stderr=log, **user)
+        try:
+            eventually(lambda: accepts(port))
+            yield port
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def test_psycopg_works_behind_pgbouncer_in_transaction_mode(caplog: pytest.LogCaptureFixture) -> None:
+    with postgresql() as cluster, pgbouncer(cluster.port) as port:
+        engines = [create_engine(cluster.url(port)), create_engine(cluster.url(port), isolation_level="AUTOCOMMIT")]
+        databases: list[str | Engine] = [*engines, cluster.url(port), cluster.url(port)]
+        recorders = [UsageRecorder(each, flush_interval=3600, spool=None) for each in databases]
+        for recorder in recorders:
+            recorder.listen({REPORT: POLICY})
+            recorder._wake = lambda: None  # type: ignore[method-assign] # it writes only when it is told to
+        # Psycopg prepares a statement that it executes for the sixth time, and PgBouncer lends the next connection.
+        for number in range(8):
+            for recorder in recorders:
+                recorder(use(at=datetime.now(UTC)))
+            assert [recorder.flush() for recorder in recorders] == [True] * 4, number
+        for recorder in recorders:
+            recorder.close()
+        for engine in engines:
+            with engine.connect() as connection:
+                assert connection.connection.dbapi_connection.prepare_threshold == 5  # type: ignore[union-attr]
+            engine.dispose()
+        assert sum(each.calls for each in read_usage(cluster.url()).operations) == 32
+    assert "Prepared" not in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["postgresql"])
+def test_a_process_without_anything_to_write_leaves_its_connection_to_others(database: str, engine: Engine) -> None:
+    recorder = UsageRecorder(f"{database}&application_name=idle-test", flush_interval=3600, spool=None)
+    recorder.listen({REPORT: POLICY})
+    recorder(use(at=datetime.now(UTC)))
+    connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'idle-test'"
+    eventually(lambda: ask(engine, connections) == "1")
+    eventually(lambda: ask(engine, connections) == "0")
+    recorder(use("job/2", at=datetime.now(UTC)))
+    recorder.close()
+    eventually(lambda: ask(engine, connections) == "0")

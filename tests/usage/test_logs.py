@@ -1,0 +1,341 @@
+"""The verdict from access logs: what is a call in them, what is covered, and what makes them doubtful."""
+
+import gzip
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flask_notifications import load_plan
+from flask_notifications.operations import OperationTable
+from flask_notifications.usage import OperationUsage, read_usage
+from flask_notifications.usage.logs import _compile_filter
+from tests.cli.commands import run
+from tests.usage.databases import NOON, REPORT, Past, use
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+START = NOON - 30 * DAY - 12 * HOUR
+PLAN: dict[str, Any] = {
+    "deprecated_at": "2026-01-01T00:00:00Z",
+    "operations": [
+        {"name": "report", "method": "GET", "path": "/reports/{id}"},
+        {"name": "latest", "method": "GET", "path": "/reports/latest", "live": True},
+    ],
+}
+CONDITION: dict[str, Any] = {"name": "old", "method": "GET", "path": "/hg"}
+
+
+def line(target: str, at: datetime = NOON - DAY, *, method: str = "GET", status: Any = 200, **values: str) -> str:
+    user, agent = values.get("user", "-"), values.get("agent", "job/1 (linux)")
+    request = values.get("request", f"{method} {target} HTTP/1.1")
+    return f'10.0.0.7 - {user} [{at:%d/%b/%Y:%H:%M:%S +0000}] "{request}" {status} 12 "-" "{agent}"'
+
+
+def quiet(since: datetime = START, until: datetime = NOON) -> list[str]:
+    """Return a line for every half hour that is no call."""
+    return [line("/quiet", since + number * HOUR / 2) for number in range(int((until - since) / HOUR * 2) + 1)]
+
+
+def read(*lines: str, plan: dict[str, Any] = PLAN, database: str | None = None, **options: Any) -> OperationUsage:
+    stream = BytesIO("\n".join(lines).encode("latin-1"))
+    report = read_usage(database, logs=[stream], plan=load_plan(plan), until=NOON, **options)
+    return report.operations[0]
+
+
+def with_operation(**keys: Any) -> dict[str, Any]:
+    return PLAN | {"operations": [CONDITION | keys]}
+
+
+CALLS: dict[str, tuple[str, tuple[int, int, int]]] = {
+    "an answer": (line("/reports/7"), (1, 0, 0)),
+    "a failure": (line("/reports/7", status=500), (0, 1, 0)),
+    "without a status": (line("/reports/7", status="-"), (0, 1, 0)),
+    "a 410 of the application": (line("/reports/7", status=410), (0, 1, 0)),
+    "another letter case and a slash": (line("/REPORTS/7/?a=b"), (1, 0, 0)),
+    "percent-encoded": (line("/%72eports/7"), (1, 0, 0)),
+    "a lookalike": (line("//reports/7"), (1, 0, 0)),
+    "a lookalike that the application does not know": (line("//reports/7", status=404), (0, 0, 0)),
+    "a HEAD": (line("/reports/7", method="HEAD"), (1, 0, 0)),
+    "the absolute form": (line("http://example.com/reports/7"), (1, 0, 0)),
+    "escaped by a server": (line("/reports/a\\x22b"), (1, 0, 0)),
+    "with a space": (line("/reports/a b"), (1, 0, 0)),
+    "a method in lower case": (line("/reports/7", method="get"), (1, 0, 0)),
+    "another method": (line("/reports/7", method="POST"), (0, 0, 0)),
+    "a live operation": (line("/reports/latest"), (0, 0, 0)),
+    "another path": (line("/reportsx/7"), (0, 0, 0)),
+    "in the query only": (line("/quiet?next=/reports/7"), (0, 0, 0)),
+    "after the window": (line("/reports/7", NOON + HOUR), (0, 0, 0)),
+    "before the window": (line("/reports/7", START - HOUR), (0, 0, 0)),
+    "no request at all": (line("", request="-", status=400), (0, 0, 0)),
+    "another protocol": (line("", request="\\x16\\x03\\x01", status=400), (0, 0, 0)),
+    "an empty line": ("  ", (0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize(("entry", "counts"), CALLS.values(), ids=CALLS)
+def test_a_line_counts_as_the_middleware_would_count_its_request(entry: str, counts: tuple[int, int, int]) -> None:
+    usage = read(*quiet(), entry)
+    assert ((usage.answered, usage.failed, usage.closed), usage.verdict) == (
+        counts,
+        "in use" if any(counts) else "safe",
+    )
+
+
+def test_a_410_in_a_brownout_is_our_own() -> None:
+    window = {"start": NOON - 25 * HOUR, "end": NOON - 23 * HOUR}
+    plan = with_operation(brownouts=[window], path="/hg/{id}")
+    usage = read(line("/hg/7", status=410), line("/hg/7", NOON - 3 * HOUR, status=410), plan=plan)
+    assert (usage.closed, usage.failed) == (1, 1)
+
+
+def test_the_user_is_the_caller_and_nothing_else_of_a_line_is_kept() -> None:
+    plan = PLAN | {"operations": [CONDITION | {"unify_session": True}]}
+    secret = "s3cret-session"  # noqa: S105
+    usage = read(
+        line(f"/hg?sessionId={secret}", user="team a"),
+        line("/hg", agent=f"{secret}/1"),
+        line("/hg", agent="-"),
+        plan=plan,
+    )
+    found = {(each.caller, each.client, each.source) for each in usage.callers}
+    assert found == {("team a", "job/1", "query"), (None, "s3cret-session/1", None), (None, None, None)}
+    assert read(line(f"/hg?sessionId={secret}", user=secret, agent=secret), plan=plan).callers[0].caller is None
+
+
+COVERAGE: dict[str, tuple[list[str], str]] = {
+    "everything": (quiet(), ""),
+    "in any order": (quiet()[::-1], ""),
+    "nothing": ([], "nothing was recorded for this operation in the window"),
+    "other days": (quiet(START - 9 * DAY, START - DAY), "nothing was recorded for this operation in the window"),
+    "a gap": (quiet(until=NOON - 3 * DAY) + quiet(NOON - 2 * DAY), "nothing was recorded for 24 hours, from 28 May"),
+    "an end before now": (quiet(until=NOON - 2 * HOUR), "nothing was recorded after 31 May 2026, 10:00 UTC"),
+}
+
+
+@pytest.mark.parametrize(("lines", "reason"), COVERAGE.values(), ids=COVERAGE)
+def test_the_time_without_long_gaps_between_lines_is_covered(lines: list[str], reason: str) -> None:
+    usage = read(*lines)
+    assert usage.verdict == ("unknown" if reason else "safe")
+    assert any(each.startswith(reason) for each in usage.reasons) or not reason
+    assert (usage.coverage == 1) == (not reason)
+
+
+def test_a_gap_is_more_than_an_hour_without_a_line() -> None:
+    lines = quiet(until=NOON - 3 * HOUR) + quiet(NOON - 2 * HOUR)
+    assert read(*lines).coverage == 1
+    assert read(*lines[:-5], *[line("/quiet", NOON - 2 * HOUR + timedelta(seconds=1)), *lines[-4:]]).coverage < 1
+
+
+DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
+    "1 % cannot be read": (["?"] * 14, {}, ""),
+    "more cannot be read": (["?"] * 15, {}, "more than 1 % of the lines in the logs cannot be read"),
+    "one that may be a call": (["GET /%52eports/7"], {}, "a line in the logs that cannot be read may be a call of it"),
+    "a time that cannot be read": (
+        [line("/reports/7").replace("/May/", "/Mai/")],
+        {},
+        "a line in the logs that cannot be read may be a call of it",
+    ),
+    "a day that is not in the calendar": (
+        [line("/reports/7").replace("30/May/", "39/May/")],
+        {},
+        "a line in the logs that cannot be read may be a call of it",
+    ),
+    "a request that may be a call": (
+        [line("", request="\\x16 /reports/", status=400)],
+        {},
+        "a line in the logs that cannot be read may be a call of it",
+    ),
+    "a request that is none, and is answered": ([line("", request="\\x16", status=200)], {}, ""),
+    "below a prefix": (
+        [line("/api/reports/7")],
+        {},
+        "1 line in the logs would be calls below a prefix only: --log-prefix",
+    ),
+    "below a prefix, at the root": ([line("/api/reports/7")], {"log_prefix": "/"}, ""),
+    "elsewhere than the prefix": ([line("/reports/7"), line("/apis/reports/7")], {"log_prefix": "/api"}, ""),
+}
+
+
+@pytest.mark.parametrize(("lines", "options", "reason"), DOUBTS.values(), ids=DOUBTS)
+def test_what_logs_do_not_show_makes_the_verdict_unknown(lines: list[str], options: Any, reason: str) -> None:
+    usage = read(*quiet()[:1475], *lines, **options)
+    assert usage.verdict == ("unknown" if reason else "safe")
+    assert usage.reasons[0].startswith(reason) if reason else all("cannot be read" in each for each in usage.reasons)
+
+
+def test_lines_that_cannot_be_read_are_shown_whatever_the_verdict() -> None:
+    assert read(*quiet(), "?").reasons == ("1 line of 1,466 in the logs cannot be read",)
+    assert "1 line of 2 in the logs cannot be read" in read("?", line("/reports/7")).reasons
+
+
+@pytest.mark.parametrize("target", ["/api/reports/7", "/API//reports/7", "//api/x/../reports/7", "/api"])
+def test_a_prefix_is_taken_from_paths_that_begin_with_it(target: str) -> None:
+    plan = PLAN | {"operations": [*PLAN["operations"], CONDITION | {"path": "/"}]}
+    report = read_usage(
+        None, logs=[BytesIO(line(target).encode())], plan=load_plan(plan), until=NOON, log_prefix="/api/"
+    )
+    assert [each.answered for each in report.operations] == ([0, 1] if target == "/api" else [1, 0])
+
+
+def test_conditions_on_the_query_are_in_logs_and_those_on_headers_are_not() -> None:
+    plan = with_operation(query={"cmd": "heads"})
+    assert read(*quiet(), line("/hg?cmd=other"), plan=plan).verdict == "safe"
+    assert read(*quiet(), line("/hg?cmd=heads"), plan=plan).verdict == "in use"
+    for keys in ({"headers": {"API-Version": "1"}}, {"headers": {"API-Version": ["1", ""]}}):
+        usage = read(*quiet(), line("/hg"), plan=with_operation(**keys))
+        assert usage.verdict == "unknown"
+        assert usage.reasons[0] == "logs do not show the headers that decide which requests match"
+    live = CONDITION | {"name": "live", "live": True, "headers": {"API-Version": "2"}}
+    assert read(*quiet(), line("/hg"), plan=PLAN | {"operations": [CONDITION, live]}).verdict == "unknown"
+
+
+def test_any_line_that_cannot_be_read_may_be_a_call_of_an_operation_without_a_literal() -> None:
+    assert read(*quiet(), "?", plan=with_operation(path="/{any}"), log_prefix="/").verdict == "in use"
+    assert "may be a call" in read("?", *quiet(), plan=with_operation(path="/{any}/{other}")).reasons[0]
+
+
+JSON_LINE = r'"t": "(?P<time>[^"]+)", "m": "(?P<method>\w+)", "u": "(?P<target>[^"]+)", "s": (?P<status>\d+)'
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-05-30T12:00:00+02:00", "2026-05-30T10:00:00.123Z", "30/May/2026:12:00:00 +0200"]
+)
+def test_any_other_format_is_read_by_a_regular_expression(time: str) -> None:
+    entry = f'{{"t": "{time}", "m": "GET", "u": "/reports/7", "s": 200}}'
+    usage = read(entry, log_format=JSON_LINE)
+    assert (usage.answered, usage.last_at) == (1, datetime(2026, 5, 30, 10, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("time", ["2026-05-30T12:00:00", "soon", "30/May/2026:12:00:xx +0200", "30/May/2026", ""])
+def test_a_time_without_an_offset_cannot_be_read(time: str) -> None:
+    entry = f'{{"t": "{time}", "m": "GET", "u": "/reports/7", "s": 200}}'
+    usage = read(entry, log_format=JSON_LINE)
+    assert (usage.answered, usage.verdict) == (0, "unknown")
+    assert (
+        read(
+            "GET /reports/7 200", log_format="(?P<time>T)?" + r"(?P<method>\S+) (?P<target>\S+) (?P<status>\d+)"
+        ).answered
+        == 0
+    )
+
+
+def test_memory_does_not_grow_with_the_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_notifications.usage.logs._TIMES", 3)
+    assert read(*quiet(), *quiet()).coverage == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"log_format": "("}, "log_format"),
+        ({"log_format": "(?P<time>.)"}, "log_format"),
+        ({"log_format": 7}, "log_format"),
+        ({"log_prefix": "api"}, "log_prefix"),
+        ({"log_prefix": "/api?"}, "log_prefix"),
+        ({"logs": []}, "database"),
+        ({"plan": None}, "plan"),
+    ],
+)
+def test_a_wrong_argument_is_named(options: dict[str, Any], argument: str) -> None:
+    with pytest.raises(ValueError, match=f"^{argument} must be "):
+        read_usage(None, **({"logs": [BytesIO()], "plan": load_plan(PLAN)} | options))
+
+
+def test_with_a_database_logs_count_for_the_time_before_the_first_recorder(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/usage.sqlite3"
+    middle = NOON - 10 * DAY
+    past = Past(url, REPORT)
+    past.cover(middle, NOON)
+    past.call(NOON - HOUR, use("recorded/1"), use())
+    past.write()
+    plan = {
+        "deprecated_at": "2026-01-01T00:00:00Z",
+        "operations": [{"name": "report", "method": "GET", "path": "/report"}],
+    }
+    lines = [*quiet(), line("/report", middle - HOUR), line("/report", middle + HOUR)]
+    for service in (None, ""):
+        usage = read(*lines, plan=plan, database=url, service=service)
+        assert [(each.client, each.calls) for each in usage.callers] == [("job/1", 2), ("recorded/1", 1)]
+        assert (usage.first_at, usage.last_at) == (middle - HOUR, NOON - HOUR)
+        assert (usage.coverage, read(plan=plan, database=url).coverage < 0.5) == (1, True)
+
+
+def test_a_log_that_is_cut_off_or_very_long_is_no_proof(tmp_path: Path) -> None:
+    content = gzip.compress("\n".join([*quiet(), line("/reports/7")]).encode())
+    plan = load_plan(PLAN)
+    (whole := tmp_path / "access.log.1.gz").write_bytes(content)
+    assert read_usage(None, logs=[whole], plan=plan, until=NOON).verdict == "in use"
+    (broken := tmp_path / "access.log.2.gz").write_bytes(content[:-20])
+    with pytest.raises(OSError, match=r"access\.log\.2\.gz is not a complete gzip file"):
+        read_usage(None, logs=[broken], plan=plan)
+    assert read("x" * 3_000_000).reasons[-1] == "3 lines of 3 in the logs cannot be read"
+
+
+PATHS = st.text(st.sampled_from("/.reportsREPORTSlatest7;%\u0131\u017f \\#:?v1"), max_size=24) | st.sampled_from(
+    ["/v1/reports", "/reports", "/x/Reports/7", "/reports;x/7"]
+)
+
+
+@given(path=PATHS)
+def test_no_part_of_a_path_that_is_passed_over_is_an_operation(path: str) -> None:
+    plan = load_plan(PLAN)
+    table, sent = OperationTable(plan), path.encode().decode("latin-1").partition("?")[0]
+    if not _compile_filter(plan)(sent):
+        assert not any(table.find("GET", sent[place:]) for place, own in enumerate(sent) if own == "/" or not place)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Callable[..., list[Any]]:
+    def write(*lines: str) -> list[Any]:
+        (tmp_path / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
+        (tmp_path / "access.log").write_text("\n".join(lines), encoding="utf-8")
+        return ["--log", tmp_path / "access.log", "--plan", tmp_path / "plan.json", "--until", NOON.isoformat()]
+
+    return write
+
+
+def test_the_command_reads_each_log_once_and_shows_its_progress_on_a_terminal(
+    files: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = files(*quiet(), line("/reports/7"))
+    outcome = run("usage", *options, *options[:2])
+    assert (outcome.code, outcome.err) == (3, "")
+    assert "1 call, the last on 30 May 2026" in outcome.out
+    assert run("usage", *files(*quiet())).code == 0
+    assert run("usage", *files(*quiet(), line("/x/reports/7"))).code == 4
+    monkeypatch.setattr(
+        "flask_notifications.cli.progress.sys.stderr", SimpleNamespace(isatty=lambda: True, write=print)
+    )
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=BytesIO(line("/reports/7").encode())))
+    assert run("usage", "--log", "-", *options[2:]).code == 3
+
+
+def test_a_caller_in_the_logs_gets_a_notice(files: Callable[..., list[Any]]) -> None:
+    options = files(*quiet(), line("/reports/7", user="acme"))
+    assert "acme" in run("usage", *options, "--caller", "acme").out
+    assert run("usage", *options, "--caller", "other").code == 1
+
+
+def test_wrong_arguments_of_the_command_are_named(files: Callable[..., list[Any]], tmp_path: Path) -> None:
+    options = files("?")
+    for arguments, code, message in (
+        ([], 2, "give a DATABASE, or access logs with --log"),
+        (options[:2], 2, "--log needs --plan"),
+        ([*options, "--log-format", "("], 2, "log_format must be a regular expression"),
+    ):
+        outcome = run("usage", *arguments)
+        assert (outcome.code, message in outcome.err) == (code, True)
+    (tmp_path / "access.log").write_bytes(b"\x1f\x8b\x08")
+    outcome = run("usage", *options)
+    assert (outcome.code, outcome.err) == (
+        1,
+        "Error: a log is not a complete gzip file: " + outcome.err.partition("file: ")[2],
+    )

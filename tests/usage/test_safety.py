@@ -1,0 +1,103 @@
+"""No report says "safe" after a call, in random histories; and each mechanism that once let one say so is found."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import pytest
+from sqlalchemy import Connection, Engine, delete, insert
+
+from flask_notifications.usage import coverage, reading, recorder, spool, store
+from flask_notifications.usage.ledger import DAY, Ledger
+from tests.usage.simulation import KINDS, simulate
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("first", range(0, 24, 12))
+def test_no_report_says_safe_after_a_call(first: int) -> None:
+    verdicts: Counter[str] = Counter()
+    for seed in range(first, first + 12):
+        outcome = simulate(seed)
+        assert (seed, outcome.wrong) == (seed, [])
+        verdicts += outcome.verdicts
+    assert min(verdicts["safe"], verdicts["in use"], verdicts["unknown"]) > 3
+
+
+write_ledger, sign, renew = spool.write_ledger, store.UsageStore._sign, Ledger.renew
+read_recorders = coverage.Recorders.__init__
+
+
+def forget_after_a_failure(usage: store.UsageStore, ledger: Ledger, lock: Any, **options: Any) -> int:
+    try:
+        return write_ledger(usage, ledger, lock, **options)
+    except BaseException:
+        for entry in ledger.entries.values():
+            entry.is_dirty = False
+        raise
+
+
+def forget_the_lost(recorders: coverage.Recorders, *arguments: Any) -> None:
+    read_recorders(recorders, *arguments)
+    recorders.losses = []
+
+
+def delete_in_silence(usage: store.UsageStore, day: int) -> None:
+    with usage.begin() as connection:
+        connection.execute(delete(store.usage).where(store.usage.c.day < day))
+        connection.execute(delete(store.recorders).where(store.recorders.c.heard_at < day * DAY))
+
+
+def accept_any_row(usage: store.UsageStore, connection: Connection, ledger: Ledger, now: int, **options: Any) -> bool:
+    try:
+        return sign(usage, connection, ledger, now, **options)
+    except store.RowChanged:
+        row = store._recorder_row(ledger, now) | {"began_at": ledger.began + ledger.started, "ended": 0}
+        connection.execute(delete(store.recorders).where(store.recorders.c.id == ledger.id))
+        connection.execute(insert(store.recorders).values(row))
+        return True
+
+
+@contextmanager
+def read_without_a_snapshot(engine: Engine) -> Iterator[Connection]:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        yield connection
+
+
+MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
+    "counts of a failed write are forgotten": ("away", recorder, "write_ledger", forget_after_a_failure),
+    "a lost recorder uncovers nothing": ("cut", coverage.Recorders, "__init__", forget_the_lost),
+    "calls are deleted without a note": ("expire", store.UsageStore, "_delete_before", delete_in_silence),
+    "a report is no snapshot": ("expire", reading, "_reading", read_without_a_snapshot),
+    "another path under the same name counts as covered": (
+        "deploy",
+        coverage.Recorders,
+        "fitting",
+        lambda itself, *_: frozenset(itself._lives),
+    ),
+    "clocks are not compared": ("clock", Ledger, "note_skew", lambda *_: None),
+    "a row that was restored is accepted": ("restore", store.UsageStore, "_sign", accept_any_row),
+    "a new identity covers the past": (
+        "restore",
+        Ledger,
+        "renew",
+        lambda ledger, _began: renew(ledger, ledger.oldest),
+    ),
+    "a spool from before a power failure ends the loss": ("power", Ledger, "is_whole", True),
+}
+
+
+@pytest.mark.parametrize(("kind", "owner", "name", "mistake"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_that_is_put_back_is_found(kind: str, owner: Any, name: str, mistake: Any) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(owner, name, mistake))
+        seed = next((seed for seed in range(100) if simulate(seed, [kind]).wrong), None)
+    assert seed is not None
+    assert simulate(seed, [kind]).wrong == []
+
+
+def test_every_kind_of_failure_is_tried_alone() -> None:
+    for kind in KINDS:
+        assert (kind, simulate(1, [kind]).wrong) == (kind, [])
