@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 APPLICATION = "tests.servers.app:application"
 
 # Seconds: the time limit for everything here.
-PATIENCE = 20
+PATIENCE = 60
 # Seconds until a server has ended: gunicorn gives a worker 30 that missed the signal because it was starting.
 STOP = 40
 
