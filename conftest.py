@@ -1,4 +1,4 @@
-"""Configure pytest: run the examples of the documentation, mark slow tests, and set the profiles of Hypothesis."""
+"""Configure pytest: run the examples of the documentation, sort and mark tests, and set the profiles of Hypothesis."""
 
 import os
 from collections.abc import Callable
@@ -65,3 +65,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.name == "wsgi.md":  # imports every framework
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.filterwarnings("ignore"))
+        if isinstance(item, pytest.Function) and item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
