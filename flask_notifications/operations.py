@@ -43,7 +43,7 @@ _PADDING += "\u202f\u205f\u3000"
 
 
 def resolve_dots(path: str) -> str:
-    """Remove the dot segments of a path (RFC 3986 section 5.2.4)."""
+    """Remove the dot segments of an absolute path (RFC 3986 section 5.2.4)."""
     first, *segments = path.split("/")
     kept: list[str] = []
     for segment in segments:
