@@ -12,7 +12,7 @@ from flask_notifications.deprecation import Brownout, DeprecationPolicy, Exempti
 from flask_notifications.wording import full_date
 
 if TYPE_CHECKING:
-    from flask_notifications.usage.report import CallerUsage, OperationUsage
+    from flask_notifications.usage.results import CallerUsage, OperationUsage
 
 # Days without a call after which a caller may count as one that has stopped.
 _SILENT = 2

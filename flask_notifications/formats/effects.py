@@ -11,7 +11,7 @@ from flask_notifications.deprecation import Brownout, DeprecationPolicy
 from .plot import list_brownouts
 
 if TYPE_CHECKING:
-    from flask_notifications.usage.report import CallerUsage, OperationUsage, UsageReport
+    from flask_notifications.usage.results import CallerUsage, OperationUsage, UsageReport
 
 _DAY = timedelta(days=1)
 

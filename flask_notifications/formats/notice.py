@@ -15,7 +15,7 @@ from .requests import EXAMPLE_URL, Move, describe_move
 from .text import format_days, wrap
 
 if TYPE_CHECKING:
-    from flask_notifications.usage.report import CallerUsage, UsageReport
+    from flask_notifications.usage.results import CallerUsage, UsageReport
 
 
 class Change(NamedTuple):

@@ -13,7 +13,7 @@ from flask_notifications.wording import short_date
 from .axis import Axis, Label, arrange_labels
 
 if TYPE_CHECKING:
-    from flask_notifications.usage.report import DayUsage, OperationUsage, UsageReport
+    from flask_notifications.usage.results import DayUsage, OperationUsage, UsageReport
 
 _DAY = timedelta(days=1)
 

@@ -14,7 +14,7 @@ from .plot import Plot, draw_plot
 from .rendering import render
 
 if TYPE_CHECKING:
-    from flask_notifications.usage.report import OperationUsage, UsageReport
+    from flask_notifications.usage.results import OperationUsage, UsageReport
 
 # Rows of a table that are shown at once; the others are in a part that opens.
 _ROWS = 15

@@ -12,7 +12,8 @@ if find_spec("sqlalchemy") is None or version("sqlalchemy").startswith("1."):
 
 from .ledger import CANARY, OTHER
 from .recorder import UsageRecorder
-from .report import CallerUsage, DayUsage, OperationUsage, UsageReport, Verdict, last_call, read_usage
+from .report import last_call, read_usage
+from .results import CallerUsage, DayUsage, OperationUsage, UsageReport, Verdict
 from .spool import collect_spool
 from .store import StoreUnavailable, metadata
 

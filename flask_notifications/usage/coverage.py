@@ -10,9 +10,8 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from .ledger import DAY, SECOND, TOLERANCE
-
-HOUR = 3600 * SECOND
+from .ledger import TOLERANCE
+from .times import DAY, HOUR
 
 Interval: TypeAlias = tuple[int, int]
 

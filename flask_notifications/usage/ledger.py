@@ -23,12 +23,10 @@ from typing import Any, NamedTuple, TypeAlias
 from flask_notifications.deprecation import CLOSED_PHASES
 from flask_notifications.observers import Call
 
+from .times import DAY, SECOND
+
 # Not on Windows, where there is no spool.
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
-
-# Microseconds.
-SECOND = 1_000_000
-DAY = 86_400 * SECOND
 
 # The client of a call that only proves that calls are recorded: that of the command ``check``.
 CANARY = "flask-notifications-check"

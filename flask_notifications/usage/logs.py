@@ -29,8 +29,9 @@ from flask_notifications.wording import count
 
 from .coverage import RecorderRow, clip
 from .fingerprints import fingerprints
-from .ledger import DAY, SECOND, Ledger, Origin
+from .ledger import Ledger, Origin
 from .reading import Calls, Name, Snapshot
+from .times import DAY, SECOND
 
 Log: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 

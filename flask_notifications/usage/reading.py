@@ -14,8 +14,7 @@ from sqlalchemy import URL, ColumnElement, Connection, Engine, String, cast, fun
 from sqlalchemy.exc import DBAPIError
 
 from .connections import READ_LIMIT, SNAPSHOT, backend, connect, open_engine, read_clock
-from .coverage import HOUR, RecorderRow
-from .ledger import DAY
+from .coverage import RecorderRow
 from .store import (
     MERGED,
     Row,
@@ -30,6 +29,7 @@ from .store import (
     usage,
     values,
 )
+from .times import DAY, HOUR
 
 # Days of an operation that are fetched at once.
 _ROWS = 100

@@ -25,9 +25,10 @@ from flask_notifications.validation import require
 
 from .connections import identify
 from .fingerprints import digest, fingerprints
-from .ledger import DAY, SECOND, Ledger, Origin, create_file, uptime
+from .ledger import Ledger, Origin, create_file, uptime
 from .spool import collect, open_folder, write_ledger
 from .store import OtherStore, RowChanged, UsageStore, explain
+from .times import DAY, SECOND
 
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan

@@ -39,7 +39,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.schema import CreateTable
 
 from .connections import MARIADB, MYSQL, begin, forget_connections, open_engine
-from .ledger import CANARY, DAY, OTHER, PAIRS, SECOND, Key, Ledger, boot, is_canary
+from .ledger import CANARY, OTHER, PAIRS, Key, Ledger, boot, is_canary
+from .times import DAY, SECOND
 
 # Until when a recorder promises to be heard again.
 PROMISE = 60 * SECOND

@@ -21,9 +21,9 @@ from sqlalchemy import Connection, Engine, StaticPool, create_engine, delete, ev
 from flask_notifications import Call, Operation
 from flask_notifications.usage import OTHER, StoreUnavailable, UsageRecorder, collect_spool, metadata, read_usage
 from flask_notifications.usage import ledger as ledgers
-from flask_notifications.usage.ledger import SECOND
 from flask_notifications.usage.spool import _reported, collect
 from flask_notifications.usage.store import UsageStore, plans, recorders, usage, values
+from flask_notifications.usage.times import SECOND
 from tests.servers.process import eventually
 from tests.services import postgresql_schema
 from tests.usage.databases import NOON, POLICY, REPORT, Past, empty_database, use

@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import Connection, Engine, delete, insert
 
 from flask_notifications.usage import coverage, reading, recorder, spool, store
-from flask_notifications.usage.ledger import DAY, Ledger
+from flask_notifications.usage.ledger import Ledger
+from flask_notifications.usage.times import DAY
 from tests.usage.simulation import KINDS, simulate
 
 pytestmark = pytest.mark.slow

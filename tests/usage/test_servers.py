@@ -14,7 +14,7 @@ import pytest
 
 from flask_notifications.usage import StoreUnavailable, collect_spool, read_usage
 from flask_notifications.usage.connections import read_clock
-from flask_notifications.usage.ledger import SECOND
+from flask_notifications.usage.times import SECOND
 from tests.servers.process import PROGRAMS, Program, Server, eventually, gunicorn, serving, uwsgi
 from tests.usage.databases import empty_database
 

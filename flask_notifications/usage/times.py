@@ -1,0 +1,36 @@
+"""Times as the store keeps them: microseconds since 1970, and days since then, in UTC."""
+
+from datetime import UTC, date, datetime, timedelta
+
+from flask_notifications.wording import moment
+
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+DAY = 24 * HOUR
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_microseconds(at: datetime) -> int:
+    """Return the microseconds of an aware datetime."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def to_datetime(microseconds: int) -> datetime:
+    """Return an aware datetime."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def to_date(day: int) -> date:
+    """Return the date of a day."""
+    return date.fromordinal(_EPOCH.toordinal() + day)
+
+
+def describe_moment(microseconds: int) -> str:
+    """Return a time for people, to the minute."""
+    return moment(to_datetime(microseconds).replace(second=0, microsecond=0))
+
+
+def start_of_window(end: datetime, days: int) -> datetime:
+    """Return the beginning of the complete days before a time and of the day so far."""
+    return datetime(end.year, end.month, end.day, tzinfo=UTC) - timedelta(days=days)

@@ -1,0 +1,265 @@
+"""The rules for a verdict: calls that count are use, and their absence is safe if nothing gives a reason for doubt."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
+
+from flask_notifications.wording import count, duration, full_date
+
+from .coverage import Coverage, RecorderRow, Recorders, subtract
+from .ledger import CANARY, OTHER, TOLERANCE, is_canary
+from .reading import Calls, Name, Snapshot, split_day
+from .results import CallerUsage, OperationUsage, Verdict
+from .times import DAY, HOUR, describe_moment, start_of_window, to_date, to_datetime, to_microseconds
+
+
+class Rules(NamedTuple):
+    """What ``read_usage`` was asked for."""
+
+    until: datetime
+    days: int
+    expected: Mapping[str, str] | None
+    ignored_clients: frozenset[str]
+    ignored_callers: frozenset[str]
+    min_coverage: float
+    allow_gap: float  # microseconds
+    hosts: int | None
+    require_canary: bool
+    caller: str | None
+
+    def ignore(self, name: Name) -> bool:
+        """Return whether the calls of a pair do not count as use; calls beyond the limit always do."""
+        is_ignored = name.client in self.ignored_clients or name.caller in self.ignored_callers
+        return name.client != OTHER and (is_ignored or is_canary(name.client))
+
+    def last(self, days: int) -> tuple[int, int]:
+        """Return the window of the last complete days and the day so far, in microseconds since 1970."""
+        return to_microseconds(start_of_window(self.until, days)), to_microseconds(self.until)
+
+
+# The recorders of each service that has to cover an operation, and the digests of the plans that have its rules.
+_Listening: TypeAlias = tuple[tuple[Recorders, frozenset[str]], ...]
+
+
+class Judge:
+    """Give the verdict on each operation of a snapshot."""
+
+    def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
+        self._snapshot, self._rules = snapshot, rules
+        rows: dict[str, list[RecorderRow]] = defaultdict(list)
+        for row in snapshot.rows:
+            rows[row.service].append(row)
+        until = to_microseconds(rules.until)
+        self._services = [Recorders(own, snapshot.plans, snapshot.now, until) for own in rows.values()]
+        # Most operations have the same recorders, whose number may be large.
+        self._cover, self._doubt_record = cache(self._compute_coverage), cache(self._list_doubts)
+        self._calls: dict[str, list[CallerUsage]] = defaultdict(list)
+        self._unlabelled: dict[str, int] = defaultdict(int)
+        for name, calls in snapshot.calls.items():
+            usage = self._caller(name, calls)
+            if rules.caller in {None, name.caller} or is_canary(name.client):
+                self._calls[name.operation].append(usage)
+            elif name.caller in {None, OTHER} and not usage.ignored:
+                self._unlabelled[name.operation] += usage.calls
+
+    def judge_all(self, names: Sequence[str] | None) -> list[OperationUsage]:
+        """Return the usage of operations, by default of all that were recorded."""
+        if names is None:
+            digests = {row.plan for row in self._snapshot.rows} or self._snapshot.plans.keys()
+            known = {name for digest in digests for name in self._snapshot.plans.get(digest, {})}
+            names = sorted(known | self._calls.keys())
+        return [self._judge(name) for name in names]
+
+    def _judge(self, name: str) -> OperationUsage:
+        callers = sorted(
+            self._calls[name], key=lambda each: (-each.calls, each.caller or "", each.client or "", each.source or "")
+        )
+        counted = [each for each in callers if not each.ignored]
+        since, until = self._rules.last(self._rules.days)
+        listening = self._listening(name)
+        coverage = self._cover(listening, since, until)
+        doubts = [] if counted else self._doubts(name, listening, callers, self._rules.days)
+        if doubts:
+            doubts += self._smaller_window(name, listening, callers)
+        verdict = Verdict.IN_USE if counted else Verdict.UNKNOWN if doubts else Verdict.SAFE
+        longest = coverage.longest_gap
+        return OperationUsage(
+            name=name,
+            verdict=verdict,
+            reasons=(*_calls_counted(counted), *doubts, *self._snapshot.remarks, *_calls_ignored(callers)),
+            answered=sum(each.answered for each in counted),
+            failed=sum(each.failed for each in counted),
+            closed=sum(each.closed for each in counted),
+            ignored=sum(each.calls for each in callers if each.ignored),
+            first_at=min((each.first_at for each in counted), default=None),
+            last_at=max((each.last_at for each in counted), default=None),
+            coverage=round(coverage.share, 6),
+            covered_hours=round(coverage.share * (until - since) / HOUR, 3),
+            longest_gap_hours=round((longest[1] - longest[0]) / HOUR, 3),
+            hosts=coverage.fewest_hosts,
+            callers=tuple(callers),
+            covered={to_date(day): hours for day, hours in coverage.hours_of_days.items()},
+            window_hours=(until - since) / HOUR,
+        )
+
+    def _caller(self, name: Name, calls: Calls) -> CallerUsage:
+        totals = [0, 0, 0]
+        for kind, _day, number in map(split_day, calls.days):
+            totals[kind] += number
+        answered, failed, closed = totals
+        return CallerUsage(
+            caller=name.caller,
+            client=name.client,
+            source=name.source,
+            answered=answered,
+            failed=failed,
+            closed=closed,
+            first_at=to_datetime(calls.first_at),
+            last_at=to_datetime(calls.last_at),
+            ignored=self._rules.ignore(name),
+            encoded_days=calls.days,
+        )
+
+    def _listening(self, name: str) -> _Listening:
+        expected = self._rules.expected
+        wanted = None if expected is None else expected.get(name, "")
+        found = ((each, each.fitting(name, wanted)) for each in self._services)
+        return tuple((each, fitting) for each, fitting in found if fitting is not None)
+
+    def _compute_coverage(self, listening: _Listening, since: int, until: int) -> Coverage:
+        """Return the coverage of an operation; with several services, the time that all of them cover."""
+        kept = min(max(since, self._snapshot.kept_from), until)
+        own = [recorders.cover(fitting, kept, until) for recorders, fitting in listening]
+        if not own:
+            return Coverage(since, until, ())
+        covered = own[0].covered
+        for each in own[1:]:
+            covered = subtract(covered, each.gaps)
+        return Coverage(since, until, covered, min(own, key=lambda each: each.fewest_hosts).hosts)
+
+    def _doubts(self, name: str, listening: _Listening, callers: Sequence[CallerUsage], days: int) -> list[str]:
+        """Return why the absence of calls proves nothing."""
+        since, until = self._rules.last(days)
+        if not self._cover(listening, since, until).covered:
+            return [self._why_nothing(listening)]
+        doubts = [*self._snapshot.doubts.get(name, ()), *self._doubt_record(listening, since, until)]
+        if unlabelled := self._unlabelled.get(name):
+            doubts.append(f"{count(unlabelled, 'call')} without a label may be of this caller")
+        return doubts + (self._missing_canaries(callers, since) if self._rules.require_canary else [])
+
+    def _list_doubts(self, listening: _Listening, since: int, until: int) -> list[str]:
+        """Return the doubts about the recorders."""
+        coverage = self._cover(listening, since, until)
+        doubts = self._clock_doubts(since, until)
+        if self._snapshot.kept_from > since:
+            doubts.append(f"what was recorded before {describe_moment(self._snapshot.kept_from)} was deleted")
+        doubts += self._gap_doubts(coverage)
+        for recorders, fitting in listening:
+            doubts += _loss_doubts(recorders, since, until)
+            doubts += _stranger_doubts(recorders.strangers(fitting, since, until))
+            if recorders.heard_at < until - HOUR:
+                doubts.append(f"nothing was recorded after {describe_moment(recorders.heard_at)}")
+        if self._rules.hosts is not None and coverage.fewest_hosts < self._rules.hosts:
+            doubts.append(f"in some hour {count(coverage.fewest_hosts, 'host')} recorded, not {self._rules.hosts}")
+        return doubts
+
+    def _why_nothing(self, listening: _Listening) -> str:
+        if not listening:
+            return "nothing was recorded for this operation in the window"
+        if not any(fitting for _recorders, fitting in listening):
+            return "nothing was recorded with the rules of this plan; another plan is in production"
+        return "no time of the window is covered, because of recorders that were lost or did not know the operation"
+
+    def _gap_doubts(self, coverage: Coverage) -> list[str]:
+        doubts = []
+        if coverage.share < self._rules.min_coverage:
+            share = int(coverage.share * 1000) / 10
+            doubts.append(f"only {share:g} % of the window is covered, not {self._rules.min_coverage * 100:g} %")
+        start, end = coverage.longest_gap
+        if end - start > self._rules.allow_gap:
+            length = duration(timedelta(microseconds=end - start))
+            doubts.append(f"nothing was recorded for {length}, from {describe_moment(start)}")
+        return doubts
+
+    def _clock_doubts(self, since: int, until: int) -> list[str]:
+        snapshot = self._snapshot
+        rows = [row for each in self._services for row in each.remarkable(since, until)]
+        doubts = []
+        off = max((row.skew for row in rows if not row.own_clock), default=0)
+        if off > TOLERANCE:
+            doubts.append(f"the clock of a machine was off by {duration(timedelta(microseconds=off))}")
+        if any(row.own_clock for row in snapshot.rows):
+            return doubts
+        if until > snapshot.now + TOLERANCE:
+            doubts.append("the window ends in the future")
+        later = max([snapshot.latest, *(each.heard_at for each in self._services)])
+        if later > snapshot.now + TOLERANCE:
+            doubts.append(f"something was recorded later than now, on {describe_moment(later)}")
+        return doubts
+
+    def _missing_canaries(self, callers: Sequence[CallerUsage], since: int) -> list[str]:
+        called = {day for each in callers if is_canary(each.client) for day in each.dates}
+        days = range(since // DAY, to_microseconds(self._rules.until) // DAY)
+        missing = [day for day in map(to_date, days) if day not in called]
+        if not missing:
+            return []
+        more = f" and {count(len(missing) - 1, 'other day')}" if len(missing) > 1 else ""
+        return [f"no call of {CANARY} was recorded on {full_date(missing[0])}{more}"]
+
+    def _smaller_window(self, name: str, listening: _Listening, callers: Sequence[CallerUsage]) -> list[str]:
+        """Return a sentence on the largest window that would be safe."""
+        for days in range(self._rules.days - 1, 0, -1):
+            if not self._doubts(name, listening, callers, days):
+                return [f"the last {count(days, 'day')} are complete: --days {days}"]
+        return []
+
+
+def _loss_doubts(recorders: Recorders, since: int, until: int) -> list[str]:
+    doubts = []
+    lost = [row for (start, end), row in recorders.losses if start < until and end > since]
+    if lost:
+        last = max(lost, key=lambda row: row.heard_at)
+        named = f"{last.host} (process {last.process})"
+        more = f" and {count(len(lost) - 1, 'other')}" if lost[1:] else ""
+        doubts.append(
+            f"{named}{more} {'were' if more else 'was'} not heard again after {describe_moment(last.heard_at)}; "
+            f"{'their' if more else 'its'} last calls may be missing"
+        )
+    calls = sum(row.lost for row in recorders.remarkable(since, until))
+    if calls:
+        doubts.append(f"{count(calls, 'call')} could not be recorded")
+    return doubts
+
+
+def _stranger_doubts(rows: Sequence[RecorderRow]) -> list[str]:
+    if not rows:
+        return []
+    last = max(rows, key=lambda row: row.heard_at)
+    others = "has another plan, or is that of another application (which needs a service of its own)"
+    return [
+        f"the recorder of {last.host} (process {last.process}), heard on {describe_moment(last.heard_at)}, {others}"
+    ]
+
+
+def _calls_counted(counted: Sequence[CallerUsage]) -> list[str]:
+    if not counted:
+        return []
+    calls = count(sum(each.calls for each in counted), "call")
+    last = max(each.last_at for each in counted)
+    return [f"{calls}, the last on {full_date(last)}"]
+
+
+def _calls_ignored(callers: Sequence[CallerUsage]) -> list[str]:
+    """Return one sentence on calls that are ignored by name; those of the canary are left out."""
+    calls: dict[str, int] = defaultdict(int)
+    for each in callers:
+        if each.ignored and not is_canary(each.client):
+            calls[" with ".join(filter(None, (each.caller, each.client)))] += each.calls
+    if not calls:
+        return []
+    listed = sorted(calls.items(), key=itemgetter(1), reverse=True)
+    named = ", ".join(f"{name} ({count(number, 'call')})" for name, number in listed)
+    return [f"ignored, but still calling: {named}"]
