@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import NullPool, create_engine, text
 
 from flask_notifications.usage import StoreUnavailable, collect_spool, read_usage
 from flask_notifications.usage.connections import read_clock
@@ -181,6 +182,39 @@ def test_two_servers_with_several_workers_count_exactly(tmp_path: Path, database
             servers.append(stack.enter_context(serving_with_all_workers(program, folder)))
         call_often(servers, 200)
     assert counted(database) == expected(400)
+
+
+# Who waits for the table of calls, and since when.
+WAITS = text(
+    "SELECT pid, waitstart FROM pg_locks "
+    "WHERE relation = 'flask_notifications_usage'::regclass AND NOT granted AND waitstart IS NOT NULL"
+)
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_driver_that_waits_for_a_locked_table_stops_no_greenlet(
+    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("USAGE_DATABASE", database.replace("+psycopg:", "+psycopg2:"))  # which waits in C
+    program = with_usage_app(gunicorn("gevent", GUNICORN.format(workers=1)))
+    with serving_with_all_workers(program, tmp_path) as server:
+        call(server, "job/1")
+        eventually(lambda: counted(database) != {})
+        with create_engine(database, poolclass=NullPool).connect() as connection:
+            connection.execute(text("LOCK TABLE flask_notifications_usage"))
+            sent = 0
+
+            def is_served_during_a_wait() -> bool:
+                nonlocal sent
+                before = set(connection.execute(WAITS))
+                if before:
+                    call(server, "job/2")
+                    sent += 1
+                return not before.isdisjoint(connection.execute(WAITS))
+
+            call(server, "job/2")
+            eventually(is_served_during_a_wait)
+    assert counted(database) == {("report", "alice", "job/1"): 1, ("report", "alice", "job/2"): sent + 1}
 
 
 @on(GUNICORNS[0])
