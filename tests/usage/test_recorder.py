@@ -1,5 +1,6 @@
 """The recorder: when counts are written, and that none is lost or counted twice, whatever happens."""
 
+import _thread
 import fcntl
 import os
 import signal
@@ -712,6 +713,21 @@ def test_a_process_that_gets_no_thread_writes_at_its_end(file: str, monkeypatch:
     assert total(file) == 0
     recorder.close()
     assert total(file) == 1
+
+
+def test_under_gevent_a_thread_of_the_system_writes(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def get_original(_module: str, name: str) -> Any:
+        asked.append(name)
+        return getattr(_thread, name)
+
+    monkeypatch.setitem(sys.modules, "gevent.monkey", SimpleNamespace(get_original=get_original))
+    recorder = record(file)
+    recorder(now())
+    eventually(lambda: total(file) == 1)
+    recorder.close()
+    assert {"RLock", "allocate_lock", "start_new_thread"} <= set(asked)
 
 
 # A database that cannot be written
