@@ -42,7 +42,7 @@ class Series(NamedTuple):
 
 
 class DayCalls(NamedTuple):
-    """One day as a row of the table: the calls of each series, all calls, those that got 410, and covered hours."""
+    """A day or a month from a day on: the calls of each series, all calls, those that got 410, and covered hours."""
 
     day: date
     series: Sequence[int]
@@ -125,6 +125,16 @@ def _list_rows(
     return [DayCalls(day, calls[day], sum(calls[day]), closed[day], usage.covered.get(day, 0)) for day in dates]
 
 
+def sum_months(days: Sequence[DayCalls]) -> list[DayCalls]:
+    """Return the sums of the days of each month."""
+    rows = []
+    for _month, group in groupby(days, key=lambda each: each.day.replace(day=1)):
+        starts, series, *numbers = zip(*group, strict=True)
+        calls = [sum(each) for each in zip(*series, strict=True)]
+        rows.append(DayCalls(starts[0], calls, *map(sum, numbers)))
+    return rows
+
+
 def _choose_axis(report: "UsageReport", policy: DeprecationPolicy | None) -> Axis:
     """Return the window of the report, and half of its length after it for scheduled events."""
     days = _list_days(report)
@@ -181,14 +191,16 @@ def _draw_series(
 
 
 def _draw_bars(heights: Sequence[int], maximum: int) -> str:
-    """Return an SVG path of bars of these heights."""
-    width = _DAY_WIDTH if len(heights) > _GAP_DAYS else _DAY_WIDTH - 2
-    bars = []
-    for number, height in enumerate(heights):
-        if height:
-            rise = max(round(_HEIGHT * height / maximum), _LEAST)
-            bars.append(f"M{number * _DAY_WIDTH} {_HEIGHT}v-{rise}h{width}v{rise}z")
-    return "".join(bars)
+    """Return the outline of bars of these heights, as an SVG path."""
+    gap = 0 if len(heights) > _GAP_DAYS else 2
+    steps, last = [], 0
+    for height in heights:
+        rise = max(round(_HEIGHT * height / maximum), _LEAST) if height else 0
+        steps.append(f"v{last - rise}h{_DAY_WIDTH - gap}")
+        if gap:
+            steps.append(f"v{rise}h{gap}")
+        last = 0 if gap else rise
+    return f"M0 {_HEIGHT}{''.join(steps)}v{last}z"
 
 
 def _round_up(number: int) -> int:

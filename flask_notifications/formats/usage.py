@@ -10,7 +10,7 @@ from flask_notifications.validation import require
 
 from .callers import CallerGroup, group_callers, summarise
 from .effects import BrownoutEffect, describe_brownouts
-from .plot import Plot, draw_plot
+from .plot import DayCalls, Plot, draw_plot, sum_months
 from .rendering import render
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _ROWS = 15
 # Rows of all tables of callers in a page; those of a table that has more are counted.
 _LISTED = 1_500
+# Rows of all tables of days in a page; those of a page that has more are months.
+_DAYS = 2_000
 
 
 def render_usage(
@@ -43,8 +45,9 @@ def render_usage(
     plan = {} if plan is None else retired_operations(plan)
     policies = {operation.name: (operation, policy) for operation, policy in plan.items()}
     sections = [_Section.of(each, report, *policies.get(each.name, (None, None))) for each in report.operations]
-    listed = max(_ROWS, _LISTED // max(1, len(sections)))
-    return render("usage.html", report=report, title=title, sections=sections, row_limit=_ROWS, listed=listed)
+    limits = {"row_limit": _ROWS, "listed": max(_ROWS, _LISTED // max(1, len(sections)))}
+    by_month = sum(len(section.plot.days) for section in sections) > _DAYS
+    return render("usage.html", report=report, title=title, sections=sections, by_month=by_month, **limits)
 
 
 class _Section(NamedTuple):
@@ -73,6 +76,10 @@ class _Section(NamedTuple):
         groups = group_callers(usage, policy, report.until)
         effects = describe_brownouts(usage, report, policy)
         return cls(usage, operation, policy, plot, groups, effects, this_week, last_week)
+
+    def rows(self, *, by_month: bool) -> Sequence[DayCalls]:
+        """Return the rows of the table below the plot."""
+        return sum_months(self.plot.days) if by_month else self.plot.days
 
     @property
     def work(self) -> str:

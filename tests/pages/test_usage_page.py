@@ -110,6 +110,20 @@ def test_the_table_of_days_has_the_numbers_of_the_plot() -> None:
     assert len(page.select("figure path")) == 2
 
 
+def test_a_page_with_too_many_days_has_a_table_of_months(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_notifications.formats.usage._DAYS", 30)
+    days = [day(-30, 1), day(-23, 2), day(-22, 3), day(-21, 5, 0, 4), day(0, 6)]
+    page = page_of(caller("alice", None, days), caller("bob", None, [day(-21, 7)]))
+    table = page.select_one("figure + details table")
+    assert rows(table) == [
+        ["Month (UTC)", "alice", "bob", "All calls", "Got 410", "Recorded hours"],
+        ["Oct 2026", "6", "0", "6", "0", "216"],
+        ["Nov 2026", "15", "7", "22", "4", "528"],
+    ]
+    assert [time["datetime"] for time in table.select("time")] == ["2026-10", "2026-11"]  # type: ignore[union-attr]
+    assert words(page.select_one("summary")) == "Calls and coverage of each month"
+
+
 def test_the_five_main_callers_have_colours_and_the_others_share_one() -> None:
     page = page_of(*(caller(f"caller {number}", "c", [day(-number, 20 - number)]) for number in range(8)))
     legend = [words(item) for item in page.select("figure .legend")[0].select("li")]
