@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ _ROWS = 100
 
 # The bits of a count, and of the days since 1970 before it.
 _COUNT, _DAYS = 46, 16
+_NUMBER = (1 << _COUNT) - 1
 
 
 @dataclass(slots=True)
@@ -64,10 +65,18 @@ class Calls:
             if number:
                 self.days.append((kind << _DAYS | day) << _COUNT | number)
 
+    @property
+    def totals(self) -> list[int]:
+        """Return the numbers of answered, failed and closed calls."""
+        totals = [0, 0, 0]
+        for encoded in self.days:
+            totals[encoded >> (_COUNT + _DAYS)] += encoded & _NUMBER
+        return totals
+
 
 def split_day(encoded: int) -> tuple[int, int, int]:
     """Return the kind of calls, the day since 1970 and the number of calls."""
-    return encoded >> (_COUNT + _DAYS), encoded >> _COUNT & ((1 << _DAYS) - 1), encoded & ((1 << _COUNT) - 1)
+    return encoded >> (_COUNT + _DAYS), encoded >> _COUNT & ((1 << _DAYS) - 1), encoded & _NUMBER
 
 
 class Name(NamedTuple):
@@ -240,8 +249,9 @@ def _read_calls(
             if found is None:
                 found = own[key] = Calls(numbers[0], numbers[1])
             found.add(day, numbers)
+    decode_once = cache(decode)  # many operations have the same callers
     return {
-        Name(str(decode(operation)), *map(decode, key)): found
+        Name(str(decode(operation)), *map(decode_once, key)): found
         for operation, own in calls.items()
         for key, found in own.items()
     }

@@ -67,7 +67,7 @@ class CallerUsage:
     @property
     def dates(self) -> set[date]:
         """Return the UTC days that have calls, which is faster."""
-        return {to_date(day) for _kind, day, _number in map(split_day, self.encoded_days)}
+        return set(map(to_date, {day for _kind, day, _number in map(split_day, self.encoded_days)}))
 
     @property
     def calls(self) -> int:

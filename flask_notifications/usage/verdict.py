@@ -11,7 +11,7 @@ from flask_notifications.wording import count, duration, full_date
 
 from .coverage import Coverage, RecorderRow, Recorders, subtract
 from .ledger import CANARY, OTHER, TOLERANCE, is_canary
-from .reading import Calls, Name, Snapshot, split_day
+from .reading import Calls, Name, Snapshot
 from .results import CallerUsage, OperationUsage, Verdict
 from .times import DAY, HOUR, describe_moment, start_of_window, to_date, to_datetime, to_microseconds
 
@@ -106,10 +106,7 @@ class Judge:
         )
 
     def _caller(self, name: Name, calls: Calls) -> CallerUsage:
-        totals = [0, 0, 0]
-        for kind, _day, number in map(split_day, calls.days):
-            totals[kind] += number
-        answered, failed, closed = totals
+        answered, failed, closed = calls.totals
         return CallerUsage(
             caller=name.caller,
             client=name.client,
