@@ -369,12 +369,14 @@ class OperationTable:
         """Return the winners of the readings in which letter case and the trailing slash count, or not."""
         path = path or "/"
         templates = self._find_templates(path, keeps_dots=is_lenient)
+        if not templates:
+            return []
         if len(templates) == 1 and templates[0].operation.method == method and not templates[0].conditions.key:
             return [templates[0].match(path, is_lenient)]
         sent = SentValues(environ)
         winners: list[_Template] = []
         considered: list[_Template] = []
-        for methods in _read_method(method) if templates else ():
+        for methods in _read_method(method):
             candidates = [template for template in templates if template.operation.method in methods]
             considered += candidates
             winners += _find_winners([each for each in candidates if self._is_fulfilled(each, sent)], methods, path)
