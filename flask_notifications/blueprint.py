@@ -168,7 +168,7 @@ def _read_environ() -> "WSGIEnvironment":
 
 def _make_response(plain: PlainResponse, environ: "WSGIEnvironment") -> flask.Response:
     if isinstance(plain.body, bytes):
-        return MemoryResponse(plain.body, plain)
+        return flask.Response(plain.body, plain.status, Headers(plain.headers))
     body = FileBody(plain.body)
     environ[_OPEN_BODY] = ref(body)  # weak, so that the file is closed if a hook returns another response
     return FileResponse(body, plain)
@@ -188,35 +188,6 @@ def _close_unsent_file(_app: flask.Flask, **_exception: Exception) -> None:
         body = flask.request.environ[_OPEN_BODY]()
         if body is not None:
             body.close()
-
-
-class MemoryResponse(flask.Response):
-    """Send a body from memory, without Werkzeug's corrections as long as no hook has changed anything.
-
-    The corrections would cost a tenth of a request to Flask, and there would be nothing to correct.
-    """
-
-    _has_callbacks = False
-
-    def __init__(self, body: bytes, plain: PlainResponse) -> None:
-        parts = (body,)
-        headers = Headers()
-        headers[:] = plain.headers  # the constructor would take twice the time
-        super().__init__(parts, plain.status, headers)
-        self._original = (parts, plain.status, plain.headers)
-
-    def call_on_close(self, func: Callable[[], Any]) -> Callable[[], Any]:
-        """Register a function to call after the body has been sent."""
-        self._has_callbacks = True
-        return super().call_on_close(func)
-
-    def get_wsgi_response(self, environ: "WSGIEnvironment") -> tuple[Iterable[bytes], str, list[tuple[str, str]]]:
-        """Return the body, the status line and the headers to send."""
-        body, status, headers = self._original
-        unchanged = self.response is body and self.status == status and tuple(self.headers) == headers
-        if unchanged and not self._has_callbacks and environ["REQUEST_METHOD"] != "HEAD":
-            return body, status, list(headers)
-        return super().get_wsgi_response(environ)
 
 
 class FileResponse(flask.Response):
