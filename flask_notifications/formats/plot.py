@@ -42,7 +42,10 @@ class Series(NamedTuple):
 
 
 class DayCalls(NamedTuple):
-    """A day or a month from a day on: the calls of each series, all calls, those that got 410, and covered hours."""
+    """A row of the table, for a day or for a month that begins with it.
+
+    It has the calls of each series, all calls, those that got 410, and the covered hours.
+    """
 
     day: date
     series: Sequence[int]
