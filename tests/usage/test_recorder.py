@@ -91,29 +91,24 @@ def total(database: str | Engine) -> int:
 
 def rows(database: str | Engine, *columns: str) -> list[tuple[Any, ...]]:
     """Return columns of the rows of all recorders, in the order in which these began."""
-    engine = database if isinstance(database, Engine) else create_engine(database)
     query = select(*(recorders.c[name] for name in columns)).order_by(recorders.c.began_at, recorders.c.heard_at)
-    try:
-        with engine.connect() as connection:
-            return [tuple(row) for row in connection.execute(query)]
-    finally:
-        if engine is not database:
-            engine.dispose()
+    return execute(database, query)
 
 
 def columns_of(database: str, *columns: Any) -> list[tuple[Any, ...]]:
-    engine = create_engine(database)
-    with engine.connect() as connection:
-        found = [tuple(row) for row in connection.execute(select(*columns))]
-    engine.dispose()
-    return found
+    return execute(database, select(*columns))
 
 
-def execute(database: str, statement: Any) -> None:
-    engine = create_engine(database)
-    with engine.begin() as connection:
-        connection.execute(statement)
-    engine.dispose()
+def execute(database: str | Engine, statement: Any) -> list[tuple[Any, ...]]:
+    """Execute a statement in a transaction of its own, and return the rows, if it has any."""
+    engine = database if isinstance(database, Engine) else create_engine(database)
+    try:
+        with engine.begin() as connection:
+            result = connection.execute(statement)
+            return [tuple(row) for row in result] if result.returns_rows else []
+    finally:
+        if engine is not database:
+            engine.dispose()
 
 
 # When counts are written
@@ -438,9 +433,7 @@ def test_a_child_leaves_the_spool_of_its_parent_alone(file: str, spool: Path, mo
     try:
         assert not ledgers.open_file(path)[1]
         recorder._after_fork_in_child()  # in this process, where coverage is measured
-        deadline = time.monotonic() + 10  # the child may not have closed the file yet
-        while not ledgers.open_file(path)[1]:
-            assert time.monotonic() < deadline
+        eventually(lambda: ledgers.open_file(path)[1])  # the child may not have closed the file yet
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -789,15 +782,11 @@ def test_the_number_of_lost_calls_is_left_in_the_row(database: str) -> None:
     recorder = sleepy(database)
     recorder(now())
     assert recorder.flush()
-    engine = create_engine(database)
-    with engine.connect() as connection:
-        connection.execute(text("DROP TABLE flask_notifications_usage"))
-        connection.execute(text("CREATE TABLE flask_notifications_usage (day INTEGER)"))
-        connection.commit()
+    execute(database, text("DROP TABLE flask_notifications_usage"))
+    execute(database, text("CREATE TABLE flask_notifications_usage (day INTEGER)"))
     recorder(now())
     recorder.close()
-    assert rows(engine, "lost", "ended") == [(2, 0)]  # the total of its pair
-    engine.dispose()
+    assert rows(database, "lost", "ended") == [(2, 0)]  # the total of its pair
 
 
 def test_with_a_spool_nothing_is_lost_when_a_process_ends_while_the_database_is_away(
@@ -943,11 +932,8 @@ def test_rows_older_than_the_retention_are_deleted_by_the_clock_of_the_database(
     past.write()
     past.cover(NOON + DAY, NOON + DAY, retention_days=3)
     assert len(stored_rows(database)) == 3
-    engine = create_engine(database)
-    with engine.connect() as connection:
-        kept_from = connection.scalar(select(values.c.value).where(values.c.name == "kept_from"))
-    assert kept_from == (NOON + DAY - datetime(1970, 1, 1, tzinfo=UTC)).days - 3
-    engine.dispose()
+    kept_from = execute(database, select(values.c.value).where(values.c.name == "kept_from"))
+    assert kept_from == [((NOON + DAY - datetime(1970, 1, 1, tzinfo=UTC)).days - 3,)]
 
 
 def test_a_clock_that_jumps_ahead_deletes_nothing_at_once(file: str) -> None:
