@@ -1013,16 +1013,6 @@ def test_a_name_that_the_database_cannot_keep_is_refused(file: str) -> None:
         record(file).listen({Operation("x" * 769, "GET", "/other"): POLICY})
 
 
-def test_an_engine_of_the_application_stays_open(database: str) -> None:
-    engine = create_engine(database)
-    recorder = record(engine)
-    recorder(now())
-    recorder.close()
-    with engine.connect() as connection:
-        assert connection.scalar(select(recorders.c.ended)) == 1
-    engine.dispose()
-
-
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
