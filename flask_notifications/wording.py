@@ -76,6 +76,8 @@ def iso(at: datetime) -> str:
 
 def escape(line: str) -> str:
     r"""Return a line with escapes such as ``\n`` in place of unprintable characters, as in a plan or a response."""
+    if line.isprintable():
+        return line
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
 
 

@@ -35,13 +35,15 @@ class Work(IntEnum):
 class CallerGroup:
     """All calls with one label, or those of one client without a label.
 
-    ``stopped_on`` is the day of the last call of a caller that has been silent for longer than ever in the window,
-    ``brownout`` the one that was on that day or in the week before it. ``exemption`` is the one that lasts.
+    ``work`` is what remains to be done, ``stopped_on`` the day of the last call of a caller that has been silent for
+    longer than ever in the window, and ``brownout`` the one that was on that day or in the week before it.
+    ``exemption`` is the one that lasts.
     """
 
     caller: str | None
     client: str | None
     rows: Sequence["CallerUsage"]
+    work: Work
     exemption: Exemption | None
     stopped_on: date | None
     brownout: Brownout | None
@@ -84,17 +86,8 @@ class CallerGroup:
         return ", ".join(sorted({each.source for each in self.rows if each.source is not None}))
 
     @property
-    def work(self) -> Work:
-        """Return the remaining work."""
-        if all(each.ignored for each in self.rows):
-            return Work.IGNORED
-        if self.stopped_on is not None:
-            return Work.STOPPED
-        return Work.CALLING if self.exemption is None else Work.EXEMPT
-
-    @property
     def state(self) -> str:
-        """Return the same in words, with its date."""
+        """Return the remaining work in words, with its date."""
         if self.work is Work.STOPPED and self.stopped_on is not None:
             since = f"stopped since {full_date(self.stopped_on)}"
             return (
@@ -136,23 +129,34 @@ def summarise(groups: Sequence[CallerGroup]) -> str:
 def _describe(rows: Sequence["CallerUsage"], policy: DeprecationPolicy | None, until: datetime) -> CallerGroup:
     caller = rows[0].caller
     stopped = _stopped_on(rows, until)
+    exemption = None if policy is None else policy.exemption(caller, until)
     return CallerGroup(
         caller=caller,
         client=rows[0].client if caller is None else None,
         rows=rows,
-        exemption=None if policy is None else policy.exemption(caller, until),
+        work=_remaining_work(rows, stopped, exemption),
+        exemption=exemption,
         stopped_on=stopped,
         brownout=None if policy is None or stopped is None else _find_brownout(policy, stopped),
     )
 
 
+def _remaining_work(rows: Sequence["CallerUsage"], stopped: date | None, exemption: Exemption | None) -> Work:
+    if all(each.ignored for each in rows):
+        return Work.IGNORED
+    if stopped is not None:
+        return Work.STOPPED
+    return Work.CALLING if exemption is None else Work.EXEMPT
+
+
 def _stopped_on(rows: Sequence["CallerUsage"], until: datetime) -> date | None:
     """Return the day of the last call, if the silence since then is longer than any before."""
     last = max(each.last_at for each in rows).date()
-    silence = until.date() - last
-    if silence < timedelta(days=_SILENT):
+    silence = (until.date() - last).days
+    if silence < _SILENT:
         return None
-    pauses = [after - before for before, after in pairwise(sorted(set().union(*(each.dates for each in rows))))]
+    days = sorted(set().union(*(each.day_numbers for each in rows)))
+    pauses = [after - before for before, after in pairwise(days)]
     return last if pauses and silence > max(pauses) else None
 
 

@@ -3,25 +3,30 @@
 import json
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial, reduce
+from functools import partial, reduce
+from itertools import chain
+from operator import add
 from pathlib import Path
+from sys import intern
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, String, cast, func, select
+from sqlalchemy import URL, ColumnElement, Connection, Engine, String, cast, func, literal, select
 from sqlalchemy.exc import DBAPIError
 
 from .connections import READ_LIMIT, SNAPSHOT, backend, connect, open_engine, read_clock
 from .coverage import RecorderRow
 from .store import (
     MERGED,
+    NUMBERS,
     Row,
     StoreUnavailable,
     decode,
     encode,
     explain,
+    is_crowded,
     limit_pairs,
     missing_tables,
     plans,
@@ -37,7 +42,7 @@ _ROWS = 100
 
 # The bits of a count, and of the days since 1970 before it.
 _COUNT, _DAYS = 46, 16
-_NUMBER = (1 << _COUNT) - 1
+_NUMBER, _DAY = (1 << _COUNT) - 1, (1 << _DAYS) - 1
 
 
 @dataclass(slots=True)
@@ -52,7 +57,7 @@ class Calls:
     last_at: int
     days: "array[int]" = field(default_factory=partial(array, "Q"))
 
-    def add(self, day: int, numbers: Row) -> None:
+    def add(self, day: int, numbers: Sequence[int]) -> None:
         """Add the numbers of a day."""
         first_at, last_at, answered, failed, closed = numbers
         if last_at > self.last_at:  # noqa: PLR1730 - three times as fast, for each row of the store
@@ -61,9 +66,10 @@ class Calls:
             self.first_at = first_at
         if answered:
             self.days.append(day << _COUNT | answered)
-        for kind, number in (1, failed), (2, closed):
-            if number:
-                self.days.append((kind << _DAYS | day) << _COUNT | number)
+        if failed:
+            self.days.append((1 << _DAYS | day) << _COUNT | failed)
+        if closed:
+            self.days.append((2 << _DAYS | day) << _COUNT | closed)
 
     @property
     def totals(self) -> list[int]:
@@ -76,7 +82,12 @@ class Calls:
 
 def split_day(encoded: int) -> tuple[int, int, int]:
     """Return the kind of calls, the day since 1970 and the number of calls."""
-    return encoded >> (_COUNT + _DAYS), encoded >> _COUNT & ((1 << _DAYS) - 1), encoded & _NUMBER
+    return encoded >> (_COUNT + _DAYS), encoded >> _COUNT & _DAY, encoded & _NUMBER
+
+
+def list_days(encoded: Iterable[int]) -> set[int]:
+    """Return the days since 1970 alone, which is faster."""
+    return {each >> _COUNT & _DAY for each in encoded}
 
 
 class Name(NamedTuple):
@@ -226,17 +237,21 @@ def _of_operations(operations: Collection[str] | None) -> list[Any]:
     return [] if operations is None else [usage.c.operation.in_([encode(name) for name in operations])]
 
 
-# The rows of a day as one string, which is read three times as fast. No name has a newline, because all are encoded.
-_VALUES = ("caller", "client", "source", "first_at", "last_at", "answered", "failed", "closed")
-_COLUMNS: list[ColumnElement[str]] = [cast(usage.c[name], String) for name in _VALUES]
-_PACKED = func.aggregate_strings(reduce(lambda one, other: one + "\n" + other, _COLUMNS), "\n")
+# The rows of a day as one string of JSON arrays, which is read four times as fast. All names are encoded as in JSON.
+_VALUES: list[ColumnElement[str]] = [cast(usage.c[name], String) for name in ("caller", "client", "source", *NUMBERS)]
+_START, *_AFTER = ('["', '","', '","', '",', ",", ",", ",", ",", "]")
+_ARRAY = reduce(add, chain.from_iterable(zip(_VALUES, _AFTER, strict=True)), literal(_START, String))
+_ARRAYS = func.aggregate_strings(_ARRAY, ",")
 
 
 def _read_calls(
     connection: Connection, since: int, until: int | None, operations: Collection[str] | None, service: str | None
 ) -> dict[Name, Calls]:
-    """Return the calls of each caller, with a limited number of callers by name on each day."""
-    query = select(usage.c.day, usage.c.operation, func.count(), _PACKED).where(usage.c.day >= since)
+    """Return the calls of each caller, with a limited number of callers by name on each day.
+
+    :raises ValueError: the database has cut a string, or has a number or a name that is none.
+    """
+    query = select(usage.c.day, usage.c.operation, func.count(), _ARRAYS).where(usage.c.day >= since)
     query = query.where(*_of_operations(operations), *_of_service(service))
     if until is not None:
         query = query.where(usage.c.day <= until // DAY, usage.c.first_at <= until)
@@ -244,28 +259,22 @@ def _read_calls(
     calls: dict[str, dict[tuple[str, ...], Calls]] = defaultdict(dict)
     for day, operation, number, packed in rows:
         own = calls[operation]
-        for key, numbers in limit_pairs(_unpack(packed, number)).items():
-            found = own.get(key)
-            if found is None:
-                found = own[key] = Calls(numbers[0], numbers[1])
+        arrays: list[Row] = json.loads(f"[{packed}]")
+        if len(arrays) != number:
+            message = "the database has left out rows of a day"
+            raise ValueError(message)
+        if is_crowded(arrays):
+            arrays = [
+                key + numbers
+                for key, numbers in limit_pairs((tuple(each[:3]), tuple(each[3:])) for each in arrays).items()
+            ]
+        for caller, client, source, *numbers in arrays:
+            found = own.get((caller, client, source))
+            if found is None:  # many operations have the same callers
+                found = own[intern(caller), intern(client), intern(source)] = Calls(numbers[0], numbers[1])
             found.add(day, numbers)
-    decode_once = cache(decode)  # many operations have the same callers
     return {
-        Name(str(decode(operation)), *map(decode_once, key)): found
+        Name(str(decode(operation)), *(name or None for name in key)): found
         for operation, own in calls.items()
         for key, found in own.items()
     }
-
-
-def _unpack(packed: str, number: int) -> Iterator[tuple[Row, Row]]:
-    """Return the keys and the numbers of rows.
-
-    :raises ValueError: the database has cut the string, or a number is none.
-    """
-    values = packed.split("\n")
-    width = len(_VALUES)
-    if len(values) != width * number:
-        message = "the database has cut the rows of a day"
-        raise ValueError(message)
-    columns = [values[place::width] for place in range(width)]
-    return zip(zip(*columns[:3], strict=True), zip(*(map(int, each) for each in columns[3:]), strict=True), strict=True)

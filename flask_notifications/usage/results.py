@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flask_notifications.wording import count, duration, iso
 
-from .reading import split_day
+from .reading import list_days, split_day
 from .times import to_date
 
 
@@ -65,9 +65,9 @@ class CallerUsage:
         return tuple(DayUsage(to_date(day), *days[day]) for day in sorted(days))
 
     @property
-    def dates(self) -> set[date]:
-        """Return the UTC days that have calls, which is faster."""
-        return set(map(to_date, {day for _kind, day, _number in map(split_day, self.encoded_days)}))
+    def day_numbers(self) -> set[int]:
+        """Return the UTC days that have calls, by their number since 1970."""
+        return list_days(self.encoded_days)
 
     @property
     def calls(self) -> int:

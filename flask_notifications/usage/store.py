@@ -6,7 +6,7 @@ All times are whole microseconds since 1970 in UTC, by the clock of the database
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import groupby
@@ -117,7 +117,7 @@ usage: Table = Table(
     sqlite_with_rowid=False,  # rows of a day lie together
     **_INNODB,
 )
-_NUMBERS = ("first_at", "last_at", "answered", "failed", "closed")
+NUMBERS = ("first_at", "last_at", "answered", "failed", "closed")
 _KEY = [column.name for column in usage.primary_key]
 
 
@@ -348,7 +348,7 @@ _SIGN = (
 _UPDATE = (
     update(usage)
     .where(*(usage.c[name] == bindparam(f"key_{name}") for name in _KEY))
-    .values({name: bindparam(f"new_{name}") for name in _NUMBERS})
+    .values({name: bindparam(f"new_{name}") for name in NUMBERS})
 )
 
 
@@ -431,7 +431,7 @@ def _encode_key(key: Key) -> tuple[int, str, str, str, str]:
 
 
 def _row(key: Key, recorder: str, numbers: Sequence[int]) -> dict[str, Any]:
-    return dict(zip((*_KEY, *_NUMBERS), (*_encode_key(key), recorder, *numbers), strict=True))
+    return dict(zip((*_KEY, *NUMBERS), (*_encode_key(key), recorder, *numbers), strict=True))
 
 
 Row: TypeAlias = tuple[Any, ...]
@@ -440,7 +440,7 @@ Row: TypeAlias = tuple[Any, ...]
 def _merge_day(connection: Connection, day: int, ids: Sequence[str], merged: str) -> None:
     """Replace the rows of some recorders, and those that were merged before, by their sums."""
     is_merged = and_(usage.c.day == day, usage.c.recorder.in_([*ids, merged]))
-    rows = connection.execute(select(*(usage.c[name] for name in (*_KEY, *_NUMBERS))).where(is_merged)).all()
+    rows = connection.execute(select(*(usage.c[name] for name in (*_KEY, *NUMBERS))).where(is_merged)).all()
     if not any(row.recorder != merged for row in rows):
         return
     connection.execute(delete(usage).where(is_merged))
@@ -448,7 +448,12 @@ def _merge_day(connection: Connection, day: int, ids: Sequence[str], merged: str
     for operation, group in groupby(sorted(rows), key=attrgetter("operation")):
         totals = limit_pairs((row[2:5], row[6:]) for row in group)
         new += [(day, operation, *key, merged, *total) for key, total in sorted(totals.items())]
-    connection.execute(insert(usage), [dict(zip((*_KEY, *_NUMBERS), row, strict=True)) for row in new])
+    connection.execute(insert(usage), [dict(zip((*_KEY, *NUMBERS), row, strict=True)) for row in new])
+
+
+def is_crowded(keys: Collection[Row]) -> bool:
+    """Return whether an operation has too many pairs of caller and client on a day, given what begins with them."""
+    return len(keys) > PAIRS and len({(key[0], key[1]) for key in keys if key[0] != OTHER}) > PAIRS
 
 
 def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
@@ -460,7 +465,7 @@ def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
     totals: dict[Row, Row] = {}
     for key, numbers in rows:
         totals[key] = add_numbers(totals[key], numbers) if key in totals else numbers
-    if len(totals) <= PAIRS or len({key[:2] for key in totals if key[0] != OTHER}) <= PAIRS:
+    if not is_crowded(totals):
         return totals
     calls: dict[Row, int] = {}
     for key, numbers in totals.items():

@@ -198,9 +198,9 @@ class Judge:
         return doubts
 
     def _missing_canaries(self, callers: Sequence[CallerUsage], since: int) -> list[str]:
-        called = {day for each in callers if is_canary(each.client) for day in each.dates}
+        called = {day for each in callers if is_canary(each.client) for day in each.day_numbers}
         days = range(since // DAY, to_microseconds(self._rules.until) // DAY)
-        missing = [day for day in map(to_date, days) if day not in called]
+        missing = [to_date(day) for day in days if day not in called]
         if not missing:
             return []
         more = f" and {count(len(missing) - 1, 'other day')}" if len(missing) > 1 else ""
