@@ -1,32 +1,23 @@
 """Policies, their phases, and the responses that announce them."""
 
 import logging
-import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import http_sf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from werkzeug.http import http_date
 
-from flask_notifications import (
-    Brownout,
-    Call,
-    DeprecationMiddleware,
-    DeprecationPolicy,
-    Operation,
-    notification_operations,
-)
+from flask_notifications import Brownout, Call, DeprecationPolicy, Operation
+from flask_notifications.dates import parse_sunset
 from flask_notifications.deprecation import DeprecationHeaders
 from flask_notifications.headers import HeaderList
 from tests.middleware import ANNOUNCED, DEPRECATED_AT, NOW, PATH, SUNSET_AT, Spy, response_of, wrap
 from tests.storages import ACCOUNT
-from tests.wsgi import Response, call, environ_of, plain_app, run
+from tests.wsgi import call, environ_of, plain_app, run
 
-SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
 TICK = timedelta(microseconds=1)
 JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -34,19 +25,13 @@ JULY = datetime(2027, 7, 1, tzinfo=UTC)
 KATHMANDU = timezone(timedelta(hours=5, minutes=45))
 NEW_YORK = timezone(timedelta(hours=-5))
 
-# RFC 9110 section 5.6.7: IMF-fixdate, and none of the obsolete forms.
-IMF_FIXDATE = re.compile(
-    r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [0-9]{4} "
-    r"[0-9]{2}:[0-9]{2}:[0-9]{2} GMT"
-)
-
 
 def announced_headers(deprecated_at: datetime, sunset_at: datetime | None = None) -> dict[str, str]:
     return dict(render(DeprecationPolicy(deprecated_at=deprecated_at, sunset_at=sunset_at)))
 
 
-def render(policy: DeprecationPolicy, successor: str | None = None, mount: str = "", base_url: str = "") -> HeaderList:
-    return DeprecationHeaders(policy, base_url=base_url).render(successor, mount)
+def render(policy: DeprecationPolicy) -> HeaderList:
+    return DeprecationHeaders(policy).render(None, "")
 
 
 @pytest.mark.parametrize(
@@ -60,9 +45,7 @@ def render(policy: DeprecationPolicy, successor: str | None = None, mount: str =
     ],
 )
 def test_the_deprecation_header_is_a_structured_field_date(at: datetime, expected: str) -> None:
-    header = announced_headers(at)["Deprecation"]
-    assert header == expected
-    assert http_sf.parse(header.encode("ascii"), tltype="item") == (at.astimezone(UTC).replace(microsecond=0), {})
+    assert announced_headers(at)["Deprecation"] == expected
 
 
 @pytest.mark.parametrize(
@@ -76,8 +59,7 @@ def test_the_deprecation_header_is_a_structured_field_date(at: datetime, expecte
     ],
 )
 def test_the_sunset_header_is_an_imf_fixdate(at: datetime, expected: str) -> None:
-    header = announced_headers(datetime(1970, 1, 1, tzinfo=UTC), at)["Sunset"]
-    assert header == expected == http_date(at)
+    assert announced_headers(datetime(1970, 1, 1, tzinfo=UTC), at)["Sunset"] == expected
 
 
 OFFSETS = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -85,59 +67,24 @@ DATES = st.datetimes(datetime(1970, 1, 2), datetime(9999, 12, 30), timezones=OFF
 
 
 @given(DATES, DATES)
-def test_other_libraries_read_the_announced_dates_back(first: datetime, second: datetime) -> None:
+def test_the_announced_dates_are_read_back(first: datetime, second: datetime) -> None:
     deprecated_at, sunset_at = sorted([first, second])
     headers = announced_headers(deprecated_at, sunset_at)
     assert list(headers) == ["Deprecation", "Sunset"]
     item = http_sf.parse(headers["Deprecation"].encode("ascii"), tltype="item")
     assert item == (deprecated_at.astimezone(UTC).replace(microsecond=0), {})
-    assert IMF_FIXDATE.fullmatch(headers["Sunset"])
-    assert headers["Sunset"] == http_date(sunset_at)
-
-
-def test_only_known_links_are_announced_and_in_a_fixed_order() -> None:
-    policy = DeprecationPolicy(
-        deprecated_at=JANUARY, documentation="/retire", sunset_documentation="https://x.example/"
-    )
-    successor = ("Link", '</v2>; rel="successor-version"')
-    documentation = ("Link", '</retire>; rel="deprecation"; type="text/html"')
-    sunset = ("Link", '<https://x.example/>; rel="sunset"; type="text/html"')
-    assert render(policy, "/v2")[1:] == [successor, documentation, sunset]
-    assert render(policy)[1:] == [documentation, sunset]
-    assert render(DeprecationPolicy(deprecated_at=JANUARY), "/v2")[1:] == [successor]
+    assert parse_sunset(headers["Sunset"]) == sunset_at.replace(microsecond=0)
 
 
 # Refused arguments.
 
 
-class ZoneWithoutOffset(tzinfo):
-    """A time zone that does not know its offset, which makes a datetime naive."""
-
-    def utcoffset(self, _at: datetime | None) -> timedelta | None:
-        return None
-
-    def dst(self, _at: datetime | None) -> timedelta | None:
-        return None
-
-    def tzname(self, _at: datetime | None) -> str:
-        return "zone"
-
-
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - the mistake that is tested
 NO_DATES = [
-    pytest.param(NAIVE, id="naive"),
-    pytest.param("2026-01-01T00:00:00Z", id="string"),
-    pytest.param(1767225600, id="number"),
-    pytest.param(datetime(1970, 1, 1, tzinfo=KATHMANDU), id="before 1970 in UTC"),
-    pytest.param(datetime(9999, 12, 31, 20, 0, tzinfo=NEW_YORK), id="after 9999 in UTC"),
+    *(NAIVE, "2026-01-01T00:00:00Z", 1767225600),
+    datetime(1970, 1, 1, tzinfo=KATHMANDU),  # before 1970 in UTC
+    datetime(9999, 12, 31, 20, 0, tzinfo=NEW_YORK),  # after 9999 in UTC
 ]
-
-
-@pytest.mark.parametrize("name", ["deprecated_at", "sunset_at"])
-@pytest.mark.parametrize("value", NO_DATES)
-def test_a_value_that_is_not_a_date_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=rf"^{name}\b"):
-        DeprecationPolicy(**{"deprecated_at": JANUARY, name: value})
 
 
 @pytest.mark.parametrize(
@@ -152,21 +99,30 @@ def test_a_sunset_before_the_deprecation_is_refused(deprecated_at: datetime, sun
         DeprecationPolicy(deprecated_at=deprecated_at, sunset_at=sunset_at)
 
 
-@pytest.mark.parametrize("name", ["documentation", "sunset_documentation"])
+NO_URIS = [
+    *("", " ", "/a b", "/a\n", "/a\r\nX: y", "/a\x00", "/<a", "/a>", '/"', "/\\", "/\xe9", "/\u20ac", 1, b"/a"),
+    *("/100%", "/%4", "/%zz", "/?a=%", "/#%u2010"),
+    *("//", "///a", "//?a", "https://", "https:///a", "http://:80/", "//user@/a", "https:/a", "HTTPS:a", "http:"),
+    *("http://[::1", "//[x]/"),
+    *("https://me:secret@x.example/", "//me:secret@x.example", "ftp://:secret@x.example", "//me:@x.example"),
+    "https://me:se cret@x@x.example",
+]
+WINDOWS = [Brownout(JANUARY + hours * HOUR, JANUARY + (hours + 2) * HOUR) for hours in (0, 2, 10)]
+NO_WINDOWS = [None, WINDOWS[0], "soon", [(JANUARY, JULY)], [None], 5, iter(WINDOWS), {"start": JANUARY}]
+
+
 @pytest.mark.parametrize(
-    "value",
+    ("name", "value"),
     [
-        *("", " ", "/a b", "/a\n", "/a\r\nX: y", "/a\x00", "/<a", "/a>", '/"', "/\\", "/\xe9", "/\u20ac", 1, b"/a"),
-        *("/100%", "/%4", "/%zz", "/?a=%", "/#%u2010"),
-        *("//", "///a", "//?a", "https://", "https:///a", "http://:80/", "//user@/a", "https:/a", "HTTPS:a", "http:"),
-        *("http://[::1", "//[x]/"),
-        *("https://me:secret@x.example/", "//me:secret@x.example", "ftp://:secret@x.example", "//me:@x.example"),
-        "https://me:se cret@x@x.example",
+        *product(["deprecated_at", "sunset_at"], NO_DATES),
+        *product(["documentation", "sunset_documentation"], NO_URIS),
+        *product(["brownouts"], NO_WINDOWS),
+        *product(["enforce_sunset"], [None, 1, "yes", JULY]),
     ],
 )
-def test_a_uri_that_is_invalid_in_a_header_is_refused_by_name(name: str, value: Any) -> None:
+def test_a_value_of_another_kind_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=rf"^{name}\b") as caught:
-        DeprecationPolicy(**{"deprecated_at": JANUARY, name: value})
+        DeprecationPolicy(**{"deprecated_at": JANUARY, "sunset_at": JULY, name: value})
     assert "cret" not in str(caught.value)
 
 
@@ -197,9 +153,6 @@ def test_a_brownout_that_does_not_end_after_its_start_is_refused(start: datetime
         Brownout(start, end)
 
 
-WINDOWS = [Brownout(JANUARY + hours * HOUR, JANUARY + (hours + 2) * HOUR) for hours in (0, 2, 10)]
-
-
 @pytest.mark.parametrize(
     "intruder",
     [
@@ -214,19 +167,15 @@ def test_overlapping_brownouts_are_refused_in_any_order(intruder: Brownout) -> N
             DeprecationPolicy(deprecated_at=JANUARY, brownouts=order)
 
 
-@pytest.mark.parametrize(
-    "value", [None, WINDOWS[0], "soon", [(JANUARY, JULY)], [None], 5, iter(WINDOWS), {"start": JANUARY}]
-)
-def test_anything_but_a_list_of_brownouts_is_refused(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"^brownouts\b"):
-        DeprecationPolicy(deprecated_at=JANUARY, brownouts=value)
-
-
-class ZoneWithRepeatedHour(ZoneWithoutOffset):
+class ZoneWithRepeatedHour(tzinfo):
     """A time zone in the night when clocks go back. Each time of day occurs twice, the second time with ``fold=1``."""
 
     def utcoffset(self, at: datetime | None) -> timedelta:
         return HOUR if at is not None and at.fold else 2 * HOUR
+
+    def dst(self, _at: datetime | None) -> None: ...
+
+    def tzname(self, _at: datetime | None) -> None: ...
 
 
 def test_brownouts_in_an_hour_that_occurs_twice_are_compared_in_utc() -> None:
@@ -241,12 +190,6 @@ def test_brownouts_in_an_hour_that_occurs_twice_are_compared_in_utc() -> None:
     assert DeprecationPolicy(deprecated_at=JANUARY, brownouts=[later, earlier]).brownouts == (earlier, later)
     with pytest.raises(ValueError, match=r"^brownouts\b"):
         DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(first - HOUR, last), earlier])
-
-
-@pytest.mark.parametrize("value", [None, 1, "yes", JULY])
-def test_enforce_sunset_must_be_a_bool(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"^enforce_sunset\b"):
-        DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JULY, enforce_sunset=value)
 
 
 def test_a_policy_cannot_be_changed() -> None:
@@ -271,18 +214,6 @@ def test_a_brownout_overrides_the_deprecation_and_a_sunset_overrides_both() -> N
 
 
 # Responses of the middleware.
-
-
-def responses(app: Any = None, *, path: str = "/API/Notification/", mount: str = "", **policy: Any) -> list[Response]:
-    complete = DeprecationPolicy(**{"deprecated_at": JANUARY, "sunset_at": JULY, **policy})
-
-    def response(at: datetime) -> Response:
-        plan = dict.fromkeys(notification_operations(), complete)
-        middleware = DeprecationMiddleware(app or plain_app(), plan, clock=lambda: at)
-        return call(middleware, path=path, SCRIPT_NAME=mount)
-
-    return [response(JULY - SECOND), response(JULY)]
-
 
 WINDOW = Brownout(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 6, 1, 1, tzinfo=UTC))
 # It starts after the sunset, so it never takes effect.
@@ -386,11 +317,7 @@ def test_a_clock_that_fails_is_logged_and_the_system_time_applies(clock: Any, ca
 
 @pytest.mark.parametrize(
     "status",
-    [
-        *("200 OK", "204 No Content", "206 Partial Content", "301 Moved Permanently", "304 Not Modified"),
-        *("400 Bad Request", "401 Unauthorized", "404 Not Found", "405 Method Not Allowed", "410 Gone"),
-        *("500 Internal Server Error", "503 Service Unavailable", "599 Own"),
-    ],
+    ["200 OK", "204 No Content", "304 Not Modified", "404 Not Found", "410 Gone", "503 Service Unavailable", "599 X"],
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_response_of_any_status_announces_the_same_headers(status: str, method: str) -> None:
