@@ -1,13 +1,10 @@
 """Where a session ID may be in a request, what counts as one, and that it is seen in one place only."""
 
 import json
-import logging
 import re
 import subprocess
 import sys
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -141,8 +138,6 @@ LONGEST = "A" * 4096
         pytest.param(f"sessionid={A}", None, (A, "query"), id="key in lower case"),
         pytest.param(f"%73ession%49%64={A}", None, (A, "query"), id="key percent-encoded"),
         pytest.param(f"%53ESSION%6cD={A}", None, None, id="an l is no i"),
-        pytest.param("sessionId=YWI==", None, ("YWI==", "query"), id="the first = ends the key"),
-        pytest.param(f"sessionId={A}", "Basic dTpw", (A, "query"), id="query and another scheme"),
         pytest.param(f"q=sessionId&r=sessionId={A}", None, None, id="the key in a value"),
         pytest.param(f"sessionId%3D{A}", None, None, id="an encoded = is part of the key"),
         # The header.
@@ -155,7 +150,6 @@ LONGEST = "A" * 4096
         pytest.param("", rf'Digest username="x\", Bearer {A}", a=b', None, id="a quoted string with a quoted quote"),
         pytest.param("", "Digest a=b, c = d,\te=f", None, id="parameters of one credential"),
         # Both.
-        pytest.param(f"sessionId={A}", f"Bearer {A}", (A, "header"), id="both, equal"),
         pytest.param(f"sessionId={A.upper()}", f"Bearer {A}", AMBIGUOUS, id="values have a case"),
         # Ambiguous.
         pytest.param(f"sessionId={A}&sessionId={A}", None, AMBIGUOUS, id="key repeated, values equal"),
@@ -166,8 +160,10 @@ LONGEST = "A" * 4096
         pytest.param("", f'Digest username="x", Bearer {A}', AMBIGUOUS, id="a comma after a quoted string"),
         pytest.param("", f'Digest username="x, Bearer {A}', AMBIGUOUS, id="a quoted string that is never closed"),
         pytest.param("", rf'Digest username="x\\", Bearer {A}', AMBIGUOUS, id="a quoted backslash ends no pair"),
+        pytest.param("", f'Digest a="x", Bearer {A}, b="y"', AMBIGUOUS, id="between quoted strings"),
+        pytest.param("", f'Digest a="", Bearer {A}, b="y"', AMBIGUOUS, id="after an empty one"),
+        pytest.param("", f'Digest a="\\\n", Bearer {A}, b="y"', AMBIGUOUS, id="after an escaped line feed"),
         pytest.param(f"sessionId={A}", "Basic dTpw, Digest a=b", AMBIGUOUS, id="two other schemes and a query"),
-        pytest.param("", "Bearer  ", AMBIGUOUS, id="scheme and spaces"),
         pytest.param(f"sessionId={A}", "Bearer", AMBIGUOUS, id="a broken header does not fall back to the query"),
         # Malformed.
         pytest.param("", "Bearer =", MALFORMED, id="= alone"),
@@ -175,7 +171,6 @@ LONGEST = "A" * 4096
         pytest.param("", f"Bearer %34{A[1:]}", MALFORMED, id="a header is not decoded"),
         pytest.param("", f"Bearer \xa0{A}", MALFORMED, id="a space that is not ASCII"),
         pytest.param(f"sessionId={LONGEST}A", None, MALFORMED, id="4097 characters in the query"),
-        pytest.param("sessionId=abc+def", None, MALFORMED, id="+ is a space"),
         pytest.param("sessionId=a%00", "Bearer a\x00", MALFORMED, id="both, equal, malformed"),
         # Several problems: 400 wins.
         pytest.param("sessionId=%00&sessionId=%00", None, AMBIGUOUS, id="repeated and malformed"),
@@ -185,20 +180,6 @@ LONGEST = "A" * 4096
 )
 def test_the_rules_decide_which_session_a_request_has(query: str | None, header: str | None, expected: Outcome) -> None:
     assert check_outcome(request(query, header)) == expected
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        pytest.param('Digest a="x", Bearer S3CRET, b="y"', id="between quoted strings"),
-        pytest.param('Digest a="", Bearer S3CRET, b="y"', id="after an empty one"),
-        pytest.param('Digest a="\\\n", Bearer S3CRET, b="y"', id="after one with an escaped line feed"),
-    ],
-)
-def test_a_credential_between_the_parameters_of_another_is_a_second_one(header: str) -> None:
-    with pytest.raises(SessionRefused) as caught:
-        session_of({"HTTP_AUTHORIZATION": header})
-    assert (caught.value.status, caught.value.code) == AMBIGUOUS
 
 
 # Linear work.
@@ -233,18 +214,6 @@ def test_any_header_is_a_session_only_as_one_bearer_token(header: str | None) ->
         assert actual in (None, AMBIGUOUS, MALFORMED)
 
 
-@given(QUERIES, HEADERS, LATIN_1)
-def test_no_request_makes_session_of_fail_or_invent_a_value(query: str, header: str | None, uri: str) -> None:
-    environ = request(query, header, RAW_URI=uri, REQUEST_URI=query, HTTP_REFERER=f"{uri}?{query}")
-    actual = check_outcome(environ)
-    if actual is not None and actual not in (AMBIGUOUS, MALFORMED):
-        value, source = actual
-        values = [value for key, value in parse_qsl(query, encoding="latin-1") if key.lower() == "sessionid"]
-        assert isinstance(value, str)
-        assert value in (values if source == "query" else str(header))
-        assert is_token(value)
-
-
 @pytest.mark.parametrize(
     "foreign",
     [A, {"value": A}, object(), None, ("A", "header")],
@@ -262,48 +231,16 @@ def test_a_refusal_has_its_reason_and_never_the_session_id() -> None:
         with pytest.raises(SessionRefused) as caught:
             session_of(request(query))
         assert (caught.value.status, caught.value.code) == (status, code)
-        assert str(caught.value)
+        assert str(caught.value) == caught.value.detail != ""
         assert A not in f"{caught.value!r} {caught.value} {caught.value.args} {vars(caught.value)}"
 
 
-@dataclass
-class Holder:
-    session: SessionCredential
-
-
-def _fail(session: SessionCredential) -> None:
-    raise LookupError(session)
-
-
-def _show_in_a_traceback(session: SessionCredential) -> str:
-    with pytest.raises(LookupError) as caught:
-        _fail(session)
-    return "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
-
-
-def _show_in_a_log(session: SessionCredential) -> str:
-    return logging.LogRecord("app", logging.INFO, "", 0, "%s %r %.99s", (session, session, session), None).getMessage()
-
-
-@pytest.mark.parametrize(
-    "show",
-    [
-        pytest.param(repr, id="repr"),
-        pytest.param(format, id="format"),
-        pytest.param(lambda session: repr(Holder(session)), id="in a dataclass"),
-        pytest.param(_show_in_a_traceback, id="in a traceback with local variables"),
-        pytest.param(_show_in_a_log, id="in a log"),
-    ],
-)
+@pytest.mark.parametrize("show", [repr, str, format, "{:>99}".format])
 def test_a_credential_never_shows_its_value(show: Callable[[SessionCredential], str]) -> None:
     shown = show(SessionCredential(A, "query"))
     assert A not in shown
     assert "SessionCredential" in shown
     assert "query" in shown
-
-
-def test_a_refusal_shows_its_detail() -> None:
-    assert str(SessionRefused(400, "invalid_request", "why")) == "why"
 
 
 def test_a_json_encoder_refuses_a_credential() -> None:
