@@ -6,17 +6,10 @@ from typing import Any
 import flask
 import pytest
 
-from flask_notifications import (
-    Call,
-    DeprecationMiddleware,
-    DeprecationPolicy,
-    NotificationApp,
-    create_blueprint,
-    notification_operations,
-)
+from flask_notifications import Call, DeprecationMiddleware, NotificationApp, create_blueprint, notification_operations
 from flask_notifications.testing import MemoryStorage
 from tests.growth import grows_linearly
-from tests.test_operations import ENDED, JANUARY
+from tests.test_operations import CLOSED, POLICY
 from tests.wsgi import environ_of, run
 
 pytestmark = pytest.mark.slow
@@ -37,11 +30,11 @@ STACKS: dict[str, Any] = {
     "the blueprint": create_flask_app(),
     "the middleware around the blueprint": DeprecationMiddleware(
         create_flask_app(),
-        dict.fromkeys(notification_operations(), DeprecationPolicy(deprecated_at=JANUARY)),
+        dict.fromkeys(notification_operations(), POLICY),
         observers=[CALLS.append],
     ),
     "the middleware around a closed operation": DeprecationMiddleware(
-        create_flask_app(), dict.fromkeys(notification_operations(), ENDED)
+        create_flask_app(), dict.fromkeys(notification_operations(), CLOSED)
     ),
 }
 UNITS = ["a", "/", "%2F", "&sessionId=x", "&a=b;", ",Bearer ", '"\\', " ", "\xff", "\xc4\xb1", "=", "accountId=x&"]
