@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation, notification_operations
 from flask_notifications.operations import OperationTable
-from flask_notifications.redirects import RequestTarget
+from flask_notifications.redirects import Redirect, RequestTarget, restore_pair
 from flask_notifications.sessions import digest_pair
 from tests.growth import grows_linearly
-from tests.wsgi import call, environ_of, plain_app, run
+from tests.wsgi import call, environ_of, plain_app
 
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 PAIR = "sessionId=S3CRET"
@@ -77,17 +78,38 @@ def test_every_other_location_stays_unchanged(location: str) -> None:
     assert redirect_to(location) == location
 
 
+OPERATIONS = [
+    *notification_operations(),
+    Operation("remove", "DELETE", "/things/{id}", unify_session=True),
+    Operation("read", "GET", "/things", unify_session=True),
+    Operation("look", "HEAD", "/look", unify_session=True),
+]
+
+
 @pytest.mark.parametrize(
-    ("status", "location", "has_pair"),
+    ("method", "status", "location", "has_pair"),
     [
-        pytest.param("303 See Other", ACCOUNT, False, id="303 becomes GET: not matched"),
-        pytest.param("302 Found", "/API/Notification/", True, id="302 becomes GET in practice"),
-        pytest.param("307 Temporary Redirect", ACCOUNT.replace("acc/", "a&"), True, id="an & in a path"),
-        pytest.param("307 Temporary Redirect", ACCOUNT.replace("acc", "a:b"), True, id="a : in a path ends no scheme"),
+        pytest.param("POST", "303 See Other", ACCOUNT, False, id="303 becomes GET: not matched"),
+        pytest.param("POST", "302 Found", "/API/Notification/", True, id="302 becomes GET in practice"),
+        pytest.param("POST", "302 Found", ACCOUNT, False, id="302 does not stay POST"),
+        pytest.param("POST", "307 Temporary Redirect", ACCOUNT.replace("acc/", "a&"), True, id="an & in a path"),
+        pytest.param("POST", "307 Temporary Redirect", ACCOUNT.replace("acc", "a:b"), True, id=": ends no scheme"),
+        pytest.param("delete", "302 Found", "/things/7/", True, id="302 stays DELETE with some clients"),
+        pytest.param("DELETE", "302 Found", "/things", True, id="302 becomes GET with other clients"),
+        pytest.param("DELETE", "303 See Other", "/things/7/", False, id="303 does not stay DELETE"),
+        pytest.param("DELETE", "308 Permanent Redirect", "/things/7/", True, id="308 stays DELETE: matched"),
+        pytest.param("DELETE", "308 Permanent Redirect", "/things", False, id="308 stays DELETE: not matched"),
+        pytest.param("HEAD", "302 Found", "/look", True, id="HEAD stays HEAD"),
+        pytest.param("HEAD", "302 Found", "/things", True, id="HEAD may match an operation of GET"),
+        pytest.param("GET", "302 Found", "/look", False, id="GET does not become HEAD"),
     ],
 )
-def test_the_method_after_the_redirect_decides_about_the_match(status: str, location: str, has_pair: bool) -> None:
-    left = redirect_to(location, status=status, method="POST", path=ACCOUNT)
+@pytest.mark.filterwarnings("ignore:Unknown REQUEST_METHOD")
+def test_the_method_after_the_redirect_decides_about_the_match(
+    method: str, status: str, location: str, has_pair: bool
+) -> None:
+    path = {"POST": ACCOUNT, "HEAD": "/look", "GET": "/things"}.get(method, "/things/7")
+    left = redirect_to(location, status=status, method=method, path=path, operations=OPERATIONS)
     assert left == (f"{location}?{PAIR}" if has_pair else location)
 
 
@@ -178,53 +200,11 @@ def test_the_digest_is_removed_from_the_location_of_any_status(status: str) -> N
     ],
 )
 def test_work_on_a_location_grows_linearly_with_its_length(unit: str) -> None:
-    app_of = {
-        size: DeprecationMiddleware(
-            plain_app("302 Found", [("Location", f"/x?{unit * size}")]),
-            dict.fromkeys(notification_operations(), POLICY),
-        )
-        for size in (2**power for power in range(4, 19))
-    }
-
-    def redirect(size: int) -> None:
-        run(app_of[size], environ_of("GET", "/API/Notification/", PAIR))
-
-    assert grows_linearly(redirect, lambda size: size)
+    assert grows_linearly(partial(restore_pair, pair=PAIR), lambda size: f"/x?{unit * size}")
+    assert grows_linearly(follow, lambda size: f"/API/Notification/?{unit * size}")
 
 
 # Loops.
-
-DEMO = Operation("demo", "GET", "/demo/", rewrite_path=True)
-USER = Operation("user", "GET", "/users/{id}/", rewrite_path=True)
-
-
-REMOVE = Operation("remove", "DELETE", "/things/{id}", unify_session=True)
-READ = Operation("read", "GET", "/things", unify_session=True)
-
-
-@pytest.mark.parametrize(
-    ("status", "location", "has_pair"),
-    [
-        pytest.param("302 Found", "/things/7/", True, id="302 stays DELETE with some clients"),
-        pytest.param("302 Found", "/things", True, id="302 becomes GET with other clients"),
-        pytest.param("303 See Other", "/things/7/", False, id="303 becomes GET: not matched"),
-        pytest.param("308 Permanent Redirect", "/things/7/", True, id="308 stays DELETE: matched"),
-        pytest.param("308 Permanent Redirect", "/things", False, id="308 stays DELETE: not matched"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:Unknown REQUEST_METHOD")
-@pytest.mark.parametrize("method", ["DELETE", "delete"])
-def test_other_methods_are_repeated_or_become_get(method: str, status: str, location: str, has_pair: bool) -> None:
-    left = redirect_to(location, status=status, method=method, path="/things/7", operations=[REMOVE, READ])
-    assert left == (f"{location}?{PAIR}" if has_pair else location)
-
-
-def redirect_from(path: str, location: str, status: str = "308 Permanent Redirect", method: str = "GET") -> list[str]:
-    app = DeprecationMiddleware(
-        plain_app(status, [("Location", location), ("Cache-Control", "max-age=60")]),
-        dict.fromkeys([DEMO, USER], POLICY),
-    )
-    return call(app, method, path).all("Cache-Control")
 
 
 @pytest.mark.parametrize(("path", "location", "shown"), [("/V1/s3", "/v1/s3", "/v1/**"), ("/V1", "/v1", "/v1")])
@@ -234,6 +214,7 @@ def test_the_error_about_a_loop_below_a_path_has_nothing_of_the_rest(
     version = Operation("version", "*", "/V1/**", rewrite_path=True)
     app = DeprecationMiddleware(plain_app("308 Permanent Redirect", [("Location", location)]), {version: POLICY})
     assert call(app, "GET", path.lower()).all("Cache-Control") == ["no-store"]
+    assert len(caplog.records) == 1
     assert f"to '{shown}'" in caplog.text
     assert "s3" not in caplog.text
 
@@ -244,50 +225,31 @@ def test_a_redirect_to_an_operation_that_the_session_in_the_query_chooses_keeps_
 
 
 @pytest.mark.parametrize(
-    ("path", "location"),
+    ("path", "query", "location", "is_loop"),
     [
-        pytest.param("/demo/", "/demo", id="a request that was not rewritten"),
-        pytest.param("/demo", "/demo/", id="the rewritten path, as after a log-in"),
-        pytest.param("/users/7", "/users/8", id="another parameter"),
+        pytest.param("/demo/", "", "/demo", False, id="a request that was not rewritten"),
+        pytest.param("/demo", "", "/demo/", False, id="the rewritten path, as after a log-in"),
+        pytest.param("/users/7", "", "/users/8", False, id="another parameter"),
+        pytest.param("/demo", "page=1", "/demo?page=2", False, id="a query that is changed"),
+        pytest.param("/demo", "", "https://api.example/demo", False, id="up to https"),
+        pytest.param("/demo", "page=1;2", "/demo?page=1;2", True, id="the same query"),
+        pytest.param("/demo", "page=1", "http://api.example/demo?page=1&#top", True, id="with a fragment"),
+        pytest.param("/demo", PAIR, "/demo", True, id="a session that the redirect lacks"),
+        pytest.param("/demo", f"a&{PAIR}", f"/demo?{DIGEST}&a", True, id="a session in another place"),
     ],
 )
-def test_every_other_redirect_is_no_loop(path: str, location: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert redirect_from(path, location) == ["max-age=60"]
-    assert not caplog.records
-
-
-@pytest.mark.parametrize(
-    ("query", "location", "is_loop"),
-    [
-        pytest.param("page=1", "/demo?page=2", False, id="a query that is changed"),
-        pytest.param("", "https://api.example/demo", False, id="up to https"),
-        pytest.param("page=1;2", "/demo?page=1;2", True, id="the same query"),
-        pytest.param("page=1", "http://api.example/demo?page=1&#top", True, id="the same URL with a fragment"),
-        pytest.param(PAIR, "/demo", True, id="a session that the redirect lacks"),
-        pytest.param(f"a&{PAIR}", f"/demo?{DIGEST}&a", True, id="a session in another place"),
-    ],
-)
-def test_a_redirect_to_another_url_of_the_operation_is_no_loop(query: str, location: str, is_loop: bool) -> None:
-    demo = Operation("demo", "GET", "/demo/", rewrite_path=True, unify_session=True)
-    app = DeprecationMiddleware(plain_app("302 Found", [("Location", location)]), dict.fromkeys([demo], POLICY))
-    assert ("no-store" in call(app, "GET", "/demo", query).all("Cache-Control")) is is_loop
-
-
-def test_a_put_that_most_clients_repeat_loops(caplog: pytest.LogCaptureFixture) -> None:
-    operations = [Operation("make", "PUT", "/demo/", rewrite_path=True)]
-    app = DeprecationMiddleware(plain_app("301 Moved", [("Location", "/demo")]), dict.fromkeys(operations, POLICY))
-    assert call(app, "PUT", "/demo").all("Cache-Control") == ["no-store"]
-    assert len(caplog.records) == 1
-
-
-def test_a_redirect_of_head_may_match_an_operation_of_head_or_of_get() -> None:
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_only_a_redirect_to_the_url_of_the_rewritten_request_loops(
+    method: str, path: str, query: str, location: str, is_loop: bool
+) -> None:
+    """Most clients repeat a PUT."""
     operations = [
-        Operation("look", "HEAD", "/look", rewrite_path=True, unify_session=True),
-        Operation("read", "GET", "/read", rewrite_path=True, unify_session=True),
+        Operation("demo", method, "/demo/", rewrite_path=True, unify_session=True),
+        Operation("user", method, "/users/{id}/", rewrite_path=True),
     ]
-    for location, left in (("/look", f"/look?{PAIR}"), ("/read", f"/read?{PAIR}")):
-        assert redirect_to(location, method="HEAD", path="/look", operations=operations) == left
-    assert redirect_to("/look", path="/read", operations=operations) == "/look"
+    headers = [("Location", location), ("Cache-Control", "max-age=60")]
+    app = DeprecationMiddleware(plain_app("301 Moved Permanently", headers), dict.fromkeys(operations, POLICY))
+    assert (call(app, method, path, query).one("Cache-Control") == "no-store") is is_loop
 
 
 # Templates of parameters alone match any path, so that only the origin decides.
@@ -342,7 +304,5 @@ def test_a_location_with_a_control_character_is_not_followed(location: str) -> N
     assert follow(location) is None
 
 
-def follow(location: str, **extra: Any) -> str | None:
-    target = RequestTarget.of(environ_of(**extra), "/API/Notification/")
-    redirect = target.follow(location, "302 Found", TABLE)
-    return redirect and redirect.match.operation.name
+def follow(location: str) -> Redirect | None:
+    return RequestTarget.of(environ_of(), "/API/Notification/").follow(location, "302 Found", TABLE)
