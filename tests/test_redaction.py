@@ -5,7 +5,6 @@ import traceback
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -113,18 +112,6 @@ def test_a_message_that_does_not_format_is_left_to_logging() -> None:
         record.getMessage()
 
 
-def test_a_traceback_is_masked() -> None:
-    try:
-        message = "GET /p?sessionId=S3CRET failed"
-        raise LookupError(message)  # noqa: TRY301 - to get a traceback
-    except LookupError as error:
-        record = filter_record("Error handling request %s", "/p?sessionId=S3CRET", exc_info=(type(error), error, None))
-    line = logging.Formatter().format(record)
-    assert "S3CRET" not in line
-    assert line.count("sessionId=REDACTED") == 2
-    assert "LookupError: GET /p?sessionId=REDACTED failed" in line
-
-
 def test_a_traceback_that_another_formatter_has_cached_is_masked_too() -> None:
     error = ValueError("formatted again")
     record = logging.LogRecord("gunicorn.error", logging.ERROR, "", 0, "failed", None, (ValueError, error, None))
@@ -144,22 +131,15 @@ class ArgumentFormatter(logging.Formatter):
         return f"{shown} {record.msg} {record.args!r} {vars(record)!r}"
 
 
-def make_structlog_formatter(*, is_json: bool) -> logging.Formatter:
+def make_structlog_formatter() -> logging.Formatter:
     structlog = library("structlog")
-    renderer = (
-        structlog.processors.JSONRenderer()
-        if is_json
-        else structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-    )
     processors = [
         structlog.stdlib.ExtraAdder(),
         structlog.processors.format_exc_info,
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-        renderer,
+        structlog.processors.JSONRenderer(),
     ]
-    formatter: logging.Formatter = structlog.stdlib.ProcessorFormatter(
-        processors=processors if is_json else [processors[0], *processors[2:]]
-    )
+    formatter: logging.Formatter = structlog.stdlib.ProcessorFormatter(processors=processors)
     return formatter
 
 
@@ -172,8 +152,7 @@ FORMATTERS: dict[str, Callable[[], logging.Formatter]] = {
     "logging": logging.Formatter,
     "arguments": ArgumentFormatter,
     "python-json-logger": make_json_formatter,
-    "structlog": partial(make_structlog_formatter, is_json=False),
-    "structlog as JSON": partial(make_structlog_formatter, is_json=True),
+    "structlog": make_structlog_formatter,
 }
 
 
@@ -240,9 +219,7 @@ MASKED = "/p?a=1&sessionId=REDACTED&b=2"
 def test_a_masked_record_keeps_its_types(msg: object, args: tuple[Any, ...], formatter: str) -> None:
     before = logging.LogRecord("gunicorn.access", logging.INFO, "", 0, msg, args, None)
     record = filter_record(msg, *args)
-    assert [type(value) for value in record.args or ()] == [type(value) for value in before.args or ()] or any(
-        isinstance(value, Page) for value in args
-    )
+    assert [type(value) for value in record.args or ()] == [type(value) for value in before.args or ()]
     assert type(record.args) is type(before.args)
     assert isinstance(record.msg, dict) == isinstance(msg, dict)
     assert "S3CRET" not in f"{record.msg!s} {record.args!r} {vars(record)!r}"
@@ -354,7 +331,7 @@ def test_the_exception_that_structlog_will_look_up_is_masked() -> None:
         raise LookupError(URI)  # noqa: TRY301 - to get a traceback
     except LookupError:
         record = filter_record({"event": "failed", "exc_info": True})
-        assert "S3CRET" not in format_with("structlog as JSON", record)
+        assert "S3CRET" not in format_with("structlog", record)
     assert filter_record({"event": "failed", "exc_info": True}).msg == {"event": "failed", "exc_info": True}
 
 
