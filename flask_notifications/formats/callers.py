@@ -8,7 +8,7 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from flask_notifications.deprecation import Brownout, DeprecationPolicy, Exemption
+from flask_notifications.deprecation import DeprecationPolicy
 from flask_notifications.wording import full_date
 
 if TYPE_CHECKING:
@@ -35,67 +35,23 @@ class Work(IntEnum):
 class CallerGroup:
     """All calls with one label, or those of one client without a label.
 
-    ``work`` is what remains to be done, ``stopped_on`` the day of the last call of a caller that has been silent for
-    longer than ever in the window, and ``brownout`` the one that was on that day or in the week before it.
-    ``exemption`` is the one that lasts.
+    ``clients`` are such as ``job/1, curl/8 and 3 more``, those with the most calls first, ``sources`` such as ``header,
+    query``. ``stopped_on`` is the day of the last call of a caller that has been silent for longer than ever in the
+    window. ``state`` is the remaining work in words, with its date.
     """
 
     caller: str | None
-    client: str | None
     rows: Sequence["CallerUsage"]
-    work: Work
-    exemption: Exemption | None
+    clients: str
+    sources: str
+    answered: int
+    failed: int
+    closed: int
+    calls: int
+    last_at: datetime
     stopped_on: date | None
-    brownout: Brownout | None
-
-    @property
-    def answered(self) -> int:
-        """Return the number of responses below 400."""
-        return sum(each.answered for each in self.rows)
-
-    @property
-    def failed(self) -> int:
-        """Return the number of failures."""
-        return sum(each.failed for each in self.rows)
-
-    @property
-    def closed(self) -> int:
-        """Return the number of 410s of the middleware."""
-        return sum(each.closed for each in self.rows)
-
-    @property
-    def calls(self) -> int:
-        """Return the number of calls, whatever their status."""
-        return sum(each.calls for each in self.rows)
-
-    @property
-    def last_at(self) -> datetime:
-        """Return the time of the last call."""
-        return max(each.last_at for each in self.rows)
-
-    @property
-    def clients(self) -> str:
-        """Return the clients, those with the most calls first, such as ``job/1, curl/8 and 3 more``."""
-        names = list(dict.fromkeys(each.client for each in self.rows if each.client is not None))
-        more = f" and {len(names) - _CLIENTS} more" if names[_CLIENTS:] else ""
-        return f"{', '.join(names[:_CLIENTS])}{more}"
-
-    @property
-    def sources(self) -> str:
-        """Return where the session ID was, such as ``header, query``."""
-        return ", ".join(sorted({each.source for each in self.rows if each.source is not None}))
-
-    @property
-    def state(self) -> str:
-        """Return the remaining work in words, with its date."""
-        if self.work is Work.STOPPED and self.stopped_on is not None:
-            since = f"stopped since {full_date(self.stopped_on)}"
-            return (
-                since if self.brownout is None else f"{since}, after the brownout of {full_date(self.brownout.start)}"
-            )
-        if self.work is Work.EXEMPT and self.exemption is not None:
-            return f"exempt until {full_date(self.exemption.until)}"
-        return "ignored" if self.work is Work.IGNORED else "still calling"
+    work: Work
+    state: str
 
 
 def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, until: datetime) -> list[CallerGroup]:
@@ -127,26 +83,24 @@ def summarise(groups: Sequence[CallerGroup]) -> str:
 
 
 def _describe(rows: Sequence["CallerUsage"], policy: DeprecationPolicy | None, until: datetime) -> CallerGroup:
-    caller = rows[0].caller
-    stopped = _stopped_on(rows, until)
-    exemption = None if policy is None else policy.exemption(caller, until)
+    clients = list(dict.fromkeys(each.client for each in rows if each.client is not None))
+    more = f" and {len(clients) - _CLIENTS} more" if clients[_CLIENTS:] else ""
+    stopped_on = _stopped_on(rows, until)
+    work, state = _judge(rows[0], policy, stopped_on, until)
     return CallerGroup(
-        caller=caller,
-        client=rows[0].client if caller is None else None,
+        caller=rows[0].caller,
         rows=rows,
-        work=_remaining_work(rows, stopped, exemption),
-        exemption=exemption,
-        stopped_on=stopped,
-        brownout=None if policy is None or stopped is None else _find_brownout(policy, stopped),
+        clients=f"{', '.join(clients[:_CLIENTS])}{more}",
+        sources=", ".join(sorted({each.source for each in rows if each.source is not None})),
+        answered=sum(each.answered for each in rows),
+        failed=sum(each.failed for each in rows),
+        closed=sum(each.closed for each in rows),
+        calls=sum(each.calls for each in rows),
+        last_at=max(each.last_at for each in rows),
+        stopped_on=stopped_on,
+        work=work,
+        state=state,
     )
-
-
-def _remaining_work(rows: Sequence["CallerUsage"], stopped: date | None, exemption: Exemption | None) -> Work:
-    if all(each.ignored for each in rows):
-        return Work.IGNORED
-    if stopped is not None:
-        return Work.STOPPED
-    return Work.CALLING if exemption is None else Work.EXEMPT
 
 
 def _stopped_on(rows: Sequence["CallerUsage"], until: datetime) -> date | None:
@@ -160,7 +114,18 @@ def _stopped_on(rows: Sequence["CallerUsage"], until: datetime) -> date | None:
     return last if pauses and silence > max(pauses) else None
 
 
-def _find_brownout(policy: DeprecationPolicy, stopped: date) -> Brownout | None:
-    """Return the last brownout that began on a day or in the week before it."""
-    near = [each for each in policy.brownouts if stopped - _EFFECT <= each.start.date() <= stopped]
-    return near[-1] if near else None
+def _judge(
+    row: "CallerUsage", policy: DeprecationPolicy | None, stopped_on: date | None, until: datetime
+) -> tuple[Work, str]:
+    """Return the remaining work, and the same in words; ``row`` is one of the caller, which are alike in this."""
+    exemption = None if policy is None else policy.exemption(row.caller, until)
+    if row.ignored:
+        return Work.IGNORED, "ignored"
+    if stopped_on is not None:
+        windows = () if policy is None else policy.brownouts
+        near = [each for each in windows if stopped_on - _EFFECT <= each.start.date() <= stopped_on]
+        after = f", after the brownout of {full_date(near[-1].start)}" if near else ""
+        return Work.STOPPED, f"stopped since {full_date(stopped_on)}{after}"
+    if exemption is not None:
+        return Work.EXEMPT, f"exempt until {full_date(exemption.until)}"
+    return Work.CALLING, "still calling"

@@ -1,6 +1,6 @@
 """The effect of each brownout: the callers before it, those that got 410 during it, and those that called again."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.deprecation import Brownout, DeprecationPolicy
 
-from .plot import list_brownouts
+from .plot import list_brownouts, list_days
 
 if TYPE_CHECKING:
     from flask_notifications.usage.results import CallerUsage, OperationUsage, UsageReport
@@ -57,11 +57,6 @@ class BrownoutEffect:
     average_after: float | None
     shares_day: bool
 
-    @property
-    def returned(self) -> int:
-        """Return the number of refused callers that have called since."""
-        return sum(each.has_returned for each in self.refused)
-
 
 def describe_brownouts(
     usage: "OperationUsage", report: "UsageReport", policy: DeprecationPolicy | None
@@ -71,31 +66,21 @@ def describe_brownouts(
     rows = defaultdict(list)
     for each in usage.callers:
         rows[_origin(each)].append(each)
-    callers = [each for each in usage.callers if not each.ignored]
-    days = [_days(each) for each in windows]
-    return [
-        _describe(
-            number,
-            window,
-            callers,
-            rows,
-            report,
-            shares_day=sum(bool(set(days[number - 1]) & set(d)) for d in days) > 1,
-        )
-        for number, window in enumerate(windows, 1)
-    ]
+    touched = Counter(day for each in windows for day in list_days(each.start, each.end))
+    return [_describe(number, window, usage, rows, report, touched=touched) for number, window in enumerate(windows, 1)]
 
 
 def _describe(
     number: int,
     window: Brownout,
-    callers: Sequence["CallerUsage"],
+    usage: "OperationUsage",
     rows: _Rows,
     report: "UsageReport",
     *,
-    shares_day: bool,
+    touched: Counter[date],
 ) -> BrownoutEffect:
-    days = _days(window)
+    callers = [each for each in usage.callers if not each.ignored]
+    days = list_days(window.start, window.end)
     effects = [_measure_effect(each, window, days, rows) for each in callers]
     refused = [each for each in effects if each.closed]
     reached = {_origin(each.usage) for each in refused if each.usage.caller is None}
@@ -112,7 +97,7 @@ def _describe(
         missed=sum(each.has_returned for each in missed),
         average_before=_average(callers, report, days[0] - _COMPARED * _DAY, days[0]),
         average_after=_average(callers, report, days[-1] + _DAY, days[-1] + (_COMPARED + 1) * _DAY),
-        shares_day=shares_day,
+        shares_day=any(touched[day] > 1 for day in days),
     )
 
 
@@ -141,9 +126,3 @@ def _average(callers: Sequence["CallerUsage"], report: "UsageReport", first: dat
         return None
     days = (day for each in callers for day in each.days if first <= day.day < end)
     return sum(day.calls for day in days) / (end - first).days
-
-
-def _days(window: Brownout) -> list[date]:
-    """Return the UTC days that a brownout touches."""
-    first, last = window.start.date(), (window.end - timedelta(microseconds=1)).date()
-    return [first + number * _DAY for number in range((last - first).days + 1)]

@@ -1,11 +1,11 @@
 """Calls per day as stacked bars, with the dates of the plan and the coverage: numbers to places, for one operation."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.deprecation import Brownout, DeprecationPolicy, Phase
 from flask_notifications.wording import short_date
@@ -13,12 +13,12 @@ from flask_notifications.wording import short_date
 from .axis import Axis, Label, arrange_labels
 
 if TYPE_CHECKING:
-    from flask_notifications.usage.results import DayUsage, OperationUsage, UsageReport
+    from flask_notifications.usage.results import OperationUsage, UsageReport
 
 _DAY = timedelta(days=1)
 
-# A caller, its client and its calls by day.
-_Counted: TypeAlias = "tuple[str | None, str | None, Sequence[DayUsage]]"
+# A caller and its client.
+_Name = tuple[str | None, str | None]
 
 # Callers with a colour of their own; the rest share one.
 _SERIES = 5
@@ -37,7 +37,7 @@ class Series(NamedTuple):
     caller: str | None
     client: str | None
     total: int
-    days: Mapping[date, int]
+    days: Counter[date]
     path: str
 
 
@@ -75,57 +75,55 @@ class Plot:
     coverage: Sequence[Run]
     labels: Sequence[Label]
     brownouts: Sequence[Brownout]
-    now: float
-    sunset: float | None
     others: int
-
-    @property
-    def rows(self) -> int:
-        """Return how many rows the labels take."""
-        return 1 + max(label.row for label in self.labels)
 
 
 def list_brownouts(policy: DeprecationPolicy | None, since: datetime, until: datetime) -> list[Brownout]:
     """Return the brownouts of a policy that happen in a period, at least in part."""
-    windows = () if policy is None else policy.brownouts
-    happening = (each for each in windows if policy is not None and policy.phase(each.start) is Phase.BROWNOUT)
+    if policy is None:
+        return []
+    happening = (each for each in policy.brownouts if policy.phase(each.start) is Phase.BROWNOUT)
     return [each for each in happening if each.start < until and each.end > since]
+
+
+def list_days(since: datetime, until: datetime) -> list[date]:
+    """Return the UTC days of a period; one that begins at its end is none."""
+    first, last = since.date(), (until - timedelta(microseconds=1)).date()
+    return [first + number * _DAY for number in range((last - first).days + 1)]
 
 
 def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: DeprecationPolicy | None) -> Plot:
     """Return the plot of one operation."""
-    axis = _choose_axis(report, policy)
-    dates = _list_days(report)
-    counted = [(each.caller, each.client, each.days) for each in usage.callers if not each.ignored]
-    groups = _group_callers(counted)
-    totals = _add(calls for _caller, _client, calls in groups)
-    maximum = _round_up(max(totals.values(), default=0))
+    dates = list_days(report.since, report.until)
+    axis = _choose_axis(report, policy, dates)
+    groups: defaultdict[_Name, Counter[date]] = defaultdict(Counter)
+    total: Counter[date] = Counter()
+    closed: Counter[date] = Counter()
+    for each in usage.callers:
+        if not each.ignored:
+            days = each.days
+            calls = {day.day: day.calls for day in days}
+            groups[each.caller, each.client].update(calls)
+            total.update(calls)
+            closed.update({day.day: day.closed for day in days})
+    maximum = _round_up(max(total.values(), default=0))
     series = _draw_series(groups, dates, maximum)
+    brownouts = list_brownouts(policy, axis.since, axis.until)
     return Plot(
         axis=axis,
         width=(axis.until - axis.since) // _DAY * _DAY_WIDTH,
         maximum=maximum,
         grid=[maximum, maximum // 2] if maximum % 2 == 0 else [maximum],
         series=series,
-        days=_list_rows(usage, series, counted, dates),
+        days=[
+            DayCalls(day, [each.days[day] for each in series], total[day], closed[day], usage.covered.get(day, 0))
+            for day in dates
+        ],
         coverage=_draw_coverage(usage, report, dates, axis),
-        labels=_label(report, policy, axis),
-        brownouts=list_brownouts(policy, axis.since, axis.until),
-        now=axis.place(report.until),
-        sunset=_place_sunset(policy, axis),
+        labels=_label(report, policy, axis, brownouts),
+        brownouts=brownouts,
         others=max(len(groups) - _SERIES, 0),
     )
-
-
-def _list_rows(
-    usage: "OperationUsage", series: Sequence[Series], counted: Sequence[_Counted], dates: Sequence[date]
-) -> list[DayCalls]:
-    """Return the table of the plot."""
-    closed: Counter[date] = Counter()
-    for day in (day for _caller, _client, days in counted for day in days):
-        closed[day.day] += day.closed
-    calls = {day: [each.days.get(day, 0) for each in series] for day in dates}
-    return [DayCalls(day, calls[day], sum(calls[day]), closed[day], usage.covered.get(day, 0)) for day in dates]
 
 
 def sum_months(days: Sequence[DayCalls]) -> list[DayCalls]:
@@ -138,12 +136,11 @@ def sum_months(days: Sequence[DayCalls]) -> list[DayCalls]:
     return rows
 
 
-def _choose_axis(report: "UsageReport", policy: DeprecationPolicy | None) -> Axis:
+def _choose_axis(report: "UsageReport", policy: DeprecationPolicy | None, dates: Sequence[date]) -> Axis:
     """Return the window of the report, and half of its length after it for scheduled events."""
-    days = _list_days(report)
-    end = datetime(days[-1].year, days[-1].month, days[-1].day, tzinfo=UTC) + _DAY
+    end = _midnight(dates[-1]) + _DAY
     near = end + (end - report.since) / 2
-    scheduled = [] if policy is None else [each.end for each in list_brownouts(policy, report.until, near)]
+    scheduled = [each.end for each in list_brownouts(policy, report.until, near)]
     if policy is not None and policy.sunset_at is not None:
         scheduled.append(policy.sunset_at)
     last = max((each for each in scheduled if end < each <= near), default=None)
@@ -151,39 +148,19 @@ def _choose_axis(report: "UsageReport", policy: DeprecationPolicy | None) -> Axi
     return Axis(report.since, end if last is None else end + ((last - end) // _DAY + margin) * _DAY)
 
 
-def _list_days(report: "UsageReport") -> list[date]:
-    """Return the days of the window; one that has only just begun is none."""
-    first, last = report.since.date(), (report.until - timedelta(microseconds=1)).date()
-    return [first + number * _DAY for number in range((last - first).days + 1)]
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def _group_callers(counted: Sequence[_Counted]) -> list[tuple[str | None, str | None, Counter[date]]]:
-    """Return the calls by day of each pair of caller and client, those with the most calls first."""
-    groups: dict[tuple[str | None, str | None], Counter[date]] = {}
-    for caller, client, days in counted:
-        groups.setdefault((caller, client), Counter()).update({day.day: day.calls for day in days})
-    ranked = sorted(groups.items(), key=lambda item: -item[1].total())
-    return [(caller, client, calls) for (caller, client), calls in ranked]
-
-
-def _add(groups: Iterable[Counter[date]]) -> Counter[date]:
-    total: Counter[date] = Counter()
-    for calls in groups:
-        total.update(calls)
-    return total
-
-
-def _draw_series(
-    groups: Sequence[tuple[str | None, str | None, Counter[date]]], dates: Sequence[date], maximum: int
-) -> list[Series]:
+def _draw_series(groups: Mapping[_Name, Counter[date]], dates: Sequence[date], maximum: int) -> list[Series]:
     """Return the series in the order of their size; each path reaches from the ground to the top of its own bars.
 
     Drawn in the opposite order, each covers the lower part of the one above, so that no gaps show.
     """
-    rest = _add(calls for _caller, _client, calls in groups[_SERIES:])
-    shown = [(number, *group) for number, group in enumerate(groups[:_SERIES], 1)]
-    if rest:
-        shown.append((0, None, None, rest))
+    ranked = sorted(groups.items(), key=lambda item: -item[1].total())
+    shown = [(number, *name, calls) for number, (name, calls) in enumerate(ranked[:_SERIES], 1)]
+    if ranked[_SERIES:]:
+        shown.append((0, None, None, sum((calls for _name, calls in ranked[_SERIES:]), Counter())))
     below: Counter[date] = Counter()
     series = []
     for number, caller, client, calls in shown:
@@ -208,42 +185,31 @@ def _draw_bars(heights: Sequence[int], maximum: int) -> str:
 
 def _round_up(number: int) -> int:
     """Return the next number that is easy to read on an axis."""
-    step = 1
-    while True:
-        for factor in (1, 2, 3, 4, 5, 6, 8):
-            if number <= factor * step:
-                return factor * step
-        step *= 10
+    power: int = 10 ** (len(str(number)) - 1)
+    return next(factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if number <= factor * power)
 
 
 def _draw_coverage(usage: "OperationUsage", report: "UsageReport", dates: Sequence[date], axis: Axis) -> list[Run]:
     def level(day: date) -> str:
         hours = usage.covered.get(day, 0)
-        possible = min(24.0, (report.until - datetime(day.year, day.month, day.day, tzinfo=UTC)) / timedelta(hours=1))
+        possible = min(24.0, (report.until - _midnight(day)) / timedelta(hours=1))
         return "full" if hours >= possible - _MISSING else "part" if hours else "none"
 
     runs = []
-    for name, days in ((name, list(days)) for name, days in groupby(dates, key=level)):
-        start = datetime(days[0].year, days[0].month, days[0].day, tzinfo=UTC)
-        runs.append(Run(name, axis.place(start), axis.width(start, start + len(days) * _DAY)))
+    for name, days in groupby(dates, key=level):
+        start, *more = map(_midnight, days)
+        runs.append(Run(name, axis.place(start), axis.width(start, start + (len(more) + 1) * _DAY)))
     return runs
 
 
-def _label(report: "UsageReport", policy: DeprecationPolicy | None, axis: Axis) -> list[Label]:
+def _label(
+    report: "UsageReport", policy: DeprecationPolicy | None, axis: Axis, brownouts: Sequence[Brownout]
+) -> list[Label]:
     labels = [("today", "now", axis.place(report.until))]
-    if policy is None:
-        return arrange_labels(labels)
-    dates = {"deprecated": policy.deprecated_at, "sunset": policy.sunset_at}
+    dates = {} if policy is None else {"deprecated": policy.deprecated_at, "sunset": policy.sunset_at}
     for kind, at in dates.items():
         if at is not None and axis.since <= at <= axis.until:
             labels.append((f"{kind} {short_date(at)}", kind, axis.place(at)))
-    windows = list_brownouts(policy, axis.since, axis.until)
-    if len(windows) <= _LABELLED:
-        labels += [(f"B{number}", "brownout", axis.place(each.start)) for number, each in enumerate(windows, 1)]
+    if len(brownouts) <= _LABELLED:
+        labels += [(f"B{number}", "brownout", axis.place(each.start)) for number, each in enumerate(brownouts, 1)]
     return arrange_labels(labels)
-
-
-def _place_sunset(policy: DeprecationPolicy | None, axis: Axis) -> float | None:
-    if policy is None or policy.sunset_at is None or not axis.since <= policy.sunset_at <= axis.until:
-        return None
-    return axis.place(policy.sunset_at)

@@ -10,7 +10,7 @@ from flask_notifications.validation import require
 
 from .callers import CallerGroup, group_callers, summarise
 from .effects import BrownoutEffect, describe_brownouts
-from .plot import DayCalls, Plot, draw_plot, sum_months
+from .plot import Plot, draw_plot, sum_months
 from .rendering import render
 
 if TYPE_CHECKING:
@@ -44,10 +44,24 @@ def render_usage(
     require(title is None or isinstance(title, str), "title", "a string", title)
     plan = {} if plan is None else retired_operations(plan)
     policies = {operation.name: (operation, policy) for operation, policy in plan.items()}
-    sections = [_Section.of(each, report, *policies.get(each.name, (None, None))) for each in report.operations]
-    limits = {"row_limit": _ROWS, "listed": max(_ROWS, _LISTED // max(1, len(sections)))}
-    by_month = sum(len(section.plot.days) for section in sections) > _DAYS
-    return render("usage.html", report=report, title=title, sections=sections, by_month=by_month, **limits)
+    sections = []
+    for usage in report.operations:
+        operation, policy = policies.get(usage.name, (None, None))
+        plot = draw_plot(usage, report, policy)
+        groups = group_callers(usage, policy, report.until)
+        effects = describe_brownouts(usage, report, policy)
+        sections.append(_Section(usage, operation, policy, plot, groups, effects))
+    return render(
+        "usage.html",
+        report=report,
+        title=title,
+        sections=sections,
+        by_month=sum(len(section.plot.days) for section in sections) > _DAYS,
+        row_limit=_ROWS,
+        listed=max(_ROWS, _LISTED // max(1, len(sections))),
+        sum_months=sum_months,
+        summarise=summarise,
+    )
 
 
 class _Section(NamedTuple):
@@ -59,29 +73,3 @@ class _Section(NamedTuple):
     plot: Plot
     groups: Sequence[CallerGroup]
     brownouts: Sequence[BrownoutEffect]
-    this_week: int
-    last_week: int
-
-    @classmethod
-    def of(
-        cls,
-        usage: "OperationUsage",
-        report: "UsageReport",
-        operation: Operation | None,
-        policy: DeprecationPolicy | None,
-    ) -> "_Section":
-        plot = draw_plot(usage, report, policy)
-        this_week = sum(day.total for day in plot.days[-7:])
-        last_week = sum(day.total for day in plot.days[-14:-7])
-        groups = group_callers(usage, policy, report.until)
-        effects = describe_brownouts(usage, report, policy)
-        return cls(usage, operation, policy, plot, groups, effects, this_week, last_week)
-
-    def rows(self, *, by_month: bool) -> Sequence[DayCalls]:
-        """Return the rows of the table below the plot."""
-        return sum_months(self.plot.days) if by_month else self.plot.days
-
-    @property
-    def work(self) -> str:
-        """Return the remaining work."""
-        return summarise(self.groups)

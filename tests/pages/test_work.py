@@ -54,7 +54,7 @@ def test_the_clients_of_a_label_are_together_and_so_are_the_sources_of_a_client(
         (None, "", 1, "still calling"),
     ]
     (group,) = group_callers(operation_usage("report", [calls(None, "curl/8", 1), header], {}), None, NOW)
-    assert (group.client, group.sources) == ("curl/8", "header, query")
+    assert (group.clients, group.sources) == ("curl/8", "header, query")
 
 
 def test_an_ignored_client_of_a_caller_is_apart() -> None:
