@@ -1,18 +1,20 @@
 """The migration guide: the end of each operation and its replacement, drawn from a plan."""
 
 import shlex
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from flask_notifications.deprecation import Brownout, DeprecationHeaders, DeprecationPolicy, Phase
 from flask_notifications.operations import REST, Operation
-from flask_notifications.plans import Plan, retired_operations
+from flask_notifications.plans import Plan, retired_operations, schedule
 from flask_notifications.validation import check_base_url, require
 from flask_notifications.wording import short_date
 
 from .axis import FIRST, LAST, Axis, Label, arrange_labels, pad
+from .plot import list_brownouts
 from .rendering import render
 from .requests import EXAMPLE_URL, Move, describe_move, resolve_below
 
@@ -46,7 +48,12 @@ def render_guide(
     base = EXAMPLE_URL if base_url is None else base_url.rstrip("/")
     # Without exemptions, because the page is for everybody.
     policies = {each: replace(policy, exemptions=()) for each, policy in retired_operations(plan).items()}
-    retirements = [_Section.of(each, policy, now, base) for each, policy in policies.items()]
+    retirements = [
+        _Section(each, policy, policy.phase(now), describe_move(each, base)) for each, policy in policies.items()
+    ]
+    events = [event for policy in policies.values() for event in schedule(policy)]
+    dates = [now, *(date for event in events for date in (event.start, event.end) if date is not None)]
+    axis = pad(min(dates), max(dates))
     return render(
         "guide.html",
         now=now,
@@ -56,8 +63,9 @@ def render_guide(
         base_url=base,
         retirements=retirements,
         sunsets=sorted(each.policy.sunset_at for each in retirements if each.policy.sunset_at is not None),
-        timeline=_Timeline.of(retirements, now),
-        windows=_list_windows(retirements, now),
+        axis=axis,
+        lanes=_draw_lanes(policies, axis),
+        windows=_list_windows(policies),
         policy_pages=_list_policy_pages(retirements, "" if base_url is None else base),
     )
 
@@ -76,16 +84,12 @@ class _Section(NamedTuple):
     operation: Operation
     policy: DeprecationPolicy
     phase: Phase
-    running: Brownout | None
     move: Move
-    headers: Sequence[tuple[str, str]]
 
-    @classmethod
-    def of(cls, operation: Operation, policy: DeprecationPolicy, now: datetime, base_url: str) -> "_Section":
-        phase = policy.phase(now)
-        running = policy.brownout(now) if phase is Phase.BROWNOUT else None
-        headers = DeprecationHeaders(policy).render(operation.successor, "")
-        return cls(operation, policy, phase, running, describe_move(operation, base_url), headers)
+    @property
+    def headers(self) -> Sequence[tuple[str, str]]:
+        """Return the headers of its responses."""
+        return DeprecationHeaders(self.policy).render(self.operation.successor, "")
 
     @property
     def search(self) -> str:
@@ -99,40 +103,26 @@ class _Closure(NamedTuple):
 
     start: datetime
     end: datetime
-    state: str
     operations: list[Operation]
 
 
-@dataclass(frozen=True, slots=True)
-class _Lane:
+class _Lane(NamedTuple):
     """A line of the timeline: operations with the same policy."""
 
     operations: list[Operation]
     policy: DeprecationPolicy
-    labels: list[Label]
-
-    @property
-    def rows(self) -> int:
-        return 1 + max((label.row for label in self.labels), default=0)
+    brownouts: Sequence[Brownout]
+    labels: Sequence[Label]
 
 
-@dataclass(frozen=True, slots=True)
-class _Timeline:
-    """One line for all operations with the same policy, on a common axis."""
-
-    axis: Axis
-    now: float
-    lanes: list[_Lane]
-
-    @classmethod
-    def of(cls, retirements: list[_Section], now: datetime) -> "_Timeline":
-        dates = [now, *(date for each in retirements for date in _dates(each.policy))]
-        axis = pad(min(dates), max(dates))
-        groups: dict[DeprecationPolicy, list[Operation]] = {}
-        for each in retirements:
-            groups.setdefault(each.policy, []).append(each.operation)
-        lanes = [_Lane(operations, policy, _label(policy, axis)) for policy, operations in groups.items()]
-        return cls(axis, axis.place(now), lanes)
+def _draw_lanes(policies: dict[Operation, DeprecationPolicy], axis: Axis) -> list[_Lane]:
+    groups: defaultdict[DeprecationPolicy, list[Operation]] = defaultdict(list)
+    for operation, policy in policies.items():
+        groups[policy].append(operation)
+    return [
+        _Lane(operations, policy, list_brownouts(policy, FIRST, LAST), _label(policy, axis))
+        for policy, operations in groups.items()
+    ]
 
 
 def _label(policy: DeprecationPolicy, axis: Axis) -> list[Label]:
@@ -142,20 +132,13 @@ def _label(policy: DeprecationPolicy, axis: Axis) -> list[Label]:
     return arrange_labels(labels)
 
 
-def _dates(policy: DeprecationPolicy) -> list[datetime]:
-    dates = [policy.deprecated_at, *(date for each in policy.brownouts for date in (each.start, each.end))]
-    return dates if policy.sunset_at is None else [*dates, policy.sunset_at]
-
-
-def _list_windows(retirements: list[_Section], now: datetime) -> list[_Closure]:
+def _list_windows(policies: dict[Operation, DeprecationPolicy]) -> list[_Closure]:
     """Return all brownouts that happen, the earliest first."""
-    operations: dict[tuple[datetime, datetime], list[Operation]] = {}
-    for each in retirements:
-        for window in each.policy.brownouts:
-            if each.policy.phase(window.start) is Phase.BROWNOUT:
-                operations.setdefault((window.start, window.end), []).append(each.operation)
-    states = {(start, end): "over" if end <= now else "now" if start <= now else "planned" for start, end in operations}
-    return [_Closure(*window, states[window], operations[window]) for window in sorted(operations)]
+    operations: defaultdict[tuple[datetime, datetime], list[Operation]] = defaultdict(list)
+    for operation, policy in policies.items():
+        for window in list_brownouts(policy, FIRST, LAST):
+            operations[window.start, window.end].append(operation)
+    return [_Closure(*window, operations[window]) for window in sorted(operations)]
 
 
 def _list_policy_pages(retirements: list[_Section], base_url: str) -> list[str]:
