@@ -50,7 +50,7 @@ def describe_notice(report: "UsageReport", plan: Plan, caller: str, last_at: dat
         if (rows := [each for each in usage.callers if each.caller == caller])
     ]
     if not changes:
-        covered = max(report.operations, key=lambda each: -each.coverage).coverage_text
+        covered = min(report.operations, key=lambda each: each.coverage).coverage_text
         silence = f"No call of yours was recorded from {format_days(report.since, report.until)} ({covered})."
         return Notice(f"{caller}: no calls", (silence, f"The last one was on {full_date(last_at)}."), ())
     subject = "an operation that you call is" if len(changes) == 1 else f"{len(changes)} operations that you call are"

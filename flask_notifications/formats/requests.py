@@ -48,7 +48,8 @@ class Request(NamedTuple):
         method = {"GET": [], "HEAD": ["--head"]}.get(self.method, ["-X", self.method])
         headers = [word for name, value in self._all_headers() for word in ("-H", f"{name}: {value}")]
         command = shlex.join(["curl", *options, *method, *headers])
-        return f"{command}{_CONTINUE if headers else ' '}{shlex.quote(self._url_with_session())}"
+        url = _add_query(self.url, {"sessionId": SESSION_ID}) if self.session == "query" else self.url
+        return f"{command}{_CONTINUE if headers else ' '}{shlex.quote(url)}"
 
     def in_python(self) -> str:
         """Return a program that uses the library requests."""
@@ -64,9 +65,6 @@ class Request(NamedTuple):
     def _all_headers(self) -> list[tuple[str, str]]:
         own = [("Authorization", f"Bearer {SESSION_ID}")] if self.session == "header" else []
         return [*own, *self.headers]
-
-    def _url_with_session(self) -> str:
-        return _add_query(self.url, {"sessionId": SESSION_ID}) if self.session == "query" else self.url
 
 
 class Move(NamedTuple):
@@ -93,7 +91,8 @@ def describe_move(operation: Operation, base_url: str) -> Move:
         return Move(before, None, placeholders)
     if operation.name == ACCOUNT and is_notification_operation(operation) and target.endswith("/Account"):
         method, target = "GET", f"{target}?accountId={{{PARAMETER.findall(operation.path)[0]}}}"
-    after = Request(method, _resolve(_fill_in(target), base_url, before.url), "header" if has_session else None)
+    successor = urljoin(before.url, resolve_below(_fill_in(target), base_url))
+    after = Request(method, successor, "header" if has_session else None)
     return Move(before, after, placeholders)
 
 
@@ -114,11 +113,6 @@ def _fill_in(template: str) -> str:
 
 def _placeholder(parameter: str) -> str:
     return _NOT_IN_A_NAME.sub("_", parameter).strip("_").upper() or "VALUE"
-
-
-def _resolve(target: str, base_url: str, retired: str) -> str:
-    """Return the absolute URL of a successor, given the URL of the retired operation."""
-    return urljoin(retired, resolve_below(target, base_url))
 
 
 def resolve_below(uri: str, base_url: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flask_notifications.conditions import ABSENT, PRESENT, Values
-from flask_notifications.deprecation import DeprecationHeaders, DeprecationPolicy, Exemption
+from flask_notifications.deprecation import DeprecationHeaders, DeprecationPolicy
 from flask_notifications.operations import Operation
 from flask_notifications.plans import Event, Plan, next_event, schedule
 from flask_notifications.wording import count, duration, escape, format_time, full_date, relative
@@ -18,7 +18,7 @@ from .callers import CallerGroup, group_callers, summarise
 
 if TYPE_CHECKING:
     from flask_notifications.changes import Change
-    from flask_notifications.check.checker import CheckReport, Finding
+    from flask_notifications.check.checker import CheckReport
     from flask_notifications.usage import OperationUsage, UsageReport
 
 _COLOURS = {
@@ -145,10 +145,11 @@ def _format_retirement(operation: Operation, policy: DeprecationPolicy | None, a
     )
     if policy is None:
         return f"{title}\n  {style('live')}: not retired, sends no headers"
-    events = [_format_event(event, policy, at) for event in schedule(policy)]
+    events = [(event.start, _explain(event, policy)) for event in schedule(policy)]
+    ends = [(each.until, f"end of the exemption of {each.caller}: {escape(each.reason)}") for each in policy.exemptions]
+    lines = [f"  {format_time(time):<23}  {relative(time, at):<14}  {words}" for time, words in [*events, *ends]]
     headers = [f"  {name}: {value}" for name, value in DeprecationHeaders(policy).render(operation.successor, "")]
-    exempt = [_format_exemption(each, at) for each in policy.exemptions]
-    return "\n".join([title, f"  {_format_state(policy, at)}", "", *events, *exempt, "", *headers])
+    return "\n".join([title, f"  {_format_state(policy, at)}", "", *lines, "", *headers])
 
 
 def _format_conditions(where: str, values: Values | None) -> Iterator[str]:
@@ -166,17 +167,6 @@ def _format_state(policy: DeprecationPolicy, at: datetime) -> str:
     return f"{state}; next: {style(change.phase)} {relative(change.start, at)}, at {format_time(change.start)}"
 
 
-def _format_event(event: Event, policy: DeprecationPolicy, at: datetime) -> str:
-    return f"  {format_time(event.start):<23}  {relative(event.start, at):<14}  {_explain(event, policy)}"
-
-
-def _format_exemption(exemption: Exemption, at: datetime) -> str:
-    """Return a line that begins with the end of an exemption."""
-    until = exemption.until
-    words = f"end of the exemption of {exemption.caller}: {escape(exemption.reason)}"
-    return f"  {format_time(until):<23}  {relative(until, at):<14}  {words}"
-
-
 def _explain(event: Event, policy: DeprecationPolicy) -> str:
     if event.end is not None:
         return f"brownout for {duration(event.end - event.start)}: responds 410"
@@ -189,16 +179,8 @@ def format_check(method: str, report: "CheckReport") -> str:
     """Return the findings of a check, errors first, and their numbers."""
     redirected = "" if report.final_url == report.url else f" (redirected to {report.final_url})"
     headers = [f"  {name}: {value}" for name, value in report.headers]
-    findings = [_format_finding(finding) for finding in report.findings]
+    findings = [f"{style(each.level)}: {each.code}: {escape(each.message)}" for each in report.findings]
+    levels = [each.level for each in report.findings]
+    total = ", ".join(count(levels.count(level), level) for level in ("error", "warning"))
     target = f"{method} {report.url}{redirected}: {report.status}"
-    return "\n".join([*map(escape, [target, *headers]), "", *findings, _format_total(report)])
-
-
-def _format_finding(finding: "Finding") -> str:
-    return f"{style(finding.level)}: {finding.code}: {escape(finding.message)}"
-
-
-def _format_total(report: "CheckReport") -> str:
-    levels = [finding.level for finding in report.findings]
-    counts = [(level, levels.count(level)) for level in ("error", "warning")]
-    return ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts)
+    return "\n".join([*map(escape, [target, *headers]), "", *findings, total])
