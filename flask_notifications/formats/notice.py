@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from textwrap import indent
 from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.deprecation import DeprecationPolicy, Phase
@@ -67,7 +68,7 @@ def format_notice(notice: Notice) -> str:
         heading = escape(f"{change.operation.method} {change.operation.path}")
         blocks += [f"{heading}\n{'-' * len(heading)}", *(wrap(escape(each)) for each in change.sentences)]
         blocks += [] if change.documentation is None else [f"More about it: {change.documentation}"]
-        blocks += [f"{name}:\n\n{_indent(code)}" for name, code in _examples(change.move)]
+        blocks += _list_examples(change.move)
     return "\n\n".join(blocks)
 
 
@@ -79,7 +80,7 @@ def format_notice_markdown(notice: Notice) -> str:
         blocks += map(escape_markdown, change.sentences)
         blocks += [] if change.documentation is None else [f"More about it: <{change.documentation}>"]
         # Indented, because no character ends such a block.
-        blocks += [f"{name}:\n\n{_indent(code)}" for name, code in _examples(change.move)]
+        blocks += _list_examples(change.move)
     return "\n\n".join(blocks)
 
 
@@ -149,10 +150,6 @@ def _say_successor(operation: Operation, move: Move) -> Iterator[str]:
         yield "Move the session ID from the URL into the Authorization header."
 
 
-def _examples(move: Move) -> list[tuple[str, str]]:
-    after = [] if move.after is None else [("After", move.after.in_curl())]
-    return [("Before", move.before.in_curl()), *after]
-
-
-def _indent(code: str) -> str:
-    return "\n".join(f"    {line}" for line in code.splitlines())
+def _list_examples(move: Move) -> list[str]:
+    requests = {"Before": move.before, "After": move.after}
+    return [f"{name}:\n\n{indent(each.in_curl(), '    ')}" for name, each in requests.items() if each is not None]
