@@ -14,7 +14,7 @@ from tests.servers.process import eventually, free_port, running
 pytestmark = pytest.mark.slow
 
 GUIDE = (Path(__file__).parents[1] / "docs" / "django.md").read_text(encoding="utf-8")
-PYTHON = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```py\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 (SHOWN,) = re.findall(r"^\$ curl -i http://127.0.0.1:8000/reports/7/\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 (PLAN,) = re.findall(r"^```toml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 CLIENT_PROGRAM = """
@@ -26,15 +26,11 @@ for path in {paths}:
 """
 
 
-def blocks() -> list[str]:
-    return PYTHON.findall(GUIDE)
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return a new Django project with the files of the guide, up to its section on sessions."""
     run(tmp_path, "-m", "django", "startproject", "mysite", ".")
-    urls, settings, wsgi, log_filter, tests, _installed, _authentication, _view = blocks()
+    urls, settings, wsgi, log_filter, tests, _installed, _authentication, _view = BLOCKS
     (tmp_path / "retirement.toml").write_text(PLAN, encoding="utf-8")
     (tmp_path / "mysite/urls.py").write_text(urls, encoding="utf-8")
     with (tmp_path / "mysite/settings.py").open("a", encoding="utf-8") as file:
@@ -61,16 +57,7 @@ def test_the_tests_in_the_guide_pass(project: Path) -> None:
     assert "Ran 2 tests" in run(project, "manage.py", "test", "mysite").stderr
 
 
-def test_a_response_announces_as_the_guide_shows(project: Path) -> None:
-    (line,) = call(project, "/reports/7/")
-    assert line == '200 @1767225600 {"report": 7}'
-
-
-def test_a_response_of_the_successor_announces_nothing(project: Path) -> None:
-    assert call(project, "/v2/reports/7/") == ['200 None {"report": 7, "version": 2}']
-
-
-def test_the_log_of_the_development_server_shows_no_session(project: Path) -> None:
+def test_the_development_server_announces_as_the_guide_shows_and_logs_no_session(project: Path) -> None:
     port = free_port()
     serve = [sys.executable, str(project / "manage.py"), "runserver", "--noreload", f"127.0.0.1:{port}"]
     with running(["env", "-u", "DJANGO_SETTINGS_MODULE", *serve], project, port) as server:
@@ -87,7 +74,7 @@ def test_the_log_of_the_development_server_shows_no_session(project: Path) -> No
 
 
 def test_django_rest_framework_reads_the_session(project: Path) -> None:
-    urls, *_, installed, authentication, view = blocks()
+    urls, *_, installed, authentication, view = BLOCKS
     (line,) = re.findall(r"Add `(.*?)` at the end of `retirement.toml`", GUIDE)
     (project / "retirement.toml").write_text(PLAN + line, encoding="utf-8")
     with (project / "mysite/settings.py").open("a", encoding="utf-8") as file:
@@ -107,7 +94,7 @@ def test_django_rest_framework_reads_the_session(project: Path) -> None:
     assert known == '200 @1767225600 {"report":7,"user":"alice"}'
     assert unknown.startswith("401 @1767225600")
     assert in_a_browser.startswith("200 @1767225600 <!DOCTYPE html>")
-    assert successor.startswith("200 None")
+    assert successor == '200 None {"report": 7, "version": 2}'
     assert without == '401 @1767225600 {"detail":"Authentication credentials were not provided."}'
     assert ambiguous.startswith("400 @1767225600")
     assert '"code": "invalid_request"' in ambiguous
