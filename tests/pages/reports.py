@@ -3,9 +3,11 @@
 import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 from flask_notifications import Brownout, DeprecationPolicy, Operation, notification_operations
 from flask_notifications.usage import CallerUsage, DayUsage, OperationUsage, UsageReport, Verdict
+from flask_notifications.usage.times import start_of_window
 
 NOW = datetime(2026, 11, 22, 17, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -25,19 +27,10 @@ def brownout(start: datetime, minutes: int = 30) -> Brownout:
 def policy(
     sunset_at: datetime | None = datetime(2027, 7, 1, tzinfo=UTC),
     *brownouts: Brownout,
-    documentation: str | None = "https://example.com/retire",
-    sunset_documentation: str | None = None,
-    enforce_sunset: bool = False,
-    deprecated_at: datetime = datetime(2026, 1, 1, tzinfo=UTC),
+    **options: Any,
 ) -> DeprecationPolicy:
-    return DeprecationPolicy(
-        deprecated_at=deprecated_at,
-        sunset_at=sunset_at,
-        brownouts=brownouts,
-        documentation=documentation,
-        sunset_documentation=sunset_documentation,
-        enforce_sunset=enforce_sunset,
-    )
+    options = {"deprecated_at": utc(2026, 1, 1), "documentation": "https://example.com/retire", **options}
+    return DeprecationPolicy(sunset_at=sunset_at, brownouts=brownouts, **options)
 
 
 BROWNOUTS = (
@@ -121,23 +114,19 @@ def operation_usage(
 
 
 def report(*operations: OperationUsage, days: int = 30, until: datetime = NOW) -> UsageReport:
-    return UsageReport(since=midnight(until) - days * DAY, until=until, days=days, operations=operations)
-
-
-def midnight(at: datetime) -> datetime:
-    return at.replace(hour=0, minute=0, second=0, microsecond=0)
+    return UsageReport(since=start_of_window(until, days), until=until, days=days, operations=operations)
 
 
 def coverage(days: int, *, gap: range = range(0)) -> dict[date, float]:
     """Return full coverage of some days until today, except for a gap."""
-    first = (midnight(NOW) - days * DAY).date()
+    first = start_of_window(NOW, days).date()
     return {first + number * DAY: 0 if number in gap else 24 for number in range(days + 1)}
 
 
 def busy_operation(name: str, *, callers: int, days: int, names: Names = ordinary_names) -> OperationUsage:
     """Return an operation with random calls, the same each time; every seventh caller is ignored."""
     chance = random.Random(f"{name} {callers} {days}")  # noqa: S311 - the same each time
-    first = (midnight(NOW) - days * DAY).date()
+    first = start_of_window(NOW, days).date()
     made = []
     for number in range(callers):
         weight = 1 + 5000 // (number + 1)

@@ -223,8 +223,7 @@ def test_dates_at_both_ends_of_the_calendar_can_be_drawn(year: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", ["curl", "Python"])
-def test_the_requests_in_the_guide_work_when_they_are_copied(language: str, tmp_path: Path) -> None:
+def test_the_requests_in_the_guide_work_when_they_are_copied(tmp_path: Path) -> None:
     program_or_skip("curl")
     app = create_app(f"sqlite:///{tmp_path}/example.sqlite3")
     with serving(DeprecationMiddleware(app, app.extensions["plan"])) as address:
@@ -234,16 +233,12 @@ def test_the_requests_in_the_guide_work_when_they_are_copied(language: str, tmp_
         bodies = []
         for block in blocks:
             code = block.replace("SESSION_ID", ALICE).replace("ID", ACCOUNT)
-            if language == "Python" and code.startswith("import"):
+            if code.startswith("import"):
                 command = [sys.executable, "-c", f"{code}\nprint(response.text)"]
-            elif language == "curl" and code.startswith("curl"):
-                command = ["sh", "-c", code.replace("curl ", "curl -sSf ", 1)]
             else:
-                continue
-            bodies.append(
-                subprocess.run(command, capture_output=True, check=True, text=True, timeout=30).stdout.strip()
-            )
+                command = ["sh", "-c", code.replace("curl ", "curl -sSf ", 1)]
+            done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=30)
+            bodies.append(done.stdout.strip())
     app.extensions["engine"].dispose()
-    assert len(bodies) == 4
     assert len(set(bodies)) == 1
     assert "Weekly sales" in bodies[0]

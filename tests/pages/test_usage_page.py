@@ -159,9 +159,9 @@ def test_callers_are_in_a_table_and_all_but_the_first_are_folded() -> None:
 
 
 def test_dates_of_the_plan_near_the_window_are_drawn() -> None:
-    page = page_of(brownouts=(brownout(utc(2026, 11, 10, 9)), brownout(utc(2026, 11, 25, 9))))
+    page = page_of(days=400, brownouts=(brownout(utc(2026, 11, 10, 9)), brownout(utc(2026, 11, 25, 9))))
     labels = {words(text) for text in page.select("figure text.halo")}
-    assert labels == {"today", "B1", "B2", "sunset 1 Dec 2026"}
+    assert labels == {"today", "B1", "B2", "deprecated 1 Jan 2026", "sunset 1 Dec 2026"}
     assert len(page.select("figure svg .band")) == 3  # with the one of the legend
 
 
@@ -308,12 +308,6 @@ def test_no_name_in_a_report_becomes_markup() -> None:
     page = parse(render_usage(report(usage, days=9)))
     assert not page.find_all(["script", "img", "iframe", "link"])
     assert all(str(link["href"]).startswith("#") for link in page.find_all("a"))
-
-
-def test_a_deprecation_within_the_window_is_drawn() -> None:
-    usage = operation_usage("reports", [], coverage(400))
-    page = parse(render_usage(report(usage, days=400), plan={OPERATION: policy(utc(2026, 12, 1))}))
-    assert "deprecated 1 Jan 2026" in {words(text) for text in page.select("figure text.deprecated-label")}
 
 
 @pytest.mark.parametrize(("arguments", "name"), [({"title": 1}, "title"), ({"plan": [1]}, "plan")])
