@@ -120,7 +120,7 @@ def test_the_error_about_a_missing_extra_has_the_command_that_installs_it(
 @pytest.mark.parametrize(("module", "extra"), [("sql", "sqlalchemy"), ("usage", "usage")])
 def test_an_older_sqlalchemy_is_as_a_missing_one(module: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = importlib.import_module(f"flask_notifications.{module}")
-    monkeypatch.setattr("importlib.metadata.version", lambda _name: "1.4.54")
+    monkeypatch.setattr("sqlalchemy.__version__", "1.4.54")
     with pytest.raises(ModuleNotFoundError, match=rf"SQLAlchemy 2: pip install 'Flask-Notifications\[{extra}\]'"):
         importlib.reload(loaded)
 
