@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from http import HTTPMethod
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urljoin
@@ -36,35 +37,31 @@ response.raise_for_status()"""
 
 
 class Request(NamedTuple):
-    """One request: a method, a URL, the session ID in the query, in a header or nowhere (``None``), and headers."""
+    """One request: a method, a URL, headers, and whether the session ID is in the query too."""
 
     method: str
     url: str
-    session: str | None
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: Sequence[tuple[str, str]]
+    has_session: bool = False
 
     def in_curl(self, *options: str) -> str:
         """Return a command for a POSIX shell, with more options of curl."""
         method = {"GET": [], "HEAD": ["--head"]}.get(self.method, ["-X", self.method])
-        headers = [word for name, value in self._all_headers() for word in ("-H", f"{name}: {value}")]
+        headers = [word for name, value in self.headers for word in ("-H", f"{name}: {value}")]
         command = shlex.join(["curl", *options, *method, *headers])
-        url = _add_query(self.url, {"sessionId": SESSION_ID}) if self.session == "query" else self.url
+        url = _add_query(self.url, {"sessionId": SESSION_ID}) if self.has_session else self.url
         return f"{command}{_CONTINUE if headers else ' '}{shlex.quote(url)}"
 
     def in_python(self) -> str:
         """Return a program that uses the library requests."""
         has_function = self.method in HTTPMethod.__members__ and self.method not in {"CONNECT", "TRACE"}
         arguments = [*([] if has_function else [json.dumps(self.method)]), json.dumps(self.url)]
-        if headers := self._all_headers():
-            arguments.append(f"headers={json.dumps(dict(headers))}")
-        if self.session == "query":
+        if self.headers:
+            arguments.append(f"headers={json.dumps(dict(self.headers))}")
+        if self.has_session:
             arguments.append(f'params={{"sessionId": "{SESSION_ID}"}}')
         lines = ",\n    ".join([*arguments, "timeout=30,"])
         return _PYTHON.format(call=self.method.lower() if has_function else "request", arguments=lines)
-
-    def _all_headers(self) -> list[tuple[str, str]]:
-        own = [("Authorization", f"Bearer {SESSION_ID}")] if self.session == "header" else []
-        return [*own, *self.headers]
 
 
 class Move(NamedTuple):
@@ -81,9 +78,8 @@ def describe_move(operation: Operation, base_url: str) -> Move:
     method = "GET" if operation.method == ANY_METHOD else operation.method
     query = example_values(operation.query, _placeholder(""))
     pairs = {name: value for name, value in query.items() if not has_session or name.lower() != "sessionid"}
-    headers = tuple(example_values(operation.headers, _placeholder("")).items())
-    url = _add_query(base_url + _fill_in(operation.path), pairs)
-    before = Request(method, url, "query" if has_session else None, headers)
+    headers = list(example_values(operation.headers, _placeholder("")).items())
+    before = Request(method, _add_query(base_url + _fill_in(operation.path), pairs), headers, has_session)
     names = [_placeholder(name) for name in PARAMETER.findall(_name_rest(operation.path))]
     placeholders = (*names, *([SESSION_ID] if has_session else []))
     target = operation.successor
@@ -92,8 +88,8 @@ def describe_move(operation: Operation, base_url: str) -> Move:
     if operation.name == ACCOUNT and is_notification_operation(operation) and target.endswith("/Account"):
         method, target = "GET", f"{target}?accountId={{{PARAMETER.findall(operation.path)[0]}}}"
     successor = urljoin(before.url, resolve_below(_fill_in(target), base_url))
-    after = Request(method, successor, "header" if has_session else None)
-    return Move(before, after, placeholders)
+    credential = [("Authorization", f"Bearer {SESSION_ID}")] if has_session else []
+    return Move(before, Request(method, successor, credential), placeholders)
 
 
 def _add_query(url: str, pairs: dict[str, str]) -> str:
