@@ -41,8 +41,10 @@ def strange_guide() -> str:
 def three_verdicts() -> str:
     gap = coverage(182, gap=range(90, 95))
     unknown = operation_usage("account", [], gap, verdict=Verdict.UNKNOWN, reasons=("a gap of 120 hours",))
-    usages = [busy_operation("current_user", callers=7, days=182), unknown, operation_usage("x", [], coverage(182))]
-    return render_usage(reports.report(*usages, days=182), plan=NOTIFICATION_PLAN)
+    usages = [busy_operation("current_user", callers=30, days=182), unknown, operation_usage("x", [], coverage(182))]
+    exempt = [Exemption(f"service-{each}", utc(2027, 3, 1), "contract") for each in (1, 2)]
+    plan = {operation: replace(policy, exemptions=exempt) for operation, policy in NOTIFICATION_PLAN.items()}
+    return render_usage(reports.report(*usages, days=182), plan=plan)
 
 
 def strange_usage() -> str:
@@ -50,13 +52,6 @@ def strange_usage() -> str:
     quiet = operation_usage(" ".join(reports.STRANGE), [], coverage(400))
     plan = NOTIFICATION_PLAN | reports.strange_plan()
     return render_usage(reports.report(busy, quiet, days=400), plan=plan, title=reports.STRANGE[2])
-
-
-def many_callers() -> str:
-    busy = busy_operation("current_user", callers=300, days=182)
-    exempt = [Exemption(f"service-{each}", utc(2027, 3, 1), "contract") for each in (1, 2)]
-    plan = {operation: replace(policy, exemptions=exempt) for operation, policy in NOTIFICATION_PLAN.items()}
-    return render_usage(reports.report(busy, days=182), plan=plan)
 
 
 def strange_notice() -> str:
@@ -80,7 +75,6 @@ DOCUMENTS = {
     "usage, nothing recorded": lambda: render_usage(reports.report()),
     "usage, three verdicts": three_verdicts,
     "usage, many strange names": strange_usage,
-    "usage, 300 callers": many_callers,
     "notice, no calls": silent_notice,
     "notice, many strange names": strange_notice,
 }
