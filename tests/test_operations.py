@@ -430,6 +430,11 @@ def test_two_retired_operations_may_differ_in_their_conditions_alone() -> None:
         OperationTable(twins)
 
 
+def test_a_dumped_plan_has_lists_of_values() -> None:
+    operation = Operation("v1", "*", "/api/v1/**", headers={"API-Version": ["1", ""]})
+    assert dump_plan({operation: POLICY})["operations"][0]["headers"] == {"API-Version": ["1", ""]}
+
+
 UNITS = {
     "QUERY_STRING": ["&cmd=x", "%41", "+", "&", "="],
     "HTTP_ACCEPT": ["a/b;c=d,", '"', '\\"', ";", " ", "a", "= ", ","],
