@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote
 
 import orjson
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flask_notifications import (
@@ -237,8 +237,8 @@ def test_a_refusal_has_its_reason_and_never_the_session_id() -> None:
 
 @pytest.mark.parametrize("show", [repr, str, format, "{:>99}".format])
 def test_a_credential_never_shows_its_value(show: Callable[[SessionCredential], str]) -> None:
-    shown = show(SessionCredential(A, "query"))
-    assert A not in shown
+    shown = show(SessionCredential("S3CRET", "query"))
+    assert "S3" not in shown
     assert "SessionCredential" in shown
     assert "query" in shown
 
@@ -397,34 +397,3 @@ def test_an_operation_that_does_not_unify_the_session_leaves_it_where_it_is() ->
     assert app.seen[0] == before
     assert SESSION not in environ
     assert not response.all("Referrer-Policy") + response.all("Vary") + response.all("Cache-Control")
-
-
-def spell(string: str) -> st.SearchStrategy[str]:
-    of_characters = [st.sampled_from([char, f"%{ord(char):02x}", f"%{ord(char):02X}"]) for char in string]
-    return st.tuples(*of_characters).map("".join)
-
-
-KEYS = st.lists(st.booleans(), min_size=9, max_size=9).flatmap(
-    lambda swaps: spell("".join(c.swapcase() if swap else c for c, swap in zip("sessionId", swaps, strict=True)))
-)
-SECRETS = st.text("ABCxyz019-._~+/", max_size=20).map("S3CRET".__add__)
-OTHERS = st.lists(st.text(st.characters(max_codepoint=0xFF, exclude_characters="&#?;"), max_size=8), max_size=3)
-
-
-@given(st.data(), SECRETS, OTHERS, OTHERS, LATIN_1.filter(lambda string: "#" not in string))
-def test_the_session_of_a_matched_request_is_left_in_its_authorization_header_only(
-    data: st.DataObject, secret: str, before: list[str], after: list[str], path: str
-) -> None:
-    value = data.draw(spell(secret).filter(lambda string: "+" not in string))
-    pair = f"{data.draw(KEYS)}={value}"
-    query = "&".join([*before, pair, *after])
-    assume(expected_of_query(query) == (secret, "query"))
-    uri = f"{path}?{query}#{pair}"
-    environ = request(query, RAW_URI=uri, REQUEST_URI=f"http://api.example{uri}", HTTP_REFERER=uri)
-    send(environ)
-    assert environ.pop("HTTP_AUTHORIZATION") == f"Bearer {secret}"
-    assert environ["QUERY_STRING"] == "&".join([*before, digest_of(secret), *after])
-    assert environ["RAW_URI"] == uri.replace(f"={value}", "=REDACTED")
-    for key, item in environ.items():
-        assert secret not in repr(item), key
-        assert value not in repr(item), key
