@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
+from itertools import chain
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from .log import format_traceback
@@ -197,24 +199,20 @@ def _redact_parts(value: Any, parents: tuple[int, ...]) -> Any:
         case BaseException():
             return _redact_exception(value)
         case Mapping():
-            before = [part for item in value.items() for part in item]
-            items = {_redact(key, parents): _redact_item(key, item, parents) for key, item in value.items()}
-            after = [part for item in items.items() for part in item]
-            return value if _are_same(before, after) else _replace_items(value, items)
+            pairs = list(value.items())
+            redacted = [(_redact(key, parents), _redact_item(key, item, parents)) for key, item in pairs]
+            is_same = all(map(is_, chain(*pairs), chain(*redacted)))
+            return value if is_same else _replace_items(value, dict(redacted))
         case tuple() | list() | set() | frozenset():
             members = list(value)
             redacted = [_redact(member, parents) for member in members]
             if isinstance(value, tuple | list) and len(members) == 2:  # perhaps the name and the value of a header
                 redacted[1] = _redact_item(members[0], members[1], parents)
-            if _are_same(members, redacted):
+            if all(map(is_, members, redacted)):
                 return value
             return tuple.__new__(type(value), redacted) if isinstance(value, tuple) else type(value)(redacted)
         case _:
             return _redact_object(value)
-
-
-def _are_same(before: list[Any], after: list[Any]) -> bool:
-    return len(before) == len(after) and all(one is other for one, other in zip(before, after, strict=True))
 
 
 def _redact_item(key: object, value: Any, parents: tuple[int, ...] = ()) -> Any:
@@ -281,6 +279,8 @@ def _redact_exception(error: BaseException) -> BaseException:
             object.__setattr__(imitation, name, copies.get(id(getattr(each, name))))
         for name in ("__suppress_context__", "__traceback__"):
             object.__setattr__(imitation, name, getattr(each, name))
+        if hasattr(each, "__notes__"):
+            object.__setattr__(imitation, "__notes__", _redact(each.__notes__))
         if isinstance(each, BaseExceptionGroup):
             type(imitation).exceptions = tuple(copies[id(member)] for member in each.exceptions)  # type: ignore[attr-defined]
     return copies[id(error)]
@@ -309,7 +309,7 @@ def _imitate(error: BaseException) -> BaseException:
     with suppress(Exception):
         copied = type(error).__new__(type(error), *map(_redact_object, error.args))
         # Not part by part: exceptions that hold exceptions would be visited again and again.
-        vars(copied).update({name: _redact_object(value) for name, value in vars(error).items()}, **_notes(error))
+        vars(copied).update({name: _redact_object(value) for name, value in vars(error).items()})
         if not isinstance(error, BaseExceptionGroup) and [_show(how, copied) for how in (str, repr)] == shown:
             return copied
     attributes = {
@@ -323,9 +323,4 @@ def _imitate(error: BaseException) -> BaseException:
     )
     arguments = (string, [Exception()]) if isinstance(error, BaseExceptionGroup) else (string,)
     imitation: BaseException = type(type(error).__name__, (base,), attributes)(*arguments)
-    vars(imitation).update(_notes(error))
     return imitation
-
-
-def _notes(error: BaseException) -> dict[str, Any]:
-    return {"__notes__": _redact(error.__notes__)} if hasattr(error, "__notes__") else {}
