@@ -15,8 +15,8 @@ FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _DAYS = (1, 2, 4, 7, 14)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 6000, 24000, 120_000)
 
-# Where the last label of an axis may begin, so that it ends within the plot.
-_LAST_TICK = 86
+# How many labels an axis may have, and where the last one may begin, so that it ends within the plot.
+_TICKS, _LAST_TICK = 5, 86
 
 # The width of a letter in per cent of the narrowest plot, which is about 300 pixels wide.
 _LETTER = 2.15
@@ -59,12 +59,12 @@ class Axis:
         """Return the length of a period in per cent."""
         return round(self.place(end) - self.place(start), 3)
 
-    def ticks(self, limit: int = 5) -> list[Tick]:
+    def ticks(self) -> list[Tick]:
         """Return labelled dates at equal intervals, none so far to the right that its label does not fit."""
         length = self.until - self.since
-        days = (self._every_days(step) for step in _DAYS if length <= (limit + 1) * step * _DAY)
-        months = (self._every_months(step) for step in _MONTHS if length <= (limit + 1) * step * _MONTH)
-        dates = next(dates for dates in chain(days, months) if len(dates) <= limit)
+        days = (self._every_days(step) for step in _DAYS if length <= (_TICKS + 1) * step * _DAY)
+        months = (self._every_months(step) for step in _MONTHS if length <= (_TICKS + 1) * step * _MONTH)
+        dates = next(dates for dates in chain(days, months) if len(dates) <= _TICKS)
         return [Tick(self.place(date), label) for date, label in _label_dates(dates) if self.place(date) <= _LAST_TICK]
 
     def _every_days(self, step: int) -> list[datetime]:
@@ -108,9 +108,6 @@ def _label_dates(dates: list[datetime]) -> Iterator[tuple[datetime, str]]:
     are_years = are_first_days and len(dates) > 1 and all(date.month == 1 for date in dates)
     for date in dates:
         label = month_name(date) if are_first_days else f"{date.day} {month_name(date)}"
-        if are_years:
-            label = str(date.year)
-        elif date.year != year:
-            label = f"{label} {date.year}"
-        yield date, label
+        new_year = "" if date.year == year else f" {date.year}"
+        yield date, str(date.year) if are_years else f"{label}{new_year}"
         year = date.year
