@@ -87,20 +87,15 @@ def test_a_safe_operation_says_for_how_long_nobody_called() -> None:
     assert said == [f"{text}, and recording was complete." for text in ("No calls in 30 days", "No call counts as use")]
 
 
-def test_a_title_replaces_the_heading() -> None:
-    page = parse(render_usage(report(), title="Retired <operations>"))
-    assert words(page.h1) == "Retired <operations>"
-
-
 def test_the_table_of_days_has_the_numbers_of_the_plot() -> None:
     page = page_of(
         caller("alice", "curl/8", [day(-2, 5), day(-1, 3, 1)]),
         caller("alice", "curl/8", [day(-2, 2)], source="header"),
-        caller("bob", None, [day(-1, 1, 0, 2)]),
+        caller("(other)", "(other)", [day(-1, 1, 0, 2)]),
         caller("monitor", None, [day(-1, 100)], ignored=True),
     )
     table = rows(page.select_one("figure + details table"))
-    assert table[0] == ["Day (UTC)", "alice with curl/8", "bob", "All calls", "Got 410", "Recorded hours"]
+    assert table[0] == ["Day (UTC)", "alice with curl/8", "(other)", "All calls", "Got 410", "Recorded hours"]
     assert table[-3:] == [
         ["20 Nov 2026", "7", "0", "7", "0", "24"],
         ["21 Nov 2026", "4", "3", "7", "2", "24"],
@@ -303,9 +298,10 @@ def test_a_plan_without_the_operation_has_no_dates() -> None:
     assert not page.select(".effect, .band")
 
 
-def test_no_name_in_a_report_becomes_markup() -> None:
+def test_no_name_in_a_report_becomes_markup_and_neither_does_a_title() -> None:
     usage = reports.busy_operation("<script>alert(1)</script>", callers=12, days=9, names=reports.strange_names)
-    page = parse(render_usage(report(usage, days=9)))
+    page = parse(render_usage(report(usage, days=9), title="Retired <operations>"))
+    assert words(page.h1) == words(page.title) == "Retired <operations>"
     assert not page.find_all(["script", "img", "iframe", "link"])
     assert all(str(link["href"]).startswith("#") for link in page.find_all("a"))
 
