@@ -1,12 +1,17 @@
 """The candidates, which are applications that do the same work, and the check that each does it."""
 
 import json
-from importlib import import_module
-from typing import Protocol
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from benchmarks.clients import Client
-from benchmarks.work import ANNOUNCEMENT, RECORDS_OF, SESSIONS, session_of
-from tests.wsgi import Response
+from benchmarks.clients import environ_with, repeat_request
+from benchmarks.measuring import Effort, Results, column, of_records, time_requests
+from benchmarks.work import ANNOUNCEMENT, RECORDS_OF, SESSIONS, SIZES, session_of
+from tests.wsgi import Response, run
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
 
 APPLICATION, BYTES, BLUEPRINT = "NotificationApp", "NotificationApp, bytes", "blueprint"
 DUMPED, FALCON = "raw WSGI, orjson", "Falcon, orjson"
@@ -31,16 +36,8 @@ class WrongResponse(Exception):
     """An application does not do the work, so its time means nothing."""
 
 
-class Responder(Protocol):
-    """A client or a server that returns responses."""
-
-    def response(self, session_id: str | None) -> Response:
-        """Return the whole response."""
-
-
-def check(name: str, client: Responder, session_id: str | None, *, announced: bool = True) -> None:
-    """Raise ``WrongResponse`` unless a client gets the session's records, or 401 without a session."""
-    response = client.response(session_id)
+def check(name: str, response: Response, session_id: str | None, *, announced: bool = True) -> None:
+    """Raise ``WrongResponse`` unless a response has the session's records, or is 401 without a session."""
     expected = 401 if session_id is None else 200
     if response.code != expected:
         message = f"{name} responded {response.status}, not {expected}"
@@ -54,10 +51,19 @@ def check(name: str, client: Responder, session_id: str | None, *, announced: bo
             raise WrongResponse(message)
 
 
-def checked_client(name: str, *users: int) -> Client:
-    """Return the client of a candidate, after a check of its response to each of these users."""
-    module, _, attribute = CANDIDATES[name].partition(":")
-    client = Client(getattr(import_module(module), attribute))
-    for user in users:
-        check(f"{name}, {user} records,", client, session_of(user))
-    return client
+def time_records(
+    applications: "Mapping[str, WSGIApplication]",
+    effort: Effort,
+    clock: Callable[[], float] = time.process_time,
+    *,
+    announced: bool = True,
+) -> Results:
+    """Check all responses, and return the microseconds of a request for each number of records."""
+    results: Results = {}
+    for user in SIZES:
+        session_id, environ = session_of(user), environ_with(session_of(user))
+        for name, application in applications.items():
+            check(f"{name}, {user} records,", run(application, environ.copy()), session_id, announced=announced)
+        repeats = {name: repeat_request(application, environ) for name, application in applications.items()}
+        results |= column(of_records(user), time_requests(repeats, effort, clock))
+    return results

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.measuring import Repeat
 from benchmarks.work import PATH
-from tests.wsgi import Response, environ_of, run
+from tests.wsgi import environ_of
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
@@ -26,21 +26,6 @@ def environ_with(session_id: str | None = None, path: str = PATH, **extra: Any) 
     """Return the environ of a ``GET`` whose session ID is in the header."""
     session = {} if session_id is None else {"HTTP_AUTHORIZATION": f"Bearer {session_id}"}
     return environ_of(path=path) | {"RAW_URI": path} | _HEADERS | session | extra
-
-
-class Client:
-    """Call a WSGI application."""
-
-    def __init__(self, application: "WSGIApplication") -> None:
-        self._application = application
-
-    def response(self, session_id: str | None) -> Response:
-        """Return the whole response."""
-        return run(self._application, environ_with(session_id))
-
-    def repeat(self, session_id: str | None) -> Repeat:
-        """Return a function that makes the same request repeatedly."""
-        return repeat_request(self._application, environ_with(session_id))
 
 
 def repeat_request(application: "WSGIApplication", environ: "WSGIEnvironment") -> Repeat:

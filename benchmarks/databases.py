@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 from sqlalchemy import create_engine, text
 
 from benchmarks.applications import rows
-from benchmarks.candidates import check
-from benchmarks.clients import Client
-from benchmarks.measuring import Effort, Part, Results, Target, column, of_records, time_requests
-from benchmarks.work import ENCODED_RECORDS, session_of
+from benchmarks.candidates import time_records
+from benchmarks.measuring import Effort, Part, Results, Target, of_records
+from benchmarks.work import ENCODED_RECORDS, SIZES, session_of
 from tests.services import postgresql_schema
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-USERS = (0, 1, 100, 10_000)
 OURS, CORE = "NotificationApp", "SQLAlchemy Core, join"
 MAKE: "dict[str, Callable[[str], WSGIApplication]]" = {OURS: rows.ours, CORE: rows.core}
 
@@ -45,20 +43,13 @@ def measure_postgresql(effort: Effort) -> Results:
 def measure(url: str, effort: Effort, clock: Callable[[], float]) -> Results:
     """Fill a database, and return the microseconds of a request for each number of rows."""
     fill(url)
-    clients = {name: Client(make(url)) for name, make in MAKE.items()}
-    results: Results = {}
-    for user in USERS:
-        for name, client in clients.items():
-            check(name, client, session_of(user), announced=False)
-        repeats = {name: client.repeat(session_of(user)) for name, client in clients.items()}
-        results |= column(of_records(user), time_requests(repeats, effort, clock))
-    return results
+    return time_records({name: make(url) for name, make in MAKE.items()}, effort, clock, announced=False)
 
 
 def fill(url: str) -> None:
     """Create the tables, with the rows of each user scattered among those of another owner."""
     documents = [record.decode() for record in ENCODED_RECORDS]
-    owners = [user for user in USERS if user]
+    owners = [user for user in SIZES if user]
     stored = []
     for number in range(_ROWS):
         stored.append({"owner": _OTHER, "document": documents[0]})
@@ -70,7 +61,7 @@ def fill(url: str) -> None:
     with engine.begin() as connection:
         for statement in _TABLES:
             connection.execute(text(statement))
-        sessions = [{"id": session_of(user), "owner": user} for user in USERS]
+        sessions = [{"id": session_of(user), "owner": user} for user in SIZES]
         connection.execute(text("INSERT INTO sessions VALUES (:id, :owner)"), sessions)
         connection.execute(text("INSERT INTO notifications VALUES (:owner, :document)"), stored)
         connection.execute(text("ANALYZE"))
@@ -80,7 +71,7 @@ def fill(url: str) -> None:
 SQLITE = Part(
     "sqlite",
     "Microseconds of processor time for one request, without a network: a session and N JSON documents from a file.",
-    tuple(map(of_records, USERS)),
+    tuple(map(of_records, SIZES)),
     (OURS, CORE),
     measure_sqlite,
     (Target("N = 1", OURS, 1.2, CORE), Target("N = 10 000", OURS, 1.1, CORE)),

@@ -1,5 +1,7 @@
 """One request to each candidate, in this process."""
 
+from werkzeug.utils import import_string
+
 from benchmarks.candidates import (
     APPLICATION,
     BLUEPRINT,
@@ -10,34 +12,32 @@ from benchmarks.candidates import (
     FLASK,
     JSONIFY,
     check,
-    checked_client,
+    time_records,
 )
+from benchmarks.clients import environ_with, repeat_request
 from benchmarks.measuring import Effort, Part, Results, Target, column, of_records, time_requests
-from benchmarks.work import session_of
+from benchmarks.work import SIZES
+from tests.wsgi import run
 
-USERS = (0, 1, 100, 10_000)
 REFUSED = "401"
 
 
 def measure(effort: Effort) -> Results:
     """Return the microseconds of a request, for each number of records and for a request without a session."""
-    clients = {name: checked_client(name, *USERS) for name in CANDIDATES}
-    results: Results = {}
-    for user in USERS:
-        repeats = {name: client.repeat(session_of(user)) for name, client in clients.items()}
-        results |= column(of_records(user), time_requests(repeats, effort))
-    refusing = {name: clients[name] for name in (APPLICATION, BLUEPRINT, FALCON, FLASK)}
-    for name, client in refusing.items():
-        check(f"{name}, no session,", client, None)
-    times = time_requests({name: each.repeat(None) for name, each in refusing.items()}, effort)
-    return results | column(REFUSED, times)
+    applications = {name: import_string(where) for name, where in CANDIDATES.items()}
+    results = time_records(applications, effort)
+    refusing = {name: applications[name] for name in (APPLICATION, BLUEPRINT, FALCON, FLASK)}
+    for name, application in refusing.items():
+        check(f"{name}, no session,", run(application, environ_with()), None)
+    repeats = {name: repeat_request(application, environ_with()) for name, application in refusing.items()}
+    return results | column(REFUSED, time_requests(repeats, effort))
 
 
 PART = Part(
     "in-process",
     "Microseconds of processor time for one request, without a network, whose response has N records. "
     f"{REFUSED}: a request without a session.",
-    (*map(of_records, USERS), REFUSED),
+    (*map(of_records, SIZES), REFUSED),
     tuple(CANDIDATES),
     measure,
     (

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import truediv
-from statistics import median
 
 Values = tuple[float, ...]
 """One value for each round."""
@@ -115,9 +114,3 @@ def _elapsed(repeat: Repeat, count: int, clock: Callable[[], float]) -> float:
     start = clock()
     repeat(count)
     return clock() - start
-
-
-def spread(values: Values) -> float:
-    """Return the median of the distances from the median."""
-    middle = median(values)
-    return median(abs(value - middle) for value in values)

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
-from benchmarks.measuring import Part, Results, Values, spread
+from benchmarks.measuring import Part, Results, Values
 
 # The packages that are measured, by their names on PyPI.
 _PACKAGES = ("Flask", "Werkzeug", "orjson", "falcon", "SQLAlchemy", "psycopg", "gunicorn")
@@ -69,7 +69,8 @@ def render_targets(part: Part, results: Results) -> str:
 
 def _distance(values: Values) -> float:
     """Return the median distance from the median, in percent."""
-    return 100 * spread(values) / abs(median(values))
+    middle = median(values)
+    return 100 * median(abs(value - middle) for value in values) / abs(middle)
 
 
 def _number(value: float) -> str:

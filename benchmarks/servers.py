@@ -77,7 +77,7 @@ def measure(effort: Effort) -> Results:
         results: Results = {}
         for user in USERS:
             for name, worker in workers.items():
-                check(name, worker, session_of(user))
+                check(name, worker.response(session_of(user)), session_of(user))
             subjects = {name: partial(worker.microseconds, user) for name, worker in workers.items()}
             in_rounds(subjects, 1)  # warms up
             results |= column(of_records(user), in_rounds(subjects, effort.long_rounds))

@@ -2,14 +2,13 @@
 
 from datetime import UTC, datetime
 from itertools import cycle, islice
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
 from flask_notifications import DeprecationPolicy, notification_operations
 
 Record = dict[str, Any]
-Found = TypeVar("Found")
 
 # How many records each user has; a user is known by that number.
 SIZES = (0, 1, 100, 10_000)
@@ -50,9 +49,5 @@ RECORDS = [_make_record(number) for number in range(1_000)]
 ENCODED_RECORDS = [orjson.dumps(record) for record in RECORDS]
 
 
-def _list(records: list[Found], user: int) -> list[Found]:
-    return list(islice(cycle(records), user))
-
-
-RECORDS_OF = {user: _list(RECORDS, user) for user in SIZES}
-ENCODED_OF = {user: _list(ENCODED_RECORDS, user) for user in SIZES}
+RECORDS_OF = {user: list(islice(cycle(RECORDS), user)) for user in SIZES}
+ENCODED_OF = {user: list(islice(cycle(ENCODED_RECORDS), user)) for user in SIZES}
