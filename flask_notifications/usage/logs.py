@@ -30,7 +30,7 @@ from flask_notifications.wording import count
 from .coverage import RecorderRow, clip
 from .fingerprints import fingerprints
 from .ledger import Ledger, Origin
-from .reading import Calls, Name, Snapshot
+from .reading import Calls, Snapshot
 from .times import DAY, SECOND
 
 Log: TypeAlias = "str | os.PathLike[str] | BinaryIO"
@@ -116,7 +116,7 @@ def add_logs(
     ]
     calls = dict(snapshot.calls)
     for (day, operation, caller, client, source), entry in reader.ledger.entries.items():
-        name, numbers = Name(operation, caller, client, source), entry.numbers
+        name, numbers = (operation, caller, client, source), entry.numbers
         calls.setdefault(name, Calls(numbers[0], numbers[1])).add(day, numbers)
     return replace(
         snapshot,

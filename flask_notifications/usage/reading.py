@@ -2,7 +2,6 @@
 
 import json
 from array import array
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from itertools import chain
 from operator import add
 from pathlib import Path
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, String, cast, func, literal, select
 from sqlalchemy.exc import DBAPIError
@@ -90,13 +89,8 @@ def list_days(encoded: Iterable[int]) -> set[int]:
     return {each >> _COUNT & _DAY for each in encoded}
 
 
-class Name(NamedTuple):
-    """Whose calls they are."""
-
-    operation: str
-    caller: str | None
-    client: str | None
-    source: str | None
+# Whose calls they are: the operation, the caller, the client and the source.
+Name: TypeAlias = tuple[str, str | None, str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,25 +250,27 @@ def _read_calls(
     if until is not None:
         query = query.where(usage.c.day <= until // DAY, usage.c.first_at <= until)
     rows = connection.execution_options(yield_per=_ROWS).execute(query.group_by(usage.c.day, usage.c.operation))
-    calls: dict[str, dict[tuple[str, ...], Calls]] = defaultdict(dict)
-    for day, operation, number, packed in rows:
-        own = calls[operation]
+    calls: dict[Name, Calls] = {}
+    for day, encoded, number, packed in rows:
+        operation = str(decode(encoded))
         arrays: list[Row] = json.loads(f"[{packed}]")
         if len(arrays) != number:
             message = "the database has left out rows of a day"
             raise ValueError(message)
         if is_crowded(arrays):
-            arrays = [
-                key + numbers
-                for key, numbers in limit_pairs((tuple(each[:3]), tuple(each[3:])) for each in arrays).items()
-            ]
+            limited = limit_pairs((tuple(each[:3]), tuple(each[3:])) for each in arrays)
+            arrays = [key + numbers for key, numbers in limited.items()]
         for caller, client, source, *numbers in arrays:
-            found = own.get((caller, client, source))
-            if found is None:  # many operations have the same callers
-                found = own[intern(caller), intern(client), intern(source)] = Calls(numbers[0], numbers[1])
+            name = (operation, caller or None, client or None, source or None)
+            found = calls.get(name)
+            if found is None:
+                found = calls[_share(name)] = Calls(*numbers[:2])
             found.add(day, numbers)
-    return {
-        Name(str(decode(operation)), *(name or None for name in key)): found
-        for operation, own in calls.items()
-        for key, found in own.items()
-    }
+    return calls
+
+
+def _share(name: Name) -> Name:
+    """Return the same name with strings that other names have too, because many operations have the same callers."""
+    operation, *others = name
+    caller, client, source = (each and intern(each) for each in others)
+    return operation, caller, client, source

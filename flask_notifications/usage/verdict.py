@@ -30,10 +30,10 @@ class Rules(NamedTuple):
     require_canary: bool
     caller: str | None
 
-    def ignore(self, name: Name) -> bool:
+    def ignore(self, caller: str | None, client: str | None) -> bool:
         """Return whether the calls of a pair do not count as use; calls beyond the limit always do."""
-        is_ignored = name.client in self.ignored_clients or name.caller in self.ignored_callers
-        return name.client != OTHER and (is_ignored or is_canary(name.client))
+        is_ignored = client in self.ignored_clients or caller in self.ignored_callers
+        return client != OTHER and (is_ignored or is_canary(client))
 
     def last(self, days: int) -> tuple[int, int]:
         """Return the window of the last complete days and the day so far, in microseconds since 1970."""
@@ -59,11 +59,12 @@ class Judge:
         self._calls: dict[str, list[CallerUsage]] = defaultdict(list)
         self._unlabelled: dict[str, int] = defaultdict(int)
         for name, calls in snapshot.calls.items():
+            operation, caller, client, _source = name
             usage = self._caller(name, calls)
-            if rules.caller in {None, name.caller} or is_canary(name.client):
-                self._calls[name.operation].append(usage)
-            elif name.caller in {None, OTHER} and not usage.ignored:
-                self._unlabelled[name.operation] += usage.calls
+            if rules.caller in {None, caller} or is_canary(client):
+                self._calls[operation].append(usage)
+            elif caller in {None, OTHER} and not usage.ignored:
+                self._unlabelled[operation] += usage.calls
 
     def judge_all(self, names: Sequence[str] | None) -> list[OperationUsage]:
         """Return the usage of operations, by default of all that were recorded."""
@@ -106,17 +107,18 @@ class Judge:
         )
 
     def _caller(self, name: Name, calls: Calls) -> CallerUsage:
+        _operation, caller, client, source = name
         answered, failed, closed = calls.totals
         return CallerUsage(
-            caller=name.caller,
-            client=name.client,
-            source=name.source,
+            caller=caller,
+            client=client,
+            source=source,
             answered=answered,
             failed=failed,
             closed=closed,
             first_at=to_datetime(calls.first_at),
             last_at=to_datetime(calls.last_at),
-            ignored=self._rules.ignore(name),
+            ignored=self._rules.ignore(caller, client),
             encoded_days=calls.days,
         )
 
