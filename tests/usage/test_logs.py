@@ -134,25 +134,14 @@ def test_a_gap_is_more_than_an_hour_without_a_line() -> None:
     assert read(*lines[:-5], *[line("/quiet", NOON - 2 * HOUR + timedelta(seconds=1)), *lines[-4:]]).coverage < 1
 
 
+MAY_BE_A_CALL = "a line in the logs that cannot be read may be a call of it"
 DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "1 % cannot be read": (["?"] * 14, {}, ""),
     "more cannot be read": (["?"] * 15, {}, "more than 1 % of the lines in the logs cannot be read"),
-    "one that may be a call": (["GET /%52eports/7"], {}, "a line in the logs that cannot be read may be a call of it"),
-    "a time that cannot be read": (
-        [line("/reports/7").replace("/May/", "/Mai/")],
-        {},
-        "a line in the logs that cannot be read may be a call of it",
-    ),
-    "a day that is not in the calendar": (
-        [line("/reports/7").replace("30/May/", "39/May/")],
-        {},
-        "a line in the logs that cannot be read may be a call of it",
-    ),
-    "a request that may be a call": (
-        [line("", request="\\x16 /reports/", status=400)],
-        {},
-        "a line in the logs that cannot be read may be a call of it",
-    ),
+    "one that may be a call": (["GET /%52eports/7"], {}, MAY_BE_A_CALL),
+    "a time that cannot be read": ([line("/reports/7").replace("/May/", "/Mai/")], {}, MAY_BE_A_CALL),
+    "a day that is not in the calendar": ([line("/reports/7").replace("30/May/", "39/May/")], {}, MAY_BE_A_CALL),
+    "a request that may be a call": ([line("", request="\\x16 /reports/", status=400)], {}, MAY_BE_A_CALL),
     "a request that is none, and is answered": ([line("", request="\\x16", status=200)], {}, ""),
     "below a prefix": (
         [line("/api/reports/7")],
