@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing import Pool
@@ -326,17 +326,13 @@ def simulated(folder: Path, chance: random.Random) -> Iterator[World]:
         (store.UsageStore, "forget_connections", lambda _itself: None),
         (reading, "_read_calls", lambda *arguments: world.read_calls(read_calls, *arguments)),
     ]
-    patches = [mock.patch.object(*fake) for fake in fakes]
-    for each in patches:
-        each.start()
-    try:
+    with ExitStack() as stack:
+        stack.callback(engine.dispose)
+        for fake in fakes:
+            stack.enter_context(mock.patch.object(*fake))
         yield world
         for process in world.alive():
             world.kill(process)
-    finally:
-        for each in patches:
-            each.stop()
-        engine.dispose()
 
 
 @dataclass
