@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, create_engine
 
 from flask_notifications import Call, DeprecationPolicy, Operation
 from flask_notifications.deprecation import Phase
@@ -30,6 +30,18 @@ def empty_database(kind: str, folder: Path) -> Iterator[str]:
             yield stack.enter_context(mariadb_database()).render_as_string(hide_password=False)
         else:
             yield f"sqlite:///{folder}/usage.sqlite3"
+
+
+def execute(database: str | Engine, statement: Any) -> list[tuple[Any, ...]]:
+    """Execute a statement in a transaction of its own, and return the rows, if it has any."""
+    engine = database if isinstance(database, Engine) else create_engine(database)
+    try:
+        with engine.begin() as connection:
+            result = connection.execute(statement)
+            return [tuple(row) for row in result] if result.returns_rows else []
+    finally:
+        if engine is not database:
+            engine.dispose()
 
 
 def use(

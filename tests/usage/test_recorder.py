@@ -26,7 +26,7 @@ from flask_notifications.usage.store import UsageStore, plans, recorders, usage,
 from flask_notifications.usage.times import SECOND
 from tests.servers.process import eventually
 from tests.services import postgresql_schema
-from tests.usage.databases import NOON, POLICY, REPORT, Past, empty_database, use
+from tests.usage.databases import NOON, POLICY, REPORT, Past, empty_database, execute, use
 
 DAY = timedelta(days=1)
 # Nothing but a new pair, a sign of life, flush() and close() writes before that.
@@ -97,18 +97,6 @@ def rows(database: str | Engine, *columns: str) -> list[tuple[Any, ...]]:
 
 def columns_of(database: str, *columns: Any) -> list[tuple[Any, ...]]:
     return execute(database, select(*columns))
-
-
-def execute(database: str | Engine, statement: Any) -> list[tuple[Any, ...]]:
-    """Execute a statement in a transaction of its own, and return the rows, if it has any."""
-    engine = database if isinstance(database, Engine) else create_engine(database)
-    try:
-        with engine.begin() as connection:
-            result = connection.execute(statement)
-            return [tuple(row) for row in result] if result.returns_rows else []
-    finally:
-        if engine is not database:
-            engine.dispose()
 
 
 # When counts are written
@@ -267,18 +255,15 @@ def test_a_label_that_is_too_long_becomes_other(database: str) -> None:
 def test_a_database_that_does_not_know_a_character_keeps_the_name() -> None:
     with postgresql_schema() as url:
         engine = create_engine(url.partition("?")[0], isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            create = "CREATE DATABASE latin1 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
-            connection.execute(text("DROP DATABASE IF EXISTS latin1"))
-            connection.execute(text(create))
+        execute(engine, text("DROP DATABASE IF EXISTS latin1"))
+        execute(engine, text("CREATE DATABASE latin1 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"))
         latin = engine.url.set(database="latin1").render_as_string(hide_password=False)
         recorder = record(latin)
         for _ in range(3):
             recorder(now("job", "Отчёты"))
         recorder.close()
         assert calls(latin) == {("Отчёты", "job"): 3}
-        with engine.connect() as connection:
-            connection.execute(text("DROP DATABASE latin1 WITH (FORCE)"))
+        execute(engine, text("DROP DATABASE latin1 WITH (FORCE)"))
         engine.dispose()
 
 
@@ -559,16 +544,24 @@ def test_the_rest_of_the_counts_is_in_memory_when_the_disk_is_full(
     assert total(file) == 191
 
 
-def test_without_space_for_a_spool_counts_are_in_memory(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+REFUSALS: dict[str, tuple[Callable[[pytest.MonkeyPatch, Path], object], str]] = {
+    "a full disk": (lambda patch, _: patch.setattr(os, "pwrite", lambda *_: 5), "counted in memory only: OSError"),
+    "no folder": (lambda _, spool: spool.touch(), "without a spool: "),
+    "no locks, as on Windows": (lambda patch, _: patch.setattr(ledgers, "fcntl", None), "this system has no flock"),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
+def test_where_a_spool_is_impossible_counts_are_in_memory_and_the_reason_is_reported_once(
+    refusal: Any, file: str, spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(os, "pwrite", lambda *_args: 5)
+    refuse, reason = refusal
+    refuse(monkeypatch, spool)
     recorder = record(file, spool=spool)
     recorder(now())
     recorder.close()
-    assert total(file) == 1
-    assert "counted in memory only: OSError" in caplog.text
-    assert [path.suffix for path in spool.iterdir()] == [".plan"]
+    assert caplog.text.count(reason) == 1
+    assert (total(file), list(spool.glob("*.spool"))) == (1, [])
 
 
 def test_the_automatic_folder_is_private(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -602,17 +595,6 @@ def test_an_automatic_folder_that_is_not_private_is_not_used(
     assert total(file) == 2
 
 
-def test_a_spool_that_is_no_folder_is_reported_once(
-    file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "spool").touch()
-    recorder = record(file, spool=tmp_path / "spool")
-    recorder(now())
-    recorder.close()
-    assert caplog.text.count("without a spool: ") == 1
-    assert total(file) == 1
-
-
 @pytest.mark.parametrize("identity", [ledgers.boot, ledgers.machine])
 def test_a_machine_may_have_no_id(identity: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledgers, "Path", lambda path: Path(f"/nowhere{path}"))
@@ -625,17 +607,6 @@ def test_one_process_brings_in_a_spool_at_a_time(file: str, spool: Path) -> None
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert collect_spool(spool, file) == 0
     assert collect_spool(spool, file) == 1
-
-
-def test_a_system_without_locks_has_no_spool(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(ledgers, "fcntl", None)  # as on Windows
-    recorder = record(file, spool=spool)
-    recorder(now())
-    recorder.close()
-    assert caplog.text.count("this system has no flock") == 1
-    assert (total(file), spool.exists()) == (1, False)
 
 
 # Servers without threads
@@ -768,15 +739,6 @@ def test_a_table_that_is_locked_makes_no_fork_and_no_signal_handler_wait_for_lon
         assert total(url) == 2
 
 
-def test_what_is_lost_without_a_spool_is_logged(file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "usage.sqlite3").mkdir()
-    recorder = record(file)
-    for _ in range(3):
-        recorder(now())
-    recorder.close()
-    assert "3 calls are lost" in caplog.text
-
-
 def test_the_number_of_lost_calls_is_left_in_the_row(database: str) -> None:
     recorder = sleepy(database)
     recorder(now())
@@ -788,19 +750,20 @@ def test_the_number_of_lost_calls_is_left_in_the_row(database: str) -> None:
     assert rows(database, "lost", "ended") == [(2, 0)]  # the total of its pair
 
 
-def test_with_a_spool_nothing_is_lost_when_a_process_ends_while_the_database_is_away(
-    file: str, tmp_path: Path, spool: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("with_spool", [True, False], ids=["with a spool", "without"])
+def test_without_a_spool_the_calls_of_a_process_that_ends_while_the_database_is_away_are_lost_and_logged(
+    with_spool: bool, file: str, tmp_path: Path, spool: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "usage.sqlite3").mkdir()
-    recorder = record(file, spool=spool)
+    recorder = record(file, spool=spool if with_spool else None)
     for _ in range(3):
         recorder(now())
     recorder.close()
-    assert "lost" not in caplog.text
+    assert ("3 calls are lost" in caplog.text, "lost" in caplog.text) == (not with_spool,) * 2
     (tmp_path / "usage.sqlite3").rmdir()
     next_one = record(file, spool=spool)
     next_one.request_passed()
-    eventually(lambda: total(file) == 3)
+    eventually(lambda: total(file) == 3 * with_spool)
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
@@ -858,13 +821,11 @@ def test_tables_that_are_dropped_are_created_again(file: str) -> None:
     recorder = sleepy(file)
     recorder(now())
     assert recorder.flush()
-    engine = create_engine(file)
-    metadata.drop_all(engine)
+    metadata.drop_all(create_engine(file))
     recorder(now())
     assert not recorder.flush()
     assert recorder.flush()
     assert total(file) == 2
-    engine.dispose()
 
 
 def test_a_write_that_fails_on_an_engine_with_autocommit_leaves_nothing_behind(database: str) -> None:
@@ -872,13 +833,11 @@ def test_a_write_that_fails_on_an_engine_with_autocommit_leaves_nothing_behind(d
     recorder = sleepy(engine)
     recorder(now())
     assert recorder.flush()
-    with engine.connect() as connection:
-        stamp = connection.scalar(select(recorders.c.stamp))
-        connection.execute(text("ALTER TABLE flask_notifications_usage RENAME TO away"))
+    stamp = columns_of(database, recorders.c.stamp)
+    execute(database, text("ALTER TABLE flask_notifications_usage RENAME TO away"))
     recorder(now())
     assert not recorder.flush()
-    with engine.connect() as connection:
-        assert connection.scalar(select(recorders.c.stamp)) == stamp
+    assert columns_of(database, recorders.c.stamp) == stamp
     recorder.close()
     engine.dispose()
 
