@@ -13,13 +13,11 @@ import pytest
 
 from tests.cli.servers import Canned, canned_server
 from tests.clients.application import SESSION
-from tests.clients.serving import ACCOUNT, DEPRECATION, DOCUMENTATION, LIST, POLICY, SUCCESSORS, SUNSET, Site, serving
+from tests.clients.serving import ACCOUNT, DEPRECATION, DOCUMENTATION, LIST, POLICY, PROGRAM, SUCCESSORS, SUNSET
+from tests.servers.process import PATIENCE, Server, serving
 from tests.services import chromium_or_skip
 
 HERE = Path(__file__).parent
-
-# Seconds: the time limit of the browser for all calls.
-PATIENCE = 60
 
 # Options of Fetch. With the ``Authorization`` header, the browser sends a preflight request first.
 HEADER = {"headers": {"Authorization": f"Bearer {SESSION}"}}
@@ -75,9 +73,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the page's result of each call, by name."""
     with canned_server() as page, pytest.MonkeyPatch.context() as environment:
         environment.setenv("PAGE_ORIGIN", page.url)
-        with serving(tmp_path_factory.mktemp("site")) as site:
+        with serving(PROGRAM, tmp_path_factory.mktemp("server")) as server:
             page.respond("/page.mjs", canned("text/javascript", (HERE / "page.mjs").read_bytes()))
-            page.respond("/calls", canned("application/json", json.dumps(calls(site)).encode()))
+            page.respond("/calls", canned("application/json", json.dumps(calls(server)).encode()))
             with browser(page.respond("/", canned("text/html", PAGE)), tmp_path_factory.mktemp("browser")):
                 found: dict[str, Any] = json.loads(page.bodies.get(timeout=PATIENCE))
     return found
@@ -87,13 +85,13 @@ def canned(media_type: str, body: bytes) -> Canned:
     return Canned(200, [("Content-Type", media_type)], body)
 
 
-def calls(site: Site) -> dict[str, Any]:
+def calls(server: Server) -> dict[str, Any]:
     """Return the calls for the page, by name."""
     named = [
         *((name, target, init) for name, (target, init, _status) in READABLE.items()),
         *((name, target, init) for name, (target, init) in (UNREADABLE | OTHERS).items()),
     ]
-    return {name: {"url": site.url(target), "init": init} for name, target, init in named}
+    return {name: {"url": server.url(target), "init": init} for name, target, init in named}
 
 
 def deprecation_headers(response: dict[str, Any]) -> tuple[str | None, str | None, str | None]:

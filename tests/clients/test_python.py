@@ -12,8 +12,9 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from tests.clients.application import SESSION
-from tests.clients.serving import ACCOUNT, DOCUMENTATION, LIST, POLICY, SUCCESSORS, Site
+from tests.clients.serving import ACCOUNT, DOCUMENTATION, LIST, POLICY, PROGRAM, SUCCESSORS
 from tests.servers.app import OUT_OF_REACH
+from tests.servers.process import Server, serving
 
 AUTHORIZATION = {"Authorization": f"Bearer {SESSION}"}
 
@@ -23,6 +24,19 @@ CALLS = [
     pytest.param("POST", ACCOUNT.replace("alice", "nobody"), 404, id="error"),
 ]
 SWITCHED_OFF = ["brownout", "sunset"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(PROGRAM, tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+def seen(server: Server, marker: str) -> list[str]:
+    """Return the lines of the access log whose request target contains ``marker``."""
+    # The only thread logs a request before it handles the next one.
+    server.ask("GET", "/news")
+    return [line for line in server.written().splitlines() if marker in line and " HTTP/1.1" in line]
 
 
 @pytest.fixture
@@ -41,8 +55,10 @@ def client() -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize(("method", "target", "status"), CALLS)
-def test_requests_finds_the_links(site: Site, session: requests.Session, method: str, target: str, status: int) -> None:
-    response = session.request(method, site.url(target), headers=AUTHORIZATION)
+def test_requests_finds_the_links(
+    server: Server, session: requests.Session, method: str, target: str, status: int
+) -> None:
+    response = session.request(method, server.url(target), headers=AUTHORIZATION)
     assert response.status_code == status
     # The application's own link stays and is the first.
     assert response.links == {
@@ -53,8 +69,8 @@ def test_requests_finds_the_links(site: Site, session: requests.Session, method:
     }
 
 
-def test_httpx_finds_the_links_one_per_line(site: Site, client: httpx.Client) -> None:
-    response = client.get(site.url(LIST))
+def test_httpx_finds_the_links_one_per_line(server: Server, client: httpx.Client) -> None:
+    response = client.get(server.url(LIST))
     assert response.headers.get_list("Link") == [
         '</help>; rel="help"',
         f'<{SUCCESSORS["GET"]}>; rel="successor-version"',
@@ -64,8 +80,8 @@ def test_httpx_finds_the_links_one_per_line(site: Site, client: httpx.Client) ->
     assert response.links["successor-version"]["url"] == SUCCESSORS["GET"]
 
 
-def test_python_reads_the_dates(site: Site, client: httpx.Client) -> None:
-    headers = client.get(site.url(f"/brownout{LIST}")).headers
+def test_python_reads_the_dates(server: Server, client: httpx.Client) -> None:
+    headers = client.get(server.url(f"/brownout{LIST}")).headers
     assert http_sf.parse(headers["Deprecation"].encode(), tltype="item") == (datetime(2026, 1, 1, tzinfo=UTC), {})
     sunset = parsedate_to_datetime(headers["Sunset"])
     # The parser accepts far more than the one form that senders may write.
@@ -81,15 +97,15 @@ def patient(session: requests.Session) -> requests.Session:
 
 
 @pytest.mark.parametrize("phase", SWITCHED_OFF)
-def test_retry_returns_the_410_at_once(site: Site, patient: requests.Session, phase: str) -> None:
-    response = patient.get(site.url(f"/{phase}{LIST}?case=retry"), headers=AUTHORIZATION)
+def test_retry_returns_the_410_at_once(server: Server, patient: requests.Session, phase: str) -> None:
+    response = patient.get(server.url(f"/{phase}{LIST}?case=retry"), headers=AUTHORIZATION)
     assert (response.status_code, response.json()["code"]) == (410, phase)
     assert response.headers.get("Retry-After") == ("3600" if phase == "brownout" else None)
-    assert len(site.seen(f"/{phase}{LIST}?case=retry")) == 1
+    assert len(seen(server, f"/{phase}{LIST}?case=retry")) == 1
 
 
-def test_retry_repeats_a_request_if_the_storage_is_unavailable(site: Site, patient: requests.Session) -> None:
+def test_retry_repeats_a_request_if_the_storage_is_unavailable(server: Server, patient: requests.Session) -> None:
     target = f"{ACCOUNT.replace('alice', OUT_OF_REACH)}?case=out-of-reach"
-    response = patient.post(site.url(target), headers=AUTHORIZATION)
+    response = patient.post(server.url(target), headers=AUTHORIZATION)
     assert (response.status_code, response.headers["Retry-After"]) == (503, "7")
-    assert len(site.seen("case=out-of-reach")) == 4
+    assert len(seen(server, "case=out-of-reach")) == 4

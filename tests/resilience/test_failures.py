@@ -199,7 +199,7 @@ def test_responses_that_do_not_fit_fail_while_the_disk_is_full(tmp_path: Path) -
     environ = os.environ | {"TMPDIR": str(tmp_path)}
     possible = subprocess.run([*SMALL_DISK, "true"], env=environ, check=False, capture_output=True).returncode == 0
     service_or_skip("unshare, and a file system of our own", possible)
-    program = replace(gunicorn("gthread", "threads = 4"), application=APPLICATION)
+    program = gunicorn("gthread", "threads = 4", APPLICATION)
     with serving(program, tmp_path, *SMALL_DISK) as server:
         free = free_bytes(server, tmp_path)
         with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as reader:
@@ -280,9 +280,8 @@ def test_a_client_that_disconnects_while_records_are_read_leaves_nothing_open(pr
 
 
 def test_behind_a_buffering_proxy_stalled_readers_block_nobody(tmp_path: Path) -> None:
-    (tmp_path / "nginx").mkdir()
     threads = 3
-    program = replace(gunicorn("gthread", f"threads = {threads}"), application=APPLICATION)
+    program = gunicorn("gthread", f"threads = {threads}", APPLICATION)
     with (
         serving(program, tmp_path) as server,
         proxying("proxy_buffering on", server.port, tmp_path / "nginx") as proxy,

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from threading import Event
@@ -80,12 +79,8 @@ CLIENTS: dict[str, Client] = {"http.client": http_client, "requests": requests_c
 READERS = len(CLIENTS) * (len(PROXIES) + 1)
 
 
-def program_of(worker: str, conf: str) -> Program:
-    return replace(gunicorn(worker, conf), application=APPLICATION)
-
-
-THREADS = program_of("gthread", f"threads = {READERS}")
-PROCESSES = program_of("sync", f"workers = {READERS}; preload_app = True; timeout = 1")
+THREADS = gunicorn("gthread", f"threads = {READERS}", APPLICATION)
+PROCESSES = gunicorn("sync", f"workers = {READERS}; preload_app = True; timeout = 1", APPLICATION)
 
 
 @contextmanager
@@ -94,7 +89,6 @@ def on_every_way(server: Server, folder: Path) -> Iterator[dict[str, int]]:
     with ExitStack() as stack:
         ports = {"direct": server.port}
         for way, site in PROXIES.items():
-            (folder / way).mkdir()
             ports[way] = stack.enter_context(proxying(site, server.port, folder / way)).port
         yield ports
 
@@ -159,7 +153,7 @@ def test_a_response_that_a_worker_finishes_is_complete_for_every_client(tmp_path
 
 
 def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(tmp_path: Path) -> None:
-    with serving(program_of("sync", "timeout = 1"), tmp_path) as server, ThreadPoolExecutor() as pool:
+    with serving(gunicorn("sync", "timeout = 1", APPLICATION), tmp_path) as server, ThreadPoolExecutor() as pool:
         workers = server.workers()
         hanging = pool.submit(server.exchange, request_of("GET", LIST, "Authorization: Bearer wait-at-280"))
         eventually(server.open_spools)
@@ -174,7 +168,10 @@ def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(tmp_path: P
 
 @pytest.mark.parametrize(
     "program",
-    [program_of("gthread", "graceful_timeout = 2; threads = 2"), program_of("gevent", "graceful_timeout = 2")],
+    [
+        gunicorn("gthread", "graceful_timeout = 2; threads = 2", APPLICATION),
+        gunicorn("gevent", "graceful_timeout = 2", APPLICATION),
+    ],
     ids=program_name,
 )
 def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(program: Program, tmp_path: Path) -> None:
@@ -203,7 +200,7 @@ def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(pro
 def test_every_response_is_correct_while_workers_are_replaced(
     conf: str, act: Callable[[Server], None], tmp_path: Path
 ) -> None:
-    program = program_of("gthread", f"{conf}workers = 2; threads = 4")
+    program = gunicorn("gthread", f"{conf}workers = 2; threads = 4", APPLICATION)
     with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
         done = Event()
         try:

@@ -1,11 +1,10 @@
 """Run nginx as a real process, as a proxy for one of our servers."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tests.servers.process import Server, free_port, running
+from tests.servers.process import Server, running_with
 from tests.services import program_or_skip
 
 CONF = """
@@ -24,7 +23,6 @@ http {{
 """
 
 
-@contextmanager
 def proxying(
     site: str,
     upstream: int,
@@ -33,21 +31,21 @@ def proxying(
     *,
     tls: str = "",
     to: str = "proxy_pass http://127.0.0.1:{upstream}",
-) -> Iterator[Server]:
+) -> AbstractContextManager[Server]:
     """Run nginx as a proxy for the server on port ``upstream`` of this machine, and stop it on exit.
 
     ``site`` holds the directives of its only location, besides ``proxy_pass``. nginx writes only to ``folder``.
     ``log`` holds the directives of its access log; by default, that is the one of nginx. ``tls`` holds those of its
     certificates; by default, it serves without TLS. ``to`` is the directive for the server; by default, it speaks HTTP.
     """
-    program = program_or_skip("nginx")
-    port = free_port()
     user = "user root;" if os.geteuid() == 0 else ""  # otherwise its worker could not enter the folder
-    log = f"access_log {folder}/access.log;" if log is None else log
-    tls = f" ssl; {tls}" if tls else ""
-    to = to.format(upstream=upstream)
-    conf = CONF.format(folder=folder, port=port, to=to, tls=tls, site=site, user=user, log=log)
-    (folder / "nginx.conf").write_text(conf, encoding="utf-8")
-    command = [program, "-p", str(folder), "-c", "nginx.conf", "-e", str(folder / "error.log")]
-    with running(command, folder, port) as server:
-        yield server
+    return running_with(
+        CONF,
+        [program_or_skip("nginx"), "-p", str(folder), "-e", f"{folder}/error.log", "-c"],
+        folder,
+        user=user,
+        log=f"access_log {folder}/access.log;" if log is None else log,
+        tls=f" ssl; {tls}" if tls else "",
+        to=to.format(upstream=upstream),
+        site=site,
+    )

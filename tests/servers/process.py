@@ -114,14 +114,16 @@ class Program:
     sorts_headers: bool = False
 
     def command(self, folder: Path) -> list[str]:
-        """Return the command for a server that writes only to a folder."""
+        """Return the command for a server that writes only to a folder, which is made if it is missing."""
+        folder.mkdir(exist_ok=True)
         return self.start(folder, self.application)
 
 
-def gunicorn(worker: str, conf: str = GUNICORN_FILTER) -> Program:
-    """Return gunicorn with a worker class and the content of its configuration file."""
+def gunicorn(worker: str, conf: str = GUNICORN_FILTER, application: str = APPLICATION) -> Program:
+    """Return gunicorn with a worker class, the content of its configuration file, and an application."""
     modules = ("gunicorn", "gevent") if worker == "gevent" else ("gunicorn",)
-    return Program(name=f"gunicorn-{worker}", modules=modules, start=_start_gunicorn(worker, conf))
+    start = _start_gunicorn(worker, conf)
+    return Program(name=f"gunicorn-{worker}", modules=modules, start=start, application=application)
 
 
 def uwsgi(log_options: tuple[str, ...] = UWSGI_FORMAT) -> Program:
@@ -168,6 +170,10 @@ class Server:
             assert found is not None, "the server has not reported its port yet"
             self._port = int(found[1])
         return self._port
+
+    def url(self, target: str) -> str:
+        """Return the URL of a target on this server."""
+        return f"http://127.0.0.1:{self.port}{target}"
 
     def written(self) -> str:
         """Return everything that the server has written to standard output, standard error and log files."""
@@ -264,7 +270,7 @@ def serving(program: Program, folder: Path, *before: str) -> Iterator[Server]:
 @contextmanager
 def running(command: list[str], folder: Path, port: int | None = None) -> Iterator[Server]:
     """Run a server, yield it when it responds, and stop it on exit."""
-    (folder / "tmp").mkdir()
+    (folder / "tmp").mkdir(parents=True)
     environ = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder / "tmp")}
     with (folder / "stdout.log").open("wb") as stdout, (folder / "stderr.log").open("wb") as stderr:
         process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=stdout, stderr=stderr)
@@ -280,6 +286,19 @@ def running(command: list[str], folder: Path, port: int | None = None) -> Iterat
             process.kill()
             process.wait()
             pytest.fail(f"the server did not stop\n{server.written()}")
+
+
+@contextmanager
+def running_with(conf: str, command: list[str], folder: Path, **values: object) -> Iterator[Server]:
+    """Run a server on a free port with a configuration file, whose path follows the command; stop it on exit.
+
+    ``conf`` is the content of the file, with the names of the values and of the port and the folder in braces.
+    """
+    folder.mkdir(exist_ok=True)
+    port, file = free_port(), folder / "server.conf"
+    file.write_text(conf.format(folder=folder, port=port, **values), encoding="utf-8")
+    with running([*command, str(file)], folder, port) as server:
+        yield server
 
 
 def free_port() -> int:

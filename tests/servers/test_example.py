@@ -67,7 +67,6 @@ def test_sessions_are_random_where_other_machines_can_call(tmp_path: Path, monke
     url = f"sqlite:///{tmp_path}/example.sqlite3"
     for name, host in (("before", "127.0.0.1"), ("public", "0.0.0.0"), ("after", "127.0.0.1")):  # noqa: S104 - the case
         monkeypatch.setenv("HOST", host)
-        (tmp_path / name).mkdir()
         with example(url, tmp_path / name) as server:
             assert (server.ask("GET", f"/API/Notification/?sessionId={ALICE}").code == 200) == (name != "public")
             eventually(lambda: "Try, in another terminal" in server.written())
@@ -77,7 +76,7 @@ def test_sessions_are_random_where_other_machines_can_call(tmp_path: Path, monke
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", f"GetNotificationsForAccount/{ACCOUNT_OF_ALICE}/")])
 def test_production_announces_what_the_plan_says(server: Server, method: str, path: str) -> None:
-    url = f"http://127.0.0.1:{server.port}/API/Notification/{path}"
+    url = server.url(f"/API/Notification/{path}")
     command = [sys.executable, "-m", "flask_notifications", "check", url, "--method", method, "--format", "json"]
     options = ["--plan", f"{ROOT}/example_app/retirement.toml", "--header", f"Authorization: Bearer {ALICE}"]
     checked = subprocess.run([*command, *options], check=True, capture_output=True)

@@ -1,7 +1,6 @@
 """On gunicorn, one caller is let through from the announcement until its exemption ends; nobody else is."""
 
 from base64 import b64encode
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,8 +36,7 @@ STORY = [
 def test_an_exemption_from_the_announcement_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXEMPT_FOLDER", str(tmp_path))
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
-    (tmp_path / "server").mkdir()
-    program = replace(gunicorn("sync"), application="tests.servers.exempt:application")
+    program = gunicorn("sync", application="tests.servers.exempt:application")
     expected = []
     with serving(program, tmp_path / "server") as server:
         for time, *outcomes in STORY:

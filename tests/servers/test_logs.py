@@ -5,8 +5,8 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import pytest
 
 from flask_notifications import DeprecationPolicy, notification_operations
 from flask_notifications.usage import read_usage
-from tests.servers.apache import apache
 from tests.servers.nginx import proxying
 from tests.servers.process import (
     GUNICORN_FILTER,
@@ -26,10 +25,9 @@ from tests.servers.process import (
     Server,
     eventually,
     every_server,
-    free_port,
     gunicorn,
     request_of,
-    running,
+    running_with,
     serving,
     uwsgi,
 )
@@ -274,6 +272,23 @@ http://:{port} {{
     reverse_proxy 127.0.0.1:{upstream}
 }}
 """
+APACHE = """
+LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
+LoadModule authn_core_module /usr/lib/apache2/modules/mod_authn_core.so
+LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
+LoadModule proxy_module /usr/lib/apache2/modules/mod_proxy.so
+LoadModule proxy_http_module /usr/lib/apache2/modules/mod_proxy_http.so
+ServerName localhost
+Listen 127.0.0.1:{port}
+User www-data
+Group www-data
+DefaultRuntimeDir {folder}
+PidFile {folder}/apache.pid
+ErrorLog {folder}/error.log
+LogFormat "%h %l %u %t \\"%r\\" %>s %b \\"%{{Referer}}i\\" \\"%{{User-Agent}}i\\"" combined
+CustomLog {folder}/access.log combined
+ProxyPass / http://127.0.0.1:{upstream}/ nocanon
+"""
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 Run = Callable[[str, int, Path], AbstractContextManager[Server]]
 
@@ -284,23 +299,21 @@ def run_nginx(log: str, upstream: int, folder: Path) -> AbstractContextManager[S
     return proxying(site, upstream, folder, log=log.replace("/var/log/nginx/", f"{folder}/"))
 
 
-@contextmanager
-def run_haproxy(log: str, upstream: int, folder: Path) -> Iterator[Server]:
-    port, file = free_port(), folder / "haproxy.cfg"
-    file.write_text(HAPROXY.format(log=log.replace("\n", "\n    "), port=port, upstream=upstream), encoding="utf-8")
-    with running([program_or_skip("haproxy"), "-db", "-f", str(file)], folder, port) as server:
-        yield server
+def run_haproxy(log: str, upstream: int, folder: Path) -> AbstractContextManager[Server]:
+    log = log.replace("\n", "\n    ")
+    return running_with(HAPROXY, [program_or_skip("haproxy"), "-db", "-f"], folder, log=log, upstream=upstream)
 
 
-@contextmanager
-def run_caddy(log: str, upstream: int, folder: Path) -> Iterator[Server]:
-    port, file = free_port(), folder / "Caddyfile"
-    options = log.replace("{\n", "{\nadmin off\nauto_https off\n", 1)
-    file.write_text(CADDY.format(log=options, port=port, upstream=upstream), encoding="utf-8")
+def run_caddy(log: str, upstream: int, folder: Path) -> AbstractContextManager[Server]:
+    log = log.replace("{\n", "{\nadmin off\nauto_https off\n", 1)
     # It keeps certificates and its last configuration in the home directory.
-    command = ["env", f"HOME={folder}", program_or_skip("caddy"), "run", "--config", str(file)]
-    with running(command, folder, port) as server:
-        yield server
+    command = ["env", f"HOME={folder}", program_or_skip("caddy"), "run", "--adapter=caddyfile", "--config"]
+    return running_with(CADDY, command, folder, log=log, upstream=upstream)
+
+
+def run_apache(upstream: int, folder: Path) -> AbstractContextManager[Server]:
+    command = [program_or_skip("apache2"), "-D", "FOREGROUND", "-f"]
+    return running_with(APACHE, command, folder, upstream=upstream)
 
 
 SAME = ("Content-Length", "Content-Type", "Cache-Control", "Deprecation", "Sunset", "Link", "Vary")
@@ -318,8 +331,6 @@ def test_the_documented_log_of_a_proxy_shows_every_path_and_no_session(
     title: str, run: Run, file: str, tmp_path: Path
 ) -> None:
     (documented,) = re.findall(rf"^{title}\b[^\n]*:\n\n```\w*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[:1]
-    for name in ("origin", "proxy"):
-        (tmp_path / name).mkdir()
     with (
         serving(gunicorn("gthread"), tmp_path / "origin") as origin,
         run(documented, origin.port, tmp_path / "proxy") as proxy,
@@ -339,12 +350,10 @@ def test_the_documented_log_of_a_proxy_shows_every_path_and_no_session(
 def test_calls_are_counted_in_logs_that_servers_wrote_rotated_and_compressed(tmp_path: Path) -> None:
     plan = dict.fromkeys(notification_operations(), DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC)))
     folders = [tmp_path / name for name in ("gunicorn", "nginx", "apache")]
-    for folder in folders:
-        folder.mkdir()
     with (
         serving(gunicorn("gthread"), folders[0]) as origin,
         proxying("proxy_http_version 1.1", origin.port, folders[1]) as proxy,
-        apache(proxy.port, folders[2]) as front,
+        run_apache(proxy.port, folders[2]) as front,
     ):
         for name in ("access.log.1", "access.log"):
             for target in (LIST, f"{LIST}?sessionId=alice-0001", "/api/notification", f"{LIST}7", '/"\\%00\xe9'):

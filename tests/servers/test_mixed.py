@@ -48,9 +48,9 @@ def test_check_and_the_canary_find_a_route_outside_of_the_middleware(
         start=lambda folder, _application: [sys.executable, "-c", CODE.format(folder=str(folder))],
     )
     with serving(server, tmp_path) as running:
-        for name, code in (("mounted", 0), ("native", 3)):
-            assert requests.get(f"http://127.0.0.1:{running.port}/{name}", timeout=10).status_code == 200
-            outcome = run("check", f"http://127.0.0.1:{running.port}/{name}", "--plan", "plan.toml")
+        for target, code in (("/mounted", 0), ("/native", 3)):
+            assert requests.get(running.url(target), timeout=10).status_code == 200
+            outcome = run("check", running.url(target), "--plan", "plan.toml")
             assert (outcome.code, "deprecation-missing" in outcome.out) == (code, code == 3)
         eventually(lambda: read_usage("sqlite:///usage.sqlite3").operations[0].ignored > 0)
         mounted, native = read_usage("sqlite:///usage.sqlite3", days=1, require_canary=True).operations

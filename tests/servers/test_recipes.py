@@ -18,7 +18,7 @@ from tests.servers.nginx import proxying
 from tests.servers.process import PATIENCE, Program, Server, gunicorn, serving, uwsgi
 from tests.servers.recipes import DJANGO, RECIPES, application
 
-GUNICORN = replace(gunicorn("sync"), application="tests.servers.recipes:application")
+GUNICORN = gunicorn("sync", application="tests.servers.recipes:application")
 KEY = "the key of your issuer, or its public key"
 
 
@@ -78,8 +78,6 @@ def test_a_label_has_the_credential_that_it_needs(recipe: str, headers: dict[str
 @contextmanager
 def through_nginx(folder: Path, program: Program, site: str, **options: Any) -> Iterator[Server]:
     (folder / "passwords").write_text("warehouse:{PLAIN}s3cret\nother:{PLAIN}s3cret\n", encoding="utf-8")
-    for name in ("origin", "proxy"):
-        (folder / name).mkdir()
     with (
         serving(program, folder / "origin") as origin,
         proxying(site, 0 if "to" in options else origin.port, folder / "proxy", **options) as proxy,
@@ -95,7 +93,7 @@ def fetch(url: str, user: str, password: str = "s3cret") -> tuple[int, str]:  # 
 def test_nginx_checks_the_password_of_http_basic(tmp_path: Path) -> None:
     site = f"auth_basic reports; auth_basic_user_file {tmp_path}/passwords"
     with through_nginx(tmp_path, GUNICORN, site) as proxy:
-        url = f"http://127.0.0.1:{proxy.port}/basic_user"
+        url = proxy.url("/basic_user")
         assert (fetch(url, "warehouse"), fetch(url, "warehouse", "guess")) == ((200, "warehouse"), (401, ""))
 
 
@@ -106,7 +104,7 @@ def test_nginx_passes_the_user_to_uwsgi_as_remote_user(tmp_path: Path) -> None:
     parameters = "; ".join(f"uwsgi_param {name} ${value}" for name, value in names.items())
     site = f"auth_basic reports; auth_basic_user_file {tmp_path}/passwords; {parameters}"
     with through_nginx(tmp_path, program, site, to=f"uwsgi_pass unix:{tmp_path}/uwsgi") as proxy:
-        url = f"http://127.0.0.1:{proxy.port}/remote_user"
+        url = proxy.url("/remote_user")
         assert (fetch(url, "warehouse"), fetch(url, "other")) == ((200, "warehouse"), (410, ""))
 
 

@@ -55,11 +55,10 @@ def staged(worker: str) -> Iterator[Stage]:
         prepare(cluster.url())
         cluster.ask(FILL_ARCHIVE)
         cluster.ask("ALTER DATABASE postgres SET timezone = 'UTC'")
-        folder, nginx_folder = Path(name), Path(name, "nginx")
-        nginx_folder.mkdir()
+        folder = Path(name)
         with (
             application_on(cluster.url(proxy.port), PROGRAMS[worker], folder) as server,
-            proxying("access_log off", server.port, nginx_folder) as nginx,
+            proxying("access_log off", server.port, folder / "nginx") as nginx,
         ):
             eventually(lambda: len(server.workers()) == WORKERS)
             yield Stage(server, proxy, cluster, nginx, folder)
