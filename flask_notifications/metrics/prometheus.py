@@ -7,8 +7,9 @@ from datetime import datetime
 from importlib.util import find_spec
 from itertools import product
 from threading import Lock
+from typing import Literal
 
-from flask_notifications.deprecation import DeprecationPolicy, Phase
+from flask_notifications.deprecation import Phase
 from flask_notifications.observers import Call
 from flask_notifications.plans import Plan, retired_operations
 from flask_notifications.validation import require
@@ -45,58 +46,38 @@ class PrometheusObserver:
     def __init__(self, plan: Plan, *, registry: CollectorRegistry = REGISTRY) -> None:
         retired = retired_operations(plan)
         require(isinstance(registry, CollectorRegistry), "registry", "a CollectorRegistry", registry)
-        labels = ("operation",)
         self._requests = Counter(
             f"{_PREFIX}_requests",
             "Requests to retired operations.",
-            (*labels, "phase", "source", "code"),
+            ("operation", "phase", "source", "code"),
             registry=registry,
         )
-        self._deprecated = Gauge(
-            f"{_PREFIX}_deprecated_timestamp_seconds",
-            "The date from which an operation is deprecated.",
-            labels,
-            registry=registry,
-            multiprocess_mode="mostrecent",
-        )
-        self._sunset = Gauge(
-            f"{_PREFIX}_sunset_timestamp_seconds",
-            "The date at which an operation is to end, or 0.",
-            labels,
-            registry=registry,
-            multiprocess_mode="mostrecent",
-        )
-        self._last_request = Gauge(
-            f"{_PREFIX}_last_request_timestamp_seconds",
-            "The time of the last request to an operation, or 0.",
-            labels,
-            registry=registry,
-            multiprocess_mode="max",
-        )
+
+        def make_gauge(name: str, documentation: str, mode: Literal["mostrecent", "max"]) -> Gauge:
+            name = f"{_PREFIX}_{name}_timestamp_seconds"
+            return Gauge(name, documentation, ("operation",), registry=registry, multiprocess_mode=mode)
+
+        deprecated = make_gauge("deprecated", "The date from which an operation is deprecated.", "mostrecent")
+        sunset = make_gauge("sunset", "The date at which an operation is to end, or 0.", "mostrecent")
+        self._last_request = make_gauge("last_request", "The time of the last request to an operation, or 0.", "max")
         self._latest: dict[str, float] = {}
         self._lock = Lock()
         for operation, policy in retired.items():
-            self._prepare(operation.name, policy)
+            deprecated.labels(operation.name).set(_seconds(policy.deprecated_at))
+            sunset.labels(operation.name).set(_seconds(policy.sunset_at))
+            self._last_request.labels(operation.name)
+            for (phase, code), source in product(_USUAL.items(), _SOURCES):
+                self._requests.labels(operation.name, phase.value, source, code)
 
     def __call__(self, call: Call) -> None:
         """Count one request."""
         code = _NONE if call.status is None else str(call.status)
         self._requests.labels(call.operation, call.phase.value, call.source or _NONE, code).inc()
-        self._note_time(call.operation, call.at.timestamp())
-
-    def _note_time(self, operation: str, at: float) -> None:
-        """Set the time of the last request, unless a request that began later has ended before."""
-        with self._lock:
-            if at > self._latest.get(operation, 0):
-                self._latest[operation] = at
-                self._last_request.labels(operation).set(at)
-
-    def _prepare(self, operation: str, policy: DeprecationPolicy) -> None:
-        self._deprecated.labels(operation).set(_seconds(policy.deprecated_at))
-        self._sunset.labels(operation).set(_seconds(policy.sunset_at))
-        self._last_request.labels(operation)
-        for (phase, code), source in product(_USUAL.items(), _SOURCES):
-            self._requests.labels(operation, phase.value, source, code)
+        at = call.at.timestamp()
+        with self._lock:  # a request that began later may have ended before
+            if at > self._latest.get(call.operation, 0):
+                self._latest[call.operation] = at
+                self._last_request.labels(call.operation).set(at)
 
 
 def _seconds(at: datetime | None) -> float:
