@@ -142,11 +142,9 @@ def test_an_application_that_is_closed_before_it_starts_is_reported() -> None:
         pytest.param(None, None, id="no label"),
         pytest.param("a" * 65, None, id="one that is too long"),
         pytest.param("a\nb", None, id="one with a line end"),
-        pytest.param("user s3cret", None, id="one with the session ID"),
     ],
 )
-@pytest.mark.parametrize("query", ["sessionId=s3cret", ""])
-def test_the_application_can_label_its_caller(label: Any, caller: str | None, query: str) -> None:
+def test_the_application_can_label_its_caller(label: Any, caller: str | None) -> None:
     calls: list[Call] = []
 
     def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
@@ -154,14 +152,18 @@ def test_the_application_can_label_its_caller(label: Any, caller: str | None, qu
         environ["flask_notifications.caller"] = label
         return [b""]
 
-    headers = {} if query else {"HTTP_AUTHORIZATION": "Bearer s3cret"}
-    call(wrap(app, observers=[calls.append]), "GET", PATH, query, **headers)
+    call(wrap(app, observers=[calls.append]), "GET", PATH, "sessionId=s3cret")
     assert [call.caller for call in calls] == [caller]
 
 
 @pytest.mark.parametrize("operations", [[Operation("x", "GET", PATH)], OPERATIONS])
-@pytest.mark.parametrize("query", ["sessionId=s3cret", "sessionId=s3cret&sessionId=other", ""])
-def test_a_label_with_a_session_id_is_dropped_even_if_the_environ_was_changed(operations: Any, query: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "authorization"),
+    [("sessionId=s3cret", ""), ("sessionId=s3cret&sessionId=other", "Bearer s3cret"), ("", "Bearer s3cret")],
+)
+def test_a_label_with_a_session_id_is_dropped_even_if_the_environ_was_changed(
+    operations: Any, query: str, authorization: str
+) -> None:
     calls: list[Call] = []
 
     def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
@@ -173,7 +175,7 @@ def test_a_label_with_a_session_id_is_dropped_even_if_the_environ_was_changed(op
         return [b""]
 
     wrapped = DeprecationMiddleware(app, dict.fromkeys(operations, POLICY), observers=[calls.append])
-    run(wrapped, environ_of("GET", PATH, query, HTTP_AUTHORIZATION="Bearer s3cret"))
+    run(wrapped, environ_of("GET", PATH, query, HTTP_AUTHORIZATION=authorization))
     assert [call.caller for call in calls] == [None]
 
 
@@ -227,8 +229,9 @@ def test_a_watcher_gets_the_plan_and_is_notified_once_that_requests_pass(caplog:
     retired, live = Operation("retired", "GET", "/{page}"), Operation("live", "GET", "/live")
     plan = {retired: DATE_ONLY, live: None}
     app = DeprecationMiddleware(plain_app(), plan, observers=[watcher])
-    assert [call(app, "GET", path).code for path in ("/a/b", "/live", "/x")] == [200] * 3
-    assert (watcher.plans, watcher.passed) == ([plan], 1)
+    for path in ("/a/b", "/live", "/x"):  # the first matches nothing
+        assert call(app, "GET", path).code == 200
+        assert (watcher.plans, watcher.passed) == ([plan], 1)
     assert "broken" in caplog.text
 
 

@@ -101,8 +101,8 @@ def counted(database: str) -> dict[tuple[str, str | None, str | None], int]:
     }
 
 
-def call(server: Server, client: str, target: str = "/report") -> None:
-    assert server.ask("GET", target, f"User-Agent: {client}", "X-Caller: alice").code == 200
+def call(server: Server, client: str) -> None:
+    assert server.ask("GET", "/report", f"User-Agent: {client}", "X-Caller: alice").code == 200
 
 
 def call_often(servers: list[Server], number: int) -> None:
@@ -215,12 +215,3 @@ def test_a_driver_that_waits_for_a_locked_table_stops_no_greenlet(
             call(server, "job/2")
             eventually(is_served_during_a_wait)
     assert counted(database) == {("report", "alice", "job/1"): 1, ("report", "alice", "job/2"): sent + 1}
-
-
-@on(GUNICORNS[0])
-def test_an_unmatched_request_covers_its_hour(program: Program, tmp_path: Path, database: str) -> None:
-    with serving_with_all_workers(program, tmp_path) as server:
-        call(server, "browser/1", "/elsewhere")
-    report = read_usage(database)
-    assert [each.name for each in report.operations] == ["export", "report"]
-    assert all(sum(each.covered.values()) > 0 and each.answered == 0 for each in report.operations)
