@@ -95,10 +95,6 @@ def rows(database: str | Engine, *columns: str) -> list[tuple[Any, ...]]:
     return execute(database, query)
 
 
-def columns_of(database: str, *columns: Any) -> list[tuple[Any, ...]]:
-    return execute(database, select(*columns))
-
-
 # When counts are written
 
 
@@ -240,7 +236,7 @@ def test_the_transports_of_a_pair_are_counted_apart(file: str) -> None:
     for minute in range(3):
         recorder(use(source="query" if minute else "header", at=NOON - minute * timedelta(minutes=1)))
     recorder.close()
-    found = columns_of(file, usage.c.answered, usage.c.last_at - usage.c.first_at)
+    found = execute(file, select(usage.c.answered, usage.c.last_at - usage.c.first_at))
     assert sorted(found) == [(1, 0), (2, 60 * SECOND)]
 
 
@@ -304,7 +300,7 @@ def test_two_processes_may_write_the_rules_of_a_plan_at_the_same_time(kind: str,
         first = record(url)
         first.request_passed()
         assert first.flush()
-        (row,) = columns_of(url, plans.c.digest, plans.c.operations)
+        (row,) = execute(url, select(plans.c.digest, plans.c.operations))
         execute(url, delete(plans))
         engine = create_engine(url)
 
@@ -316,7 +312,7 @@ def test_two_processes_may_write_the_rules_of_a_plan_at_the_same_time(kind: str,
         second = record(engine)
         second(now())
         assert second.flush()
-        assert columns_of(url, plans.c.digest, plans.c.operations) == [row]
+        assert execute(url, select(plans.c.digest, plans.c.operations)) == [row]
         assert total(url) == 1
         second.close()
         engine.dispose()
@@ -833,11 +829,11 @@ def test_a_write_that_fails_on_an_engine_with_autocommit_leaves_nothing_behind(d
     recorder = sleepy(engine)
     recorder(now())
     assert recorder.flush()
-    stamp = columns_of(database, recorders.c.stamp)
+    stamp = execute(database, select(recorders.c.stamp))
     execute(database, text("ALTER TABLE flask_notifications_usage RENAME TO away"))
     recorder(now())
     assert not recorder.flush()
-    assert columns_of(database, recorders.c.stamp) == stamp
+    assert execute(database, select(recorders.c.stamp)) == stamp
     recorder.close()
     engine.dispose()
 
@@ -846,7 +842,7 @@ def test_a_write_that_fails_on_an_engine_with_autocommit_leaves_nothing_behind(d
 
 
 def stored_rows(database: str) -> list[tuple[Any, ...]]:
-    return sorted(columns_of(database, usage.c.day, usage.c.recorder, usage.c.answered))
+    return sorted(execute(database, select(usage.c.day, usage.c.recorder, usage.c.answered)))
 
 
 def test_rows_of_past_days_are_merged_when_their_recorders_have_ended(
