@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text, update
+from sqlalchemy import text, update
 
 from flask_notifications import Operation
 from flask_notifications.deprecation import Phase
@@ -442,15 +442,6 @@ def test_tables_with_foreign_content_are_no_store(statement: str, file: str) -> 
     execute(file, text(statement))
     with pytest.raises(StoreUnavailable, match="cannot be read: "):
         read_usage(file, until=NOON)
-
-
-def test_an_engine_is_read_and_stays_open(file: str) -> None:
-    covered(file)
-    engine = create_engine(file)
-    pool = engine.pool
-    assert [read_usage(engine, until=NOON).verdict for _ in range(2)] == ["safe", "safe"]
-    assert engine.pool is pool
-    engine.dispose()
 
 
 @pytest.mark.parametrize(
