@@ -1,24 +1,19 @@
 """Responses are the same, byte for byte, under other Python options and environments and after other failures."""
 
-import gc
 import logging
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from flask_notifications import DeprecationMiddleware
 from tests.resilience.responses import responses
-from tests.services import service_or_skip
-from tests.storages import BEARER, CURRENT_USER, ENTRY_POINTS, PLAN, OneSession, Source, flask_app, raising
+from tests.storages import BEARER, CURRENT_USER, ENTRY_POINTS, PLAN, OneSession, Source, raising
 from tests.wsgi import call
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 ROOT = Path(__file__).parents[2]
 ASK = ["-m", "tests.resilience.responses"]
@@ -114,27 +109,3 @@ def test_an_observer_that_fails_changes_no_response(error: Exception, entry_poin
     app = ENTRY_POINTS[entry_point](OneSession())
     usual, observed = (DeprecationMiddleware(app, PLAN, observers=each) for each in ([], [Unnamed()]))
     assert call(observed, path=CURRENT_USER, **BEARER).wire == call(usual, path=CURRENT_USER, **BEARER).wire
-
-
-# Hooks of the application that fail.
-
-
-# Flask drops the first response, and Python closes its file.
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning", "ignore:Exception ignored in")
-def test_a_500_of_a_failed_hook_has_the_deprecation_headers_and_leaves_no_file() -> None:
-    inner = flask_app(OneSession(lambda: [{"n": 1}]), spool_threshold=1)
-    inner.logger.disabled = True
-    inner.after_request(lambda _response: raising(ValueError())())
-    app: WSGIApplication = DeprecationMiddleware(inner, PLAN)
-    before = open_files()
-    response = call(app, path=CURRENT_USER, **BEARER)
-    assert (response.code, response.one("Deprecation")) == (500, "@1767225600")
-    gc.collect()
-    assert open_files() == before
-
-
-def open_files() -> list[str]:
-    """Return the targets of the open files that have been deleted."""
-    service_or_skip("/proc", Path("/proc/self/fd").exists())
-    files = map(os.path.realpath, Path("/proc/self/fd").iterdir())
-    return sorted(file for file in files if file.endswith("(deleted)"))
