@@ -1,7 +1,6 @@
 """With every driver, clients get the whole array or a clean error, whatever happens to the database."""
 
 import gc
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from flask_notifications import NotificationApp, NotificationStorage, StorageUna
 from flask_notifications.sql import SQLAlchemyStorage
 from flask_notifications.testing import StorageContract
 from tests.drivers.drivers import DRIVERS, Driver
-from tests.servers.process import eventually, free_port
+from tests.servers.process import eventually, free_port, peak_memory
 from tests.services import mariadb_database, postgresql_database, service_or_skip
 from tests.storages import CURRENT_USER
 from tests.wsgi import Response, call
@@ -164,26 +163,16 @@ def test_a_row_that_cannot_be_computed_is_a_500(database: Database, engine: Engi
     assert (response.code, response.json["code"]) == (500, "storage_error")
 
 
-def peak_memory() -> int:
-    """Return the peak memory of this process, in bytes, since the last reset."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024
-
-
-def reset_peak_memory() -> None:
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-
-
 def test_memory_stays_flat_over_many_rows_if_the_driver_streams(database: Database, engine: Engine) -> None:
     storage = storage_on(engine, select_documents(database.driver, ROWS))
     caller = storage.resolve_session("a1")
-    reset_peak_memory()
-    before = peak_memory()
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
+    before = peak_memory(Path("/proc/self"))
     last, count = b"", 0
     for record in storage.current_user_notifications(caller):
         last, count = record, count + 1
     assert (count, last[:13]) == (ROWS, b'{"n":200000,"')
-    grown = peak_memory() - before
+    grown = peak_memory(Path("/proc/self")) - before
     # The other drivers hold all rows, in memory that the process may have had before.
     assert grown < 8 * MIB or not database.driver.flat, f"{grown / MIB:.0f} MiB"
 

@@ -203,15 +203,15 @@ class Server:
     def open_spools(self) -> list[str]:
         """Return the paths of the temporary files that the server holds open."""
         spools = str(self._folder / "tmp")
-        links = (link for process in self._processes() for link in _list_paths(process, "fd/*"))
+        links = (link for process in self.processes() for link in _list_paths(process, "fd/*"))
         return [target for target in map(_read_target, links) if target.startswith(spools)]
 
     def bytes_written(self) -> int:
         """Return how many bytes the server has written to files and with sendfile; ``send()`` does not count."""
-        counters = "".join((process / "io").read_text(encoding="ascii") for process in self._processes())
+        counters = "".join((process / "io").read_text(encoding="ascii") for process in self.processes())
         return sum(map(int, re.findall(r"^wchar: (\d+)$", counters, re.MULTILINE)))
 
-    def _processes(self) -> list[Path]:
+    def processes(self) -> list[Path]:
         """Return the directories in /proc of the process and its descendants."""
         found = [Path(f"/proc/{self._process.pid}")]
         for process in found:
@@ -226,7 +226,7 @@ class Server:
 
     def workers(self) -> list[int]:
         """Return the process IDs of the descendants of the process."""
-        return [int(process.name) for process in self._processes()[1:]]
+        return [int(process.name) for process in self.processes()[1:]]
 
     def exit_code(self) -> int:
         """Return the exit code of the process, after its end; minus the signal that killed it."""
@@ -239,6 +239,12 @@ class Server:
             return bool(self.exchange(request_of("GET", "/ready")))
         except (AssertionError, OSError):
             return False
+
+
+def peak_memory(process: Path) -> int:
+    """Return the peak memory, in bytes, of a process by its directory in /proc, since the last reset."""
+    status = (process / "status").read_text(encoding="ascii")
+    return int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024
 
 
 def _list_paths(process: Path, pattern: str) -> list[Path]:
