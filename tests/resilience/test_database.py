@@ -137,11 +137,6 @@ def test_an_unavailable_database_is_a_503_until_it_is_back(
         assert_failed(service.ask("alice"))
 
 
-def test_a_statement_that_takes_too_long_is_a_503(service: Service) -> None:
-    with assert_logged(service.server, "storage_unavailable: ", "psycopg.errors.QueryCanceled"):
-        assert_failed(service.ask("slow"))
-
-
 def restart(service: Service) -> None:
     with service.cluster.stopped(IMMEDIATE):
         pass
