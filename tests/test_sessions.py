@@ -397,3 +397,15 @@ def test_an_operation_that_does_not_unify_the_session_leaves_it_where_it_is() ->
     assert app.seen[0] == before
     assert SESSION not in environ
     assert not response.all("Referrer-Policy") + response.all("Vary") + response.all("Cache-Control")
+
+
+def test_a_header_that_changes_between_two_middlewares_is_the_session_of_the_inner_one() -> None:
+    inner = Recorder()
+
+    def change(environ: dict[str, Any], start_response: Any) -> Any:
+        return DeprecationMiddleware(inner, dict.fromkeys(PAGES, POLICY))(
+            environ | {"HTTP_AUTHORIZATION": f"Bearer {B}"}, start_response
+        )
+
+    run(DeprecationMiddleware(change, dict.fromkeys(PAGES, POLICY)), request(header=f"Bearer {A}"))
+    assert inner.session == SessionCredential(B, "header")
