@@ -35,23 +35,48 @@ class Work(IntEnum):
 class CallerGroup:
     """All calls with one label, or those of one client without a label.
 
-    ``clients`` are such as ``job/1, curl/8 and 3 more``, those with the most calls first, ``sources`` such as ``header,
-    query``. ``stopped_on`` is the day of the last call of a caller that has been silent for longer than ever in the
-    window. ``state`` is the remaining work in words, with its date.
+    ``stopped_on`` is the day of the last call of a caller that has been silent for longer than ever in the window.
+    ``state`` is the remaining work in words, with its date. The rest is computed for those that are listed only.
     """
 
     caller: str | None
     rows: Sequence["CallerUsage"]
-    clients: str
-    sources: str
-    answered: int
-    failed: int
-    closed: int
     calls: int
-    last_at: datetime
     stopped_on: date | None
     work: Work
     state: str
+
+    @property
+    def clients(self) -> str:
+        """Return the clients, those with the most calls first, such as ``job/1, curl/8 and 3 more``."""
+        names = list(dict.fromkeys(each.client for each in self.rows if each.client is not None))
+        more = f" and {len(names) - _CLIENTS} more" if names[_CLIENTS:] else ""
+        return f"{', '.join(names[:_CLIENTS])}{more}"
+
+    @property
+    def sources(self) -> str:
+        """Return where the session ID was, such as ``header, query``."""
+        return ", ".join(sorted({each.source for each in self.rows if each.source is not None}))
+
+    @property
+    def answered(self) -> int:
+        """Return the number of responses below 400."""
+        return sum(each.answered for each in self.rows)
+
+    @property
+    def failed(self) -> int:
+        """Return the number of failures."""
+        return sum(each.failed for each in self.rows)
+
+    @property
+    def closed(self) -> int:
+        """Return the number of 410s of the middleware."""
+        return sum(each.closed for each in self.rows)
+
+    @property
+    def last_at(self) -> datetime:
+        """Return the time of the last call."""
+        return max(each.last_at for each in self.rows)
 
 
 def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, until: datetime) -> list[CallerGroup]:
@@ -83,24 +108,10 @@ def summarise(groups: Sequence[CallerGroup]) -> str:
 
 
 def _describe(rows: Sequence["CallerUsage"], policy: DeprecationPolicy | None, until: datetime) -> CallerGroup:
-    clients = list(dict.fromkeys(each.client for each in rows if each.client is not None))
-    more = f" and {len(clients) - _CLIENTS} more" if clients[_CLIENTS:] else ""
     stopped_on = _stopped_on(rows, until)
     work, state = _judge(rows[0], policy, stopped_on, until)
-    return CallerGroup(
-        caller=rows[0].caller,
-        rows=rows,
-        clients=f"{', '.join(clients[:_CLIENTS])}{more}",
-        sources=", ".join(sorted({each.source for each in rows if each.source is not None})),
-        answered=sum(each.answered for each in rows),
-        failed=sum(each.failed for each in rows),
-        closed=sum(each.closed for each in rows),
-        calls=sum(each.calls for each in rows),
-        last_at=max(each.last_at for each in rows),
-        stopped_on=stopped_on,
-        work=work,
-        state=state,
-    )
+    calls = sum(each.calls for each in rows)
+    return CallerGroup(caller=rows[0].caller, rows=rows, calls=calls, stopped_on=stopped_on, work=work, state=state)
 
 
 def _stopped_on(rows: Sequence["CallerUsage"], until: datetime) -> date | None:
