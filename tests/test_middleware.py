@@ -201,8 +201,6 @@ async def tell_time_later() -> datetime:
         pytest.param("app", None, id="no application"),
         pytest.param("plan", None, id="no plan"),
         pytest.param("app", asynchronous_app, id="an ASGI application"),
-        pytest.param("statuses", {"session_missing": 440}, id="statuses as a dict"),
-        pytest.param("realm", 'a"b', id="quote in the realm"),
         pytest.param("require_session", "yes", id="a string for a switch"),
         pytest.param("base_url", "", id="empty base URL"),
         pytest.param("base_url", "/erp", id="base URL without a host"),
@@ -253,30 +251,21 @@ def test_sessions_are_masked_in_the_environ_of_a_refused_request(query: str, pol
 
 
 @pytest.mark.parametrize(
-    ("authorization", "query", "status", "code", "challenge"),
+    ("authorization", "status", "code", "error"),
     [
-        ("", "", "401 Unauthorized", "session_missing", 'Bearer realm="r s"'),
-        ("Basic dTpw", "", "401 Unauthorized", "session_missing", 'Bearer realm="r s"'),
-        ("BearerX a", "", "401 Unauthorized", "session_missing", 'Bearer realm="r s"'),
-        ("Bearer", "", "400 Bad Request", "invalid_request", 'Bearer realm="r s", error="invalid_request"'),
-        (
-            "Bearer a",
-            "sessionId=b",
-            "400 Bad Request",
-            "invalid_request",
-            'Bearer realm="r s", error="invalid_request"',
-        ),
-        ("Bearer a b", "", "401 Unauthorized", "invalid_token", 'Bearer realm="r s", error="invalid_token"'),
+        ("", "401 Unauthorized", "session_missing", ""),
+        ("Bearer", "400 Bad Request", "invalid_request", ', error="invalid_request"'),
+        ("Bearer a b", "401 Unauthorized", "invalid_token", ', error="invalid_token"'),
     ],
 )
 def test_a_request_without_a_required_session_is_refused(
-    authorization: str, query: str, status: str, code: str, challenge: str
+    authorization: str, status: str, code: str, error: str
 ) -> None:
     spy = Spy()
     app = wrap(spy, require_session=True, realm="r s")
-    response = call(app, "GET", PATH, query, HTTP_AUTHORIZATION=authorization)
+    response = call(app, "GET", PATH, HTTP_AUTHORIZATION=authorization)
     assert (response.status, response.json["code"]) == (status, code)
-    assert response.all("WWW-Authenticate") == [challenge]
+    assert response.all("WWW-Authenticate") == [f'Bearer realm="r s"{error}']
     assert response.one("Content-Type") == "application/problem+json"
     assert spy.calls == []
 
