@@ -21,7 +21,6 @@ VARY = ("Vary", "Authorization")
 
 # The registered reason phrases, and that of a status that legacy clients know and no registry lists.
 _PHRASES = {status.value: status.phrase for status in HTTPStatus} | {440: "Login Time-out"}
-_STATUS_LINES = {status: f"{status} {phrase}" for status, phrase in _PHRASES.items()}
 
 
 class PlainResponse(NamedTuple):
@@ -86,7 +85,7 @@ def build_response(
     :param extra: further headers, by default none.
     """
     headers = (("Content-Type", media_type), ("Content-Length", str(length)), *_COMMON_HEADERS, *extra)
-    return PlainResponse(_STATUS_LINES.get(status) or f"{status} {reason_phrase(status)}", headers, body)
+    return PlainResponse(f"{status} {reason_phrase(status)}", headers, body)
 
 
 def reason_phrase(status: int) -> str:

@@ -6,6 +6,7 @@ here, and every failure of it becomes a response here.
 
 import re
 from collections.abc import Callable, Iterable, MutableMapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic
 
 from .deferred import is_asynchronous, is_deferring, refuse_awaitable, refuse_deferred
@@ -21,7 +22,6 @@ from .storage import (
     NotificationStorage,
     Record,
     StorageUnavailable,
-    TransactionalStorage,
     is_transactional,
     is_valid_delay,
 )
@@ -37,6 +37,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 Read = Callable[[NotificationStorage[Caller], Caller], Iterable[Record]]
+UnitOfWork = Callable[[], AbstractContextManager[NotificationStorage[Caller]]]
 # A function of the application from a caller to a label.
 Identify = Callable[[Caller], str | None]
 # The values of one request, by keys that modules share.
@@ -56,7 +57,7 @@ class NotificationService(Generic[Caller]):
     :raises ValueError: an argument does not fit; the message names it.
     """
 
-    __slots__ = ("_identify", "_problems", "_storage", "_transactional", "_writer")
+    __slots__ = ("_identify", "_problems", "_unit_of_work", "_writer")
 
     def __init__(
         self,
@@ -72,8 +73,9 @@ class NotificationService(Generic[Caller]):
         _check_storage(storage)
         _check_identify(identify)
         self._identify = identify
-        self._storage = storage
-        self._transactional = storage if is_transactional(storage) else None
+        self._unit_of_work: UnitOfWork[Caller] = (
+            storage.unit_of_work if is_transactional(storage) else lambda: nullcontext(storage)
+        )
         self._writer = ArrayWriter(encode=encode, schema=schema, spool_threshold=spool_threshold)
         self._problems = Problems(statuses=statuses, realm=realm)
 
@@ -119,25 +121,27 @@ class NotificationService(Generic[Caller]):
 
     def _respond(self, session: SessionCredential, context: Context | None, read: Read[Caller]) -> PlainResponse:
         try:
-            if self._transactional is not None:
-                return self._read_in_unit_of_work(self._transactional, session, context, read)
-            return self._read(self._storage, session, context, read)
+            return self._read(session, context, read)
         except Exception as error:  # noqa: BLE001 - every exception of a storage becomes a response, never a crash
             response, description = self._failure(error)
         _log(description)
         return response
 
-    def _read_in_unit_of_work(
-        self,
-        transactional: TransactionalStorage[Caller],
-        session: SessionCredential,
-        context: Context | None,
-        read: Read[Caller],
-    ) -> PlainResponse:
+    def _read(self, session: SessionCredential, context: Context | None, read: Read[Caller]) -> PlainResponse:
+        """Return the whole array, or the refusal of the session; the storage is released before it can be sent."""
         response = None
         try:
-            with refuse_deferred(transactional.unit_of_work(), "unit_of_work") as storage:
-                response = self._read(storage, session, context, read)
+            with refuse_deferred(self._unit_of_work(), "unit_of_work") as storage:
+                caller = refuse_deferred(storage.resolve_session(session.value), "resolve_session")
+                if caller is None:
+                    return self._problems.respond("session_invalid")
+                self._label(caller, session, context)
+                records = refuse_awaitable(read(storage, caller), "a storage")
+                try:
+                    body, length = self._writer.write(records)
+                    response = build_response(200, "application/json", body, length, [VARY])
+                finally:
+                    _close(records)
         except BaseException:
             if response is not None:
                 response.close()
@@ -145,34 +149,6 @@ class NotificationService(Generic[Caller]):
         if response is None:
             message = "unit_of_work must not suppress exceptions"
             raise TypeError(message)
-        return response
-
-    def _read(
-        self,
-        storage: NotificationStorage[Caller],
-        session: SessionCredential,
-        context: Context | None,
-        read: Read[Caller],
-    ) -> PlainResponse:
-        caller = refuse_deferred(storage.resolve_session(session.value), "resolve_session")
-        if caller is None:
-            return self._problems.respond("session_invalid")
-        self._label(caller, session, context)
-        return self._build_array(refuse_awaitable(read(storage, caller), "a storage"))
-
-    def _build_array(self, records: Iterable[Record]) -> PlainResponse:
-        """Return the response with the whole array; the records are closed before it can be sent."""
-        response = None
-        try:
-            try:
-                body, length = self._writer.write(records)
-                response = build_response(200, "application/json", body, length, [VARY])
-            finally:
-                _close(records)
-        except BaseException:
-            if response is not None:
-                response.close()
-            raise
         return response
 
     def _failure(self, error: Exception) -> tuple[PlainResponse, str | None]:
