@@ -75,25 +75,23 @@ def test_paths_are_exact_except_for_one_trailing_slash_and_never_redirect(
     assert response.code == code
 
 
-# Settings for all routes of an application, and ways to register the blueprint.
+# Settings for all routes of an application.
 SWITCHES: dict[str, Callable[[flask.Flask], None]] = {
     "strict_slashes off": lambda app: setattr(app.url_map, "strict_slashes", False),
     "merge_slashes off": lambda app: setattr(app.url_map, "merge_slashes", False),
     "both off": lambda app: vars(app.url_map).update(strict_slashes=False, merge_slashes=False),
     "another default converter": lambda app: app.url_map.converters.update(default=PathConverter),
 }
-REGISTRATIONS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "with URL defaults": {"url_defaults": {"tenant": "acme"}},
-}
 
 
-@pytest.mark.parametrize("registration", REGISTRATIONS)
+@pytest.mark.parametrize("registration", [{}, {"url_defaults": {"tenant": "acme"}}], ids=["plain", "with URL defaults"])
 @pytest.mark.parametrize("switch", SWITCHES)
-def test_paths_are_exact_whatever_an_application_sets_for_its_own_routes(switch: str, registration: str) -> None:
+def test_paths_are_exact_whatever_an_application_sets_for_its_own_routes(
+    switch: str, registration: dict[str, Any]
+) -> None:
     app = flask.Flask("app")
     SWITCHES[switch](app)
-    app.register_blueprint(create_blueprint(OneSession(), successors=True), **REGISTRATIONS[registration])
+    app.register_blueprint(create_blueprint(OneSession(), successors=True), **registration)
     for spelling in SPELLINGS:
         method, path, code = spelling.values
         response = call(app, str(method), str(path), **BEARER)
@@ -275,10 +273,6 @@ THRESHOLDS = pytest.mark.parametrize("threshold", [1_000_000, 100], ids=["in mem
 Hook = Callable[[flask.Response], flask.Response | None]
 
 
-def get_array(app: Any, query: str = "", **extra: Any) -> Response:
-    return call(app, "GET", CURRENT_USER, query, **{**BEARER, **extra})
-
-
 def app_with(hook: Hook, threshold: int = 1_000_000, *later: Hook) -> flask.Flask:
     """Return an application with ``after_request`` functions, which Flask calls in the given order."""
     app = flask_app(OneSession(lambda: RECORDS), spool_threshold=threshold)
@@ -288,10 +282,6 @@ def app_with(hook: Hook, threshold: int = 1_000_000, *later: Hook) -> flask.Flas
             0, lambda response, each=each: response if (changed := each(response)) is None else changed
         )
     return app
-
-
-class Sendfile(FileWrapper):
-    """The file wrapper of a server."""
 
 
 # Errors and requests.
@@ -308,10 +298,7 @@ def test_error_handlers_of_the_application_handle_its_own_pages_only() -> None:
 
     assert call(app, "GET", "/elsewhere").code == 418
     assert call(app, "POST", ALICE, **BEARER).json["code"] == "access_denied"
-    assert get_array(flask_app(OneSession(raising(ValueError())))).json["code"] == "storage_error"
-
-
-# Changes of the status, the headers and the body.
+    assert get(flask_app(OneSession(raising(ValueError())))).json["code"] == "storage_error"
 
 
 # Hooks that read or replace the body.
@@ -339,7 +326,7 @@ READERS: list[Hook] = [read_data, read_json, read_blocks]
 
 @pytest.mark.parametrize("hook", READERS, ids=lambda hook: hook.__name__)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("wrapper", [{}, {"wsgi.file_wrapper": Sendfile}], ids=["no file wrapper", "file wrapper"])
+@pytest.mark.parametrize("wrapper", [{}, {"wsgi.file_wrapper": FileWrapper}], ids=["no file wrapper", "file wrapper"])
 @THRESHOLDS
 def test_a_hook_may_read_the_body(
     hook: Hook, method: str, wrapper: dict[str, Any], threshold: int, spooled: list[BinaryIO]
@@ -376,7 +363,7 @@ REPLACERS: list[Hook] = [pickle_response, respond_with_the_data, respond_with_a_
 def test_a_hook_may_return_another_response_with_the_same_body(
     hook: Hook, threshold: int, spooled: list[BinaryIO]
 ) -> None:
-    response = get_array(app_with(hook, threshold))
+    response = get(app_with(hook, threshold))
     assert (response.code, response.body, response.one("Content-Length")) == (200, ARRAY, str(len(ARRAY)))
     assert all(file.closed for file in spooled)
 
@@ -402,17 +389,17 @@ def test_the_file_is_closed_when_a_hook_raises(
     app.config["PROPAGATE_EXCEPTIONS"] = propagate
     if propagate:
         with pytest.raises((ValueError, HTTPException)) as caught:
-            get_array(app)
+            get(app)
         # The traceback is kept, as in a debugger, and its frames refer to the response.
         assert caught.tb is not None
     else:
-        assert get_array(app).code != 200
+        assert get(app).code != 200
     assert [file.closed for file in spooled] == [True]
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("hook", [set_header, read_data], ids=lambda hook: hook.__name__)
-@pytest.mark.parametrize("wrapper", [{}, {"wsgi.file_wrapper": Sendfile}], ids=["no file wrapper", "file wrapper"])
+@pytest.mark.parametrize("wrapper", [{}, {"wsgi.file_wrapper": FileWrapper}], ids=["no file wrapper", "file wrapper"])
 def test_the_file_is_closed_when_the_server_refuses_to_start(
     hook: Hook, method: str, wrapper: dict[str, Any], spooled: list[BinaryIO]
 ) -> None:
@@ -426,7 +413,7 @@ def test_the_file_is_closed_when_the_server_refuses_to_start(
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("wrapper", [{}, {"wsgi.file_wrapper": Sendfile}], ids=["no file wrapper", "file wrapper"])
+@pytest.mark.parametrize("wrapper", [{}, {"wsgi.file_wrapper": FileWrapper}], ids=["no file wrapper", "file wrapper"])
 @THRESHOLDS
 def test_a_call_on_close_function_is_called_once(method: str, wrapper: dict[str, Any], threshold: int) -> None:
     done: list[str] = []

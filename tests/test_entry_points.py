@@ -1,7 +1,7 @@
 """Every response is the same through both entry points, with and without the middleware."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -328,15 +328,14 @@ def test_an_invalid_account_id_is_refused(segment: str, slash: str, entry_point:
 # The temporary file.
 
 
-class Sendfile(FileWrapper):
-    """The file wrapper of a server, which works only on this very object."""
+MANY = rows(count=1000)
 
 
-def make_spooling_app(entry_point: str, records: Callable[[], Any] | None = None) -> "WSGIApplication":
-    return ENTRY_POINTS[entry_point](OneSession(rows(count=1000) if records is None else records), spool_threshold=100)
+def make_spooling_app(entry_point: str, records: Callable[[], Any] = MANY) -> "WSGIApplication":
+    return ENTRY_POINTS[entry_point](OneSession(records), spool_threshold=100)
 
 
-def start(app: "WSGIApplication", method: str = "GET", extra: Mapping[str, Any] = BEARER) -> tuple[Any, dict[str, str]]:
+def start(app: "WSGIApplication", **extra: Any) -> tuple[Any, dict[str, str]]:
     """Return the iterable of an application, and its headers."""
     headers: dict[str, str] = {}
 
@@ -344,15 +343,15 @@ def start(app: "WSGIApplication", method: str = "GET", extra: Mapping[str, Any] 
         headers.update(sent)
         return lambda _data: None
 
-    return app(environ_of(method, CURRENT_USER, **{**BEARER, **extra}), start_response), headers
+    return app(environ_of("GET", CURRENT_USER, **BEARER, **extra), start_response), headers
 
 
 @every_entry_point
-@pytest.mark.parametrize("extra", [{}, {"wsgi.file_wrapper": Sendfile}], ids=["no file wrapper", "file wrapper"])
+@pytest.mark.parametrize("extra", [{}, {"wsgi.file_wrapper": FileWrapper}], ids=["no file wrapper", "file wrapper"])
 def test_an_array_from_a_file_is_the_same_as_from_memory(
     entry_point: str, extra: dict[str, Any], spooled: list[BinaryIO]
 ) -> None:
-    in_memory = call(ENTRY_POINTS[entry_point](OneSession(rows(count=1000))), path=CURRENT_USER, **BEARER)
+    in_memory = call(ENTRY_POINTS[entry_point](OneSession(MANY)), path=CURRENT_USER, **BEARER)
     response = call(make_spooling_app(entry_point), path=CURRENT_USER, **BEARER, **extra)
     assert response.wire == in_memory.wire
     assert json.loads(response.body) == [{"n": number} for number in range(1000)]
@@ -361,8 +360,8 @@ def test_an_array_from_a_file_is_the_same_as_from_memory(
 
 @every_entry_point
 def test_the_file_wrapper_of_a_server_gets_a_real_file(entry_point: str, spooled: list[BinaryIO]) -> None:
-    body, headers = start(make_spooling_app(entry_point), extra={"wsgi.file_wrapper": Sendfile})
-    assert type(body) is Sendfile
+    body, headers = start(make_spooling_app(entry_point), **{"wsgi.file_wrapper": FileWrapper})
+    assert type(body) is FileWrapper
     assert body.filelike is spooled[0]
     assert body.filelike.fileno() > 2
     assert body.filelike.tell() == 0
@@ -388,7 +387,7 @@ def test_without_a_directory_for_the_file_the_response_is_a_503(
     entry_point: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    source = Source(rows(count=1000)())
+    source = Source(MANY())
     response = call(make_spooling_app(entry_point, lambda: source), path=CURRENT_USER, **BEARER)
     assert response.status == "503 Service Unavailable"
     assert source.closed == 1
