@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -332,7 +332,6 @@ def check_header(value: str, wanted: dict[str, Any]) -> None:
     assert not wanted.keys() - {"prefix", "equals", "contains", "not_contains", "any_of", "count", "charset"}
 
 
-UNDATED = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 ADDED = [("Deprecation", "@1767225600"), ("Link", '</new>; rel="successor-version"')]
 PAGE_OPERATIONS = [
     Operation("page", "GET", "/page", "/new", rewrite_path=True, unify_session=True),
@@ -458,7 +457,7 @@ def test_any_sequence_of_calls_is_as_without_the_middleware(
     bare, app, calls = Scripted(called, read), Scripted(called, read), list[Call]()
     wrapped: WSGIApplication = app
     for _time in range(times):
-        wrapped = DeprecationMiddleware(wrapped, dict.fromkeys(PAGE_OPERATIONS, UNDATED), observers=[calls.append])
+        wrapped = DeprecationMiddleware(wrapped, dict.fromkeys(PAGE_OPERATIONS, DATE_ONLY), observers=[calls.append])
     expected, trace = Server().serve(bare), Server().serve(wrapped)
     assert [without_added(event) for event in trace] == expected
     assert app.closed == bare.closed

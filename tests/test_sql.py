@@ -85,14 +85,27 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield schema
 
 
+def create_tables(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for statement in TABLES.split(";"):
+            connection.exec_driver_sql(statement)
+
+
 @pytest.fixture
 def engine(url: str) -> Iterator[Engine]:
     engine = create_engine(url, pool_size=1, max_overflow=0, pool_timeout=0.05)
-    with engine.begin() as connection:
-        for statement in TABLES.split(";"):
-            connection.execute(text(statement.replace(":", r"\:")))
+    create_tables(engine)
     yield engine
     engine.dispose()
+
+
+def read(storage: SQLAlchemyStorage, session_id: str, account_id: str | None = None) -> Iterator[Any]:
+    """Return the records of a session's user, or of an account."""
+    caller = storage.resolve_session(session_id)
+    assert caller is not None
+    if account_id is None:
+        return storage.current_user_notifications(caller)
+    return storage.account_notifications(caller, account_id)
 
 
 class TestContract(StorageContract):
@@ -146,9 +159,7 @@ def test_an_account_id_in_the_callers_row_never_replaces_that_of_the_request(eng
     storage = storage_on(
         engine, session_query="SELECT user_id, is_admin, 'alice' AS account_id FROM sessions WHERE id = :session_id"
     )
-    caller = storage.resolve_session("c3")
-    assert caller is not None
-    assert list(storage.account_notifications(caller, "bob")) == [b'{"name":"third"}']
+    assert list(read(storage, "c3", "bob")) == [b'{"name":"third"}']
 
 
 def test_without_a_rule_no_caller_may_see_any_account(engine: Engine) -> None:
@@ -158,19 +169,15 @@ def test_without_a_rule_no_caller_may_see_any_account(engine: Engine) -> None:
         current_user_query=DOCUMENTS.format(":user_id"),
         account_query=DOCUMENTS.format(":account_id"),
     )
-    caller = storage.resolve_session("a1")
-    assert caller is not None
     with pytest.raises(AccessDenied):
-        list(storage.account_notifications(caller, "alice"))
+        list(read(storage, "a1", "alice"))
 
 
 def test_an_unknown_account_is_not_taken_for_an_empty_one(engine: Engine) -> None:
     storage = storage_on(engine)
-    caller = storage.resolve_session("c3")
-    assert caller is not None
-    assert list(storage.account_notifications(caller, "carol")) == []
+    assert list(read(storage, "c3", "carol")) == []
     with pytest.raises(AccountNotFound):
-        list(storage.account_notifications(caller, "nobody"))
+        list(read(storage, "c3", "nobody"))
 
 
 def test_a_pool_without_a_free_connection_is_storage_unavailable(engine: Engine) -> None:
@@ -217,15 +224,13 @@ def test_records_of_a_nested_unit_of_work_that_has_ended_do_not_block(
     storage = Numbers(two_connections)
     with storage.unit_of_work() as outer:
         with storage.unit_of_work() as inner:
-            caller = inner.resolve_session("a1")
-            assert caller is not None
-            records = inner.current_user_notifications(caller)
+            records = read(inner, "a1")
             assert next(records) == b'{"n": 1}'
         thread = Thread(target=lambda: use_and_ignore_errors(use, records), daemon=True)
         thread.start()
         thread.join(timeout=10)
         assert not thread.is_alive()
-        assert outer.resolve_session("a1") == caller
+        assert outer.resolve_session("a1") is not None
     with two_connections.connect(), two_connections.connect():
         pass
     two_connections.dispose()
@@ -352,10 +357,9 @@ def test_stop_iteration_in_the_type_of_a_column_is_an_error_and_not_the_end(engi
 
 def test_a_mistake_in_a_statement_is_not_taken_for_an_outage(engine: Engine) -> None:
     storage = storage_on(engine, current_user_query="SELECT nothing FROM nowhere")
-    caller = storage.resolve_session("a1")
-    assert caller is not None
+    records = read(storage, "a1")
     with pytest.raises((ProgrammingError, SQLOperationalError)):
-        list(storage.current_user_notifications(caller))
+        list(records)
     response = call(NotificationApp(storage), "GET", "/API/Notification/", "sessionId=a1")
     assert (response.code, response.json["code"]) == (500, "storage_error")
 
@@ -372,10 +376,8 @@ def test_memory_does_not_grow_with_the_result(engine: Engine) -> None:
         insert = f"INSERT INTO notifications SELECT n, 'carol', :document FROM {series}"  # noqa: S608 - one of two strings above
         connection.execute(text(insert), {"document": document})
     storage = storage_on(engine)
-    caller = storage.resolve_session("c3")
-    assert caller is not None
     tracemalloc.start()
-    assert sum(1 for _ in storage.current_user_notifications(caller)) == 10_000
+    assert sum(1 for _ in read(storage, "c3")) == 10_000
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 3_000_000
@@ -400,10 +402,8 @@ def test_two_columns_with_the_same_name_are_refused(engine: Engine) -> None:
     storage = storage_on(
         engine, current_user_query="SELECT id, account AS id FROM notifications WHERE account = :user_id"
     )
-    caller = storage.resolve_session("a1")
-    assert caller is not None
     with pytest.raises(ValueError, match="columns"):
-        list(storage.current_user_notifications(caller))
+        list(read(storage, "a1"))
 
 
 # Permissions.
@@ -464,13 +464,10 @@ def test_an_asynchronous_engine_is_refused() -> None:
 def test_a_connection_that_breaks_is_storage_unavailable_and_the_next_request_works(statement: str) -> None:
     with postgresql_schema() as url:
         engine = create_engine(url.replace("options=", "options=-cstatement_timeout%3D1000%20"))
-        with engine.begin() as connection:
-            for each in TABLES.split(";"):
-                connection.execute(text(each.replace(":", r"\:")))
+        create_tables(engine)
         storage = storage_on(engine, current_user_query=statement)
-        caller = storage.resolve_session("a1")
-        assert caller is not None
+        records = read(storage, "a1")
         with pytest.raises(StorageUnavailable):
-            list(storage.current_user_notifications(caller))
+            list(records)
         assert storage.resolve_session("a1") is not None
         engine.dispose()
