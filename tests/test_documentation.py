@@ -1,12 +1,11 @@
 """Links, diagrams and tests in the documentation exist. make check builds the pages and checks their links."""
 
 import ast
-import importlib.util
 import re
 import tomllib
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from runpy import run_path
 
 import pytest
 
@@ -17,17 +16,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SITE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Documentation"]
 # Except links that leave the site, and anchors on the same page.
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
-
-
-@pytest.fixture(scope="module")
-def diagrams() -> ModuleType:
-    """Return docs/diagrams.py, a command that is in no package."""
-    spec = importlib.util.spec_from_file_location("diagrams", ROOT / "docs" / "diagrams.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], ids=lambda page: page.name)
@@ -52,9 +40,10 @@ def test_every_page_is_in_the_table_of_contents(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["request", "timeline"])
-def test_a_diagram_is_what_its_command_draws(name: str, diagrams: ModuleType) -> None:
+def test_a_diagram_is_what_its_command_draws(name: str) -> None:
+    draw = run_path(str(ROOT / "docs" / "diagrams.py"))[f"draw_{name}"]
     drawn = (ROOT / "docs" / "_diagrams" / f"{name}.svg").read_text(encoding="utf-8")
-    assert drawn == getattr(diagrams, f"draw_{name}")(), "run: python docs/diagrams.py"
+    assert drawn == draw(), "run: python docs/diagrams.py"
 
 
 def test_the_readme_fits_on_a_page_and_its_first_example_ends_by_line_thirty() -> None:
@@ -82,11 +71,12 @@ ROW = re.compile(r"^\|(?! *-)(.+)\|$", re.MULTILINE)
 TEST = re.compile(r"\b(tests/[\w/]+\.py)::(\w+)")
 
 
-def rows(page: str, heading: str) -> list[str]:
-    """Return the rows of the first table below a heading, without its title row."""
-    _, _, section = f"\n{(ROOT / page).read_text(encoding='utf-8')}".partition(f"\n{heading}\n")
+def rows(heading: str) -> list[str]:
+    """Return the rows of the first table below a heading of the guarantees, without its title row."""
+    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    _, _, section = f"\n{page}".partition(f"\n{heading}\n")
     table = re.search(r"(?:^\|.*\n)+", section.partition("\n## ")[0], re.MULTILINE)
-    assert table is not None, f"{page} has no table below {heading!r}"
+    assert table is not None, f"no table below {heading!r}"
     _titles, *others = ROW.findall(table[0])
     return others
 
@@ -112,12 +102,10 @@ def test_an_example_that_is_not_followed_has_a_test(test: str) -> None:
 
 
 def test_there_are_seven_guarantees() -> None:
-    assert [row.split("|")[0].strip() for row in rows("docs/guarantees.md", "# Guarantees")] == list("1234567")
+    assert [row.split("|")[0].strip() for row in rows("# Guarantees")] == list("1234567")
 
 
-@pytest.mark.parametrize(
-    ("page", "heading"), [("docs/guarantees.md", "# Guarantees"), ("docs/guarantees.md", "## Failures")]
-)
-def test_every_row_lists_tests_that_exist(page: str, heading: str) -> None:
-    for row in rows(page, heading):
+@pytest.mark.parametrize("heading", ["# Guarantees", "## Failures"])
+def test_every_row_lists_tests_that_exist(heading: str) -> None:
+    for row in rows(heading):
         assert_tests_exist(row)

@@ -397,7 +397,6 @@ def test_without_a_directory_for_the_file_the_response_is_a_503(
 
 
 GET, POST = notification_operations()
-ALICE = ACCOUNT.format("alice")
 
 
 @pytest.mark.parametrize(
@@ -423,8 +422,8 @@ def test_any_other_path_is_not_found(method: str, path: str) -> None:
     [
         (CURRENT_USER, "GET, HEAD", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"]),
         ("/api/notification", "GET, HEAD", ["POST"]),
-        (ALICE, "POST", ["GET", "HEAD", "PUT", "OPTIONS"]),
-        (ALICE.rstrip("/").lower(), "POST", ["GET"]),
+        (OF_ALICE, "POST", ["GET", "HEAD", "PUT", "OPTIONS"]),
+        (OF_ALICE.rstrip("/").lower(), "POST", ["GET"]),
     ],
 )
 def test_any_other_method_is_not_allowed(path: str, allow: str, methods: list[str]) -> None:
