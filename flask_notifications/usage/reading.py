@@ -243,7 +243,7 @@ def _read_calls(
 ) -> dict[Name, Calls]:
     """Return the calls of each caller, with a limited number of callers by name on each day.
 
-    :raises ValueError: the database has cut a string, or has a number or a name that is none.
+    :raises ValueError: a row is not as a recorder writes it, or the database has cut a string.
     """
     query = select(usage.c.day, usage.c.operation, func.count(), _ARRAYS).where(usage.c.day >= since)
     query = query.where(*_of_operations(operations), *_of_service(service))
@@ -255,7 +255,7 @@ def _read_calls(
         operation = str(decode(encoded))
         arrays: list[Row] = json.loads(f"[{packed}]")
         if len(arrays) != number:
-            message = "the database has left out rows of a day"
+            message = "the rows of a day are not as a recorder writes them"
             raise ValueError(message)
         if is_crowded(arrays):
             limited = limit_pairs((tuple(each[:3]), tuple(each[3:])) for each in arrays)
