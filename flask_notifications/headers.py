@@ -13,7 +13,7 @@ HeaderList = list[tuple[str, str]]
 TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105 - a grammar
 
 # RFC 9111 section 5.2: cache-directive = token [ "=" ( token / quoted-string ) ]
-_DIRECTIVE = re.compile(rf'({TOKEN})(?:=(?:"(?:[^"\\]|\\.)*+"|[^\s,"]*))?')
+_DIRECTIVE = re.compile(rf'(({TOKEN})(?:=(?:"(?:[^"\\]|\\.)*+"|[^\s,"]*))?)')
 
 # What lets a shared cache store a response, or some of its headers.
 _SHARED = frozenset({"public", "s-maxage", "private"})
@@ -26,8 +26,7 @@ def values_of(headers: HeaderList, name: str) -> list[str]:
 
 def members_of(values: Iterable[str]) -> list[str]:
     """Return the members of the values of a list-valued header (RFC 9110 section 5.6.1)."""
-    members = [member.strip() for value in values for member in value.split(",")]
-    return list(filter(None, members))
+    return list(filter(None, map(str.strip, ",".join(values).split(","))))
 
 
 class ResponseHeaders:
@@ -85,22 +84,24 @@ class ResponseHeaders:
             self.names.append(key)
             self.lines.append((name, value))
             return
-        places = self._places(key)
-        self.lines[places[0]] = (self.lines[places[0]][0], compute([self.lines[place][1] for place in places]))
-        for place in reversed(places[1:]):
-            del self.lines[place], self.names[place]
+        place = self.names.index(key)
+        own, first = self.lines[place]
+        values = [first]
+        while key in self.names[place + 1 :]:
+            other = self.names.index(key, place + 1)
+            values.append(self.lines.pop(other)[1])
+            del self.names[other]
+        self.lines[place] = (own, compute(values))
 
 
 def _merge(values: list[str], members: Sequence[str], *, unless: str = "") -> str:
-    merged = {member.lower(): member for member in members_of(values)}
-    if unless not in merged:
-        for member in members:
-            merged.setdefault(member.lower(), member)
-    return ", ".join(merged.values())
+    own = members_of(values)
+    known = set(map(str.lower, own))
+    missing = [] if unless in known else [member for member in members if member.lower() not in known]
+    return ", ".join(own + missing)
 
 
 def _keep_private(values: list[str]) -> str:
-    directives = [found for value in values for found in _DIRECTIVE.finditer(value)]
-    names = [found[1].lower() for found in directives]
-    kept = [found[0] for name, found in zip(names, directives, strict=True) if name not in _SHARED]
-    return ", ".join(kept if "no-store" in names else [*kept, "private"])
+    directives = _DIRECTIVE.findall(",".join(values))
+    kept = [directive for directive, name in directives if name.lower() not in _SHARED]
+    return ", ".join(kept if "no-store" in map(str.lower, kept) else [*kept, "private"])

@@ -123,12 +123,12 @@ class DeprecationMiddleware:
             if watcher.awaits_request:
                 _notify(watcher.request_passed)
         found = self._table.find(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""), environ)
-        if found and (decision := self._choose(found, environ)) is not None:
-            return self._serve(decision, environ, start_response)
+        if found and (exchange := self._choose(found, environ)) is not None:
+            return self._serve(exchange, environ, start_response)
         return self._app(environ, start_response)
 
-    def _choose(self, found: list[Match], environ: "WSGIEnvironment") -> "_Decision | None":
-        """Return the operation that decides: a closed one, or else the first retired one, or ``None`` for a live one.
+    def _choose(self, found: list[Match], environ: "WSGIEnvironment") -> "_Exchange | None":
+        """Return the exchange for a closed operation, or else for the first retired one; ``None`` for live ones.
 
         A request that some router takes for a closed operation must not pass.
         """
@@ -140,10 +140,10 @@ class DeprecationMiddleware:
                     now = self._now()
                     caller = None if self._identify is None else self._label(self._identify, environ)
                 own = retirement if caller is None else retirement.of_caller(caller, now)
-                decision = _Decision(match, own, now, own.policy.phase(now, caller), caller)
-                if decision.phase in CLOSED_PHASES:
-                    return decision
-                first = first or decision
+                exchange = _Exchange(match, own, now, caller)
+                if exchange.phase in CLOSED_PHASES:
+                    return exchange
+                first = first or exchange
         return first
 
     def _label(self, identify: Identify, environ: "WSGIEnvironment") -> str | None:
@@ -158,14 +158,11 @@ class DeprecationMiddleware:
         return clean_label(label, list_session_ids(environ))
 
     def _serve(
-        self, decision: "_Decision", environ: "WSGIEnvironment", start_response: "StartResponse"
+        self, exchange: "_Exchange", environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        report = self._report if self._observers else None
-        exchange = _Exchange(decision, environ, start_response, self._table, report=report)
-        if decision.caller is not None:
-            environ[CALLER] = _Label(decision.caller)
-        if decision.phase in CLOSED_PHASES:
-            response = self._refuse_closed(decision, _mount(environ))
+        exchange.begin(environ, start_response, self._table, self._report if self._observers else None)
+        if exchange.phase in CLOSED_PHASES:
+            response = self._refuse_closed(exchange, _mount(environ))
         elif isinstance(exchange.session, SessionRefused):
             response = self._problems.refuse(exchange.session)
         elif self._require_session and exchange.unifies and exchange.session is None:
@@ -174,15 +171,15 @@ class DeprecationMiddleware:
             return exchange.run(self._app)
         return exchange.run(partial(send_response, response))
 
-    def _refuse_closed(self, decision: "_Decision", mount: str) -> PlainResponse:
+    def _refuse_closed(self, exchange: "_Exchange", mount: str) -> PlainResponse:
         """Return the response to a request for a closed operation."""
-        headers, policy = decision.retirement.headers, decision.retirement.policy
-        links = {"successor": decision.match.successor, "documentation": policy.documentation}
+        headers, policy = exchange.retirement.headers, exchange.retirement.policy
+        links = {"successor": exchange.match.successor, "documentation": policy.documentation}
         members = {name: None if uri is None else headers.resolve(uri, mount) for name, uri in links.items()}
-        brownout = policy.brownout(decision.at)
-        if brownout is None or decision.phase is Phase.SUNSET:
+        brownout = policy.brownout(exchange.at)
+        if brownout is None or exchange.phase is Phase.SUNSET:
             return self._problems.respond("sunset", members={**members, "sunset": policy.sunset_at})
-        wait = retry_after((brownout.end - decision.at).total_seconds())
+        wait = retry_after((brownout.end - exchange.at).total_seconds())
         return self._problems.respond("brownout", extra=[wait], members={**members, "brownout_ends": brownout.end})
 
     def _now(self) -> datetime:
@@ -194,18 +191,18 @@ class DeprecationMiddleware:
 
     def _report(self, exchange: "_Exchange", status: int | None) -> None:
         """Call the observers of a request whose status is known."""
-        decision, session, session_ids = exchange.decision, exchange.session, exchange.list_session_ids()
+        session, session_ids = exchange.session, exchange.list_session_ids()
         label = exchange.environ.get(CALLER)
         own = None if isinstance(label, _Label) else clean_label(label, session_ids)
         call = Call(
-            operation=decision.match.operation.name,
+            operation=exchange.match.operation.name,
             method=exchange.method,
             status=status,
-            phase=decision.phase,
+            phase=exchange.phase,
             source=session.source if isinstance(session, SessionCredential) else None,
             client=client_of(exchange.user_agent, session_ids),
-            at=decision.at,
-            caller=own or decision.caller,
+            at=exchange.at,
+            caller=own or exchange.caller,
         )
         for observer in self._observers:
             _notify(observer, call)
@@ -242,16 +239,6 @@ class _Retirement(NamedTuple):
         return self.usual if is_usual else self.headers.render(match.successor, _mount(environ))
 
 
-class _Decision(NamedTuple):
-    """A request that may reach a retired operation: the operation, its retirement, the time, the phase, the caller."""
-
-    match: Match
-    retirement: _Retirement
-    at: datetime
-    phase: Phase
-    caller: str | None
-
-
 class _Label(str):
     """A label that a middleware has set in the environ, and not the application: another middleware ignores it."""
 
@@ -262,46 +249,65 @@ _Report = Callable[["_Exchange", int | None], None]
 
 
 class _Exchange:
-    """One matched request and its response, between the server and an application (PEP 3333).
+    """One request that may reach a retired operation and its response, between a server and an application (PEP 3333).
 
-    :param report: called once with the exchange and the status code, ``None`` if there is none.
+    :param match: the operation.
+    :param retirement: its retirement, as it is for the caller.
+    :param at: the time of the request.
+    :param caller: the label of its caller.
     """
 
-    def __init__(
+    session: SessionResult = None
+    unifies = False
+    _is_rewritten = False
+    _received: "WSGIEnvironment | None" = None
+    _has_returned = False
+    _status: str | None = None
+
+    def __init__(self, match: Match, retirement: _Retirement, at: datetime, caller: str | None) -> None:
+        self.match = match
+        self.retirement = retirement
+        self.at = at
+        self.caller = caller
+        self.phase = retirement.policy.phase(at, caller)
+
+    def begin(
         self,
-        decision: _Decision,
         environ: "WSGIEnvironment",
         start_response: "StartResponse",
         table: OperationTable,
-        *,
         report: "_Report | None",
     ) -> None:
-        match = decision.match
-        self.decision = decision
+        """Change the environ as the operation asks for it.
+
+        :param report: called once with the exchange and the status code, ``None`` if there is none.
+        """
+        match, operation = self.match, self.match.operation
         self.environ = environ
-        self.session: SessionResult = None
         self.method: str = environ["REQUEST_METHOD"]
         self.user_agent: str = environ.get("HTTP_USER_AGENT", "")
         self._start_response = start_response
-        self._announcement = decision.retirement.announce(match, environ)
-        self._report = report
-        self._pairs: list[str] = []
-        self._has_returned = False
-        self._status: str | None = None
         self._table = table
+        self._report = report
+        self._announcement = self.retirement.announce(match, environ)
         self._path: str = environ.get("PATH_INFO", "")
-        # The application sees a lookalike as it was sent: only the application knows how it reads it.
-        rewrites = match.operation.rewrite_path and not match.is_lookalike
-        self.unifies = match.operation.unify_session and not match.is_lookalike
-        self._varies = ("Authorization", *match.vary) if self.unifies else match.vary
-        self._is_rewritten = rewrites and match.path != self._path
-        if self._is_rewritten or (rewrites and ORIGINAL_PATH not in environ):
-            environ[ORIGINAL_PATH] = self._path
-            environ["PATH_INFO"] = match.path
-        if self.unifies:
-            self.session, self._pairs = unify_session(environ)
-        # A copy, because an application may change its environ before it redirects.
-        self._received = environ.copy() if self._is_rewritten or self._pairs else None
+        self._varies = match.vary
+        self._digests: dict[str, str] = {}
+        if self.caller is not None:
+            environ[CALLER] = _Label(self.caller)
+        if match.is_lookalike:  # only the application knows how it reads it
+            return
+        if operation.rewrite_path:
+            self._is_rewritten = match.path != self._path
+            if self._is_rewritten or ORIGINAL_PATH not in environ:
+                environ[ORIGINAL_PATH] = self._path
+                environ["PATH_INFO"] = match.path
+        if operation.unify_session:
+            self.unifies = True
+            self.session, self._digests = unify_session(environ)
+            self._varies = ("Authorization", *match.vary)
+        if self._is_rewritten or self._digests:
+            self._received = environ.copy()  # because an application may change its environ before it redirects
 
     def run(self, app: "WSGIApplication") -> Iterable[bytes]:
         """Call an application and return its own iterable: a server loses sendfile and ``close()`` if it is wrapped.
@@ -329,9 +335,7 @@ class _Exchange:
     ) -> Callable[[bytes], object]:
         """Start the response (PEP 3333)."""
         rest = () if exc_info is None else (exc_info,)
-        edited = (
-            headers if self.decision.match.is_lookalike and _is_not_reached(status) else self._edit(headers, status)
-        )
+        edited = headers if self.match.is_lookalike and _is_not_reached(status) else self._edit(headers, status)
         write = self._start_response(status, edited, *rest)
         self._status = status
         if self._has_returned:
@@ -341,12 +345,12 @@ class _Exchange:
     def settle(self, status: str | None) -> None:
         """Report the request, once: when its status is known and the iterable has been returned."""
         report, self._report = self._report, None
-        if report is not None and not (self.decision.match.is_lookalike and _is_not_reached(status)):
+        if report is not None and not (self.match.is_lookalike and _is_not_reached(status)):
             report(self, _status_code(status))
 
     def list_session_ids(self) -> list[str]:
         """Return every session ID that the request names, wherever it was."""
-        named = list_session_ids(self.environ, self._pairs)
+        named = list_session_ids(self.environ, self._digests)
         return [*named, self.session.value] if isinstance(self.session, SessionCredential) else named
 
     def _edit(self, own: HeaderList, status: str) -> HeaderList:
@@ -359,9 +363,9 @@ class _Exchange:
             headers.merge("Access-Control-Expose-Headers", _EXPOSED_HEADERS)
         if "location" in names:
             self._edit_locations(headers, status)
-        if self._pairs and "referrer-policy" not in names:
+        if self._digests and "referrer-policy" not in names:
             headers.put("Referrer-Policy", "no-referrer")  # a URL had a session ID (RFC 6750 section 2.3)
-        if self._pairs or self.decision.retirement.is_exempt:
+        if self._digests or self.retirement.is_exempt:
             headers.keep_private()
         if _ANNOUNCED.isdisjoint(names):
             return headers.lines + self._announcement
@@ -373,9 +377,7 @@ class _Exchange:
         if self._received is not None:
             keeps_session = isinstance(self.session, SessionCredential)
             target = RequestTarget.of(self._received, self._path)
-            editor = LocationEditor(
-                target, self.decision.match, self._table, self._pairs, keeps_session, self._is_rewritten
-            )
+            editor = LocationEditor(target, self.match, self._table, self._digests, keeps_session, self._is_rewritten)
             editor.edit(headers, status)
 
 

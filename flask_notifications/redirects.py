@@ -5,7 +5,7 @@ that follows would arrive without a session. Every other target loses the digest
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, quote, unquote_to_bytes, urljoin, urlsplit
@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, quote, unquote_to_bytes, urljoin, urlsplit
 from .headers import ResponseHeaders
 from .log import log_error
 from .operations import REST, Match, OperationTable
-from .sessions import SESSION, digest_pair, session_pairs
+from .sessions import SESSION, session_pairs
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -83,7 +83,7 @@ class RequestTarget(NamedTuple):
             environ=environ,
         )
 
-    def follow(self, location: str, status: str, table: OperationTable, pairs: Sequence[str] = ()) -> Redirect | None:
+    def follow(self, location: str, status: str, table: OperationTable, pairs: Iterable[str] = ()) -> Redirect | None:
         """Return where a client arrives that follows a ``Location``; ``None`` if it is not an operation of this origin.
 
         :param status: the status line; it decides whether the client follows, and with which method.
@@ -120,29 +120,30 @@ class RequestTarget(NamedTuple):
 class LocationEditor(NamedTuple):
     """Edits ``Location`` in the response to a request whose session was moved or whose path was rewritten.
 
-    ``pairs`` are the session pairs that were in the query, ``keeps_session`` is whether they named a valid session.
+    ``digests`` are those of ``unify_session``, ``keeps_session`` is whether the request has a valid session.
     """
 
     target: RequestTarget
     match: Match
     table: OperationTable
-    pairs: list[str]
+    digests: dict[str, str]
     keeps_session: bool
     is_rewritten: bool
 
     def edit(self, headers: ResponseHeaders, status: str) -> None:
         """Keep the session of a redirect to an operation, and do not let clients store a redirect that loops."""
         locations = headers.values("location")
-        redirects = {location: self.target.follow(location, status, self.table, self.pairs) for location in locations}
+        redirects = {location: self.target.follow(location, status, self.table, self.digests) for location in locations}
         if self.is_rewritten and any(map(self._loops, redirects.values())):
             headers.put("Cache-Control", "no-store")  # RFC 9111 section 5.2.2.5
-        if self.pairs:
+        if self.digests:
             headers.edit("location", lambda value: self._edit_value(value, redirects[value]))
 
     def _edit_value(self, location: str, redirect: Redirect | None) -> str:
+        ((pair, digest),) = self.digests.items()  # a request with more than one pair was refused
         if self.keeps_session and redirect is not None and redirect.match.operation.unify_session:
-            return restore_pair(location, self.pairs[0])
-        return remove_digest(location, self.pairs[0])
+            return restore_pair(location, pair, digest)
+        return remove_digest(location, digest)
 
     def _loops(self, redirect: Redirect | None) -> bool:
         """Return whether a client that follows a redirect loops forever, and log it if so."""
@@ -158,16 +159,15 @@ _LOOP = (
 )
 
 
-def restore_pair(location: str, pair: str) -> str:
+def restore_pair(location: str, pair: str, digest: str) -> str:
     """Return a ``Location`` with the session pair in it once: where its digest is, or else at the end of the query."""
-    digest = digest_pair(pair)
     before, hash_sign, fragment = location.partition("#")
     path, _question_mark, query = before.partition("?")
     members = query.split("&")
     if digest in members and not session_pairs(query):
         members[members.index(digest)] = pair
-        return remove_digest(f"{path}?{'&'.join(members)}{hash_sign}{fragment}", pair)
-    location = remove_digest(location, pair)
+        return remove_digest(f"{path}?{'&'.join(members)}{hash_sign}{fragment}", digest)
+    location = remove_digest(location, digest)
     before, hash_sign, fragment = location.partition("#")
     _path, question_mark, query = before.partition("?")
     if not before or session_pairs(query):  # the same page with the query that the client has, or it has a session
@@ -176,11 +176,11 @@ def restore_pair(location: str, pair: str) -> str:
     return f"{before}{separator}{pair}{hash_sign}{fragment}"
 
 
-def remove_digest(location: str, pair: str) -> str:
+def remove_digest(location: str, digest: str) -> str:
     """Return a ``Location`` without the digest that replaces a session pair, even where it is percent-encoded."""
-    key, _equals, value = digest_pair(pair).partition("=")
-    digest = rf"{re.escape(key)}{_EQUALS}{value}"
-    pattern = rf"({_FIRST}|{_NEXT})?{digest}(?:{_NEXT}{digest})*({_NEXT})?"
+    key, _equals, value = digest.partition("=")
+    pattern = rf"{re.escape(key)}{_EQUALS}{value}"
+    pattern = rf"({_FIRST}|{_NEXT})?{pattern}(?:{_NEXT}{pattern})*({_NEXT})?"
     return re.sub(pattern, _join_neighbours, location, flags=re.IGNORECASE)
 
 

@@ -120,8 +120,7 @@ def resolve(environ: "WSGIEnvironment") -> SessionResult:
     known = environ.get(SESSION)
     if isinstance(known, SessionCredential):
         return known
-    pairs = session_pairs(environ.get("QUERY_STRING", ""))
-    return _decide(_authorization(environ), [_decode_value(pair) for pair in pairs])
+    return _decide(_authorization(environ), session_pairs(environ.get("QUERY_STRING", "")))
 
 
 def resolve_header(environ: "WSGIEnvironment") -> SessionResult:
@@ -129,29 +128,33 @@ def resolve_header(environ: "WSGIEnvironment") -> SessionResult:
     return _decide(_authorization(environ), [])
 
 
-def unify_session(environ: "WSGIEnvironment") -> tuple[SessionResult, list[str]]:
+def unify_session(environ: "WSGIEnvironment") -> tuple[SessionResult, dict[str, str]]:
     """Resolve the session of a matched request, and leave it in one place of the environ.
 
     A digest replaces each session pair in ``QUERY_STRING``, ``HTTP_AUTHORIZATION`` is set when there was none, and the
-    raw target and the Referer are redacted. Return the session and the pairs of the query that named it.
+    raw target and the Referer are redacted. Return the session, and the digests by the pairs that they replace.
+
+    The URL still differs between sessions, and does not show the session ID. A client that has learnt a digest can send
+    it, so a cache in your application must not rely on the URL alone.
     """
     query, header = environ.get("QUERY_STRING", ""), _authorization(environ)
     pairs = session_pairs(query)
-    values = [_decode_value(pair) for pair in pairs]
-    session = _decide(header, values)
+    session = _decide(header, pairs)
     known = environ.pop(SESSION, None)
     is_moved = isinstance(known, SessionCredential) and not pairs  # by an outer middleware
     if is_moved and session in {None, SessionCredential(known.value, "header")}:
         session = known
-    if pairs:
-        digests = dict(zip(pairs, map(_digest, values), strict=True))
+    digests = {}
+    for pair, value in pairs:
+        digests[pair] = digest_of(value)
+    if digests:
         environ["QUERY_STRING"] = "&".join([digests.get(each, each) for each in query.split("&")])
     redact_environ(environ)
     if isinstance(session, SessionCredential):
         environ[SESSION] = session
-        if pairs and not header:
+        if digests and not header:
             environ["HTTP_AUTHORIZATION"] = f"Bearer {session.value}"
-    return session, pairs
+    return session, digests
 
 
 def list_session_ids(environ: "WSGIEnvironment", replaced: Iterable[str] = ()) -> list[str]:
@@ -161,34 +164,26 @@ def list_session_ids(environ: "WSGIEnvironment", replaced: Iterable[str] = ()) -
     :param replaced: the pairs of the query that ``unify_session`` has replaced, by default none.
     """
     words = _authorization(environ).replace(",", " ").split()[1:]
-    pairs = [*session_pairs(environ.get("QUERY_STRING", "")), *replaced]
-    return list(filter(None, [*words, *map(_decode_value, pairs)]))
+    pairs = session_pairs("&".join([environ.get("QUERY_STRING", ""), *replaced]))
+    return list(filter(None, [*words, *(value for _pair, value in pairs)]))
 
 
-def session_pairs(query: str) -> list[str]:
-    """Return the pairs of a query string whose form-decoded key is ``sessionId`` in any letter case, unchanged."""
-    return [pair for pair in query.split("&") if _is_session_pair(pair)] if query else []
+def session_pairs(query: str) -> list[tuple[str, str]]:
+    """Return the pairs of a query whose key is ``sessionId`` in any letter case, unchanged, and their decoded values.
 
-
-def _is_session_pair(pair: str) -> bool:
-    return unquote(pair.partition("=")[0], "latin-1").lower() == "sessionid"
-
-
-def digest_pair(pair: str) -> str:
-    """Return the pair that replaces a session pair of the query.
-
-    The URL still differs between sessions, and does not show the session ID. A client that has learnt a digest can send
-    it, so a cache in your application must not rely on the URL alone.
+    Keys and values are decoded as those of a form are, to WSGI strings.
     """
-    return _digest(_decode_value(pair))
+    pairs = []
+    for pair in query.split("&") if query else ():
+        key, _equals, value = pair.partition("=")
+        if unquote(key, "latin-1").lower() == "sessionid":
+            pairs.append((pair, unquote_plus(value, "latin-1")))
+    return pairs
 
 
-def _digest(value: str) -> str:
+def digest_of(value: str) -> str:
+    """Return the pair that replaces a session pair of the query, which no client can compute."""
     return f"{SESSION}={blake2b(value.encode('latin-1', 'replace'), digest_size=8, key=_DIGEST_KEY).hexdigest()}"
-
-
-def _decode_value(pair: str) -> str:
-    return unquote_plus(pair.partition("=")[2], "latin-1")
 
 
 def _authorization(environ: "WSGIEnvironment") -> str:
@@ -214,15 +209,16 @@ def _blank_if_closed(quoted: re.Match[str]) -> str:
     return '""' if quoted[1] else quoted[0]
 
 
-def _find_in_query(values: list[str]) -> str | SessionRefused:
-    if len(values) > 1:
+def _find_in_query(pairs: list[tuple[str, str]]) -> str | SessionRefused:
+    if len(pairs) > 1:
         return _ambiguous("The query string names the session more than once.")
-    return values[0] or _ambiguous("The query string names an empty session.")
+    ((_pair, value),) = pairs
+    return value or _ambiguous("The query string names an empty session.")
 
 
-def _decide(authorization: str, values: list[str]) -> SessionResult:
+def _decide(authorization: str, pairs: list[tuple[str, str]]) -> SessionResult:
     header = _find_in_header(authorization)
-    query = _find_in_query(values) if values else None
+    query = _find_in_query(pairs) if pairs else None
     if isinstance(header, SessionRefused):
         return header
     if isinstance(query, SessionRefused):

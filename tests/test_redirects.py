@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation, notification_operations
 from flask_notifications.operations import OperationTable
 from flask_notifications.redirects import Redirect, RequestTarget, restore_pair
-from flask_notifications.sessions import digest_pair
+from flask_notifications.sessions import digest_of
 from tests.growth import grows_linearly
 from tests.wsgi import call, environ_of, plain_app
 
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 PAIR = "sessionId=S3CRET"
-DIGEST = digest_pair(PAIR)
+DIGEST = digest_of("S3CRET")
 TABLE = OperationTable(notification_operations())
 ACCOUNT = "/API/Notification/GetNotificationsForAccount/acc/"
 
@@ -200,7 +200,7 @@ def test_the_digest_is_removed_from_the_location_of_any_status(status: str) -> N
     ],
 )
 def test_work_on_a_location_grows_linearly_with_its_length(unit: str) -> None:
-    assert grows_linearly(partial(restore_pair, pair=PAIR), lambda size: f"/x?{unit * size}")
+    assert grows_linearly(partial(restore_pair, pair=PAIR, digest=DIGEST), lambda size: f"/x?{unit * size}")
     assert grows_linearly(follow, lambda size: f"/API/Notification/?{unit * size}")
 
 
