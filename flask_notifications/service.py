@@ -74,9 +74,7 @@ class NotificationService(Generic[Caller]):
         _check_identify(identify)
         self._identify = identify
         whole = nullcontext(storage)  # for a storage without units of work
-        self._unit_of_work: UnitOfWork[Caller] = (
-            storage.unit_of_work if is_transactional(storage) else lambda: whole
-        )
+        self._unit_of_work: UnitOfWork[Caller] = storage.unit_of_work if is_transactional(storage) else lambda: whole
         self._writer = ArrayWriter(encode=encode, schema=schema, spool_threshold=spool_threshold)
         self._problems = Problems(statuses=statuses, realm=realm)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from flask_notifications import load_plan
-from flask_notifications.changes import LEVELS, compare_plans
+from flask_notifications.plans.changes import LEVELS, compare_plans
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from flask_notifications import Brownout, DeprecationPolicy, Operation, Phase, notification_operations
-from flask_notifications.mistakes import plan_warnings
-from flask_notifications.overlaps import find_rivals
 from flask_notifications.plans import Event, next_event, schedule
+from flask_notifications.plans.mistakes import plan_warnings
+from flask_notifications.plans.overlaps import find_rivals
 from tests.growth import grows_linearly
 
 

@@ -77,8 +77,8 @@ def plan(
 
 def _show(file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str) -> bool:
     """Print a plan with its warnings, and return whether it breaks no promise of the plan ``against``."""
-    from flask_notifications.changes import compare_plans
-    from flask_notifications.mistakes import plan_warnings
+    from flask_notifications.plans.changes import compare_plans
+    from flask_notifications.plans.mistakes import plan_warnings
 
     loaded = read_plan(file)
     changes = None

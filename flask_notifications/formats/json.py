@@ -12,8 +12,8 @@ from flask_notifications.wording import iso
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flask_notifications.changes import Change
     from flask_notifications.check.checker import CheckReport
+    from flask_notifications.plans.changes import Change
     from flask_notifications.usage import UsageReport
 
 

@@ -17,8 +17,8 @@ from flask_notifications.wording import count, duration, escape, format_time, fu
 from .callers import CallerGroup, group_callers, summarise
 
 if TYPE_CHECKING:
-    from flask_notifications.changes import Change
     from flask_notifications.check.checker import CheckReport
+    from flask_notifications.plans.changes import Change
     from flask_notifications.usage import OperationUsage, UsageReport
 
 _COLOURS = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask_notifications.conditions import Values
 from flask_notifications.operations import RULES_VERSION, Operation
-from flask_notifications.overlaps import find_rivals
+from flask_notifications.plans.overlaps import find_rivals
 
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan

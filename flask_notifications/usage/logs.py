@@ -21,8 +21,8 @@ from flask_notifications.deprecation import CLOSED_PHASES, Phase
 from flask_notifications.headers import TOKEN
 from flask_notifications.observers import Call, client_of
 from flask_notifications.operations import Match, Operation, OperationTable, resolve_dots, template_shape
-from flask_notifications.overlaps import find_rivals
 from flask_notifications.plans import Plan, retired_operations
+from flask_notifications.plans.overlaps import find_rivals
 from flask_notifications.sessions import SessionCredential, list_session_ids, resolve
 from flask_notifications.validation import clean_label, require
 from flask_notifications.wording import count

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
-from .deprecation import Brownout, DeprecationPolicy
-from .operations import Operation, OperationTable, template_shape
-from .plans import Plan, check_plan, table_of
-from .wording import count, duration, moment, period
+from flask_notifications.deprecation import Brownout, DeprecationPolicy
+from flask_notifications.operations import Operation, OperationTable, template_shape
+from flask_notifications.plans import Plan, check_plan, table_of
+from flask_notifications.wording import count, duration, moment, period
 
 Level = Literal["error", "warning", "info"]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
 
-from .operations import ANY_METHOD, Operation, Shape, resolve_dots, template_shape
+from flask_notifications.operations import ANY_METHOD, Operation, Shape, resolve_dots, template_shape
 
 # The segments of a template; a parameter is ``None``.
 Segments = tuple[str | None, ...]

@@ -6,11 +6,12 @@ from http import HTTPMethod
 from itertools import zip_longest
 from urllib.parse import unquote, urlsplit
 
-from .conditions import list_unmet
-from .deprecation import CLOSED_PHASES, DeprecationPolicy
-from .operations import ANY_METHOD, PARAMETER, Operation, OperationTable, Shape, template_shape
+from flask_notifications.conditions import list_unmet
+from flask_notifications.deprecation import CLOSED_PHASES, DeprecationPolicy
+from flask_notifications.operations import ANY_METHOD, PARAMETER, Operation, OperationTable, Shape, template_shape
+from flask_notifications.plans import Plan, schedule, table_of
+
 from .overlaps import Group, Overlaps, Segments
-from .plans import Plan, schedule, table_of
 
 
 def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from .deprecation import DeprecationPolicy, Phase
-from .operations import Operation, OperationTable, notification_operations
-from .validation import require
+from flask_notifications.deprecation import DeprecationPolicy, Phase
+from flask_notifications.operations import Operation, OperationTable, notification_operations
+from flask_notifications.validation import require
 
 Plan = Mapping[Operation, DeprecationPolicy | None]
 
