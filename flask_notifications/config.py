@@ -171,6 +171,9 @@ class _Date(fields.AwareDateTime):
         message = f"must have a time and an offset: write {time.isoformat()}{midnight}Z if {value} is meant in UTC"
         raise ValidationError(message)
 
+    def _serialize(self, value: datetime | None, *_arguments: Any, **_options: Any) -> str | None:
+        return None if value is None else value.isoformat().replace("+00:00", "Z")
+
 
 class _TableSchema(Schema):
     class Meta:

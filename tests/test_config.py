@@ -394,7 +394,7 @@ def test_a_dump_leaves_out_what_is_not_said() -> None:
     plan = {Operation("x", "GET", "/x"): DeprecationPolicy(deprecated_at=JANUARY), Operation("y", "GET", "/y"): None}
     assert dump_plan(plan) == {
         "operations": [
-            {"name": "x", "method": "GET", "path": "/x", "deprecated_at": "2026-01-01T00:00:00+00:00"},
+            {"name": "x", "method": "GET", "path": "/x", "deprecated_at": "2026-01-01T00:00:00Z"},
             {"name": "y", "method": "GET", "path": "/y", "live": True},
         ]
     }

@@ -19,7 +19,8 @@ _GREEDY = re.compile(r"\{(?:\+([^{}+]+)|([^{}+]+)\+)\}")
 # The fields of a Path Item that are operations in OpenAPI 3.1 and in 3.2, and all of them (3.2 section 4.9).
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _READABLE = (*METHODS, "query")
-OPTIONS = ("rewrite_path", "unify_session")
+# The keys of an operation in a plan file that are written with x- before them.
+EXTENSIONS = ("successor", "query", "headers", "rewrite_path", "unify_session")
 _FIELDS = frozenset({*_READABLE, "additionalOperations", "summary", "description", "servers", "parameters"})
 # Characters, with the variables.
 _MAX_SERVER = 8_000
@@ -137,17 +138,10 @@ def _read_operation(
         "sunset_at": _read_date(f"{place}.x-sunset", declared.get("x-sunset")),
     }
     name = declared.get("x-name", declared.get("operationId", f"{method.upper()} {path}"))
-    options = {key: declared.get(f"x-{key.replace('_', '-')}", False) for key in OPTIONS}
+    extensions = {key: declared.get(f"x-{key.replace('_', '-')}") for key in EXTENSIONS}
+    given = {key: value for key, value in extensions.items() if value is not None}
     try:
-        operation = Operation(
-            name,
-            declared.get("x-method", method),
-            path,
-            declared.get("x-successor"),
-            query=declared.get("x-query"),
-            headers=declared.get("x-headers"),
-            **options,
-        )
+        operation = Operation(name, declared.get("x-method", method), path, **given)
         return operation, replace(policy, **{key: value for key, value in own.items() if value is not None})
     except ValueError as error:
         message = f"{place}: {error}"

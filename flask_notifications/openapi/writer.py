@@ -1,12 +1,10 @@
 """A plan to an OpenAPI document (the extra ``openapi``)."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from flask_notifications.conditions import Values
 from flask_notifications.deprecation import DeprecationPolicy
 from flask_notifications.operations import ACCOUNT, ANY_METHOD, Operation
 from flask_notifications.plans import Plan, is_notification_operation, retired_operations
@@ -14,7 +12,7 @@ from flask_notifications.problems import Statuses, status_codes
 from flask_notifications.responses import reason_phrase
 from flask_notifications.validation import check_uri, require
 
-from .reader import METHODS, OPTIONS, PARAMETER
+from .reader import EXTENSIONS, METHODS, PARAMETER
 
 if TYPE_CHECKING:
     from marshmallow import Schema
@@ -113,6 +111,8 @@ def _check_places(operations: Sequence[Operation]) -> None:
 
 
 def _describe(operation: Operation, policy: DeprecationPolicy, statuses: Statuses) -> dict[str, Any]:
+    from flask_notifications.config import dump_plan  # noqa: PLC0415
+
     method = _method_of(operation).upper()
     require(method.lower() in METHODS, f"the method of {operation.name!r}", "one that OpenAPI 3.1 has", method)
     is_ours = is_notification_operation(operation)
@@ -122,18 +122,15 @@ def _describe(operation: Operation, policy: DeprecationPolicy, statuses: Statuse
     if is_ours:
         described["security"] = [{"header": []}, {"query": []}]
     described["responses"] = dict(_responses(operation, statuses) if is_ours else _retirement_responses(policy))
-    if operation.successor is not None:
-        described["x-successor"] = operation.successor
-    described |= {f"x-{key.replace('_', '-')}": True for key in OPTIONS if getattr(operation, key)}
-    conditions = {"x-query": operation.query, "x-headers": operation.headers}
-    described |= {name: _as_lists(values) for name, values in conditions.items() if values is not None}
+    (entry,) = dump_plan({operation: policy})["operations"]
+    described |= {f"x-{key.replace('_', '-')}": entry[key] for key in EXTENSIONS if key in entry}
     if operation.method == ANY_METHOD:
         described["x-method"] = ANY_METHOD
-    if policy.sunset_at is not None:
-        described["x-sunset"] = _write_date(policy.sunset_at)
+    if "sunset_at" in entry:  # the date alone for midnight UTC, as people write it
+        described["x-sunset"] = entry["sunset_at"].removesuffix("T00:00:00Z")
     if policy.documentation is not None:
         described["externalDocs"] = {"url": policy.documentation}
-    described["x-deprecation-plan"] = _describe_plan(policy)
+    described["x-deprecation-plan"] = {key: entry[key] for key in _ONLY_IN_PLANS if key in entry}
     schema = _ACCOUNT_ID if is_ours else {"type": "string"}
     names = PARAMETER.findall(operation.path)
     parameters = [{"name": name, "in": "path", "required": True, "schema": schema} for name in names]
@@ -144,34 +141,6 @@ def _describe_name(name: str) -> dict[str, str]:
     """Return the ``operationId``, which is made fit for a URL; different names stay different."""
     fit = quote(name, safe="").replace("~", "%7E").replace("%", "~")
     return {"operationId": fit} if fit == name else {"operationId": fit, "x-name": name}
-
-
-def _describe_plan(policy: DeprecationPolicy) -> dict[str, Any]:
-    """Return the parts of a policy for which OpenAPI defines no key, as in a plan file."""
-    described = {
-        "deprecated_at": _write_time(policy.deprecated_at),
-        "enforce_sunset": policy.enforce_sunset,
-        "brownouts": [{"start": _write_time(each.start), "end": _write_time(each.end)} for each in policy.brownouts],
-        "exemptions": [
-            {"caller": each.caller, "until": _write_time(each.until), "reason": each.reason}
-            for each in policy.exemptions
-        ],
-    }
-    return {key: value for key, value in described.items() if value}
-
-
-def _write_time(time: datetime) -> str:
-    return time.isoformat().replace("+00:00", "Z")
-
-
-def _as_lists(values: Values) -> dict[str, Any]:
-    """Return conditions as plain values, which YAML can write too."""
-    return {name: value if isinstance(value, str) else list(value) for name, value in values.items()}
-
-
-def _write_date(time: datetime) -> str:
-    """Return a time as people write it: the date alone for midnight UTC."""
-    return _write_time(time).removesuffix("T00:00:00Z")
 
 
 def _retirement_responses(policy: DeprecationPolicy) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -206,6 +175,9 @@ def _response(description: str, media_type: str, schema: dict[str, Any], headers
         "content": {media_type: {"schema": schema}},
     }
 
+
+# The keys of a policy in a plan file for which OpenAPI defines none.
+_ONLY_IN_PLANS = ("deprecated_at", "enforce_sunset", "brownouts", "exemptions")
 
 # The codes for refused sessions, and those that no operation or only one of them has.
 _REFUSALS = {"invalid_request": 400, "invalid_token": 401}
