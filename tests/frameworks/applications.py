@@ -89,6 +89,13 @@ def open_file() -> BinaryIO:
     return Path(__file__).open("rb")
 
 
+def add_cookies(response: Any) -> Any:
+    """Return a response of any framework with two cookies."""
+    response.set_cookie("a", "1")
+    response.set_cookie("b", "2")
+    return response
+
+
 def redirect_target(environ: "WSGIEnvironment") -> str:
     """Return the target of ``moved``, with the query of the request appended as routers do."""
     query = environ.get("QUERY_STRING", "")
@@ -134,16 +141,10 @@ def flask_application() -> "WSGIApplication":
         request = flask.request
         return report(request.environ, request.headers.get("Authorization"), request.get_data())
 
-    def cookies() -> flask.Response:
-        response = flask.Response("ok")
-        response.set_cookie("a", "1")
-        response.set_cookie("b", "2")
-        return response
-
     app.add_url_rule("/<page>", view_func=show, methods=METHODS)
     pages: dict[str, Callable[[], Any]] = {
         "items/": show,
-        "cookies": cookies,
+        "cookies": lambda: add_cookies(flask.Response("ok")),
         "crash": crash,
         "file": lambda: flask.send_file(__file__, etag=False),
         "moved": lambda: flask.redirect(redirect_target(flask.request.environ)),
@@ -162,15 +163,9 @@ def django_application() -> "WSGIApplication":
     def show(request: Any, **_parameters: str) -> Any:
         return http.JsonResponse(report(request.environ, request.headers.get("Authorization"), request.body))
 
-    def cookies(_request: Any) -> Any:
-        response = http.HttpResponse("ok")
-        response.set_cookie("a", "1")
-        response.set_cookie("b", "2")
-        return response
-
     views: dict[str, Callable[..., Any]] = {
         "items/": show,
-        "cookies": cookies,
+        "cookies": lambda _request: add_cookies(http.HttpResponse("ok")),
         "crash": lambda _request: crash(),
         "file": lambda _request: http.FileResponse(open_file(), content_type="text/plain"),
         "moved": lambda request: http.HttpResponseRedirect(redirect_target(request.environ)),
@@ -200,15 +195,9 @@ def pyramid_application() -> "WSGIApplication":
     def show(request: Any) -> Any:
         return responses.Response(json=report(request.environ, request.headers.get("Authorization"), request.body))
 
-    def cookies(_request: Any) -> Any:
-        response = responses.Response("ok")
-        response.set_cookie("a", "1")
-        response.set_cookie("b", "2")
-        return response
-
     pages: dict[str, Callable[[Any], Any]] = {
         "items/": show,
-        "cookies": cookies,
+        "cookies": lambda _request: add_cookies(responses.Response("ok")),
         "crash": lambda _request: crash(),
         "file": lambda request: responses.FileResponse(__file__, request),
         "moved": lambda request: exceptions.HTTPFound(redirect_target(request.environ)),

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 # What each view sends.
 VIEW = "a view"
-_RULES = ("/old_task", "/reports/<id>", "/archive/")
+PATHS = ("/old_task", "/reports/{id}", "/archive/")
+_RULES = [path.replace("{id}", "<id>") for path in PATHS]
 
 
 def _view(*_arguments: Any, **_parameters: Any) -> str:
@@ -67,7 +68,7 @@ def falcon_router(*, strips_slash: bool) -> "WSGIApplication":
 
     app = falcon.App()
     app.req_options.strip_url_path_trailing_slash = strips_slash
-    for path in ("/old_task", "/reports/{id}", "/archive/"):
+    for path in PATHS:
         app.add_route(path, View())
     router: WSGIApplication = app
     return router
@@ -75,7 +76,7 @@ def falcon_router(*, strips_slash: bool) -> "WSGIApplication":
 
 def pyramid_router() -> "WSGIApplication":
     with library("pyramid.config").Configurator() as config:
-        for path in ("/old_task", "/reports/{id}", "/archive/"):
+        for path in PATHS:
             config.add_route(path, path)
             config.add_view(_pyramid_view(), route_name=path)
         config.add_notfound_view(lambda _request: library("pyramid.httpexceptions").HTTPNotFound(), append_slash=True)

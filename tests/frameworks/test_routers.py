@@ -12,7 +12,7 @@ import pytest
 
 from flask_notifications import Call, DeprecationMiddleware, DeprecationPolicy, Operation
 from flask_notifications.testing import assert_plan_reaches
-from tests.frameworks.routers import ROUTERS, VIEW
+from tests.frameworks.routers import PATHS, ROUTERS, VIEW
 from tests.wsgi import Response, environ_of, run
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
 OPEN = DeprecationPolicy(deprecated_at=JANUARY)
 CLOSED = DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JANUARY, enforce_sunset=True)
-OPERATIONS = [Operation(path, "GET", path) for path in ("/old_task", "/reports/{id}", "/archive/")]
-PATHS = ("/old_task", "/reports/silk", "/archive/")
+OPERATIONS = [Operation(path, "GET", path) for path in PATHS]
 
 # Bytes as a server decodes them (PEP 3333): latin-1.
 MUTATIONS: dict[str, Callable[[str], str]] = {
@@ -55,12 +54,13 @@ MUTATIONS: dict[str, Callable[[str], str]] = {
 @cache
 def requests() -> dict[tuple[str, str], str]:
     """Return requests by method and path: each path with one mutation or two, and what they are."""
-    pairs = product(PATHS, MUTATIONS.items(), MUTATIONS.items())
+    paths = [path.replace("{id}", "silk") for path in PATHS]
+    pairs = product(paths, MUTATIONS.items(), MUTATIONS.items())
     found = {
         ("GET", change_again(change(path))): f"{path}: {first}, then {second}"
         for path, (first, change), (second, change_again) in pairs
     }
-    return found | {("get", path): f"{path}: the method in lower case" for path in PATHS}
+    return found | {("get", path): f"{path}: the method in lower case" for path in paths}
 
 
 def reaches(app: "WSGIApplication", method: str, path: str) -> Response | None:
