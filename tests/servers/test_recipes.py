@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import requests
 import trustme
 from werkzeug.test import Client
 
+from flask_notifications import DeprecationMiddleware, Operation
 from tests.servers.nginx import proxying
 from tests.servers.process import PATIENCE, Program, Server, gunicorn, serving, uwsgi
-from tests.servers.recipes import DJANGO, RECIPES, application
+from tests.servers.recipes import DJANGO, POLICY, RECIPES, application, identify, respond
+from tests.wsgi import call
 
 GUNICORN = gunicorn("sync", application="tests.servers.recipes:application")
 KEY = "the key of your issuer, or its public key"
@@ -73,6 +76,13 @@ def basic(user: str) -> str:
 )
 def test_a_label_has_the_credential_that_it_needs(recipe: str, headers: dict[str, str], label: str) -> None:
     assert ask(recipe, **headers) == label
+
+
+def test_an_exempt_caller_gets_the_date_of_its_exemption_before_the_deprecation() -> None:
+    plan = {Operation("by recipe", "GET", "/{recipe}"): POLICY}
+    early = DeprecationMiddleware(respond, plan, identify=identify, clock=lambda: POLICY.deprecated_at - timedelta(1))
+    for user, sunset in (("warehouse", "Tue, 01 Jan 2999 00:00:00 GMT"), ("other", "Tue, 01 Jul 2025 00:00:00 GMT")):
+        assert call(early, "GET", "/basic_user", HTTP_AUTHORIZATION=basic(user)).one("Sunset") == sunset
 
 
 @contextmanager
