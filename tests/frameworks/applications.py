@@ -38,20 +38,6 @@ PARTS = (b"first", b"second")
 TARGET = "tests.target"
 
 
-class Witness:
-    """Record each environ that the middleware passes to an application, and each iterable that it returns."""
-
-    def __init__(self, app: "WSGIApplication") -> None:
-        self._app = app
-        self.environs: list[WSGIEnvironment] = []
-        self.bodies: list[Iterable[bytes]] = []
-
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        self.environs.append(dict(environ))
-        self.bodies.append(self._app(environ, start_response))
-        return self.bodies[-1]
-
-
 def library(name: str) -> Any:
     """Import and return a module of another framework; skip the test if it is not installed."""
     with warnings.catch_warnings():
