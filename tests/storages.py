@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import flask
-import pytest
 
 from flask_notifications import (
     DeprecationMiddleware,
@@ -17,6 +16,7 @@ from flask_notifications import (
 )
 
 if TYPE_CHECKING:
+    import pytest
     from _typeshed.wsgi import WSGIApplication
 
 SESSION_ID = "5e551011-0000-4000-8000-0000000000aa"
@@ -128,7 +128,7 @@ def rows(failure: BaseException | None = None, count: int = 0) -> Callable[[], I
     return generate
 
 
-def keep_temporary_files(monkeypatch: pytest.MonkeyPatch) -> list[BinaryIO]:
+def keep_temporary_files(monkeypatch: "pytest.MonkeyPatch") -> list[BinaryIO]:
     """Return a list to which every temporary file is added from now on, open or closed."""
     files: list[BinaryIO] = []
     make = tempfile.TemporaryFile

@@ -13,20 +13,12 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import flask
-
-from flask_notifications import (
-    DeprecationMiddleware,
-    DeprecationPolicy,
-    StorageUnavailable,
-    create_blueprint,
-    notification_operations,
-)
+from flask_notifications import DeprecationMiddleware, StorageUnavailable
+from tests.storages import PLAN, SECRET, flask_app
 
 # Standard error shows the logger and the level of each message.
 logging.basicConfig(format="%(name)s %(levelname)s %(message)s", level=logging.INFO, force=True)
@@ -46,9 +38,6 @@ LARGE_RECORDS = [b'{"name":"%s"}' % random.Random(n).randbytes(5_000).hex().enco
 LARGE = b"[" + b",".join(LARGE_RECORDS) + b"]"
 
 GATE = "gate"
-
-# A string that no response and no log line may contain.
-SECRET = "hunter2 from the statement"  # noqa: S105 - that is the point
 
 
 def _raise(make: Callable[[], BaseException]) -> Any:
@@ -153,14 +142,4 @@ def records_of(number: int) -> list[bytes]:
     return [b'{"user":%d,"name":"%s"}' % (number, b"n" * 40)] * number * 20
 
 
-DOCUMENTATION = "https://example.com/retire"
-
-flask_app = flask.Flask(__name__)
-flask_app.register_blueprint(create_blueprint(Storage(), spool_threshold=SPOOL_THRESHOLD))
-application = DeprecationMiddleware(
-    flask_app,
-    dict.fromkeys(
-        notification_operations(),
-        DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), documentation=DOCUMENTATION),
-    ),
-)
+application = DeprecationMiddleware(flask_app(Storage(), spool_threshold=SPOOL_THRESHOLD), PLAN)

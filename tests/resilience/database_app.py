@@ -2,14 +2,13 @@
 
 import json
 import os
-from datetime import UTC, datetime
 from typing import Any
 
-import flask
 from sqlalchemy import Engine, Row, create_engine, make_url, text
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, create_blueprint, notification_operations
+from flask_notifications import DeprecationMiddleware
 from flask_notifications.sql import SQLAlchemyStorage
+from tests.storages import PLAN, flask_app
 
 APPLICATION = "tests.resilience.database_app:application"
 
@@ -83,16 +82,4 @@ storage = SQLAlchemyStorage(
     account_exists_query="SELECT 1 FROM sessions WHERE login = :account_id",
     may_see_account=may_see_account,
 )
-flask_app = flask.Flask(__name__)
-flask_app.register_blueprint(create_blueprint(storage, spool_threshold=SPOOL_THRESHOLD))
-application = DeprecationMiddleware(
-    flask_app,
-    dict.fromkeys(
-        notification_operations(),
-        DeprecationPolicy(
-            deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
-            sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
-            documentation="https://example.com/retire",
-        ),
-    ),
-)
+application = DeprecationMiddleware(flask_app(storage, spool_threshold=SPOOL_THRESHOLD), PLAN)

@@ -15,8 +15,6 @@ from tests.resilience.proxy import RESET, Failure, Proxy
 from tests.servers.process import Program, Server, eventually, serving
 from tests.wsgi import Response
 
-DOCUMENTATION = '<https://example.com/retire>; rel="deprecation"; type="text/html"'
-
 
 @dataclass(frozen=True)
 class Service:

@@ -12,7 +12,6 @@ from threading import Event
 from typing import Any
 
 from tests.resilience.database_app import COUNTS, SPOOL_THRESHOLD, documents_of, session_of
-from tests.resilience.service import DOCUMENTATION
 from tests.servers.process import PATIENCE, request_of, response_of
 
 # The situations in which a request may end, besides the code of a problem: the whole array; the application's response
@@ -70,8 +69,8 @@ class Request:
         successor = "Account" if self.method == "POST" else "CurrentUser"
         return {
             "Deprecation": ["@1767225600"],
-            "Sunset": ["Thu, 01 Jul 2027 00:00:00 GMT"],
-            "Link": [f'<{LIST}{successor}>; rel="successor-version"', DOCUMENTATION],
+            "Sunset": ["Fri, 01 Jan 2027 00:00:00 GMT"],
+            "Link": [f'<{LIST}{successor}>; rel="successor-version"'],
             "Cache-Control": ["no-store"],
             "Vary": ["Authorization"],
             "Referrer-Policy": ["no-referrer"] if "sessionid=" in self.target.lower() else [],
