@@ -7,7 +7,6 @@ from weakref import ref
 
 import flask
 import orjson
-from werkzeug.datastructures import Headers
 from werkzeug.exceptions import NotFound
 
 from .operations import Operation, notification_operations
@@ -168,7 +167,7 @@ def _read_environ() -> "WSGIEnvironment":
 
 def _make_response(plain: PlainResponse, environ: "WSGIEnvironment") -> flask.Response:
     if isinstance(plain.body, bytes):
-        return flask.Response(plain.body, plain.status, Headers(plain.headers))
+        return flask.Response(plain.body, plain.status, plain.headers)
     body = FileBody(plain.body)
     environ[_OPEN_BODY] = ref(body)  # weak, so that the file is closed if a hook returns another response
     return FileResponse(body, plain)
@@ -197,7 +196,7 @@ class FileResponse(flask.Response):
     _file: FileBody | None = None
 
     def __init__(self, body: FileBody, plain: PlainResponse) -> None:
-        super().__init__(body, plain.status, Headers(plain.headers))
+        super().__init__(body, plain.status, plain.headers)
         self._file = body
 
     def close(self) -> None:
