@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from socket import socket
-from socketserver import ThreadingMixIn
+from socketserver import BaseServer
 from typing import TYPE_CHECKING
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from werkzeug.serving import make_server
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -86,36 +87,28 @@ def canned_server(context: ssl.SSLContext | None = None, name: str = "127.0.0.1"
     server.handle_error = lambda *_arguments: None  # type: ignore[method-assign] # clients that refuse a certificate
     scheme = "http" if context is None else "https"
     canned.url = f"{scheme}://{name}:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with _running(server):
         yield canned
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-
-class _Quiet(WSGIRequestHandler):
-    def log_message(self, *_arguments: object) -> None:
-        pass
 
 
 @contextmanager
 def serving(application: "WSGIApplication") -> Iterator[str]:
     """Serve an application on a free port and yield its URL."""
-    with make_server("127.0.0.1", 0, application, server_class=_Server, handler_class=_Quiet) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    server = make_server("127.0.0.1", 0, application, threaded=True)
+    with _running(server):
+        yield f"http://127.0.0.1:{server.server_port}"
+
+
+@contextmanager
+def _running(server: BaseServer) -> Iterator[None]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @contextmanager
