@@ -82,43 +82,36 @@ def _is_reachable(url: str) -> bool:
 def postgresql_schema() -> Iterator[str]:
     """Provide the URL of a PostgreSQL database with a schema of its own, so that it looks empty."""
     service_or_skip("PostgreSQL", _is_reachable(POSTGRESQL))
-    schema = f"test_{uuid.uuid4().hex}"
-    admin = create_engine(POSTGRESQL, isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(text(f"CREATE SCHEMA {schema}"))
-    try:
+    # A failed test may still lock its tables.
+    with _created(POSTGRESQL, "SCHEMA", "SET lock_timeout = '5s'; DROP SCHEMA {} CASCADE") as schema:
         yield f"{POSTGRESQL}?options=-csearch_path%3D{schema}"
-    finally:
-        with admin.connect() as connection:
-            connection.execute(text("SET lock_timeout = '5s'"))  # a failed test may still lock its tables
-            connection.execute(text(f"DROP SCHEMA {schema} CASCADE"))
-        admin.dispose()
 
 
 @contextmanager
 def postgresql_database() -> Iterator[URL]:
     """Provide the URL of a new PostgreSQL database, for drivers that cannot choose a schema when they connect."""
     service_or_skip("PostgreSQL", _is_reachable(POSTGRESQL))
-    with _database(POSTGRESQL, "DROP DATABASE {} WITH (FORCE)") as url:
-        yield url
+    with _created(POSTGRESQL, "DATABASE", "DROP DATABASE {} WITH (FORCE)") as name:
+        yield make_url(POSTGRESQL).set(database=name)
 
 
 @contextmanager
 def mariadb_database() -> Iterator[URL]:
     """Provide the URL of a new MariaDB database."""
     service_or_skip("MariaDB", _is_reachable(MARIADB))
-    with _database(MARIADB, "DROP DATABASE {}") as url:
-        yield url
+    with _created(MARIADB, "DATABASE", "DROP DATABASE {}") as name:
+        yield make_url(MARIADB).set(database=name)
 
 
 @contextmanager
-def _database(server: str, drop: str) -> Iterator[URL]:
+def _created(server: str, kind: str, drop: str) -> Iterator[str]:
+    """Create a schema or a database, yield its name, and drop it on exit."""
     name = f"test_{uuid.uuid4().hex}"
     admin = create_engine(server, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
+        connection.execute(text(f"CREATE {kind} {name}"))
     try:
-        yield make_url(server).set(database=name)
+        yield name
     finally:
         with admin.connect() as connection:
             connection.execute(text(drop.format(name)))
