@@ -47,16 +47,6 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield stack.enter_context(example(url, folder))
 
 
-def test_an_old_client_gets_its_notifications_and_the_deprecation_headers(server: Server) -> None:
-    response = server.ask("GET", f"/API/Notification/?sessionId={ALICE}")
-    assert (response.code, len(response.json)) == (200, 3)
-    assert response.one("Deprecation") == "@1767225600"
-    assert response.one("Sunset") == "Thu, 01 Jul 2027 00:00:00 GMT"
-    for link in response.all("Link"):
-        target = link.partition(">")[0].removeprefix("<")
-        assert server.ask("GET", target, f"Authorization: Bearer {ALICE}").code == 200
-
-
 def test_sessions_are_random_where_other_machines_can_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path}/example.sqlite3"
     for name, host in (("before", "127.0.0.1"), ("public", "0.0.0.0"), ("after", "127.0.0.1")):  # noqa: S104 - the case
