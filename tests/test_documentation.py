@@ -1,11 +1,10 @@
-"""Links, diagrams and tests in the documentation exist. make check builds the pages and checks their links."""
+"""Links and tests in the documentation exist. make check builds the pages and checks their links."""
 
 import ast
 import re
 import tomllib
 from functools import cache
 from pathlib import Path
-from runpy import run_path
 
 import pytest
 
@@ -37,13 +36,6 @@ def test_every_link_of_the_readme_is_absolute_and_leads_to_a_page() -> None:
 def test_every_page_is_in_the_table_of_contents(page: Path) -> None:
     contents = (ROOT / "docs" / "index.md").read_text(encoding="utf-8").splitlines()
     assert page.stem == "index" or page.stem in contents
-
-
-@pytest.mark.parametrize("name", ["request", "timeline"])
-def test_a_diagram_is_what_its_command_draws(name: str) -> None:
-    draw = run_path(str(ROOT / "docs" / "diagrams.py"))[f"draw_{name}"]
-    drawn = (ROOT / "docs" / "_diagrams" / f"{name}.svg").read_text(encoding="utf-8")
-    assert drawn == draw(), "run: python docs/diagrams.py"
 
 
 def test_the_readme_fits_on_a_page_and_its_first_example_ends_by_line_thirty() -> None:
