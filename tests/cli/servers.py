@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from socket import socket
-from socketserver import BaseServer
+from socketserver import BaseRequestHandler, BaseServer, TCPServer
 from typing import TYPE_CHECKING
 
 from werkzeug.serving import make_server
@@ -100,38 +100,33 @@ def serving(application: "WSGIApplication") -> Iterator[str]:
 
 
 @contextmanager
-def _running(server: BaseServer) -> Iterator[None]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def raw_server(respond: Callable[[socket, threading.Event], None]) -> Iterator[str]:
+    """Run a server that passes each connection to a function, and yield its URL; the event is set at the end."""
+    over = threading.Event()
+
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            respond(self.request, over)
+
+    server = TCPServer(("127.0.0.1", 0), Handler)
+    with _running(server):
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/old"
+        finally:
+            over.set()
 
 
 @contextmanager
-def raw_server(respond: Callable[[socket, threading.Event], None]) -> Iterator[str]:
-    """Run a server that passes its first connection to a function, and yield its URL; the event is set at the end."""
-    over = threading.Event()
-    with socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        thread = threading.Thread(target=_accept, args=(listening, respond, over))
+def _running(server: BaseServer) -> Iterator[None]:
+    with server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}/old"
+            yield
         finally:
-            over.set()
+            server.shutdown()
             thread.join()
-
-
-def _accept(listening: socket, respond: Callable[[socket, threading.Event], None], over: threading.Event) -> None:
-    connection, _address = listening.accept()
-    with connection:
-        connection.recv(65_536)
-        respond(connection, over)
 
 
 def send_nothing(_connection: socket, over: threading.Event) -> None:
