@@ -70,8 +70,8 @@ def test_a_response_that_announces_everything_has_no_findings(server: CannedServ
     url = server.respond("/old", Canned(200, ALL))
     outcome = check(url)
     assert outcome.code == 0
-    report = json.loads(outcome.out)
-    assert (report["schema"], report["url"], report["status"], report["findings"]) == (1, url, 200, [])
+    report = {"schema": 1, "url": url, "final_url": url, "status": 200, "headers": [*map(list, ALL)], "findings": []}
+    assert json.loads(outcome.out) == report
     assert server.requests == [("GET", "/old"), ("HEAD", "/old"), ("GET", "/new"), ("GET", "/docs")]
 
 
@@ -321,6 +321,12 @@ def test_a_check_ends_when_its_time_is_over(server: CannedServer) -> None:
         check_url(server.url, total_limit=0)
 
 
+def test_links_are_not_called_if_that_is_switched_off(server: CannedServer) -> None:
+    url = server.respond("/old", Canned(200, [*ALL, ("Link", "</gone>; rel=next")]))
+    assert findings(check(url, "--no-links")) == {}
+    assert server.requests == [("GET", "/old"), ("HEAD", "/old")]
+
+
 def test_every_link_is_requested_once(server: CannedServer) -> None:
     again = [
         ("Link", '</docs#dates>; rel="sunset", </new>; rel="alternate"'),
@@ -382,9 +388,8 @@ def test_a_410_with_a_body_that_does_not_end_is_a_response(headers: list[str], b
 def test_a_redirect_without_an_announcement_is_followed(server: CannedServer, method: str, status: int) -> None:
     url = server.respond("/moved", Canned(status, [("Location", "/old")]), method=method)
     final = server.respond("/old", Canned(200, ALL), method=method)
-    outcome = check(url, "--method", method)
-    assert findings(outcome) == {}
-    assert (json.loads(outcome.out)["url"], json.loads(outcome.out)["status"]) == (url, 200)
+    report = json.loads(check(url, "--method", method).out)
+    assert (report["url"], report["final_url"], report["status"], report["findings"]) == (url, final, 200, [])
     assert f"(redirected to {final}): 200" in run("check", url, "--method", method).out
 
 
@@ -438,9 +443,13 @@ def test_the_exit_code_without_a_valid_response_is_1(
         assert re.search(reason, unreachable(url))
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> trustme.CA:
+    """Return an authority that clients trust."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    return authority
 
 
 def context_of(certificate: trustme.LeafCert) -> ssl.SSLContext:
@@ -449,23 +458,9 @@ def context_of(certificate: trustme.LeafCert) -> ssl.SSLContext:
     return context
 
 
-@pytest.fixture
-def trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[trustme.CA], None]:
-    """Return a function that makes clients trust an authority."""
-
-    def trust_authority(authority: trustme.CA) -> None:
-        authority.cert_pem.write_to_path(tmp_path / "authority.pem")
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
-
-    return trust_authority
-
-
-def test_a_valid_certificate_is_accepted(authority: trustme.CA, trust: Callable[[trustme.CA], None]) -> None:
-    trust(authority)
+def test_a_valid_certificate_is_accepted(authority: trustme.CA) -> None:
     with canned_server(context_of(authority.issue_cert("localhost")), "localhost") as server:
-        server.respond("/new", Canned())
-        server.respond("/docs", Canned())
-        assert findings(check(server.respond("/old", Canned(200, ALL)))) == {}
+        assert errors(check(server.respond("/old", Canned(200, ALL)), "--no-links")) == []
 
 
 @pytest.mark.parametrize(
@@ -474,11 +469,10 @@ def test_a_valid_certificate_is_accepted(authority: trustme.CA, trust: Callable[
     ids=["of an unknown authority", "for another name"],
 )
 def test_the_exit_code_for_an_invalid_certificate_is_1(
-    authority: trustme.CA, name: str, is_trusted: bool, reason: str, trust: Callable[[trustme.CA], None]
+    authority: trustme.CA, name: str, is_trusted: bool, reason: str
 ) -> None:
-    if is_trusted:
-        trust(authority)
-    with canned_server(context_of(authority.issue_cert(name)), "localhost") as server:
+    issuer = authority if is_trusted else trustme.CA()
+    with canned_server(context_of(issuer.issue_cert(name)), "localhost") as server:
         message = unreachable(server.respond("/old", Canned(200, ALL)), "--timeout", "10")
     assert re.fullmatch(rf"the certificate is not valid: .*({reason}).*", message)
 
