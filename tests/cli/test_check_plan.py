@@ -172,7 +172,7 @@ def test_a_difference_from_the_plan_is_an_error(
 
 
 # Those of production, and of the plan, with the phases of both.
-PHASES = {
+PHASES: dict[str, dict[str, Any]] = {
     "deprecated": {"sunset_at": CLOSED["sunset_at"]},
     "brownout": BROWNOUT | {"sunset_at": CLOSED["sunset_at"]},
     "sunset": CLOSED,
