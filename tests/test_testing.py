@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 
-def make_memory_storage() -> MemoryStorage:
-    return MemoryStorage(
+def make_memory_storage(kind: type[MemoryStorage] = MemoryStorage) -> MemoryStorage:
+    return kind(
         sessions={"a1": "alice", "b2": "bob", "c3": "carol"},
         notifications={"alice": [{"id": 1}, {"id": 2}], "bob": [b'{"id":3}'], "carol": []},
         administrators=["carol"],
@@ -53,9 +53,10 @@ class Contract(StorageContract):
     session_id, other_session_id = "a1", "b2"
     administrator_session_id: ClassVar[str | None] = "c3"
     account_id, other_account_id = "alice", "bob"
+    kind: ClassVar[type[MemoryStorage]] = MemoryStorage
 
     def make_storage(self) -> NotificationStorage[Any]:
-        return make_memory_storage()
+        return make_memory_storage(self.kind)
 
 
 class Unreachable(MemoryStorage):
@@ -67,7 +68,7 @@ class TestMemoryStorage(Contract):
     __test__ = True
 
     def make_unreachable_storage(self) -> NotificationStorage[Any]:
-        return Unreachable(sessions={}, notifications={})
+        return make_memory_storage(Unreachable)
 
 
 class TestMemoryStorageWithoutAdministrators(Contract):
@@ -75,43 +76,30 @@ class TestMemoryStorageWithoutAdministrators(Contract):
     administrator_session_id = None
 
 
-class Wrong:
-    """A storage like the one in memory; each subclass breaks one promise."""
-
-    def __init__(self) -> None:
-        self.right = make_memory_storage()
-
-    def resolve_session(self, session_id: str) -> str | None:
-        return self.right.resolve_session(session_id)
-
-    def current_user_notifications(self, caller: str) -> Iterable[Any]:
-        return self.right.current_user_notifications(caller)
-
-    def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
-        return self.right.account_notifications(caller, account_id)
+# Storages that break one promise each.
 
 
-class AcceptsEverySession(Wrong):
+class AcceptsEverySession(MemoryStorage):
     def resolve_session(self, session_id: str) -> str | None:
         return super().resolve_session(session_id) or "alice"
 
 
-class KnowsNoSession(Wrong):
+class KnowsNoSession(MemoryStorage):
     def resolve_session(self, session_id: str) -> str | None:
         return None if session_id else "alice"
 
 
-class RaisesForAnUnknownSession(Wrong):
+class RaisesForAnUnknownSession(MemoryStorage):
     def resolve_session(self, session_id: str) -> str | None:
         return {"a1": "alice", "b2": "bob", "c3": "carol"}[session_id]
 
 
-class IgnoresTheCaller(Wrong):
+class IgnoresTheCaller(MemoryStorage):
     def current_user_notifications(self, caller: str) -> Iterable[Any]:
         return super().current_user_notifications("alice" if caller else caller)
 
 
-class MixesCallersThatTakeTurns(Wrong):
+class MixesCallersThatTakeTurns(MemoryStorage):
     def current_user_notifications(self, caller: str) -> Iterator[Any]:
         self.last = caller
         for record in super().current_user_notifications(caller):
@@ -119,7 +107,7 @@ class MixesCallersThatTakeTurns(Wrong):
                 yield record
 
 
-class ReturnsNothingInsteadOfDenying(Wrong):
+class ReturnsNothingInsteadOfDenying(MemoryStorage):
     def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
         try:
             return super().account_notifications(caller, account_id)
@@ -127,14 +115,14 @@ class ReturnsNothingInsteadOfDenying(Wrong):
             return []
 
 
-class RevealsWhichAccountsExist(Wrong):
+class RevealsWhichAccountsExist(MemoryStorage):
     def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
         if account_id not in {"alice", "bob", "carol"}:
             raise AccountNotFound
         return super().account_notifications(caller, account_id)
 
 
-class ReturnsNothingForUnknownAccounts(Wrong):
+class ReturnsNothingForUnknownAccounts(MemoryStorage):
     def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
         try:
             return super().account_notifications(caller, account_id)
@@ -142,23 +130,20 @@ class ReturnsNothingForUnknownAccounts(Wrong):
             return []
 
 
-class DeniesEvenAdministrators(Wrong):
+class DeniesEvenAdministrators(MemoryStorage):
     def account_notifications(self, caller: str, account_id: str) -> Iterable[Any]:
         if caller != account_id:
             raise AccessDenied(caller)
         return super().account_notifications(caller, account_id)
 
 
-class CannotBeReadTwice(Wrong):
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows: dict[str, Iterator[Any]] = {}
-
+class CannotBeReadTwice(MemoryStorage):
     def current_user_notifications(self, caller: str) -> Iterable[Any]:
-        return self.rows.setdefault(caller, iter(super().current_user_notifications(caller)))
+        records: Iterator[Any] = vars(self).setdefault(caller, iter(super().current_user_notifications(caller)))
+        return records
 
 
-class BreaksWhenLeftUnread(Wrong):
+class BreaksWhenLeftUnread(MemoryStorage):
     broken = False
 
     def current_user_notifications(self, caller: str) -> Iterator[Any]:
@@ -169,7 +154,7 @@ class BreaksWhenLeftUnread(Wrong):
         self.broken = False
 
 
-class SharesRowsFromTheThirdCallOn(Wrong):
+class SharesRowsFromTheThirdCallOn(MemoryStorage):
     """Return another caller's rows, as between threads, but independently of their timing."""
 
     calls = 0
@@ -179,32 +164,32 @@ class SharesRowsFromTheThirdCallOn(Wrong):
         return super().current_user_notifications("bob" if self.calls > 2 else caller)
 
 
-class SwallowsExceptions(Wrong):
+class SwallowsExceptions(MemoryStorage):
     @contextmanager
     def unit_of_work(self) -> Iterator[NotificationStorage[str]]:
         with suppress(Exception):
             yield self
 
 
-class YieldsNothing(Wrong):
+class YieldsNothing(MemoryStorage):
     @contextmanager
     def unit_of_work(self) -> Iterator[None]:
         yield
 
 
-class IsBoundToOneCaller(Wrong):
+class IsBoundToOneCaller(MemoryStorage):
     @contextmanager
     def unit_of_work(self) -> Iterator[NotificationStorage[str]]:
         yield MemoryStorage(sessions={"a1": "alice", "b2": "alice"}, notifications={"alice": [{"id": 1}]})
 
 
-class BreaksAfterAFailure(Wrong):
+class BreaksAfterAFailure(MemoryStorage):
     @contextmanager
     def unit_of_work(self) -> Iterator[NotificationStorage[str]]:
         try:
             yield self
         except AccessDenied:
-            self.right = MemoryStorage(sessions={}, notifications={})
+            self._sessions.clear()
             raise
 
 
@@ -229,10 +214,9 @@ class BreaksAfterAFailure(Wrong):
         (BreaksAfterAFailure, "test_a_unit_of_work_changes_no_response", "must know the session 'a1'"),
     ],
 )
-def test_a_wrong_storage_fails_for_the_right_reason(wrong: type[Wrong], caught_by: str, message: str) -> None:
+def test_a_wrong_storage_fails_for_the_right_reason(wrong: type[MemoryStorage], caught_by: str, message: str) -> None:
     class Checked(Contract):
-        def make_storage(self) -> NotificationStorage[Any]:
-            return wrong()
+        kind = wrong
 
     with pytest.raises((AssertionError, StorageError, KeyError, RuntimeError), match=re.escape(message)):
         getattr(Checked(), caught_by)()
