@@ -68,7 +68,8 @@ def record(database: str | Engine, **options: Any) -> UsageRecorder:
 def sleepy(database: str | Engine, **options: Any) -> UsageRecorder:
     """Return a recorder that writes only when it is told to."""
     recorder = record(database, **options)
-    recorder._wake = lambda: None  # type: ignore[method-assign]
+    wake = recorder._wake
+    recorder._wake = lambda: wake() if recorder._is_closing else None  # type: ignore[method-assign]
     return recorder
 
 
