@@ -123,6 +123,8 @@ def test_the_iterable_of_the_application_is_returned_as_the_same_object() -> Non
     for body in ([b"a", b"b"], (b"",), iter([b"a"]), (part for part in [b"a"]), object()):
         spy = Spy(body=body)
         assert wrap(spy)(environ_of(path=PATH), lambda *_arguments: lambda _data: None) is body
+    not_started = iter([b"a"])
+    assert wrap(lambda *_arguments: not_started)(environ_of(path=PATH), lambda *_arguments: len) is not_started
 
 
 def test_the_applications_own_list_of_headers_is_not_changed() -> None:
