@@ -2,7 +2,6 @@
 
 import gc
 import json
-import socket
 import sys
 import tracemalloc
 import warnings
@@ -35,12 +34,10 @@ from flask_notifications import (
     AccessDenied,
     AccountNotFound,
     NotificationApp,
-    NotificationStorage,
     StorageUnavailable,
 )
 from flask_notifications.sql import SQLAlchemyStorage, rows
 from flask_notifications.sql import storage as sql_storage
-from flask_notifications.testing import StorageContract
 from tests.services import postgresql_schema
 from tests.storages import ACCOUNT, CURRENT_USER
 from tests.wsgi import Response, call
@@ -106,38 +103,6 @@ def read(storage: SQLAlchemyStorage, session_id: str, account_id: str | None = N
     if account_id is None:
         return storage.current_user_notifications(caller)
     return storage.account_notifications(caller, account_id)
-
-
-class TestContract(StorageContract):
-    """The contract of the test kit, on both databases, with a pool that is large enough for two threads."""
-
-    session_id, other_session_id, administrator_session_id = "a1", "b2", "c3"
-    account_id, other_account_id = "alice", "bob"
-
-    @pytest.fixture(autouse=True)
-    def _pool_for_two(self, engine: Engine) -> Iterator[None]:
-        self.engine = create_engine(engine.url)
-        yield
-        self.engine.dispose()
-
-    def make_storage(self) -> NotificationStorage[Any]:
-        return storage_on(self.engine)
-
-    def make_unreachable_storage(self) -> NotificationStorage[Any]:
-        return storage_on(make_unreachable(self.engine))
-
-
-def make_unreachable(engine: Engine) -> Engine:
-    if engine.dialect.name == "sqlite":
-        return create_engine("sqlite:////nowhere/at/all.sqlite3")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return create_engine(engine.url.set(port=free.getsockname()[1]))
-
-
-def test_stored_documents_are_sent_unchanged(engine: Engine) -> None:
-    response = call(NotificationApp(storage_on(engine)), "GET", "/API/Notification/", "sessionId=a1")
-    assert response.body == '[{"name": "first",  "n": 1.50, "ü": null},{"name":"second"}]'.encode()
 
 
 @pytest.mark.parametrize(
