@@ -129,7 +129,7 @@ def usage(
     context.call_on_close(gc.enable)
     atexit.register(gc.freeze)
     with open_logs(files) as logs:
-        report = _read(
+        report = _call(
             "read_usage", database, plan=plan, operations=names, until=until, caller=caller, logs=logs, **options
         )
     result = _format(report, plan, output)
@@ -155,7 +155,7 @@ def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
     return list(names) or retired
 
 
-def _read(function: str, *arguments: Any, **options: Any) -> Any:
+def _call(function: str, *arguments: Any, **options: Any) -> Any:
     """Call a function of ``flask_notifications.usage``."""
     try:
         usage = import_module("flask_notifications.usage")
@@ -177,7 +177,7 @@ def _last_call(
     """Return the time of the last call of a caller, whenever that was, as far as anything knows."""
     times = [each.last_at for own in report.operations for each in own.callers if each.caller == caller]
     if database is not None:
-        stored = _read("last_call", database, caller, operations=names, service=service)
+        stored = _call("last_call", database, caller, operations=names, service=service)
         times += [] if stored is None else [stored]
     return max(times, default=None)
 
@@ -219,13 +219,9 @@ def collect(spool: Path, database: str) -> None:
     threads.
     """
     try:
-        from flask_notifications.usage import collect_spool
-    except ModuleNotFoundError as error:  # its message says which extra is missing
-        raise click.ClickException(str(error)) from error
-    try:
-        number = collect_spool(spool, database)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        number = _call("collect_spool", spool, database)
+    except click.ClickException:
+        raise
     except Exception as error:  # drivers raise many kinds
         message = f"the database cannot be written: {type(error).__name__}"
         raise click.ClickException(message) from error

@@ -358,10 +358,13 @@ def test_collect_brings_in_what_ended_processes_have_left(database: str, tmp_pat
     assert read_usage(database, until=NOON, operations=["report"]).operations[0].answered == 1
 
 
-def test_collect_refuses_what_is_no_database_and_says_that_one_cannot_be_written(database: str, tmp_path: Path) -> None:
+def test_collect_says_whether_the_database_or_the_spool_is_wrong(database: str, tmp_path: Path) -> None:
     outcome = run("collect", tmp_path, "s3cret")
     assert (outcome.code, "s3cret" in outcome.err) == (2, False)
+    (tmp_path / "locked" / "lock").mkdir(parents=True)
+    assert "Is a directory" in run("collect", tmp_path / "locked", database).err
     (tmp_path / "usage.sqlite3").mkdir()
     leave(database, tmp_path / "spool")
     outcome = run("collect", tmp_path / "spool", database)
     assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("Error: the database cannot be written: ")
