@@ -75,17 +75,6 @@ def test_a_response_that_announces_everything_has_no_findings(server: CannedServ
     assert server.requests == [("GET", "/old"), ("HEAD", "/old"), ("GET", "/new"), ("GET", "/docs")]
 
 
-def test_a_report_for_people_shows_the_headers_and_each_finding(server: CannedServer) -> None:
-    url = server.respond("/old", Canned(200, without(SUCCESSOR, DEPRECATION)))
-    outcome = run("check", url)
-    lines = outcome.out.splitlines()
-    assert (outcome.code, outcome.err) == (3, "")
-    assert lines[:4] == [f"GET {url}: 200", f"  Sunset: {SUNSET[1]}", f"  Link: {PAGE[1]}", ""]
-    assert lines[4].startswith("error: deprecation-missing: There is no Deprecation header. ")
-    assert lines[5].startswith("info: successor-missing: ")
-    assert lines[6:] == ["1 error, 0 warnings"]
-
-
 def test_what_a_server_sends_cannot_control_the_terminal(server: CannedServer) -> None:
     hostile = [("Deprecation", "@1\x1b]0;x\x07\x1b[2J"), ("Sunset", "folded\r\n line"), ("Link", "<\x1b[31mx>; rel=a")]
     outcome = run("check", server.respond("/old", Canned(200, hostile)))
@@ -618,14 +607,6 @@ def test_a_url_that_cannot_be_called_is_a_wrong_argument(url: str) -> None:
     outcome = run("check", url)
     assert (outcome.code, outcome.out) == (2, "")
     assert "s3cret" not in outcome.err
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--method", "G T"], ["--timeout", "0"], ["--timeout", "soon"], ["--plan", "missing.toml"]]
-)
-def test_the_exit_code_for_wrong_options_is_2(arguments: list[str], server: CannedServer) -> None:
-    assert run("check", f"{server.url}/old", *arguments).code == 2
-    assert server.requests == []
 
 
 def test_a_fragment_is_not_sent(server: CannedServer) -> None:

@@ -89,7 +89,18 @@ def test_exit_codes_stay_the_same(arguments: list[str], code: int, site: str) ->
 
 @pytest.mark.parametrize(
     "arguments",
-    [["unknown"], ["plan"], ["plan", "missing.toml"], ["plan", __file__], ["plan", "/"], ["guide", "--format", "xml"]],
+    [
+        *(["unknown"], ["plan"], ["plan", "missing.toml"], ["plan", __file__], ["plan", "/"]),
+        ["guide", "--format", "xml"],
+        *(["check", "http://127.0.0.1:1/", "--timeout", seconds] for seconds in ("0", "soon")),
+        ["check", "http://127.0.0.1:1/", "--method", "G T"],
+        ["check", "http://127.0.0.1:1/", "--plan", "missing.toml"],
+        *(["usage", "sqlite:///a", "--days", days] for days in ("0", "x")),
+        ["usage", "sqlite:///a", "--allow-gap", "-1"],
+        ["usage", "sqlite:///a", "--until", "soon"],
+        ["usage", "sqlite:///a", "--format", "xml"],
+    ],
+    ids=" ".join,
 )
 def test_the_exit_code_for_wrong_arguments_is_2(arguments: list[str]) -> None:
     outcome = run(*arguments)

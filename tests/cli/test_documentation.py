@@ -54,6 +54,7 @@ def test_a_check_prints_what_the_page_shows() -> None:
     with canned_server() as server:
         url = server.respond("/reports/7", Canned(200, headers))
         outcome = run("check", url)
+    assert (outcome.code, outcome.err) == (3, "")
     assert outcome.out.splitlines() == [first.replace("https://api.example.com/reports/7", url), *lines]
 
 

@@ -197,16 +197,6 @@ def test_a_time_with_seconds_is_shown_with_them(plan_file: Path) -> None:
 JSON_PLAN = json.dumps({"deprecated_at": "2026-01-01T00:00:00Z", "prefix": "/v1"})
 
 
-BROKEN = PLAN.replace("/v2/reports", "<v2>").replace("live = true", "live = 2\nuntil = 3").replace("https:", "a b")
-
-
-def test_every_error_is_a_line_with_its_place(tmp_path: Path) -> None:
-    outcome = run("plan", write_file(tmp_path, BROKEN))
-    assert (outcome.code, outcome.out) == (1, "")
-    places = [line.partition(": ")[0] for line in outcome.err.splitlines()]
-    assert places == ["documentation", "operations.0.successor", "operations.1.live", "operations.1.until"]
-
-
 def test_unknown_keys_are_in_the_same_order_in_every_run_and_escaped(tmp_path: Path) -> None:
     keys = [*(f"key {number}" for number in range(10, 30)), "\x1b[31m", "a\nb", "\ud800"]
     outcome = run("plan", write_file(tmp_path, json.dumps(json.loads(JSON_PLAN) | dict.fromkeys(keys)), "plan.json"))

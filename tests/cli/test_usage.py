@@ -294,15 +294,6 @@ def test_a_missing_extra_is_an_error_that_names_it(arguments: list[str], monkeyp
     assert "pip install 'Flask-Notifications[usage]'" in outcome.err
 
 
-@pytest.mark.parametrize(
-    "options",
-    [["--days", "0"], ["--days", "x"], ["--allow-gap", "-1"], ["--until", "soon"], ["--format", "xml"]],
-    ids=" ".join,
-)
-def test_the_exit_code_for_wrong_options_is_2(options: list[str], database: str) -> None:
-    assert run("usage", database, *options).code == 2
-
-
 # Pages.
 
 
