@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -323,44 +323,38 @@ def test_an_operation_that_the_plan_lacks_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "date"),
+    ("parse", "value", "date"),
     [
-        ("@-1", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
-        ("@1688169599", datetime(2023, 6, 30, 23, 59, 59, tzinfo=UTC)),
-        ("  @1688169599 ", datetime(2023, 6, 30, 23, 59, 59, tzinfo=UTC)),
-        ("@-62135596800", datetime(1, 1, 1, tzinfo=UTC)),
-        ("@253402300799", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (parse_deprecation, "@-1", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (parse_deprecation, "  @1688169599 ", datetime(2023, 6, 30, 23, 59, 59, tzinfo=UTC)),
+        (parse_deprecation, "@-62135596800", datetime(1, 1, 1, tzinfo=UTC)),
+        (parse_deprecation, "@253402300799", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (parse_sunset, "Wed, 11 Nov 2026 11:11:11 GMT", datetime(2026, 11, 11, 11, 11, 11, tzinfo=UTC)),
     ],
 )
-def test_a_structured_field_date_is_read(value: str, date: datetime) -> None:
-    assert parse_deprecation(value) == date
+def test_a_date_is_read(parse: Callable[[str], datetime], value: str, date: datetime) -> None:
+    assert parse(value) == date
+
+
+NO_STRUCTURED_DATES = (
+    *("@-", "@1.5", "@1234567890123456", "@999999999999999", "1688169599", '"@1"', "@1, @2", "@1\n", "@\u0661"),
+)
+NO_FIXDATES = (
+    *("Sun, 30 Jun 2024 23:59:59 UTC", "Sat, 31 Dec 2018 23:59:59 GMT", "Wed, 1 Nov 2026 11:11:11 GMT"),
+    *("Wednesday, 11-Nov-26 11:11:11 GMT", "Wed, 11 Nov 2026 25:11:11 GMT", "wed, 11 nov 2026 11:11:11 gmt"),
+)
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("parse", "header", "value"),
     [
-        *("@-", "@1.5", "@1234567890123456", "@999999999999999", "1688169599", '"@1"', "@1, @2", "@1\n", "@\u0661"),
+        *((parse_deprecation, "Deprecation", value) for value in NO_STRUCTURED_DATES),
+        *((parse_sunset, "Sunset", value) for value in NO_FIXDATES),
     ],
 )
-def test_anything_else_is_not_a_structured_field_date(value: str) -> None:
-    with pytest.raises(ValueError, match="Deprecation"):
-        parse_deprecation(value)
-
-
-def test_an_imf_fixdate_is_read() -> None:
-    assert parse_sunset("Wed, 11 Nov 2026 11:11:11 GMT") == datetime(2026, 11, 11, 11, 11, 11, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        *("Sun, 30 Jun 2024 23:59:59 UTC", "Sat, 31 Dec 2018 23:59:59 GMT", "Wed, 1 Nov 2026 11:11:11 GMT"),
-        *("Wednesday, 11-Nov-26 11:11:11 GMT", "Wed, 11 Nov 2026 25:11:11 GMT", "wed, 11 nov 2026 11:11:11 gmt"),
-    ],
-)
-def test_anything_else_is_not_an_imf_fixdate(value: str) -> None:
-    with pytest.raises(ValueError, match="Sunset"):
-        parse_sunset(value)
+def test_anything_else_is_not_a_date(parse: Callable[[str], datetime], header: str, value: str) -> None:
+    with pytest.raises(ValueError, match=header):
+        parse(value)
 
 
 @pytest.fixture

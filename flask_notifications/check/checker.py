@@ -262,10 +262,13 @@ def _check_targets(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding
     targets = _targets(fetcher, response)
     for place, (target, shown) in enumerate(targets.items()):
         try:
-            problem = _problem_of(fetcher, target)
+            status = fetcher.fetch("GET", target).status
+            problem = f"its status is {status}" if status in {404, 410} or status >= 500 else None
         except OutOfTime as error:
             yield Finding("link-unreachable", f"{len(targets) - place} links were not called, because {error}.")
             return
+        except Unreachable as error:
+            problem = str(error)
         if problem is not None:
             message = f"The link to {shown} leads nowhere: {problem}. Link to something that responds"
             yield Finding("link-unreachable", f"{message} (RFC 8288 section 3.1).")
@@ -283,16 +286,6 @@ def _targets(fetcher: Fetcher, response: LiveResponse) -> dict[str, str]:
         if len(targets) == _MAX_TARGETS:
             break
     return targets
-
-
-def _problem_of(fetcher: Fetcher, target: str) -> str | None:
-    try:
-        status = fetcher.fetch("GET", target).status
-    except OutOfTime:
-        raise
-    except Unreachable as error:
-        return str(error)
-    return f"its status is {status}" if status in {404, 410} or status >= 500 else None
 
 
 def _compare(findings: Sequence[Finding], candidates: Sequence[Candidate], differences: Sequence[str]) -> list[Finding]:

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 
 import click
 
+from flask_notifications.check.links import is_splittable
 from flask_notifications.headers import TOKEN
 from flask_notifications.wording import escape
 
@@ -26,12 +27,8 @@ def _parse_url(_context: click.Context, _parameter: click.Parameter, value: str 
     """Return a URL without its fragment; the messages do not show it, because it may hold credentials."""
     if value is None:
         return None
-    try:
-        parts = urlsplit(value)
-        is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid or not re.fullmatch(r"[\x21-\x7e]+", value):
+    parts = urlsplit(value if is_splittable(value) else "")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not re.fullmatch(r"[\x21-\x7e]+", value):
         message = "must be like https://example.com/old, percent-encoded"
         raise click.BadParameter(message)
     if "@" in parts.netloc:
