@@ -37,7 +37,7 @@ def merge(headers: HeaderList, name: str, members: Iterable[str]) -> HeaderList:
         pytest.param([("Vary", "authorization")], [("Vary", "authorization")], id="there already, in lower case"),
         pytest.param([("Vary", "X-Authorization")], [("Vary", "X-Authorization, Authorization")], id="a longer member"),
         pytest.param([("Vary", "Accept, *")], [("Vary", "Accept, *")], id="anything, in a list"),
-        pytest.param([("Vary", "A"), ("VARY", "*")], [("Vary", "A, *")], id="anything, on a second line"),
+        pytest.param([TYPE, ("Vary", "A"), ("VARY", "*")], [TYPE, ("Vary", "A, *")], id="anything, on a second line"),
         pytest.param([("Vary", "A"), TYPE, ("Vary", "B")], [("Vary", "A, B, Authorization"), TYPE], id="two lines"),
     ],
 )
