@@ -26,7 +26,7 @@ from flask_notifications import (
 )
 from flask_notifications.sessions import digest_of
 from tests.growth import grows_linearly
-from tests.wsgi import Response, environ_of, run
+from tests.wsgi import Response, environ_of, plain_app, run
 
 SESSION = "flask_notifications.session"
 A = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
@@ -393,6 +393,15 @@ def test_an_operation_that_does_not_unify_the_session_leaves_it_where_it_is() ->
     assert app.seen[0] == before
     assert SESSION not in environ
     assert not response.all("Referrer-Policy") + response.all("Vary") + response.all("Cache-Control")
+
+
+@pytest.mark.parametrize(("own", "sent"), [([], ["no-referrer"]), ([("referrer-policy", "origin")], ["origin"])])
+def test_no_other_site_learns_the_url_unless_the_application_says_what_it_learns(
+    own: list[tuple[str, str]], sent: list[str]
+) -> None:
+    app = DeprecationMiddleware(plain_app("200 OK", own), dict.fromkeys(PAGES, POLICY))
+    assert run(app, request(f"sessionId={A}")).all("Referrer-Policy") == sent
+    assert run(app, request("", f"Bearer {A}")).all("Referrer-Policy") == [value for _name, value in own]
 
 
 def test_a_header_that_changes_between_two_middlewares_is_the_session_of_the_inner_one() -> None:
