@@ -113,14 +113,9 @@ def check_url(
     if plan is not None:
         findings = _compare(findings, candidates, list_differences(plan, method, response, now, headers))
     announced = [(name, fetcher.mask(value)) for name in _CHECKED for value in response.values(name)]
-    masked = [
-        Finding(finding.code, _shorten(fetcher.mask(finding.message))) for finding in sorted(findings, key=_severity)
-    ]
+    masked = [Finding(finding.code, _shorten(fetcher.mask(finding.message))) for finding in findings]
+    masked.sort(key=lambda finding: ("error", "warning", "info").index(finding.level))
     return CheckReport(fetcher.mask(url), fetcher.mask(response.url), response.status, announced, masked)
-
-
-def _severity(finding: Finding) -> int:
-    return ("error", "warning", "info").index(finding.level)
 
 
 def _shorten(message: str) -> str:

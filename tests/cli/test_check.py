@@ -169,6 +169,11 @@ def test_a_mistake_has_its_code_and_says_what_to_change(
     assert outcome.code == (3 if CODES[code] == "error" else 0)
 
 
+def test_errors_are_listed_before_warnings_and_these_before_hints(server: CannedServer) -> None:
+    found = findings(check(server.respond("/old", Canned(200, [*HIDDEN[:1], SUNSET]))))
+    assert list(found) == ["deprecation-missing", "cors-not-exposed", "successor-missing", "documentation-missing"]
+
+
 GONE = [*ALL, NO_STORE, ("Retry-After", "60")]
 
 

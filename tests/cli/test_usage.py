@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import MetaData, create_engine, update
+from sqlalchemy import create_engine, update
 
 from flask_notifications import load_plan
 from flask_notifications.check.fetching import USER_AGENT
 from flask_notifications.pages import render_guide, render_usage
 from flask_notifications.usage import CANARY, UsageRecorder, metadata, read_usage
 from tests.cli.commands import run
-from tests.usage.databases import EXPORT, NOON, REPORT, Past, use
+from tests.usage.databases import EXPORT, NOON, REPORT, Past, execute, use
 
 DAY = timedelta(days=1)
 UNTIL = ("--until", "2026-05-31T12:00:00Z")
@@ -172,14 +172,9 @@ SHOWN = r"\x1b]0;x\x07\u202e@everyone #7 !8 https://evil.example\n=1+1"
 def rewrite(database: str, value: str) -> None:
     """Write a value into the store as another program may do: into every caller, client and name of an operation."""
     value = json.dumps(value)[1:-1]  # as the store escapes it
-    engine = create_engine(database)
-    metadata = MetaData()
-    metadata.reflect(engine)
-    with engine.begin() as connection:
-        for table in metadata.tables.values():
-            if {"client", "caller", "operation"} <= set(table.columns.keys()):
-                connection.execute(update(table).values(client=value, caller=value, operation=value))
-    engine.dispose()
+    for table in metadata.tables.values():
+        if {"client", "caller", "operation"} <= set(table.columns.keys()):
+            execute(database, update(table).values(client=value, caller=value, operation=value))
 
 
 def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(database: str) -> None:
