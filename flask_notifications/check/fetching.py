@@ -14,7 +14,7 @@ from http.client import HTTPConnection, HTTPResponse
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.error import URLError
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -22,8 +22,6 @@ from flask_notifications.headers import HeaderList, values_of
 from flask_notifications.redaction import MASK, redact_uri
 
 from .links import is_splittable
-
-Item = TypeVar("Item")
 
 # The canary of the usage report: calls of this client prove that calls are recorded, and do not count as use.
 USER_AGENT = "flask-notifications-check"
@@ -130,7 +128,16 @@ class Fetcher:
             raise OutOfTime(message)
 
     def _take(self, responses: SimpleQueue[LiveResponse | Exception]) -> LiveResponse:
-        return _take(responses, max(0.0, min(self._time_limit, self._end - monotonic())))
+        """Return the next response, and give up after a few seconds; timeouts of sockets start anew with each byte."""
+        seconds = max(0.0, min(self._time_limit, self._end - monotonic()))
+        try:
+            response = responses.get(timeout=seconds)
+        except Empty:
+            message = f"no response within {seconds:g} seconds"
+            raise TimeoutError(message) from None
+        if isinstance(response, Exception):
+            raise response
+        return response
 
     def follow(self, method: str, url: str) -> LiveResponse:
         """Send a request, and follow redirects as long as they announce nothing themselves.
@@ -191,31 +198,19 @@ class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         return super().do_open(connect, req, **arguments)
 
 
-def _start(items: Iterator[Item]) -> SimpleQueue[Item | Exception]:
-    """Return a queue that a thread fills with items, and with the exception if there is one."""
-    queue: SimpleQueue[Item | Exception] = SimpleQueue()
+def _start(responses: Iterator[LiveResponse]) -> SimpleQueue[LiveResponse | Exception]:
+    """Return a queue that a thread fills with responses, and with the exception if there is one."""
+    queue: SimpleQueue[LiveResponse | Exception] = SimpleQueue()
 
     def fill() -> None:
         try:
-            for item in items:
-                queue.put(item)
+            for response in responses:
+                queue.put(response)
         except Exception as error:  # noqa: BLE001 - raised again where it is taken
             queue.put(error)
 
     Thread(target=fill, daemon=True).start()
     return queue
-
-
-def _take(queue: SimpleQueue[Item | Exception], seconds: float) -> Item:
-    """Return the next item, and give up after a few seconds; timeouts of sockets start anew with each byte."""
-    try:
-        item = queue.get(timeout=seconds)
-    except Empty:
-        message = f"no response within {seconds:g} seconds"
-        raise TimeoutError(message) from None
-    if isinstance(item, Exception):
-        raise item
-    return item
 
 
 def _redirect_target(method: str, response: LiveResponse) -> str | None:
