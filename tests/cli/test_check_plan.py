@@ -224,9 +224,8 @@ def test_a_410_needs_a_retry_after_if_the_plan_has_a_brownout(
     ],
     ids=["a misspelled path", "another method", "no path"],
 )
-def test_a_url_that_matches_no_operation_is_an_error(path: str, words: str, tmp_path: Path) -> None:
-    with canned_server() as server:
-        outcome = check(tmp_path, f"{server.url}{path}")
+def test_a_url_that_matches_no_operation_is_an_error(production: str, path: str, words: str, tmp_path: Path) -> None:
+    outcome = check(tmp_path, f"{production}{path}")
     found = {finding["code"]: finding["message"] for finding in json.loads(outcome.out)["findings"]}
     assert outcome.code == 3
     assert found["plan-differs"].startswith(words)
