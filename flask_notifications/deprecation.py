@@ -181,8 +181,17 @@ class DeprecationHeaders:
 
     def resolve(self, uri: str, mount: str) -> str:
         """Return the target of a link to a URI reference."""
-        is_below = uri.startswith("/") and not uri.startswith("//")
-        return f"{self._base_url}{mount}{uri}" if is_below else uri
+        return resolve_below(uri, f"{self._base_url}{mount}")
+
+
+def resolve_below(uri: str, base: str) -> str:
+    """Return a URI reference, with a base before it if it is a path of this application."""
+    return f"{base}{uri}" if is_path(uri) else uri
+
+
+def is_path(uri: str) -> bool:
+    """Return whether a URI reference is a path of this application: it begins with a single slash."""
+    return uri.startswith("/") and not uri.startswith("//")
 
 
 def _media_type(uri: str | None) -> str:

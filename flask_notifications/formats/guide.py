@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from flask_notifications.deprecation import Brownout, DeprecationHeaders, DeprecationPolicy, Phase
+from flask_notifications.deprecation import Brownout, DeprecationHeaders, DeprecationPolicy, Phase, resolve_below
 from flask_notifications.operations import REST, Operation
 from flask_notifications.plans import Plan, retired_operations, schedule
 from flask_notifications.validation import check_base_url, require
@@ -16,7 +16,7 @@ from flask_notifications.wording import short_date
 from .axis import FIRST, LAST, Axis, Label, arrange_labels, pad
 from .plot import list_brownouts
 from .rendering import render
-from .requests import EXAMPLE_URL, Move, describe_move, resolve_below
+from .requests import EXAMPLE_URL, Move, describe_move
 
 
 def render_guide(

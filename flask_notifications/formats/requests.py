@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode, urljoin
 
 from flask_notifications.conditions import example_values
+from flask_notifications.deprecation import resolve_below
 from flask_notifications.operations import ACCOUNT, ANY_METHOD, PARAMETER, REST, Operation
 from flask_notifications.plans import is_notification_operation
 
@@ -109,8 +110,3 @@ def _fill_in(template: str) -> str:
 
 def _placeholder(parameter: str) -> str:
     return _NOT_IN_A_NAME.sub("_", parameter).strip("_").upper() or "VALUE"
-
-
-def resolve_below(uri: str, base_url: str) -> str:
-    """Return a URI reference with the base URL before it, if it begins with a single slash."""
-    return f"{base_url}{uri}" if uri.startswith("/") and not uri.startswith("//") else uri

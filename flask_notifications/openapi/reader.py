@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from flask_notifications.dates import parse_time
-from flask_notifications.deprecation import DeprecationPolicy
+from flask_notifications.deprecation import DeprecationPolicy, resolve_below
 from flask_notifications.operations import REST, Operation
 from flask_notifications.validation import check_uri, require
 
@@ -87,7 +87,9 @@ def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: 
                     place, path, operation.get("x-successor"), _list_greedy(item, operation)
                 )
                 _check_base(document, place, method, template)
-                own = {**operation, "x-successor": _put_below(base, successor)}
+                if isinstance(successor, str):
+                    successor = resolve_below(successor, base)
+                own = {**operation, "x-successor": successor}
                 yield _read_operation(place, method, f"{base}{template}", own, policy)
 
 
@@ -119,11 +121,6 @@ def _check_base(document: Mapping[str, Any], place: str, method: str, path: str)
     declared = [each[method] for each in others if isinstance(each, Mapping) and isinstance(each.get(method), Mapping)]
     is_exact = all(each.get("deprecated") is True for each in declared)
     require(is_exact, place, f"deprecated together with {base}, which {path} includes", path)
-
-
-def _put_below(base: str, successor: Any) -> Any:
-    is_below = isinstance(successor, str) and successor.startswith("/") and not successor.startswith("//")
-    return f"{base}{successor}" if is_below else successor
 
 
 def _read_operation(

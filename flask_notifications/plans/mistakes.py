@@ -7,7 +7,7 @@ from itertools import zip_longest
 from urllib.parse import unquote, urlsplit
 
 from flask_notifications.conditions import list_unmet
-from flask_notifications.deprecation import CLOSED_PHASES, DeprecationPolicy
+from flask_notifications.deprecation import CLOSED_PHASES, DeprecationPolicy, is_path
 from flask_notifications.operations import ANY_METHOD, PARAMETER, Operation, OperationTable, Shape, template_shape
 from flask_notifications.plans import Plan, schedule, table_of
 
@@ -144,7 +144,7 @@ def _local_links(operation: Operation, policy: DeprecationPolicy | None) -> Iter
     if policy is not None:
         pages = [(name, "GET", getattr(policy, name)) for name in ("documentation", "sunset_documentation")]
         for name, method, uri in [("successor", "GET", operation.successor), *pages]:
-            if uri is not None and uri.startswith("/") and not uri.startswith("//"):
+            if uri is not None and is_path(uri):
                 yield name, method, uri
 
 
