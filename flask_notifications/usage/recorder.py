@@ -162,7 +162,10 @@ class UsageRecorder:
             self._leave()
         self._release()
         with self._lock:
-            self._is_closing, self.awaits_request = False, True
+            self._is_closing = False
+            self.awaits_request = self._ledger is None
+            if self._ledger is not None:  # a call came in the meantime
+                self._start(self._ledger)
 
     def _reset(self) -> None:
         """Begin without a thread and without counts."""
@@ -191,10 +194,14 @@ class UsageRecorder:
             self._process, self._began = os.getpid(), self._now()
         ledger = self._ledger = self._new_ledger(self._began)
         self.awaits_request = False
-        self._has_thread = self._has_thread or _start_thread(self._run)
+        self._start(ledger)
+        return ledger
+
+    def _start(self, ledger: Ledger) -> None:
+        """Start the thread that writes a ledger, if there is none; ``close()`` does it later."""
+        self._has_thread = self._has_thread or (not self._is_closing and _start_thread(self._run))
         ledger.is_sure = self._has_thread  # without one, another process may write its rows
         ledger.has_thread = int(self._has_thread)
-        return ledger
 
     def _new_ledger(self, began: int) -> Ledger:
         origin = Origin(self._service, self._host, self._process, self._clock is not None, *self._plan, self._database)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import Connection, Engine, StaticPool, create_engine, delete, event, insert, select, text, update
@@ -151,6 +152,17 @@ def test_closing_writes_and_a_later_call_begins_anew(file: str) -> None:
     recorder.close()
     assert total(file) == 2
     assert rows(file, "ended") == [(1,), (1,)]
+
+
+def test_a_call_while_a_recorder_is_closed_is_written_without_another_call(file: str) -> None:
+    engine = create_engine(file)
+    recorder = record(engine)
+    recorder(now("job/1"))
+    eventually(lambda: total(file) == 1)
+    recorder(now("job/1"))
+    event.listen(engine, "commit", lambda _connection: recorder(now("job/2")), once=True)
+    recorder.close()
+    eventually(lambda: calls(file) == {(None, "job/1"): 2, (None, "job/2"): 1})
 
 
 def test_a_signal_handler_may_flush_at_any_time(file: str) -> None:
@@ -662,12 +674,8 @@ def test_uwsgi_with_threads_has_a_thread(option: str, file: str, monkeypatch: py
 
 
 def test_a_process_that_gets_no_thread_writes_at_its_end(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_thread: threading.Thread) -> None:
-        message = "can't start new thread"
-        raise RuntimeError(message)
-
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refuse)
+        patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
         recorder = record(file)
         recorder(now())
     assert total(file) == 0
@@ -676,18 +684,13 @@ def test_a_process_that_gets_no_thread_writes_at_its_end(file: str, monkeypatch:
 
 
 def test_under_gevent_a_thread_of_the_system_writes(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def get_original(_module: str, name: str) -> Any:
-        asked.append(name)
-        return getattr(_thread, name)
-
+    get_original = Mock(side_effect=lambda _module, name: getattr(_thread, name))
     monkeypatch.setitem(sys.modules, "gevent.monkey", SimpleNamespace(get_original=get_original))
     recorder = record(file)
     recorder(now())
     eventually(lambda: total(file) == 1)
     recorder.close()
-    assert {"RLock", "allocate_lock", "start_new_thread"} <= set(asked)
+    assert {"RLock", "allocate_lock", "start_new_thread"} <= {asked.args[1] for asked in get_original.call_args_list}
 
 
 # A database that cannot be written
@@ -909,12 +912,7 @@ def test_expired_rows_that_cannot_be_deleted_are_reported(
     file: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder = record(file)
-
-    def fail(*_args: object) -> None:
-        message = "no"
-        raise RuntimeError(message)
-
-    monkeypatch.setattr(recorder._store, "clean", fail)
+    monkeypatch.setattr(recorder._store, "clean", Mock(side_effect=RuntimeError("no")))
     recorder(now())
     recorder.close()
     assert "cannot be deleted: RuntimeError: no" in caplog.text
