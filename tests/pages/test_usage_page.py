@@ -213,8 +213,8 @@ SENTENCES = {
     "1 caller got 410. It has called again since.": [closed("a", -1)],
     "2 callers got 410. All of them have called again since.": [closed("a", -1), closed("b", -1)],
     "3 callers got 410. 1 of them has called again since, 2 have not.": [closed("a"), closed("b", -1), closed("c")],
-    "Nobody called during this brownout, though 1 caller had called before": [caller("a", None, [day(-20, 1)])],
-    "Nobody called during this brownout, so it changed nothing.": [],
+    "No call was recorded during this brownout, though 1 caller had called before.": [caller("a", None, [day(-20, 1)])],
+    "No call was recorded during this brownout.": [],
 }
 
 
