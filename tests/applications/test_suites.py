@@ -1,7 +1,6 @@
 """Real applications pass their own tests through the middleware as they pass them without it.
 
-Their tests are part of their source distributions. Radicale and WsgiDAV are missing, because theirs have only a few of
-the tests, which do not run. That of pypiserver has the tests up to version 2.3.2.
+Their tests are part of their source distributions.
 """
 
 import json
@@ -33,15 +32,6 @@ class Suite(NamedTuple):
 
 SUITES = {
     "bottle": Suite("bottle==0.13.4", ("test",), ("jinja2", "mako"), 350),
-    "devpi": Suite(
-        "devpi-server==6.20.3",
-        (
-            *("-p", "pytest_devpi_server", "-k", "not replica"),
-            *(f"test_devpi_server/test_{name}.py" for name in ("view_auth", "views_patch", "views_status")),
-        ),
-        ("pytest-asyncio", "webtest"),
-        20,
-    ),
     "ihatemoney": Suite(
         "ihatemoney==7.2.1",
         (
@@ -58,7 +48,6 @@ SUITES = {
         ("gabbi", "oslotest", "testtools", "wsgi-intercept"),
         1300,
     ),
-    "pypiserver": Suite("pypiserver==2.3.2", ("tests/test_app.py",), ("passlib", "setuptools<81", "webtest"), 150),
     "webtest": Suite("webtest==3.0.7", ("tests",), ("pastedeploy", "pyquery", "wsgiproxy2"), 180),
 }
 

@@ -1,8 +1,8 @@
 """Extensions and frameworks behave as docs/wsgi.md says."""
 
 from collections.abc import Callable
-from contextlib import contextmanager
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import flask
@@ -28,9 +28,7 @@ from flask_notifications.testing import MemoryStorage
 from tests.frameworks.applications import application_of, library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import WSGIApplication
     from werkzeug.test import TestResponse
 
 # Flask-SeaSurf 2.0.0 on Python 3.12 and newer.
@@ -38,7 +36,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:Depreca
 
 KEY = "no secret, but long enough for a signature"
 STORAGE = MemoryStorage(sessions={"s3cret": "alice"}, notifications={"alice": [{"name": "Weekly sales"}]})
-POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
+JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
+POLICY = DeprecationPolicy(deprecated_at=JANUARY)
 PLAN = dict.fromkeys(notification_operations(), POLICY)
 ACCOUNT = "/api/notification/getnotificationsforaccount/alice?sessionid=s3cret"
 
@@ -120,13 +119,11 @@ def test_the_prefix_of_a_proxy_is_in_the_links_if_proxyfix_is_outside() -> None:
 
 def test_a_prefix_of_django_is_in_the_links_if_it_is_in_the_base_url() -> None:
     application_of("django")  # configures Django's settings
-    operations = [Operation("cookies", "GET", "/old/cookies", "/new/cookies")]
+    plan = {Operation("cookies", "GET", "/old/cookies", "/new/cookies"): POLICY}
     with library("django.test.utils").override_settings(FORCE_SCRIPT_NAME="/shop"):
         app = library("django.core.wsgi").get_wsgi_application()
-        (link,) = links(DeprecationMiddleware(app, dict.fromkeys(operations, POLICY)), "/old/cookies")
-        assert link == '</new/cookies>; rel="successor-version"'
-        absolute = DeprecationMiddleware(app, dict.fromkeys(operations, POLICY), base_url="https://example.com/shop")
-        (link,) = links(absolute, "/old/cookies")
+        assert links(DeprecationMiddleware(app, plan), "/old/cookies") == ['</new/cookies>; rel="successor-version"']
+        (link,) = links(DeprecationMiddleware(app, plan, base_url="https://example.com/shop"), "/old/cookies")
         assert link == '<https://example.com/shop/new/cookies>; rel="successor-version"'
 
 
@@ -139,47 +136,9 @@ def test_a_mount_inside_is_matched_from_where_the_middleware_is() -> None:
         assert links(app, path) == ['</shop/API/Notification/CurrentUser>; rel="successor-version"']
 
 
-# Requests that match an operation.
-
-
-def override_method(app: "WSGIApplication") -> "WSGIApplication":
-    def rewrite(environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
-        environ["REQUEST_METHOD"] = environ.get("HTTP_X_HTTP_METHOD_OVERRIDE", environ["REQUEST_METHOD"])
-        return app(environ, start_response)
-
-    return rewrite
-
-
-def test_an_overridden_method_matches_if_it_is_rewritten_outside() -> None:
-    app = flask.Flask("shop")
-    app.add_url_rule("/reports/<id>", "delete", lambda **_: "deleted", methods=["DELETE"])
-    operations = [Operation("delete", "DELETE", "/reports/{id}")]
-    inside = DeprecationMiddleware(override_method(app), dict.fromkeys(operations, POLICY))
-    outside = override_method(DeprecationMiddleware(app, dict.fromkeys(operations, POLICY)))
-    for wsgi, announced in ((inside, None), (outside, "@1767225600")):
-        response = Client(wsgi).post("/reports/1", headers={"X-HTTP-Method-Override": "DELETE"})
-        assert (response.text, response.headers.get("Deprecation")) == ("deleted", announced)
-
-
 # Redirects from http to https.
 
 
-@contextmanager
-def talisman() -> "Iterator[WSGIApplication]":
-    app = flask.Flask("app")
-    Talisman(app)
-    yield app
-
-
-@contextmanager
-def secure_ssl_redirect() -> "Iterator[WSGIApplication]":
-    application_of("django")  # configures Django's settings
-    middleware = ["django.middleware.security.SecurityMiddleware"]
-    with library("django.test.utils").override_settings(SECURE_SSL_REDIRECT=True, MIDDLEWARE=middleware):
-        yield library("django.core.wsgi").get_wsgi_application()
-
-
-@pytest.mark.parametrize("application", [talisman, secure_ssl_redirect])
 @pytest.mark.parametrize(
     ("origin", "target", "kept"),
     [
@@ -188,16 +147,55 @@ def secure_ssl_redirect() -> "Iterator[WSGIApplication]":
         pytest.param("http://api.example", "/reports/?sessionId=s3cret", None, id="of an unmatched request"),
     ],
 )
-def test_only_the_redirect_to_https_keeps_the_session(
-    application: Any, origin: str, target: str, kept: str | None
-) -> None:
-    with application() as app:
-        response = Client(DeprecationMiddleware(app, PLAN)).get(target, base_url=origin)
-    assert response.status_code in {301, 302}
+def test_only_the_redirect_to_https_keeps_the_session(origin: str, target: str, kept: str | None) -> None:
+    app = flask.Flask("app")
+    Talisman(app)
+    response = Client(DeprecationMiddleware(app, PLAN)).get(target, base_url=origin)
+    assert response.status_code == 302
     base, _, query = response.headers["Location"].partition("?")
     assert base == f"{origin.replace('http', 'https')}{target.partition('?')[0]}"
     expected = target.partition("?")[2] if kept is None else kept
     assert sorted(query.split("&")) == sorted(expected.split("&"))
+
+
+# Versions that a header chooses.
+
+VERSIONED = {
+    "DEFAULT_VERSIONING_CLASS": "rest_framework.versioning.AcceptHeaderVersioning",
+    "DEFAULT_VERSION": "1.0",
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "UNAUTHENTICATED_USER": None,
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+}
+ACCEPTED = {
+    "application/json; version=1.0": "1.0",
+    "application/json;version=2.0": "2.0",
+    "application/json ; q=0.9; version=2.0": "2.0",
+    None: "1.0",
+    "application/json": "1.0",
+    "application/json; version=2.0, application/json; version=1.0": "1.0 or 2.0",  # it chooses from a set
+}
+
+
+@pytest.mark.parametrize("status", [200, 410])
+def test_a_version_that_accept_chooses_in_django_rest_framework_is_live_beside_all_others(status: int) -> None:
+    policy = DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JANUARY, enforce_sunset=status == 410)
+    new = Operation("new", "*", "/api/**", headers={"Accept": "application/json; version=2.0"})
+    application_of("django")  # configures Django's settings
+    routes: Any = ModuleType("routes")
+    with library("django.test.utils").override_settings(REST_FRAMEWORK=VERSIONED, ROOT_URLCONF=routes):
+        respond = library("rest_framework.response").Response
+        view = library("rest_framework.decorators").api_view()(lambda request: respond({"version": request.version}))
+        routes.urlpatterns = [library("django.urls").path("api/reports/", view)]
+        app = library("django.core.wsgi").get_wsgi_application()
+        client = Client(DeprecationMiddleware(app, {Operation("old", "*", "/api/**"): policy, new: None}))
+        for accept, version in ACCEPTED.items():
+            response = client.get("/api/reports/", headers={} if accept is None else {"Accept": accept})
+            is_live = version == "2.0"
+            assert response.status_code == (200 if is_live else status), accept
+            assert ("Deprecation" in response.headers) == (not is_live), accept
+            assert is_live or "Accept" in response.headers["Vary"]
+            assert response.status_code == 410 or response.get_json()["version"] in version
 
 
 # Caches inside the application, with the URL as their key.

@@ -36,7 +36,7 @@ REQUESTS = {
     "crashed": ("/old/crash", f"a=1&SESSIONID={SESSION_ID}"),
 }
 
-SENTRY = ["sentry-wsgi", "sentry-flask", "sentry-django"]
+SENTRY = ["sentry-flask", "sentry-django"]
 TELEMETRY = ["opentelemetry-wsgi", "opentelemetry-flask"]
 
 Captured = dict[str, dict[str, str]]
@@ -80,7 +80,6 @@ def capture(tool: str) -> Captured:
     """Run a tool in its own process and return what it captured, by the place of the middleware and the request."""
     kind, framework = tool.split("-")
     library("sentry_sdk" if kind == "sentry" else f"opentelemetry.instrumentation.{framework}")
-    library("opentelemetry.sdk" if kind == "opentelemetry" else "django" if framework == "django" else "flask")
     child = subprocess.run(
         [sys.executable, "-m", "tests.frameworks.test_monitoring", tool],
         cwd=Path(__file__).parents[2],
@@ -138,14 +137,16 @@ def with_sentry(framework: str) -> Captured:
     # Nothing ever connects to this address.
     start = partial(sentry.init, "http://key@127.0.0.1:9/1", transport=transport, traces_sample_rate=1.0)
     start()
-    result = {"outermost": watch(outermost(under_sentry(framework)), drain)}
+    app = application_of(framework)  # which Sentry has patched
+    result = {"outermost": watch(outermost(app), drain)}
     start(add_full_stack=True, max_stack_frames=None)
-    result["outermost, whole stacks"] = watch(outermost(under_sentry(framework)), drain)
+    result["outermost, whole stacks"] = watch(outermost(app), drain)
     if framework == "flask":
         start(attach_stacktrace=True)
         result["outermost, stacks of log records"] = {"failed": ask_failing_storage(drain)}
     start()
-    result["inside"] = watch(inside_of_sentry(framework), drain)
+    wrap = library("sentry_sdk.integrations.wsgi").SentryWsgiMiddleware
+    result["inside"] = watch(inside_of_flask() if framework == "flask" else wrap(outermost(app)), drain)
     return result
 
 
@@ -156,24 +157,6 @@ def ask_failing_storage(drain: Callable[[], str]) -> str:
     environ = environ_of("GET", CURRENT_USER, f"sessionId={SESSION_ID}", **{"wsgi.errors": StringIO()})
     run(DeprecationMiddleware(flask_app(storage), PLAN), environ)
     return drain()
-
-
-def under_sentry(framework: str) -> "WSGIApplication":
-    """Return an application inside of Sentry, which patches Flask and Django; other applications are wrapped."""
-    if framework == "wsgi":
-        return sentry_middleware(application_of("bare"))
-    return application_of(framework)
-
-
-def inside_of_sentry(framework: str) -> "WSGIApplication":
-    if framework == "flask":
-        return inside_of_flask()
-    return sentry_middleware(outermost(application_of("bare" if framework == "wsgi" else framework)))
-
-
-def sentry_middleware(app: "WSGIApplication") -> "WSGIApplication":
-    wrapped: WSGIApplication = library("sentry_sdk.integrations.wsgi").SentryWsgiMiddleware(app)
-    return wrapped
 
 
 def inside_of_flask() -> "WSGIApplication":
@@ -199,11 +182,8 @@ def with_opentelemetry(framework: str) -> Captured:
 
     if framework == "wsgi":
         wrap = partial(library("opentelemetry.instrumentation.wsgi").OpenTelemetryMiddleware, **providers)
-        orders = {
-            "outermost": outermost(wrap(application_of("bare"))),
-            "inside": wrap(outermost(application_of("bare"))),
-        }
-        return {order: watch(app, drain) for order, app in orders.items()}
+        app = application_of("pyramid")  # which propagates the exception
+        return {"outermost": watch(outermost(wrap(app)), drain), "inside": watch(wrap(outermost(app)), drain)}
     library("opentelemetry.instrumentation.flask").FlaskInstrumentor().instrument_app(
         application_of("flask"), **providers
     )
