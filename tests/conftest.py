@@ -1,13 +1,20 @@
 """Fixtures that several test files share."""
 
-from typing import BinaryIO
+import tempfile
+from typing import Any, BinaryIO
 
 import pytest
-
-from tests.storages import keep_temporary_files
 
 
 @pytest.fixture
 def spooled(monkeypatch: pytest.MonkeyPatch) -> list[BinaryIO]:
     """Return the temporary files of a test, none of which is closed by the garbage collector."""
-    return keep_temporary_files(monkeypatch)
+    files: list[BinaryIO] = []
+    make = tempfile.TemporaryFile
+
+    def keep(*arguments: Any, **options: Any) -> Any:
+        files.append(make(*arguments, **options))
+        return files[-1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", keep)
+    return files

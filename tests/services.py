@@ -4,13 +4,13 @@ import os
 import subprocess
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from shutil import which
 
 import pytest
-from sqlalchemy import URL, create_engine, make_url, text
+from sqlalchemy import URL, NullPool, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
 POSTGRESQL = "postgresql+psycopg://postgres@127.0.0.1:5432/test"
@@ -68,14 +68,10 @@ def npm_program_or_skip(package: str, program: str) -> list[str]:
 
 @cache
 def _is_reachable(url: str) -> bool:
-    engine = create_engine(url, connect_args={"connect_timeout": 2})
-    try:
-        engine.connect().close()
-    except OperationalError:
-        return False
-    finally:
-        engine.dispose()
-    return True
+    engine = create_engine(url, connect_args={"connect_timeout": 2}, poolclass=NullPool)
+    with suppress(OperationalError), engine.connect():
+        return True
+    return False
 
 
 @contextmanager

@@ -1,9 +1,8 @@
 """Storages whose behaviour a test chooses, and the entry points that serve them."""
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import flask
 
@@ -16,7 +15,6 @@ from flask_notifications import (
 )
 
 if TYPE_CHECKING:
-    import pytest
     from _typeshed.wsgi import WSGIApplication
 
 SESSION_ID = "5e551011-0000-4000-8000-0000000000aa"
@@ -126,19 +124,6 @@ def rows(failure: BaseException | None = None, count: int = 0) -> Callable[[], I
             raise failure
 
     return generate
-
-
-def keep_temporary_files(monkeypatch: "pytest.MonkeyPatch") -> list[BinaryIO]:
-    """Return a list to which every temporary file is added from now on, open or closed."""
-    files: list[BinaryIO] = []
-    make = tempfile.TemporaryFile
-
-    def keep(*arguments: Any, **options: Any) -> Any:
-        files.append(make(*arguments, **options))
-        return files[-1]
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", keep)
-    return files
 
 
 def flask_app(storage: Any, **options: Any) -> flask.Flask:

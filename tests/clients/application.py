@@ -3,11 +3,9 @@
 import os
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from time import time
 from typing import TYPE_CHECKING
 
 import flask
-from werkzeug.http import http_date
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from flask_notifications import (
@@ -81,39 +79,26 @@ def retire_everything() -> "WSGIApplication":
     return DeprecationMiddleware(make_application({}), plan, clock=lambda: SUNSET)
 
 
-def add_headers(app: "WSGIApplication", headers: Callable[[], dict[str, str]]) -> "WSGIApplication":
-    """Return the application wrapped by a layer that adds headers to all responses."""
+def expose(app: "WSGIApplication") -> "WSGIApplication":
+    """Return the application wrapped by a layer that adds the CORS headers to all responses."""
+    exposed = {"Access-Control-Expose-Headers": "Deprecation, Sunset, Link, Retry-After"}
 
     def layer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         def start(status: str, original: list[tuple[str, str]], exc_info: object = None) -> Callable[[bytes], object]:
             assert exc_info is None
-            return start_response(status, [*original, *headers().items()])
+            return start_response(status, [*original, *(CORS | exposed).items()])
 
         return app(environ, start)
 
     return layer
 
 
-def cors_headers() -> dict[str, str]:
-    return CORS | {"Access-Control-Expose-Headers": "Deprecation, Sunset, Link, Retry-After"}
-
-
-def expire_in_an_hour() -> dict[str, str]:
-    """Return the headers that reverse proxies are often configured to add to all responses."""
-    return {"Expires": http_date(time() + 3600)}
-
-
-application = add_headers(
-    DispatcherMiddleware(
-        deprecate(),
-        {
-            "/brownout": deprecate(at=BROWNOUT),
-            "/sunset": deprecate(at=SUNSET),
-            "/closed": deprecate(headers={}),
-            "/wildcard": deprecate(headers=WILDCARD),
-            "/outermost": add_headers(deprecate(at=BROWNOUT, headers={}), cors_headers),
-            "/version": add_headers(retire_everything(), cors_headers),
-        },
-    ),
-    expire_in_an_hour,
+application = DispatcherMiddleware(
+    deprecate(),
+    {
+        "/brownout": deprecate(at=BROWNOUT),
+        "/wildcard": deprecate(headers=WILDCARD),
+        "/outermost": expose(deprecate(at=BROWNOUT, headers={})),
+        "/version": expose(retire_everything()),
+    },
 )

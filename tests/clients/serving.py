@@ -13,9 +13,4 @@ DEPRECATION = "@1767225600"
 SUNSET = "Thu, 01 Jul 2027 00:00:00 GMT"
 DOCUMENTATION = "https://api.example.com/docs/retirement"
 POLICY = "https://example.com/policy"
-# By the method, which distinguishes the two operations.
-SUCCESSORS = {
-    "GET": "https://api.example.com/API/Notification/CurrentUser",
-    "HEAD": "https://api.example.com/API/Notification/CurrentUser",
-    "POST": "https://api.example.com/API/Notification/Account",
-}
+SUCCESSOR = "https://api.example.com/API/Notification/CurrentUser"

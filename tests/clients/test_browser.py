@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.servers import Canned, canned_server
 from tests.clients.application import SESSION
-from tests.clients.serving import ACCOUNT, DEPRECATION, DOCUMENTATION, LIST, POLICY, PROGRAM, SUCCESSORS, SUNSET
+from tests.clients.serving import DEPRECATION, DOCUMENTATION, LIST, POLICY, PROGRAM, SUCCESSOR, SUNSET
 from tests.servers.process import PATIENCE, Server, serving
 from tests.services import chromium_or_skip
 
@@ -27,25 +27,15 @@ QUERY = f"?sessionId={SESSION}"
 READABLE: dict[str, tuple[str, dict[str, Any], int]] = {
     "session-in-the-query": (f"{LIST}{QUERY}", {}, 200),
     "session-in-the-header": (LIST, HEADER, 200),
-    "post": (f"{ACCOUNT}{QUERY}", {"method": "POST"}, 200),
-    "head": (f"{LIST}{QUERY}", {"method": "HEAD"}, 200),
-    "as-old-clients-spell-it": (f"/api/notification{QUERY}", {}, 200),
     "error": (LIST, {}, 401),
     # The application's wildcard has no effect here.
     "credentials-and-a-wildcard": (f"/wildcard{LIST}{QUERY}", {"credentials": "include"}, 200),
 }
-# Responses without the CORS headers. The middleware's own responses never reach the application, which adds them.
-UNREADABLE: dict[str, tuple[str, dict[str, Any]]] = {
-    "without-cors": (f"/closed{LIST}{QUERY}", {}),
-    "brownout": (f"/brownout{LIST}{QUERY}", {}),
-    "sunset": (f"/sunset{LIST}{QUERY}", {}),
-    "session-refused": (f"{LIST}{QUERY}&sessionId=", {}),
-}
-# Further calls. The preflight request of the first one is served although the operation is switched off.
-OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "outermost": (f"/outermost{LIST}", HEADER),
-    "version": (f"/version{LIST}", {**HEADER, "method": "DELETE"}),
-    "unmatched": ("/news", {}),
+# The preflight request of the last one is served although the operation is switched off.
+CLOSED: dict[str, tuple[str, dict[str, Any], int]] = {
+    "brownout": (f"/brownout{LIST}{QUERY}", {}, 410),
+    "outermost": (f"/outermost{LIST}", HEADER, 410),
+    "version": (f"/version{LIST}", {**HEADER, "method": "DELETE"}, 410),
 }
 
 PAGE = (
@@ -87,11 +77,8 @@ def canned(media_type: str, body: bytes) -> Canned:
 
 def calls(server: Server) -> dict[str, Any]:
     """Return the calls for the page, by name."""
-    named = [
-        *((name, target, init) for name, (target, init, _status) in READABLE.items()),
-        *((name, target, init) for name, (target, init) in (UNREADABLE | OTHERS).items()),
-    ]
-    return {name: {"url": server.url(target), "init": init} for name, target, init in named}
+    named = (READABLE | CLOSED).items()
+    return {name: {"url": server.url(target), "init": init} for name, (target, init, _status) in named}
 
 
 def deprecation_headers(response: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
@@ -100,9 +87,9 @@ def deprecation_headers(response: dict[str, Any]) -> tuple[str | None, str | Non
     return deprecation, sunset, link
 
 
-def links(mount: str, method: str) -> str:
+def links(mount: str) -> str:
     """Return the ``Link`` header as a page reads it, with all links joined."""
-    successor, documentation = (uri.replace(".com", f".com{mount}") for uri in (SUCCESSORS[method], DOCUMENTATION))
+    successor, documentation = (uri.replace(".com", f".com{mount}") for uri in (SUCCESSOR, DOCUMENTATION))
     return ", ".join(
         [
             f'<{successor}>; rel="successor-version"',
@@ -114,30 +101,23 @@ def links(mount: str, method: str) -> str:
 
 @pytest.mark.parametrize("name", READABLE)
 def test_a_page_of_another_origin_reads_the_deprecation_headers(seen: dict[str, Any], name: str) -> None:
-    target, init, status = READABLE[name]
+    target, _init, status = READABLE[name]
     mount = "/wildcard" if target.startswith("/wildcard") else ""
     assert seen[name]["status"] == status
-    assert deprecation_headers(seen[name]) == (
-        DEPRECATION,
-        SUNSET,
-        f'</help>; rel="help", {links(mount, init.get("method", "GET"))}',
-    )
+    assert deprecation_headers(seen[name]) == (DEPRECATION, SUNSET, f'</help>; rel="help", {links(mount)}')
 
 
 def test_a_page_still_reads_the_headers_that_the_application_exposes(seen: dict[str, Any]) -> None:
     assert seen["session-in-the-query"]["headers"]["x-own"] == "mine"
 
 
-@pytest.mark.parametrize("name", UNREADABLE)
-def test_a_page_cannot_read_a_response_without_cors_headers(seen: dict[str, Any], name: str) -> None:
-    assert seen[name] == {"error": "TypeError"}
-
-
-def test_a_page_reads_a_brownout_if_a_cors_layer_wraps_the_middleware(seen: dict[str, Any]) -> None:
+def test_a_page_reads_a_brownout_only_if_a_cors_layer_wraps_the_middleware(seen: dict[str, Any]) -> None:
+    # The middleware's own response never reaches the application, which adds the CORS headers.
+    assert seen["brownout"] == {"error": "TypeError"}
     # Only the application can expose the headers in this case.
     response = seen["outermost"]
     assert (response["status"], response["headers"]["retry-after"]) == (410, "3600")
-    assert deprecation_headers(response) == (DEPRECATION, SUNSET, links("/outermost", "GET"))
+    assert deprecation_headers(response) == (DEPRECATION, SUNSET, links("/outermost"))
 
 
 def test_a_page_reads_the_410_of_a_version_because_its_preflight_request_passes(seen: dict[str, Any]) -> None:

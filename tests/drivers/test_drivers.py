@@ -9,17 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    NullPool,
-    Row,
-    create_engine,
-    event,
-    make_url,
-    text,
-)
+from sqlalchemy import URL, Connection, Engine, NullPool, Row, create_engine, event, make_url, text
 
 from flask_notifications import NotificationApp, NotificationStorage, StorageUnavailable
 from flask_notifications.sql import SQLAlchemyStorage
@@ -283,9 +273,12 @@ def test_a_connection_in_autocommit_reads_one_whole_result_after_the_other(datab
     failing = f"SELECT {database.driver.dialect.failure} FROM {database.driver.dialect.numbers.format(4_000)}"  # noqa: S608 - constants
     assert ask(storage_on(engine, failing)).code == 500
     assert_whole(ask(storage), 2_001)
+    with storage.unit_of_work() as bound:
+        left_open = bound.current_user_notifications(bound.resolve_session("a1"))
+        next(left_open)
     with engine.connect() as connection:
         connection.execute(text("INSERT INTO alerts VALUES (9, 'nobody else', '{}')"))
-    with engine.connect() as connection:
+    with create_engine(database.url, poolclass=NullPool, isolation_level="AUTOCOMMIT").connect() as connection:
         assert connection.execute(text("DELETE FROM alerts WHERE id = 9")).rowcount == 1
     engine.dispose()
 

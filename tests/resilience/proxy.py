@@ -71,7 +71,7 @@ class Link:
 
 
 class Proxy:
-    """Forward connections to a port of this machine; setting ``failure`` affects open and new connections at once.
+    """Forward connections to a port of this machine.
 
     The proxy listens on ``port`` while it is entered. ``passed`` counts the bytes forwarded from the upstream.
     """
@@ -91,23 +91,18 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join()
 
-    @property
-    def failure(self) -> Failure:
-        """The failure that is in effect."""
-        return self._failure
-
-    @failure.setter
-    def failure(self, failure: Failure) -> None:
+    def fail(self, failure: Failure) -> None:
+        """Apply a failure to open and new connections."""
         asyncio.run_coroutine_threadsafe(self._change(failure), self._loop).result()
 
     @contextmanager
     def failing(self, failure: Failure) -> Iterator[None]:
         """Apply a failure, and remove it on exit."""
-        self.failure = failure
+        self.fail(failure)
         try:
             yield
         finally:
-            self.failure = PASS
+            self.fail(PASS)
 
     async def _listen(self, listening: "Future[int]") -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()

@@ -45,7 +45,7 @@ class Service:
     @contextmanager
     def new_connections(self, failure: Failure) -> Iterator[None]:
         """Make each request open a new connection, which suffers the failure."""
-        self.proxy.failure = RESET
+        self.proxy.fail(RESET)
         with self.proxy.failing(failure):
             yield
 

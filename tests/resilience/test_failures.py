@@ -12,16 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.resilience.app import (
-    APPLICATION,
-    COUNT,
-    LARGE,
-    LIST,
-    RECORD,
-    WHOLE,
-    find_unreleased,
-    open_gate,
-)
+from tests.resilience.app import APPLICATION, COUNT, LARGE, LIST, RECORD, WHOLE, find_unreleased, open_gate
 from tests.servers.nginx import proxying
 from tests.servers.process import (
     PATIENCE,

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
@@ -13,7 +12,7 @@ from threading import Event
 import pytest
 import requests
 
-from tests.resilience.app import APPLICATION, LARGE, LIST, RECORD, WHOLE, find_unreleased, open_gate, records_of
+from tests.resilience.app import APPLICATION, LIST, RECORD, WHOLE, find_unreleased, open_gate, records_of
 from tests.servers.nginx import proxying
 from tests.servers.process import (
     PATIENCE,
@@ -26,7 +25,6 @@ from tests.servers.process import (
     response_of,
     serving,
 )
-from tests.services import program_or_skip
 
 # nginx as a proxy. It forwards without buffering, or it would have the whole response before the test acts.
 PROXIES = {
@@ -37,7 +35,7 @@ PROXIES = {
 # A client reads the beginning of a response, and yields a function that reads the rest and returns the whole body.
 Client = Callable[[int, str], AbstractContextManager[Callable[[], bytes]]]
 # What clients raise when a response is truncated.
-CUT = (HTTPException, OSError, subprocess.CalledProcessError)
+CUT = (HTTPException, OSError)
 
 
 @contextmanager
@@ -54,30 +52,9 @@ def requests_client(port: int, session: str) -> Iterator[Callable[[], bytes]]:
         yield lambda: response.content
 
 
-@contextmanager
-def curl(port: int, session: str) -> Iterator[Callable[[], bytes]]:
-    options = ["--silent", "--compressed", "--oauth2-bearer", session]
-    command = [program_or_skip("curl"), *options, f"http://127.0.0.1:{port}{LIST}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
-        assert process.stdout is not None
-        first = process.stdout.read(1)
-
-        def rest() -> bytes:
-            others = process.communicate(timeout=PATIENCE)[0]
-            if process.returncode:
-                raise subprocess.CalledProcessError(process.returncode, command)
-            return first + others
-
-        try:
-            yield rest
-        finally:
-            process.kill()
-
-
-CLIENTS: dict[str, Client] = {"http.client": http_client, "requests": requests_client, "curl": curl}
+CLIENTS: dict[str, Client] = {"http.client": http_client, "requests": requests_client}
 # One worker or thread for each client on each way to the server.
 READERS = len(CLIENTS) * (len(PROXIES) + 1)
-
 
 THREADS = gunicorn("gthread", f"threads = {READERS}", APPLICATION)
 PROCESSES = gunicorn("sync", f"workers = {READERS}; preload_app = True; timeout = 1", APPLICATION)
@@ -142,13 +119,6 @@ def test_a_response_that_a_worker_does_not_finish_is_an_error_to_every_client(
             assert [reader for reader, rest in clients.items() if not is_cut(rest)] == []
         with reading(ports, "whole") as clients:
             assert [reader for reader, rest in clients.items() if rest() != WHOLE] == []
-        eventually(lambda: not server.open_spools())
-
-
-def test_a_response_that_a_worker_finishes_is_complete_for_every_client(tmp_path: Path) -> None:
-    with serving(THREADS, tmp_path) as server, on_every_way(server, tmp_path) as ports:
-        with reading(ports, "large") as clients:
-            assert [reader for reader, rest in clients.items() if rest() != LARGE] == []
         eventually(lambda: not server.open_spools())
 
 

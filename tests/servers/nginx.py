@@ -17,26 +17,20 @@ http {{
     uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
     server {{
         listen 127.0.0.1:{port}{tls};
-        location / {{ {to}; {site}; }}
+        location / {{ proxy_pass http://127.0.0.1:{upstream}; {site}; }}
     }}
 }}
 """
 
 
 def proxying(
-    site: str,
-    upstream: int,
-    folder: Path,
-    log: str | None = None,
-    *,
-    tls: str = "",
-    to: str = "proxy_pass http://127.0.0.1:{upstream}",
+    site: str, upstream: int, folder: Path, log: str | None = None, *, tls: str = ""
 ) -> AbstractContextManager[Server]:
     """Run nginx as a proxy for the server on port ``upstream`` of this machine, and stop it on exit.
 
     ``site`` holds the directives of its only location, besides ``proxy_pass``. nginx writes only to ``folder``.
     ``log`` holds the directives of its access log; by default, that is the one of nginx. ``tls`` holds those of its
-    certificates; by default, it serves without TLS. ``to`` is the directive for the server; by default, it speaks HTTP.
+    certificates; by default, it serves without TLS.
     """
     user = "user root;" if os.geteuid() == 0 else ""  # otherwise its worker could not enter the folder
     return running_with(
@@ -46,6 +40,6 @@ def proxying(
         user=user,
         log=f"access_log {folder}/access.log;" if log is None else log,
         tls=f" ssl; {tls}" if tls else "",
-        to=to.format(upstream=upstream),
+        upstream=upstream,
         site=site,
     )
