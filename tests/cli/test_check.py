@@ -51,11 +51,6 @@ def findings(outcome: Outcome) -> dict[str, str]:
     return dict(found)
 
 
-def errors(outcome: Outcome) -> list[str]:
-    """Return the codes of the errors of a report."""
-    return [finding["code"] for finding in json.loads(outcome.out)["findings"] if finding["level"] == "error"]
-
-
 def check(*arguments: Any) -> Outcome:
     outcome = run("check", *arguments, "--format", "json")
     assert outcome.err == ""
@@ -121,6 +116,7 @@ LITERAL = (
     ("Access-Control-Allow-Credentials", "true"),
     ("Access-Control-Expose-Headers", "*"),
 )
+OF_ANOTHER = (SUCCESSOR[0], f'{SUCCESSOR[1]}; anchor="/other"')
 NEXT = "Thu, 01 Jul 2027 00:00:00"
 # The headers of a response; the code that is reported, and the advice in its message.
 CASES = {
@@ -130,8 +126,7 @@ CASES = {
     "seconds without @": (instead_of(DEPRECATION, "1767225600"), "deprecation-invalid", "send '@1767225600'"),
     "an ISO date": (instead_of(DEPRECATION, "2026-01-01T02:00:00+02:00"), "deprecation-invalid", "send '@1767225600'"),
     "the same deprecation twice": ([DEPRECATION, *ALL], "deprecation-repeated", "Send one"),
-    "a sunset in UTC": (instead_of(SUNSET, f"{NEXT} UTC"), "sunset-invalid", f"send '{NEXT} GMT'"),
-    "a wrong weekday": (instead_of(SUNSET, "Fri, 01 Jul 2027 00:00:00 GMT"), "sunset-invalid", "Thu"),
+    "a wrong weekday": (instead_of(SUNSET, "Fri, 01 Jul 2027 00:00:00 GMT"), "sunset-invalid", f"send '{NEXT} GMT'"),
     "an ISO date for the sunset": (instead_of(SUNSET, "2027-07-01"), "sunset-invalid", f"send '{NEXT} GMT'"),
     "a sunset as in a deprecation": (instead_of(SUNSET, "@1814400000"), "sunset-invalid", f"send '{NEXT} GMT'"),
     "two sunsets": ([SUNSET, *ALL], "sunset-repeated", "Send one"),
@@ -142,12 +137,7 @@ CASES = {
     ),
     "a link without brackets": ([("Link", '/x; rel="next"'), *ALL], "link-invalid", "begins with its target"),
     "a link that leads to 404": ([("Link", '</gone>; rel="next"'), *ALL], "link-unreachable", "is 404"),
-    "no successor": (without(SUCCESSOR), "successor-missing", "Link to what replaces"),
-    "a successor of another resource": (
-        instead_of(SUCCESSOR, f'{SUCCESSOR[1]}; anchor="/other"'),
-        "successor-missing",
-        "Link to what replaces",
-    ),
+    "no successor of its own": ([*without(SUCCESSOR), OF_ANOTHER], "successor-missing", "Link to what replaces"),
     "no page": (without(PAGE), "documentation-missing", "Link to a page"),
     "hidden from scripts": ([*HIDDEN, *ALL], "cors-not-exposed", "Add them to Access-Control-Expose-Headers"),
     "exposed with a literal wildcard": ([*LITERAL, *ALL], "cors-not-exposed", "Deprecation, Sunset, Link"),
@@ -400,7 +390,7 @@ def test_any_other_redirect_is_itself_the_response_that_is_checked(
 ) -> None:
     outcome = check(server.respond("/moved", Canned(302, headers), method=method), "--method", method)
     assert json.loads(outcome.out)["status"] == 302
-    assert errors(outcome) == codes
+    assert [code for code in findings(outcome) if CODES[code] == "error"] == codes
 
 
 # Unreachable servers.
@@ -411,10 +401,6 @@ def unreachable(url: str, *arguments: Any) -> str:
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith(f"Error: {url} is not reachable: ")
     return outcome.err.partition(" is not reachable: ")[2].strip()
-
-
-def test_the_exit_code_for_a_closed_port_is_1() -> None:
-    assert unreachable(f"http://127.0.0.1:{free_port()}/old") == "Connection refused"
 
 
 @pytest.mark.parametrize(
@@ -451,7 +437,7 @@ def context_of(certificate: trustme.LeafCert) -> ssl.SSLContext:
 
 def test_a_valid_certificate_is_accepted(authority: trustme.CA) -> None:
     with canned_server(context_of(authority.issue_cert("localhost")), "localhost") as server:
-        assert errors(check(server.respond("/old", Canned(200, ALL)), "--no-links")) == []
+        assert findings(check(server.respond("/old", Canned(200, ALL)), "--no-links")) == {}
 
 
 @pytest.mark.parametrize(
@@ -600,11 +586,13 @@ def test_the_user_agent_begins_with_the_name_of_the_canary(server: CannedServer)
     assert agents == ["flask-notifications-check"] * 4 + ["flask-notifications-check nightly/2"] * 4
 
 
-PORTS = ["http://a.example:0/", "http://a.example:70000/"]
-INVALID = ["", "old", "/old", "ftp://example.com/old", "http://", "http://[x/", "http://user:s3cret@a.example/old"]
-
-
-@pytest.mark.parametrize("url", [*PORTS, *INVALID, "http://a.example/a b", "http://a.example/\u20ac"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "old", "/old", "ftp://example.com/old", "http://", "http://[x/", "http://user:s3cret@a.example/old"),
+        *("http://a.example:0/", "http://a.example:70000/", "http://a.example/a b", "http://a.example/\u20ac"),
+    ],
+)
 def test_a_url_that_cannot_be_called_is_a_wrong_argument(url: str) -> None:
     outcome = run("check", url)
     assert (outcome.code, outcome.out) == (2, "")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -116,31 +115,21 @@ def test_a_successor_of_the_application_itself_is_no_difference(tmp_path: Path) 
         assert differences(check(tmp_path, f"{url}/reports/7")) == []
         changed = [OPERATIONS[0] | {"successor": "/v3/{id}"}]
         (difference,) = differences(check(tmp_path, f"{url}/reports/7", operations=changed))
-        assert "'/own' and '/v2/reports/7' for report; the plan has '/v3/7'" in difference
+        assert (
+            "Link rel=\"successor-version\" '/own' and '/v2/reports/7' for report; the plan has '/v3/7'" in difference
+        )
         unplanned = [{key: value for key, value in OPERATIONS[0].items() if key != "successor"}]
         assert len(differences(check(tmp_path, f"{url}/reports/7", operations=unplanned))) == 1
 
 
-LATER = datetime(2027, 1, 1, tzinfo=UTC).isoformat()
-
-
 DIFFERENCES: dict[str, tuple[dict[str, Any], str]] = {
     "date": (
-        {"deprecated_at": LATER},
-        "Production sends Deprecation '@1767225600' for report; the plan has '@1798761600'. ",
+        {"deprecated_at": "2027-01-01T00:00:00Z"},
+        "sends Deprecation '@1767225600' for report; the plan has '@1798761600'. ",
     ),
-    "another sunset": ({"sunset_at": LATER}, "for report; the plan has 'Fri, 01 Jan 2027 00:00:00 GMT'. "),
     "no sunset": ({"sunset_at": None}, "sends Sunset 'Tue, 01 Jan 2999 00:00:00 GMT' for report; the plan has none. "),
     "page": ({"documentation": "/page"}, "sends Link rel=\"deprecation\" '/docs' for report; the plan has '/page'. "),
-    "no page": ({"documentation": None}, "sends Link rel=\"deprecation\" '/docs' for report; the plan has none. "),
-    "one more page": (
-        {"sunset_documentation": "/p"},
-        "Production sends no Link rel=\"sunset\" for report; the plan has '/p'. ",
-    ),
-    "another successor": (
-        {"operations": [OPERATIONS[0] | {"successor": "/v3/{id}"}]},
-        "Production sends Link rel=\"successor-version\" '/v2/reports/7' for report; the plan has '/v3/7'. ",
-    ),
+    "one more page": ({"sunset_documentation": "/p"}, "no Link rel=\"sunset\" for report; the plan has '/p'. "),
     "a brownout": (BROWNOUT, "The status of report is 200, but in the plan its phase is brownout"),
 }
 
@@ -151,7 +140,6 @@ def test_a_difference_from_the_plan_is_an_error(
 ) -> None:
     (difference,) = differences(check(tmp_path, f"{production}/reports/7", **changes))
     assert words in difference
-    assert difference[0].isupper()
 
 
 # Those of production, and of the plan, with the phases of both.
@@ -242,18 +230,9 @@ def test_the_exit_code_for_a_plan_with_errors_is_1_and_no_request_is_sent(tmp_pa
 VERSION = {"name": "v1", "method": "*", "path": "/api/**", "query": {"shop": "1"}, "headers": {"API-Version": "1"}}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["--header", "API-Version: 1"], []),
-        ([], ["No operation of the plan matches GET /api/x; the plan has any method for this path, under conditions"]),
-    ],
-    ids=["the header that chooses", "no header"],
-)
-def test_the_query_and_the_headers_of_the_request_choose_the_operation(
-    arguments: list[str], expected: list[str], tmp_path: Path
-) -> None:
+def test_the_query_and_the_headers_of_the_request_choose_the_operation(tmp_path: Path) -> None:
     with serving(retired(operations=[VERSION])) as url:
-        outcome = check(tmp_path, f"{url}/api/x?shop=1", *arguments, operations=[VERSION])
-    found = json.loads(outcome.out)["findings"]
-    assert [each["message"].partition(". ")[0] for each in found if each["code"] == "plan-differs"] == expected
+        target = f"{url}/api/x?shop=1"
+        assert differences(check(tmp_path, target, "--header", "API-Version: 1", operations=[VERSION])) == []
+        other = check(tmp_path, target, operations=[VERSION])
+    assert "No operation of the plan matches GET /api/x; the plan has any method for this path, under" in other.out

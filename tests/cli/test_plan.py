@@ -9,6 +9,7 @@ import sys
 from io import BytesIO, StringIO
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -152,33 +153,17 @@ def test_the_timeline_as_json(plan_file: Path) -> None:
     }
 
 
-ENFORCED = "deprecated_at = 2026-01-01T00:00:00Z\nsunset_at = 2027-01-01T00:00:00Z\nenforce_sunset = true\n"
-BROWNOUTS = """brownouts = [
-    { start = 2026-02-01T00:00:00Z, end = 2026-02-01T01:00:00Z },
-    { start = 2026-02-01T01:00:00Z, end = 2026-02-01T02:00:00Z },
-]
-"""
-
-
 @pytest.mark.parametrize(
-    ("content", "at", "phase", "following"),
+    ("at", "state"),
     [
-        (ENFORCED, "2025-12-31T23:59:59Z", "announced", ("deprecated", "2026-01-01T00:00:00Z")),
-        (ENFORCED, "2026-01-01", "deprecated", ("sunset", "2027-01-01T00:00:00Z")),
-        (ENFORCED, "2027-01-01", "sunset", None),
-        (ENFORCED + BROWNOUTS, "2026-02-01T00:30:00Z", "brownout", ("deprecated", "2026-02-01T02:00:00Z")),
+        ("2025-12-31", "announced; next: deprecated in 24 hours, at 2026-01-01 00:00 UTC"),
+        ("2026-11-03T09:05:00Z", "brownout; next: deprecated in 10 minutes, at 2026-11-03 09:15 UTC"),
+        ("2026-12-01", "sunset; no further change is scheduled"),
     ],
-    ids=["before the deprecation", "at the deprecation", "at the sunset", "in two brownouts that touch"],
 )
-def test_the_next_phase_is_the_next_change(
-    content: str, at: str, phase: str, following: tuple[str, str] | None, tmp_path: Path
-) -> None:
-    file = write_file(tmp_path, content)
-    outcome = run("plan", file, "--at", at, "--format", "json")
-    first = json.loads(outcome.out)["operations"][0]
-    assert first["phase"] == phase
-    assert first["next"] == (following and dict(zip(("phase", "at"), following, strict=True)))
-    assert ("no further change is scheduled" in run("plan", file, "--at", at).out) == (following is None)
+def test_each_phase_has_a_line_that_says_what_changes_next(at: str, state: str, tmp_path: Path) -> None:
+    file = write_file(tmp_path, PLAN.replace("brownouts =", "enforce_sunset = true\nbrownouts ="))
+    assert f"\n  {state}\n" in run("plan", file, "--at", at).out
 
 
 def test_the_default_date_is_now(plan_file: Path) -> None:
@@ -205,23 +190,14 @@ def test_unknown_keys_are_in_the_same_order_in_every_run_and_escaped(tmp_path: P
     assert [line.partition(": ")[0] for line in outcome.err.splitlines()] == shown
 
 
-SURROGATE = JSON_PLAN[:-1] + r', "operations": [{"name": "\ud800", "method": "GET", "path": "/"}]}'
+SURROGATE = r'{"deprecated_at": "2026-01-01T00:00Z", "operations": [{"name": "\ud800", "method": "GET", "path": "/"}]}'
 SYNTAX = {
     "TOML": ("plan.toml", "a = 1\nb = = 2", "{}:2:5: "),
     "a key twice in TOML": ("plan.toml", "a = 1\na = 2\n", "{}:2:6: "),
-    "TOML that ends too early": ("plan.toml", "a = [", "{}: "),
-    "JSON": ("plan.json", '{\n  "a": 1,\n  b\n}', "{}:3:3: "),
     "not a mapping": ("plan.json", "[]", "{}: "),
-    "a key twice in JSON": ("plan.json", '{"a": [{"b": 1, "b": 1}]}', "{}: the key 'b' is there twice"),
     "a long number in JSON": ("plan.json", f'{{"a": {"9" * 5000}}}', "{}: Exceeds the limit"),
     "a long number in TOML": ("plan.toml", f"a = {'9' * 5000}", "{}: Exceeds the limit"),
-    "a required key is missing": ("plan.json", '{"prefix": "/v1"}', "deprecated_at: "),
-    "many levels": ("plan.json", "[" * 200_000, "{}: nested too deeply"),
-    "half a pair of surrogates": (
-        "plan.json",
-        SURROGATE.replace(', "prefix": "/v1"', ""),
-        "operations.0.name: name ",
-    ),
+    "half a pair of surrogates": ("plan.json", SURROGATE, "operations.0.name: name "),
     "no UTF-8": ("plan.toml", "# \udcff", "{}: 'utf-8' codec can't decode byte 0xff in position 2: invalid start byte"),
 }
 
@@ -253,34 +229,17 @@ def test_a_warning_goes_to_standard_error_and_changes_no_exit_code(tmp_path: Pat
     assert json.loads(outcome.out)["schema"] == 1
 
 
-class Terminal(StringIO):
-    """A standard output that is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.mark.parametrize(("no_color", "is_coloured"), [("", True), ("1", False)])
 def test_colours_are_for_terminals_and_no_color_switches_them_off(
     no_color: str, is_coloured: bool, plan_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terminal = Terminal()
+    terminal = StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setattr(sys, "stdout", terminal)
     flask_notifications.cli.main(["plan", str(plan_file)], standalone_mode=False)
     assert "report" in terminal.getvalue()
     assert ("\x1b[" in terminal.getvalue()) == is_coloured
-
-
-class BrokenOutput(Terminal):
-    """A standard output that cannot be written to."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-        self.error = error
-
-    def write(self, _text: str) -> int:
-        raise self.error
 
 
 @pytest.mark.parametrize(
@@ -307,7 +266,8 @@ def test_a_result_that_cannot_be_written_is_an_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for command in ("plan", "guide"):
-        monkeypatch.setattr(sys, "stdout", BrokenOutput(error))
+        monkeypatch.setattr(sys, "stdout", StringIO())
+        monkeypatch.setattr(sys.stdout, "write", Mock(side_effect=error))
         monkeypatch.setattr(sys, "stderr", sys.stderr)  # click replaces both if the pipe is broken
         with pytest.raises(SystemExit) as ended:
             flask_notifications.cli.main([command, str(plan_file)])
