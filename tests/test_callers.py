@@ -3,13 +3,14 @@
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
 from flask_notifications import (
     AccessDenied,
-    AccountNotFound,
     Brownout,
     Call,
     DeprecationMiddleware,
@@ -32,112 +33,75 @@ if TYPE_CHECKING:
 KEY = "flask_notifications.caller"
 ENTRY_POINTS: "dict[str, Callable[..., WSGIApplication]]" = {"blueprint": flask_app, "application": NotificationApp}
 
-each_entry_point = pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
 
-
-def send_get(app: "WSGIApplication", **extra: Any) -> Response:
+def send_get(identify: Any, storage: Any = None, **extra: Any) -> Response:
+    app = NotificationApp(OneSession() if storage is None else storage, identify=identify)
     return run(app, environ_of("GET", CURRENT_USER, **{**BEARER, **extra}))
 
 
-def post(app: "WSGIApplication") -> Response:
-    return run(app, environ_of("POST", ACCOUNT.format("a"), **BEARER))
-
-
-@each_entry_point
-@pytest.mark.parametrize("send", [send_get, post])
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+@pytest.mark.parametrize(("method", "path"), [("GET", CURRENT_USER), ("POST", ACCOUNT.format("a"))])
 def test_a_caller_is_labelled_once_per_request(
-    entry_point: "Callable[..., WSGIApplication]", send: Callable[[Any], Response]
+    entry_point: "Callable[..., WSGIApplication]", method: str, path: str
 ) -> None:
-    callers: list[object] = []
-
-    def identify(caller: str) -> str:
-        callers.append(caller)
-        return f"team of {caller}"
-
-    response = send(entry_point(OneSession(), identify=identify))
+    identify = Mock(return_value="team of alice")
+    response = run(entry_point(OneSession(), identify=identify), environ_of(method, path, **BEARER))
     assert (response.code, response.environ[KEY]) == (200, "team of alice")
-    assert callers == ["alice"]
+    identify.assert_called_once_with("alice")
 
 
-@each_entry_point
-@pytest.mark.parametrize(
-    ("records", "code"),
-    [
-        pytest.param(raising(AccessDenied()), 403, id="denied"),
-        pytest.param(raising(AccountNotFound()), 404, id="not found"),
-        pytest.param(raising(StorageUnavailable()), 503, id="unavailable"),
-        pytest.param(raising(ValueError()), 500, id="an error"),
-        pytest.param(lambda: [None], 500, id="a wrong record"),
-    ],
-)
+@pytest.mark.parametrize(("failure", "code"), [(AccessDenied(), 403), (ValueError(), 500)], ids=repr)
 @pytest.mark.parametrize("storage", [OneSession, OneUnit])
-def test_the_label_is_set_on_error_responses(
-    entry_point: "Callable[..., WSGIApplication]", records: Callable[[], Any], code: int, storage: Callable[..., Any]
-) -> None:
-    response = post(entry_point(storage(records), identify=str.upper))
+def test_the_label_is_set_on_error_responses(failure: Exception, code: int, storage: Callable[..., Any]) -> None:
+    response = send_get(str.upper, storage(raising(failure)))
     assert (response.code, response.environ[KEY]) == (code, "ALICE")
 
 
-@each_entry_point
-def test_without_a_known_caller_there_is_no_label(entry_point: "Callable[..., WSGIApplication]") -> None:
-    callers: list[object] = []
-    app = entry_point(OneSession(), identify=callers.append)
+def test_without_a_known_caller_there_is_no_label() -> None:
+    identify = Mock()
     for header in ("", "Bearer", "Bearer unknown", "Bearer a b"):
-        assert KEY not in send_get(app, HTTP_AUTHORIZATION=header).environ
-    assert callers == []
+        assert KEY not in send_get(identify, HTTP_AUTHORIZATION=header).environ
+    identify.assert_not_called()
 
 
-@each_entry_point
 @pytest.mark.parametrize("label", [None, "x" * 65, 7, SESSION_ID, f"of {SESSION_ID}"], ids=ascii)
-def test_any_other_label_of_an_entry_point_is_dropped(
-    entry_point: "Callable[..., WSGIApplication]", label: Any
-) -> None:
-    response = send_get(entry_point(OneSession(), identify=lambda _caller: label))
+def test_any_other_label_of_an_entry_point_is_dropped(label: Any) -> None:
+    response = send_get(lambda _caller: label)
     assert response.code == 200
     assert KEY not in response.environ
 
 
-@each_entry_point
-def test_a_label_of_the_application_is_kept_unless_identify_returns_one(
-    entry_point: "Callable[..., WSGIApplication]",
-) -> None:
+def test_a_label_of_the_application_is_kept_unless_identify_returns_one() -> None:
     for identify, label in ((None, "existing"), (lambda _caller: None, "existing"), (str.upper, "ALICE")):
-        assert send_get(entry_point(OneSession(), identify=identify), **{KEY: "existing"}).environ[KEY] == label
+        assert send_get(identify, **{KEY: "existing"}).environ[KEY] == label
 
 
-@each_entry_point
+@pytest.mark.parametrize("error", [ValueError(SECRET), StorageUnavailable(SECRET), AccessDenied(SECRET)], ids=repr)
 def test_an_identify_that_raises_gives_no_label_and_no_error(
-    entry_point: "Callable[..., WSGIApplication]", caplog: pytest.LogCaptureFixture
+    error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for error in (ValueError(SECRET), StorageUnavailable(SECRET), AccessDenied(SECRET)):
+    def identify(_caller: str) -> str:
+        raise error
 
-        def identify(_caller: str, error: Exception = error) -> str:
-            raise error
-
-        caplog.clear()
-        response = send_get(entry_point(OneSession(lambda: [{"n": 1}]), identify=identify))
-        assert (response.code, response.body) == (200, b'[{"n":1}]')
-        assert KEY not in response.environ
-        (record,) = caplog.records
-        assert f"{type(error).__name__} (" in record.getMessage()
-        assert "in identify" in record.getMessage()
-        assert SECRET not in caplog.text
+    response = send_get(identify, OneSession(lambda: [{"n": 1}]))
+    assert (response.code, response.body) == (200, b'[{"n":1}]')
+    assert KEY not in response.environ
+    (record,) = caplog.records
+    assert f"{type(error).__name__} (" in record.getMessage()
+    assert "in identify" in record.getMessage()
+    assert SECRET not in caplog.text
 
 
 async def identify_asynchronously(_caller: object) -> str:
     return "later"
 
 
-not_ordinary_functions = pytest.mark.parametrize("identify", [identify_asynchronously, "acme"], ids=type)
-
-
-@each_entry_point
-@not_ordinary_functions
-def test_an_identify_that_cannot_label_a_caller_is_refused(
-    entry_point: "Callable[..., WSGIApplication]", identify: Any
-) -> None:
-    with pytest.raises(ValueError, match=r"^identify must be an ordinary function"):
-        entry_point(OneSession(), identify=identify)
+@pytest.mark.parametrize("identify", [identify_asynchronously, "acme"], ids=type)
+def test_an_identify_that_cannot_label_a_caller_is_refused(identify: Any) -> None:
+    builders: list[Callable[..., Any]] = [*(partial(each, OneSession()) for each in ENTRY_POINTS.values()), wrap]
+    for build in builders:
+        with pytest.raises(ValueError, match=r"^identify must be an ordinary function"):
+            build(identify=identify)
 
 
 SUNSET = "Fri, 01 Jan 2027 00:00:00 GMT"
@@ -170,46 +134,19 @@ def wrap(app: Any = None, at: datetime = WINDOW.start, plan: Any = None, **optio
     return DeprecationMiddleware(plain_app() if app is None else app, plan or {REPORT: CLOSING}, **options)
 
 
-# Who is calling.
-
-
-@pytest.mark.parametrize("at", [date(2026, 6), WINDOW.start, date(2027, 1)], ids=["open", "brownout", "sunset"])
-@pytest.mark.parametrize("label", ["other", None])
-def test_the_caller_is_known_in_every_phase(at: datetime, label: str | None) -> None:
-    calls: list[Call] = []
+def test_identify_is_called_for_matched_requests_only() -> None:
     asked: list[str] = []
-
-    def identify(environ: "WSGIEnvironment") -> str | None:
-        asked.append(environ["PATH_INFO"])
-        return label
-
-    call(wrap(at=at, identify=identify, observers=[calls.append]), "GET", "/reports/7")
-    call(wrap(at=at, identify=identify, observers=[calls.append]), "GET", "/live")
-    assert [each.caller for each in calls] == [label]
+    app = wrap(identify=lambda environ: asked.append(environ["PATH_INFO"]))
+    for path in ("/reports/7", "/live"):
+        call(app, "GET", path)
     assert asked == ["/reports/7"]
 
 
 @pytest.mark.parametrize(
     "label",
     [
-        *(
-            "",
-            " ",
-            "   ",
-            "\u3164",
-            "\u2800 ",
-            "\u0301",
-            "\ufe0f",
-            "x" * 65,
-            "a\nb",
-            "\x00",
-            "\u2028",
-            "\ud800",
-            "\u200b",
-            7,
-            b"acme",
-        ),
-        *(pytest.param(["acme"], id="a list"), "of s3cret"),
+        *("", " ", "   ", "\u3164", "\u2800 ", "\u0301", "\ufe0f", "x" * 65, "a\nb", "\x00", "\u2028", "\ud800"),
+        *("\u200b", 7, b"acme", pytest.param(["acme"], id="a list"), "of s3cret"),
     ],
 )
 def test_any_other_label_is_dropped(label: Any) -> None:
@@ -234,21 +171,13 @@ def test_an_identify_that_fails_is_logged_without_its_message(failure: Any, capl
     assert "s3cret" not in caplog.text
 
 
-@not_ordinary_functions
-def test_an_identify_of_the_middleware_must_be_an_ordinary_function(identify: Any) -> None:
-    with pytest.raises(ValueError, match=r"^identify must be an ordinary function"):
-        wrap(identify=identify)
-
-
 def test_an_exemption_needs_identify() -> None:
-    with pytest.raises(
-        ValueError, match=r"^identify must be a function, because \['report'\] has exemptions, not None"
-    ):
+    with pytest.raises(ValueError, match=r"^identify must be a function, because \['report'\] has exemptions"):
         wrap(identify=None)
 
 
 @pytest.mark.parametrize(
-    ("replaced", "counted"), [("team-a", "team-a"), ("x" * 65, "acme"), ("of s3cret", "acme"), (None, "acme")]
+    ("replaced", "counted"), [("x" * 64, "x" * 64), ("x" * 65, "acme"), ("of s3cret", "acme"), (None, "acme")]
 )
 def test_the_application_may_replace_the_label_but_not_the_exemption(replaced: str | None, counted: str) -> None:
     calls: list[Call] = []
@@ -256,8 +185,9 @@ def test_the_application_may_replace_the_label_but_not_the_exemption(replaced: s
 
     def app(environ: "WSGIEnvironment", start_response: Any) -> Any:
         seen.append(environ[KEY])
+        body = plain_app()(environ, start_response)
         environ[KEY] = replaced
-        return plain_app()(environ, start_response)
+        return body
 
     response = call(wrap(app, observers=[calls.append]), "GET", "/reports/7", "sessionId=s3cret", HTTP_X_CALLER="acme")
     assert (response.code, response.one("Sunset")) == (200, "Mon, 01 Mar 2027 00:00:00 GMT")
@@ -277,8 +207,7 @@ def test_identify_gets_a_copy_of_the_environ() -> None:
 
 def test_a_label_of_the_application_exempts_nobody() -> None:
     spy = Spy()
-    calls: list[Call] = []
-    assert call(wrap(spy, observers=[calls.append]), "GET", "/reports/7", **{KEY: "acme"}).code == 410
+    assert call(wrap(spy), "GET", "/reports/7", **{KEY: "acme"}).code == 410
     assert not spy.calls
 
 
@@ -352,8 +281,6 @@ def test_an_exempt_caller_of_the_notification_operations_still_needs_a_session()
     ("values", "name"),
     [
         (("", UNTIL, "why"), "caller"),
-        (("x" * 65, UNTIL, "why"), "caller"),
-        (("a\nb", UNTIL, "why"), "caller"),
         ((None, UNTIL, "why"), "caller"),
         (("acme", datetime(2027, 3, 1), "why"), "until"),  # noqa: DTZ001 - the mistake
         (("acme", "2027-03-01", "why"), "until"),
@@ -366,20 +293,10 @@ def test_an_exemption_is_checked_when_it_is_built(values: Any, name: str) -> Non
         Exemption(*values)
 
 
-@pytest.mark.parametrize(
-    ("exemptions", "message"),
-    [
-        ("acme", "must be a list or tuple of Exemption"),
-        ([("acme", UNTIL, "why")], "must be a list or tuple of Exemption"),
-        ([ACME, Exemption("acme", date(2028, 1), "again")], "must name each caller once, not 'acme' 2 times"),
-    ],
-)
-def test_the_exemptions_of_a_policy_are_checked(exemptions: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^exemptions {message}"):
+@pytest.mark.parametrize("exemptions", ["acme", [("acme", UNTIL, "why")]])
+def test_the_exemptions_of_a_policy_are_checked(exemptions: Any) -> None:
+    with pytest.raises(ValueError, match=r"^exemptions must be a list or tuple of Exemption"):
         DeprecationPolicy(deprecated_at=date(2026, 1), exemptions=exemptions)
-
-
-# A ready function.
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
-"""Links and tests in the documentation exist. make check builds the pages and checks their links."""
+"""Links and tests in the documentation exist. make check builds the pages, and checks their links and contents."""
 
-import ast
 import re
 import tomllib
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,12 +30,6 @@ def test_every_link_of_the_readme_is_absolute_and_leads_to_a_page() -> None:
         assert (ROOT / "docs" / source).is_file(), target
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
-def test_every_page_is_in_the_table_of_contents(page: Path) -> None:
-    contents = (ROOT / "docs" / "index.md").read_text(encoding="utf-8").splitlines()
-    assert page.stem == "index" or page.stem in contents
-
-
 def test_the_readme_fits_on_a_page_and_its_first_example_ends_by_line_thirty() -> None:
     assert README.count("\n") <= 90
     before, _, rest = README.partition("```python")
@@ -60,7 +52,7 @@ def test_every_target_of_make_is_in_the_menu(page: str) -> None:
 
 # A row of a table, and the tests in it.
 ROW = re.compile(r"^\|(?! *-)(.+)\|$", re.MULTILINE)
-TEST = re.compile(r"\b(tests/[\w/]+\.py)::(\w+)")
+TEST = re.compile(r"\b(tests/[\w/]+\.py)::(test_\w+)")
 
 
 def rows(heading: str) -> list[str]:
@@ -73,19 +65,11 @@ def rows(heading: str) -> list[str]:
     return others
 
 
-@cache
-def list_tests(file: str) -> set[str]:
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return {function.name for function in functions if function.name.startswith("test_")}
-
-
 def assert_tests_exist(row: str) -> None:
     listed = TEST.findall(row)
     assert listed, f"no test is listed: {row}"
     for file, name in listed:
-        assert (ROOT / file).is_file(), file
-        assert name in list_tests(file), f"{file}::{name}"
+        assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{name}"
 
 
 @pytest.mark.parametrize("test", [text for text in ELSEWHERE.values() if "::" in text])

@@ -1,7 +1,7 @@
 """The example application on both databases: access to notifications, its usage report and its pages."""
 
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,12 +30,9 @@ FOR_ACCOUNT = "/API/Notification/GetNotificationsForAccount/{}/"
 def application(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> "Iterator[WSGIApplication]":
-    if request.param == "sqlite":
-        with served(f"sqlite:///{tmp_path_factory.mktemp('example')}/example.sqlite3") as application:
-            yield application
-    else:
-        with postgresql_schema() as url, served(url) as application:
-            yield application
+    sqlite = nullcontext(f"sqlite:///{tmp_path_factory.mktemp('example')}/example.sqlite3")
+    with sqlite if request.param == "sqlite" else postgresql_schema() as url, served(url) as application:
+        yield application
 
 
 @contextmanager

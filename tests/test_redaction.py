@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import example, given
@@ -521,21 +522,15 @@ def test_an_exception_is_logged_with_its_traceback_and_without_its_cause(caplog:
 def test_a_traceback_that_cannot_be_formatted_is_replaced_by_the_name_of_the_type(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*_arguments: Any, **_options: Any) -> Any:
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr(traceback.TracebackException, "__init__", fail)
+    monkeypatch.setattr(traceback.TracebackException, "__init__", Mock(side_effect=OSError(24, "Too many open files")))
     assert format_traceback(ValueError("why")) == "builtins.ValueError"
     log_exception(ValueError("why"), "failed")
     assert caplog.messages == ["failed: builtins.ValueError"]
 
 
 def test_a_filter_that_fails_does_not_make_logging_raise(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_record: logging.LogRecord) -> bool:
-        raise LookupError
-
     logger = logging.Logger("flask_notifications")  # noqa: LOG001 - not shared with other tests
-    logger.addFilter(fail)
+    logger.addFilter(Mock(side_effect=LookupError))
     monkeypatch.setattr(log, "_logger", logger)
     log_error("failed")
     log_exception(ValueError(), "failed")

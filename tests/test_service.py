@@ -5,7 +5,6 @@ import gc
 import logging
 import math
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -14,8 +13,10 @@ from decimal import Decimal
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import stack
+from itertools import product
 from multiprocessing.pool import ThreadPool
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 from unittest.mock import MagicMock
 
 import orjson
@@ -37,9 +38,6 @@ from tests.services import service_or_skip
 from tests.storages import SECRET, SESSION_ID, OneSession, OneUnit, Source, raising, rows
 from tests.tracebacks import raise_and_catch
 
-if TYPE_CHECKING:
-    from types import FrameType
-
 CREDENTIAL = SessionCredential(SESSION_ID, "header")
 
 ServiceCall = Callable[["NotificationService[Any]"], PlainResponse]
@@ -56,10 +54,9 @@ def call_account(service: "NotificationService[Any]") -> PlainResponse:
 both_operations = pytest.mark.parametrize("call", [call_current_user, call_account])
 
 
-def make_service(storage: Any, threshold: int = 1_000_000) -> "NotificationService[Any]":
-    return NotificationService(
-        storage, schema=None, encode=orjson.dumps, statuses=Statuses(), spool_threshold=threshold, realm="r"
-    )
+def make_service(storage: Any, threshold: int = 1_000_000, **changed: Any) -> "NotificationService[Any]":
+    arguments: dict[str, Any] = {"schema": None, "encode": orjson.dumps, "statuses": Statuses(), "realm": "r"}
+    return NotificationService(storage, **{**arguments, "spool_threshold": threshold, **changed})
 
 
 def status_and_code(response: PlainResponse) -> tuple[str, str | None]:
@@ -71,7 +68,7 @@ def status_and_code(response: PlainResponse) -> tuple[str, str | None]:
     return response.status, body["code"] if isinstance(body, dict) else None
 
 
-def with_method(name: str, function: Callable[..., Any]) -> Any:
+def with_method(name: str, function: Any) -> Any:
     return type("Storage", (OneUnit,), {name: staticmethod(function)})(lambda: [{"n": 1}])
 
 
@@ -84,9 +81,6 @@ FAILURES = [
     pytest.param(StopIteration(SECRET), ("500 Internal Server Error", "storage_error"), id="StopIteration"),
     pytest.param(ExceptionGroup(SECRET, [AccessDenied()]), ("500 Internal Server Error", "storage_error"), id="group"),
 ]
-
-
-# Which methods of a storage are called, and in which order.
 
 
 @pytest.mark.parametrize("caller", [0, "", False, (), b"", 0.0, {}], ids=repr)
@@ -178,10 +172,8 @@ def test_a_failing_close_does_not_harm_a_complete_array(
 
 def test_a_failing_close_does_not_hide_the_exception_before_it() -> None:
     source = Source(failure=AccessDenied(), closing=ValueError())
-    assert status_and_code(call_current_user(make_service(OneSession(lambda: source)))) == (
-        "403 Forbidden",
-        "access_denied",
-    )
+    response = call_current_user(make_service(OneSession(lambda: source)))
+    assert status_and_code(response) == ("403 Forbidden", "access_denied")
     assert source.closed == 1
 
 
@@ -213,52 +205,27 @@ def test_an_exception_in_close_that_ends_the_process_leaves_no_file(spooled: lis
     assert closed
 
 
-# Arguments.
-
-
-class Awaited(OneSession):
-    async def current_user_notifications(self, caller: Any) -> Any:
-        return [caller]
-
-
-class NoUnit(OneSession):
-    unit_of_work = "SERIALIZABLE"
-
-
-class Incomplete:
-    def resolve_session(self, session_id: str) -> str:
-        return session_id
-
-
-async def encode_later(_records: list[Any]) -> bytes:
-    return b"[]"
+async def coroutine(*_arguments: object) -> Any:
+    return "alice"
 
 
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
         pytest.param("storage", OneSession, id="a storage class"),
-        pytest.param("storage", Incomplete(), id="a storage without its methods"),
-        pytest.param("storage", Awaited(), id="a storage with a coroutine"),
-        pytest.param("storage", NoUnit(), id="a storage whose unit of work is no method"),
+        pytest.param("storage", MagicMock(spec=["resolve_session"]), id="a storage without its methods"),
+        pytest.param("storage", with_method("unit_of_work", "SERIALIZABLE"), id="a unit of work that is no method"),
         pytest.param("schema", Schema, id="a schema class"),
-        pytest.param("encode", encode_later, id="encode as a coroutine"),
+        pytest.param("encode", coroutine, id="encode as a coroutine"),
         pytest.param("statuses", {"access_denied": 410}, id="statuses in a dict"),
         pytest.param("spool_threshold", -1, id="negative threshold"),
         pytest.param("realm", 'a"b', id="quote in the realm"),
     ],
 )
 def test_an_invalid_argument_is_refused_by_name(argument: str, value: object) -> None:
-    arguments: dict[str, Any] = {
-        "storage": OneSession(),
-        "schema": None,
-        "encode": orjson.dumps,
-        "statuses": Statuses(),
-        "spool_threshold": 0,
-        "realm": "",
-    }
+    arguments: dict[str, Any] = {"storage": OneSession(), argument: value}
     with pytest.raises(ValueError, match=rf"^{argument}\b"):
-        NotificationService(**{**arguments, argument: value})
+        make_service(**arguments)
 
 
 class Incomparable(float):
@@ -267,23 +234,25 @@ class Incomparable(float):
 
 
 @pytest.mark.parametrize(
-    "wait",
+    "seconds",
     [
-        *("60", -1, math.nan, math.inf, 1e300, Decimal("NaN"), timedelta(seconds=5), None),
+        *(-1, -0.001, 31_536_000.5, math.inf, -math.inf, math.nan, "60", Decimal("NaN"), timedelta(seconds=5)),
         pytest.param(Incomparable(), id="incomparable"),
         pytest.param(property(lambda _error: 1 / 0), id="unreadable"),
     ],
     ids=repr,
 )
-def test_an_invalid_retry_after_of_a_subclass_is_replaced_by_the_default(wait: Any) -> None:
+def test_an_invalid_retry_after_is_refused_and_that_of_a_subclass_is_replaced_by_the_default(seconds: Any) -> None:
     class Busy(StorageUnavailable):
-        retry_after = wait
+        retry_after = seconds
 
         def __init__(self) -> None:
             Exception.__init__(self)
 
     response = call_current_user(make_service(OneSession(raising(Busy()))))
     assert ("Retry-After", "30") in response.headers
+    with pytest.raises(ValueError, match=r"^retry_after\b"):
+        StorageUnavailable(retry_after=seconds)
 
 
 @pytest.mark.parametrize("count", [0, 1, 200])
@@ -328,42 +297,9 @@ def make_leaking_exception(session_id: str) -> Exception:
     return failure
 
 
-class LocalVariables(logging.Handler):
-    """Keep the local variables of every frame of the library while it logs, as monitoring tools may."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def emit(self, _record: logging.LogRecord) -> None:
-        frame: FrameType | None = sys._getframe()
-        while frame is not None:
-            if "/flask_notifications/" in frame.f_code.co_filename:
-                self.seen.append(repr(frame.f_locals))
-            frame = frame.f_back
-
-
-@pytest.mark.parametrize("place", ["call", "close", "unavailable"])
-def test_no_local_variable_shows_the_exception_while_it_is_logged(place: str) -> None:
-    responses: dict[str, Callable[[], Any]] = {
-        "call": raising(make_leaking_exception(SESSION_ID)),
-        "close": lambda: Source(closing=make_leaking_exception(SESSION_ID)),
-        "unavailable": raising(StorageUnavailable(SESSION_ID)),
-    }
-    handler = LocalVariables()
-    logging.getLogger("flask_notifications").addHandler(handler)
-    try:
-        call_current_user(make_service(OneSession(responses[place])))
-    finally:
-        logging.getLogger("flask_notifications").removeHandler(handler)
-    assert handler.seen
-    # Only of the library, because the exception is a local variable of the storage in any case.
-    assert not [seen for seen in handler.seen if SESSION_ID in seen or SECRET in seen]
-
-
 @pytest.mark.parametrize("place", ["call", "iteration", "record", "close", "unavailable"])
-def test_the_log_has_the_types_and_places_of_exceptions_and_no_strings(
-    place: str, caplog: pytest.LogCaptureFixture
+def test_the_log_has_the_types_and_places_of_exceptions_and_neither_it_nor_a_local_variable_their_strings(
+    place: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failure = make_leaking_exception(SESSION_ID)
     unavailable = StorageUnavailable(SESSION_ID, SECRET)
@@ -376,9 +312,18 @@ def test_the_log_has_the_types_and_places_of_exceptions_and_no_strings(
         "close": lambda: Source(closing=failure),
         "unavailable": raising(unavailable),
     }
+    variables: list[str] = []
+
+    def keep_variables(_record: logging.LogRecord) -> bool:  # as monitoring tools may
+        # Only of the library, because the exception is a local variable of the storage in any case.
+        variables.extend(repr(each.frame.f_locals) for each in stack() if "/flask_notifications/" in each.filename)
+        return True
+
+    monkeypatch.setattr(caplog.handler, "filter", keep_variables)
     with caplog.at_level(logging.DEBUG):
         call_current_user(make_service(OneSession(responses[place])))
-    assert caplog.records
+    assert variables
+    assert not [each for each in variables if SESSION_ID in each or SECRET in each]
     assert place == "record" or "builtins.KeyError" in caplog.text
     assert place == "record" or f"{storages.__file__}:" in caplog.text
     for string in (SESSION_ID, SECRET, "SELECT", "/API/Notification"):
@@ -436,10 +381,6 @@ def test_a_unit_of_work_that_yields_no_storage_is_an_error() -> None:
     storage = with_method("unit_of_work", contextlib.nullcontext)
     assert status_and_code(call_current_user(make_service(storage))) == ("500 Internal Server Error", "storage_error")
     assert storage.calls == []
-
-
-async def coroutine(*_arguments: object) -> Any:
-    return "alice"
 
 
 async def asynchronous_generator(*_arguments: object) -> Any:
@@ -503,26 +444,23 @@ GENERATORS = [
     pytest.param(generator, id="generator function"),
     pytest.param(partial(generator, 1), id="partial of a generator function"),
 ]
-METHODS = ["resolve_session", "current_user_notifications", "account_notifications", "unit_of_work"]
 METHODS_WITHOUT_AN_ITERABLE = ["resolve_session", "unit_of_work"]
+METHODS = [*METHODS_WITHOUT_AN_ITERABLE, "current_user_notifications", "account_notifications"]
 
 
-@pytest.mark.parametrize(
-    ("method", "function"),
-    [
-        pytest.param(method, *function.values, id=f"{method}-{function.id}")
-        for methods, functions in ((METHODS, VISIBLE_PROMISES), (METHODS_WITHOUT_AN_ITERABLE, GENERATORS))
-        for method in methods
-        for function in functions
-    ],
-)
+def pair(promises: list[Any], generators: list[Any]) -> list[Any]:
+    """Return pairs of a method and a function; a generator is a valid iterable of records."""
+    pairs = [*product(METHODS, promises), *product(METHODS_WITHOUT_AN_ITERABLE, generators)]
+    return [pytest.param(method, *function.values, id=f"{method}-{function.id}") for method, function in pairs]
+
+
+@pytest.mark.parametrize(("method", "function"), pair(VISIBLE_PROMISES, GENERATORS))
 def test_a_method_that_visibly_promises_its_result_is_refused(method: str, function: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match=rf"^storage must have a method {method} that returns its result"):
         make_service(with_method(method, function))
 
 
-@pytest.mark.parametrize("function", HIDDEN_PROMISES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "function"), pair(HIDDEN_PROMISES, [pytest.param(hide(generator), id="generator")]))
 def test_a_promised_result_is_a_500_without_records(method: str, function: Callable[..., Any]) -> None:
     call = call_account if method == "account_notifications" else call_current_user
     with warnings.catch_warnings(record=True) as left_behind:
@@ -531,19 +469,3 @@ def test_a_promised_result_is_a_500_without_records(method: str, function: Calla
         gc.collect(1)  # young objects only, because a full collection is slow
     assert status_and_code(response) == ("500 Internal Server Error", "storage_error")
     assert left_behind == []
-
-
-@pytest.mark.parametrize("method", METHODS_WITHOUT_AN_ITERABLE)
-def test_a_generator_is_neither_a_caller_nor_a_unit_of_work(method: str) -> None:
-    response = call_current_user(make_service(with_method(method, hide(generator))))
-    assert status_and_code(response) == ("500 Internal Server Error", "storage_error")
-
-
-@pytest.mark.parametrize(
-    "seconds",
-    [-1, -0.001, 31_536_000.5, math.inf, -math.inf, math.nan, "60", Decimal("NaN"), timedelta(seconds=5)],
-    ids=repr,
-)
-def test_a_retry_after_that_is_not_a_number_of_seconds_up_to_a_year_is_refused(seconds: Any) -> None:
-    with pytest.raises(ValueError, match=r"^retry_after\b"):
-        StorageUnavailable(retry_after=seconds)

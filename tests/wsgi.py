@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from io import BytesIO
+from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Any
 from wsgiref.validate import validator
 
@@ -63,17 +63,11 @@ def environ_of(method: str = "GET", path: str = "/", query: str = "", **extra: A
     }
 
 
-class _Errors:
+class _Errors(StringIO):
     """``wsgi.errors``, to which nothing may be written: the validator reports unclosed iterables here."""
 
-    def write(self, text: str) -> None:
+    def write(self, text: str) -> int:
         raise AssertionError(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        raise AssertionError(list(lines))
-
-    def flush(self) -> None:
-        pass
 
 
 def call(app: "WSGIApplication", method: str = "GET", path: str = "/", query: str = "", **extra: Any) -> Response:
