@@ -6,9 +6,10 @@ a plan in Python (``load_plan`` needs marshmallow).
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .dates import Clock, utc_now
@@ -208,7 +209,8 @@ class DeprecationMiddleware:
             _notify(observer, call)
 
 
-class _Retirement(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Retirement:
     """The policy of one operation, and the headers that announce it, to most callers and to exempt ones."""
 
     policy: DeprecationPolicy
@@ -334,9 +336,9 @@ class _Exchange:
         self, status: str, headers: list[tuple[str, str]], exc_info: "OptExcInfo | None" = None
     ) -> Callable[[bytes], object]:
         """Start the response (PEP 3333)."""
-        rest = () if exc_info is None else (exc_info,)
         edited = headers if self.match.is_lookalike and _is_not_reached(status) else self._edit(headers, status)
-        write = self._start_response(status, edited, *rest)
+        arguments = (status, edited) if exc_info is None else (status, edited, exc_info)
+        write = self._start_response(*arguments)
         self._status = status
         if self._has_returned:
             self.settle(status)

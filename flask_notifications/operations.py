@@ -133,7 +133,8 @@ def _check_successor(successor: object, template: "_Template") -> None:
     require(template.is_subtree or REST not in left, "successor", expected, successor)
 
 
-class Match(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Match:
     """An operation that a request may reach.
 
     ``path`` is the request's path in the template's spelling; ``parameters`` are the segments for the template's
