@@ -40,12 +40,8 @@ FAST = -m 'not slow' --hypothesis-profile=fast -p no:schemathesis
 test-fast: $(VENV)/tested ## run the tests that need no server, browser, database or other process, in under 20 seconds
 	$(VENV)/bin/python -m pytest $(PARALLEL) $(FAST)
 
-# Not those whose outcome changes with gunicorn's releases: how it parses a request, and how gthread workers are replaced.
-OF_SERVERS = tests/resilience/test_inputs.py::test_a_request_has_the_expected_outcome \
-	'tests/usage/test_servers.py::test_no_call_is_lost_when_workers_are_replaced[sqlite-gthread]'
-
 test-lowest: .venv-lowest/installed ## run the tests with the oldest dependencies that pyproject.toml allows
-	.venv-lowest/bin/python -m pytest $(PARALLEL) $(OF_SERVERS:%=--deselect=%)
+	.venv-lowest/bin/python -m pytest $(PARALLEL) -m 'not world and not newest'
 
 test-pythons: ## run the tests on the other installed versions of Python (PYTHONS), and list the missing ones
 	@PYTHONS='$(PYTHONS)' .ci/test-pythons

@@ -3,7 +3,7 @@
 from tests.servers.process import gunicorn
 
 # With a thread, because the open connections of browsers would block a sync worker.
-PROGRAM = gunicorn("gthread", application="tests.clients.application:application")
+PROGRAM = gunicorn("gthread", application="tests.clients.app:application")
 
 LIST = "/API/Notification/"
 ACCOUNT = "/API/Notification/GetNotificationsForAccount/alice/"

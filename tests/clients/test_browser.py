@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.servers import Canned, canned_server
-from tests.clients.application import SESSION
+from tests.clients.app import SESSION
 from tests.clients.serving import DEPRECATION, DOCUMENTATION, LIST, POLICY, PROGRAM, SUCCESSOR, SUNSET
 from tests.servers.process import PATIENCE, Server, serving
 from tests.services import chromium_or_skip

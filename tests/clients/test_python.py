@@ -8,7 +8,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from tests.clients.application import SESSION
+from tests.clients.app import SESSION
 from tests.clients.serving import ACCOUNT, DOCUMENTATION, LIST, POLICY, PROGRAM, SUCCESSOR
 from tests.servers.app import OUT_OF_REACH
 from tests.servers.process import Server, serving

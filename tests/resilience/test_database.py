@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 import psycopg
 import pytest
 
+from tests.resilience.breakable import Service, application_on
 from tests.resilience.database_app import POOL, documents_of, prepare, session_of
 from tests.resilience.postgresql import IMMEDIATE, Cluster, postgresql
 from tests.resilience.proxy import BLACK_HOLE, PASS, RESET, End, Failure, Proxy
-from tests.resilience.service import Service, application_on
 from tests.servers.process import GUNICORN_FILTER, Server, eventually, gunicorn
 from tests.soak.traffic import find_leaks
 from tests.wsgi import Response

@@ -96,6 +96,7 @@ def exchange(server: Server, request: bytes) -> tuple[str, bool]:
     return RECORDS if response.body == NOTIFICATIONS else str(response.json["code"]), link in received
 
 
+@pytest.mark.newest  # how gunicorn parses a request
 @pytest.mark.parametrize("name", CASES)
 def test_a_request_has_the_expected_outcome(name: str, tmp_path: Path) -> None:
     (program,) = (each for each in PROGRAMS if each.name == name)

@@ -23,10 +23,10 @@ from threading import Event
 
 import pytest
 
+from tests.resilience.breakable import application_on
 from tests.resilience.database_app import prepare
 from tests.resilience.postgresql import postgresql
 from tests.resilience.proxy import Proxy
-from tests.resilience.service import application_on
 from tests.servers.nginx import proxying
 from tests.servers.process import GUNICORN_FILTER, eventually, gunicorn
 from tests.soak.disturbances import CONCURRENT_REQUESTS, DISTURBANCES, NOTHING, WORKERS, Disturbance, Stage

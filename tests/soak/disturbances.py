@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from tests.resilience.breakable import Service
 from tests.resilience.database_app import POOL, session_of
 from tests.resilience.postgresql import FAST, IMMEDIATE
 from tests.resilience.proxy import BLACK_HOLE, RESET, End, Failure
-from tests.resilience.service import Service
 from tests.servers.process import Server, eventually
 from tests.soak.traffic import CUT, GATEWAY, LIST, LOST, SPOOL, STORAGE
 

@@ -163,7 +163,14 @@ def test_servers_write_repeated_calls_after_the_interval(
         eventually(lambda: counted(database) == expected(30))
 
 
-@pytest.mark.parametrize("worker", ["sync", "gthread", pytest.param("gevent", marks=pytest.mark.world)])
+@pytest.mark.parametrize(
+    "worker",
+    [
+        "sync",
+        pytest.param("gthread", marks=pytest.mark.newest),  # how it replaces workers
+        pytest.param("gevent", marks=pytest.mark.world),
+    ],
+)
 def test_no_call_is_lost_when_workers_are_replaced(worker: str, tmp_path: Path, database: str) -> None:
     program = with_usage_app(gunicorn(worker, f"{GUNICORN.format(workers=2)}\nmax_requests = 5"))
     with serving_with_all_workers(program, tmp_path) as server:
