@@ -313,7 +313,6 @@ def test_an_account_id_reaches_the_storage_as_it_was_sent(account_id: str, slash
 @pytest.mark.parametrize(
     "segment",
     ["\x00", "a\n", "\na", "\r", "\t", "\x1f", "\x7f", "\xc2\x85", "\xff", "\xc3", "\xc0\x80", LONG, "\xc3\xa9" * 513],
-    ids=ascii,
 )
 @pytest.mark.parametrize("slash", ["", "/"])
 @every_entry_point
