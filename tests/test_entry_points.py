@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from wsgiref.util import FileWrapper
 
 import pytest
+from marshmallow import Schema, fields
 
 from flask_notifications import (
     AccessDenied,
@@ -111,6 +112,12 @@ CASES = {
     "no notifications": Case("200 OK", body=b"[]"),
     "the array": Case("200 OK", body=b'[{"n":0},{"n":1}]', records=rows(count=2)),
     "the array, of an account": Case("200 OK", body=b'[{"n":0}]', method="POST", path=OF_ALICE, records=rows(count=1)),
+    "an array through a schema": Case(
+        "200 OK",
+        body=b'[{"n":"0"}]',
+        records=rows(count=1),
+        options={"schema": Schema.from_dict({"n": fields.String()})()},
+    ),
     "session in the query": Case("200 OK", body=b"[]", query=f"a=1&sessionId={A}", authorization=None),
     "no session": Case(*MISSING, authorization=None),
     "both and different": Case(*AMBIGUOUS, query=f"sessionId={B}"),

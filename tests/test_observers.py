@@ -146,6 +146,7 @@ LONG = "x" * 1000
         pytest.param(LONG, "", LONG[:64], id="a long name"),
         pytest.param(LONG, f"sessionId={LONG}", None, id="a long session ID"),
         pytest.param("s3/cr/et x", "sessionId=s3/cr/et", None, id="a session ID longer than a product"),
+        pytest.param("curl/8 (s3cret)", "sessionId=s3cret", "curl/8", id="a session ID in a comment"),
     ],
 )
 def test_a_client_is_the_first_product_cut_to_64_characters_without_a_session_id(
