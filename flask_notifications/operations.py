@@ -34,7 +34,7 @@ _DOTS = frozenset({".", ".."})
 RULES_VERSION = 2
 
 # Some routers read a path of other characters leniently, or one with ``//`` or ``/.``.
-_PRINTABLE_ASCII = re.compile(r"/[\x21-\x7e]*")
+_ORDINARY = re.compile(r"(?!.*/[/.])/[\x21-\x7e]*")
 # Letters that are not ASCII and fold to an ASCII letter, at least to a regular expression that ignores case.
 _FOLDS_TO_ASCII = {0x130: "i", 0x131: "i", 0x17F: "s", 0x212A: "k"}
 # Control characters (Unicode category Cc) and white space.
@@ -205,8 +205,6 @@ class _Template:
         is_unique = len(set(self.parameters.values())) == len(self.parameters)
         require(is_unique, "path", "a template whose parameters have different names", path)
         self.conditions = Conditions(operation.query, operation.headers)
-        # The match of each path, if nothing in it varies.
-        self.usual = None if self.parameters or self.is_subtree else Match(operation, "/".join(self.spelled), {})
 
     @property
     def shape(self) -> Shape:
@@ -237,8 +235,6 @@ class _Template:
 
     def match(self, path: str, is_lookalike: bool, vary: tuple[str, ...] = ()) -> Match:
         """Return the match of a request's path, spelled as in the template."""
-        if self.usual is not None and not is_lookalike and not vary:
-            return self.usual
         depth = len(self.literals) + 1
         sent, spelled, values = path.split("/", depth), self.spelled.copy(), {}
         for place, name in self.parameters.items():
@@ -328,13 +324,20 @@ class OperationTable:
         self._root = _Node()
         for template in templates:
             self._root.add(template)
+        # The matches of most requests: their path is spelled as the operation's, and nothing else decides.
+        self._ready: dict[tuple[str, str], list[Match]] = {}
+        for template in templates:
+            method, path = template.operation.method, "/".join(template.spelled)
+            if _ORDINARY.fullmatch(path) and not self._has_conditions(path):
+                self._ready[method, path] = self._read(method, path, NOTHING)
 
     def match(self, method: str, path: str, environ: Mapping[str, Any] = NOTHING) -> Match | None:
         """Return the match of a request to a router that is not lenient, or ``None``, with the arguments of ``find``.
 
         A retired operation is preferred to a live one.
         """
-        return min(self._read(method, path, environ), key=self._is_live, default=None)
+        found = self._ready.get((method, path)) or self._read(method, path, environ)
+        return min(found, key=self._is_live, default=None)
 
     def find(self, method: str, path: str, environ: Mapping[str, Any] = NOTHING) -> list[Match]:
         """Return the operations that some router may take a request for, one match each, the likeliest first.
@@ -345,9 +348,11 @@ class OperationTable:
         :param path: its ``PATH_INFO``.
         :param environ: its ``QUERY_STRING`` and its headers, as a WSGI environ has them; by default it has none.
         """
+        ready = self._ready.get((method, path))
+        if ready is not None:
+            return ready
         found = self._read(method, path, environ)
-        is_ordinary = "//" not in path and "/." not in path and _PRINTABLE_ASCII.fullmatch(path)
-        if is_ordinary or self._are_live(found, path):
+        if _ORDINARY.fullmatch(path) or self._are_live(found, path):
             return found
         known = {match.operation.name for match in found}
         for reading in _read_leniently(path):
@@ -361,6 +366,9 @@ class OperationTable:
         """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section 10.2.1); none: no such path."""
         methods = {template.operation.method for template in self._find_templates(path or "/", keeps_dots=False)}
         return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+
+    def _has_conditions(self, path: str) -> bool:
+        return any(template.conditions.key for template in self._find_templates(path, keeps_dots=False))
 
     def _find_templates(self, path: str, *, keeps_dots: bool) -> list[_Template]:
         segments = fold(path).split("/")
