@@ -34,7 +34,7 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
 _SECOND_CREDENTIAL = re.compile(rf",(?![ \t]*{TOKEN}[ \t]*=)")
 
 # A digest that a client could compute would let it choose the URL under which a cache in the application keeps a page.
-_DIGEST_KEY = secrets.token_bytes(32)
+_DIGEST = blake2b(digest_size=8, key=secrets.token_bytes(32))
 
 Source = Literal["header", "query"]
 
@@ -183,7 +183,9 @@ def session_pairs(query: str) -> list[tuple[str, str]]:
 
 def digest_of(value: str) -> str:
     """Return the pair that replaces a session pair of the query, which no client can compute."""
-    return f"{SESSION}={blake2b(value.encode('latin-1', 'replace'), digest_size=8, key=_DIGEST_KEY).hexdigest()}"
+    digest = _DIGEST.copy()
+    digest.update(value.encode("latin-1", "replace"))
+    return f"{SESSION}={digest.hexdigest()}"
 
 
 def _authorization(environ: "WSGIEnvironment") -> str:
