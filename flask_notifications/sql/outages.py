@@ -4,13 +4,8 @@ The class of an exception does not say so: PyMySQL and mysqlclient raise an ``Op
 pg8000 a ``ProgrammingError`` for a timeout. The code of the error does: an SQLSTATE, MySQL's number or SQLite's name.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-
-from flask_notifications.storage import StorageUnavailable
 
 # The first two characters of an SQLSTATE, as PostgreSQL uses them (appendix A of its manual).
 _CLASSES = {
@@ -51,17 +46,6 @@ _MYSQL_NUMBERS = {
 }
 # The numbers of errors that MySQL's client library reports itself: it cannot connect, or the connection is lost.
 _MYSQL_CLIENT = range(2000, 3000)
-
-
-@contextmanager
-def report_outages() -> Iterator[None]:
-    """Raise ``StorageUnavailable`` from the errors of a database that is out of reach; others pass."""
-    try:
-        yield
-    except SQLAlchemyError as error:
-        if is_outage(error):
-            raise StorageUnavailable from error
-        raise
 
 
 def is_outage(error: Exception) -> bool:

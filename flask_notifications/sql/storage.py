@@ -9,13 +9,14 @@ from copy import copy
 from typing import Any, Self
 
 from sqlalchemy import ClauseElement, Connection, Engine, Executable, Row, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from flask_notifications.deferred import is_deferring, refuse_deferred
 from flask_notifications.storage import AccessDenied, AccountNotFound, Record, StorageUnavailable
 from flask_notifications.validation import require
 
-from .outages import report_outages
+from .outages import is_outage
 from .rows import RowReader, prepare_engine
 
 MaySeeAccount = Callable[[Row[Any], str], bool]
@@ -87,14 +88,16 @@ class SQLAlchemyStorage:
 
         The copy is for one thread. After the unit of work it cannot be used.
         """
-        with report_outages():
-            reader = RowReader(self._connect())
-            try:
-                bound = copy(self)
-                bound._reader = reader
+        reader = RowReader(self._connect())
+        bound = copy(self)
+        bound._reader = reader
+        try:
+            with closing(reader):
                 yield bound
-            finally:
-                reader.close()
+        except SQLAlchemyError as error:
+            if is_outage(error):
+                raise StorageUnavailable from error
+            raise
 
     def resolve_session(self, session_id: str) -> Row[Any] | None:
         """Return the first row of ``session_query``, or ``None``.
@@ -158,7 +161,7 @@ class SQLAlchemyStorage:
     def _connect(self) -> Connection:
         try:
             return self._engine.connect()
-        except (DBAPIError, OSError) as error:  # there is no connection, whichever error the driver raises
+        except (DBAPIError, PoolTimeout, OSError) as error:  # there is none, whichever error the driver raises
             raise StorageUnavailable from error
 
 
@@ -174,10 +177,10 @@ def _require_truth_value(value: object) -> bool:
 def _make_records(rows: Sequence[Row[Any]]) -> list[Record]:
     if not rows:
         return []
+    if len(rows[0]) == 1:
+        return [_make_document(value) for (value,) in rows]
     # str: the names of the columns of a Table are of a subclass, which orjson refuses as keys.
     columns = [str(name) for name in rows[0]._fields]
-    if len(columns) == 1:
-        return [_make_document(value) for (value,) in rows]
     if len(set(columns)) < len(columns):
         message = f"the columns of a record must have different names, not {columns}"
         raise ValueError(message)
