@@ -418,6 +418,8 @@ def _find_winners(templates: list[_Template], methods: tuple[str, ...], path: st
 
     Several win one reading if they differ in nothing but their conditions.
     """
+    if len(templates) < 2:
+        return templates
     has_slash, segments = path.endswith("/"), _split(path)
     spelled = [template for template in templates if template.has_spelling(segments)]
     strict = [[each for each in group if each.has_slash is not (not has_slash)] for group in (spelled, templates)]
