@@ -1,6 +1,6 @@
 """Parts of a plan that are valid, but probably mistakes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from http import HTTPMethod
 from itertools import zip_longest
@@ -12,6 +12,8 @@ from flask_notifications.operations import ANY_METHOD, PARAMETER, Operation, Ope
 from flask_notifications.plans import Plan, schedule, table_of
 
 from .overlaps import Group, Overlaps, Segments
+
+_Retired = Mapping[Operation, DeprecationPolicy]
 
 
 def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
@@ -27,19 +29,20 @@ def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
     :param plan: the operations and their policies.
     :param at: the present, an aware datetime.
     """
-    if not any(plan.values()):
+    retired = {operation: policy for operation, policy in plan.items() if policy is not None}
+    if not retired:
         return ["no operation of the plan is retired"]
-    finders = (
-        _method_warnings,
-        _condition_warnings,
-        _overlap_warnings,
-        _covered_warnings,
-        _live_warnings,
-        _link_warnings,
-        _brownout_warnings,
-    )
-    found = [warning for find_warnings in finders for warning in find_warnings(plan)]
-    return [*found, *_sunset_warnings(plan, at), *_exemption_warnings(plan, at)]
+    return [
+        *_method_warnings(plan),
+        *_condition_warnings(plan),
+        *_overlap_warnings(plan),
+        *_covered_warnings(plan, retired),
+        *_live_warnings(plan, retired),
+        *_link_warnings(plan, retired),
+        *_brownout_warnings(retired),
+        *_sunset_warnings(retired, at),
+        *_exemption_warnings(retired, at),
+    ]
 
 
 def _method_warnings(plan: Plan) -> Iterator[str]:
@@ -79,19 +82,19 @@ def _show_path(first: Segments, second: Segments) -> str:
     return "/" + path.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
-def _covered_warnings(plan: Plan) -> Iterator[str]:
+def _covered_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
     """Yield retired operations that announce nothing else than a less specific one would in their place."""
     overlaps = Overlaps(plan)
     covering = {
         group: frozenset(other for other in overlaps.groups if other != group and other.contains(group))
         for group in overlaps.groups
     }
-    for operation, policy in plan.items():
+    for operation, policy in retired.items():
         shape = template_shape(operation)
         group = Group.of(shape)
         found = [each for _segments, each in overlaps.find(shape.segments, group, covering[group].__contains__)]
         nearest = min(found, key=_generality, default=None)
-        if nearest is not None and policy is not None and policy == plan[nearest] and _replaces(nearest, operation):
+        if nearest is not None and policy == plan[nearest] and _replaces(nearest, operation):
             yield f"{operation.name}: {nearest.name} covers it with the same dates, links and options; list only one"
 
 
@@ -110,14 +113,13 @@ def _replaces(covering: Operation, operation: Operation) -> bool:
     return len(set(options)) == len({each and unquote(each) for each in successors}) == 1
 
 
-def _live_warnings(plan: Plan) -> Iterator[str]:
-    retired = [operation for operation, policy in plan.items() if policy is not None]
+def _live_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
     overlaps, same = Overlaps(retired), {_spelling(operation): operation for operation in retired}
-    for operation, policy in plan.items():
-        group = Group.of(template_shape(operation))
-        if policy is not None:
+    for operation in plan:
+        if operation in retired:
             continue
-        if not any(True for _each in overlaps.find(template_shape(operation).segments, group, group.has_method_of)):
+        shape, group = template_shape(operation), Group.of(template_shape(operation))
+        if not any(True for _each in overlaps.find(shape.segments, group, group.has_method_of)):
             yield f"{operation.name}: no retired operation matches its paths, so live = true has no effect"
         elif _spelling(operation) in same:
             yield f"{operation.name}: {same[_spelling(operation)].name} is retired and the same, so it is not live"
@@ -128,58 +130,41 @@ def _spelling(operation: Operation) -> tuple[Shape, str]:
     return template_shape(operation), PARAMETER.sub("{}", operation.path)
 
 
-def _link_warnings(plan: Plan) -> Iterator[str]:
+def _link_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
     """Yield the links to pages or successors that would announce or refuse like the operation they belong to."""
     table = table_of(plan)
-    for operation, policy in plan.items():
-        for name, method, uri in _local_links(operation, policy):
+    for operation, policy in retired.items():
+        pages = {name: getattr(policy, name) for name in ("documentation", "sunset_documentation")}
+        for name, uri in {"successor": operation.successor, **pages}.items():
+            if uri is None or not is_path(uri):
+                continue
             target = urlsplit(uri)
-            match = table.match(method, unquote(target.path, "latin-1"), {"QUERY_STRING": target.query})
-            if match is not None and plan[match.operation] is not None:
+            match = table.match("GET", unquote(target.path, "latin-1"), {"QUERY_STRING": target.query})
+            if match is not None and match.operation in retired:
                 yield f"{operation.name}: {name} {uri} is a path of the retired operation {match.operation.name}"
 
 
-def _local_links(operation: Operation, policy: DeprecationPolicy | None) -> Iterator[tuple[str, str, str]]:
-    """Yield the links of a retired operation to its own application: the name, the method and the URI."""
-    if policy is not None:
-        pages = [(name, "GET", getattr(policy, name)) for name in ("documentation", "sunset_documentation")]
-        for name, method, uri in [("successor", "GET", operation.successor), *pages]:
-            if uri is not None and is_path(uri):
-                yield name, method, uri
+def _brownout_warnings(retired: _Retired) -> Iterator[str]:
+    for operation, policy in retired.items():
+        for window in policy.brownouts:
+            if window.start < policy.deprecated_at:
+                yield f"{operation.name}: the brownout of {window.start} is before deprecated_at"
+            if policy.enforce_sunset and policy.sunset_at is not None and window.end > policy.sunset_at:
+                yield f"{operation.name}: the brownout of {window.start} is not over at the enforced sunset"
 
 
-def _brownout_warnings(plan: Plan) -> Iterator[str]:
-    windows = [
-        (operation.name, policy, window)
-        for operation, policy in plan.items()
-        if policy is not None
-        for window in policy.brownouts
-    ]
-    for name, policy, window in windows:
-        if window.start < policy.deprecated_at:
-            yield f"{name}: the brownout of {window.start} is before deprecated_at"
-        if policy.enforce_sunset and policy.sunset_at is not None and window.end > policy.sunset_at:
-            yield f"{name}: the brownout of {window.start} is not over at the enforced sunset"
-
-
-def _sunset_warnings(plan: Plan, at: datetime) -> Iterator[str]:
-    for operation, policy in plan.items():
-        is_over = policy is not None and policy.sunset_at is not None and policy.sunset_at <= at
-        if policy is not None and is_over and not policy.enforce_sunset:
+def _sunset_warnings(retired: _Retired, at: datetime) -> Iterator[str]:
+    for operation, policy in retired.items():
+        if policy.sunset_at is not None and policy.sunset_at <= at and not policy.enforce_sunset:
             yield f"{operation.name}: the sunset of {policy.sunset_at} is over and not enforced, so it keeps working"
 
 
-def _exemption_warnings(plan: Plan, at: datetime) -> Iterator[str]:
-    exemptions = [
-        (f"{operation.name}: the exemption of {each.caller!r}", policy, each)
-        for operation, policy in plan.items()
-        if policy is not None
-        for each in policy.exemptions
-    ]
-    for subject, policy, each in exemptions:
-        if each.until <= at:
-            yield f"{subject} is over since {each.until}"
-        elif all(
-            event.start >= each.until or policy.phase(event.start) not in CLOSED_PHASES for event in schedule(policy)
-        ):
-            yield f"{subject} has no effect, because the operation works until {each.until} for everybody"
+def _exemption_warnings(retired: _Retired, at: datetime) -> Iterator[str]:
+    for operation, policy in retired.items():
+        closings = [event.start for event in schedule(policy) if policy.phase(event.start) in CLOSED_PHASES]
+        for each in policy.exemptions:
+            subject = f"{operation.name}: the exemption of {each.caller!r}"
+            if each.until <= at:
+                yield f"{subject} is over since {each.until}"
+            elif all(closing >= each.until for closing in closings):
+                yield f"{subject} has no effect, because the operation works until {each.until} for everybody"
