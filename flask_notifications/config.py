@@ -8,9 +8,8 @@ import json
 import os
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,11 +103,13 @@ def parse_plan(content: bytes, suffix: str, name: str) -> Any:
 
 def _refuse_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs of a JSON object as a mapping; of two with the same key, one would be lost."""
-    for key, times in Counter(key for key, _value in pairs).items():
-        if times > 1:
+    mapping: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in mapping:
             message = f"the key {key!r} is there twice"
             raise ValueError(message)
-    return dict(pairs)
+        mapping[key] = value
+    return mapping
 
 
 _PARSERS: Mapping[str, Callable[[str], Any]] = {
@@ -162,14 +163,13 @@ class _Date(fields.AwareDateTime):
 
     def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> datetime:
         try:
-            time = value if isinstance(value, date) else datetime.fromisoformat(value)
-        except (TypeError, ValueError) as error:
+            time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        except ValueError as error:
             raise self.make_error(key="invalid") from error
-        if isinstance(time, datetime) and time.tzinfo is not None:
-            return time
-        midnight = "" if isinstance(time, datetime) else "T00:00:00"
-        message = f"must have a time and an offset: write {time.isoformat()}{midnight}Z if {value} is meant in UTC"
-        raise ValidationError(message)
+        if time.tzinfo is None:
+            message = f"must have a time and an offset: write {time.isoformat()}Z if {value} is meant in UTC"
+            raise ValidationError(message)
+        return time
 
     def _serialize(self, value: datetime | None, *_arguments: Any, **_options: Any) -> str | None:
         return None if value is None else value.isoformat().replace("+00:00", "Z")
@@ -316,10 +316,8 @@ class PlanSchema(_PolicySchema):
             return dict.fromkeys(operations, DeprecationPolicy(**_pick(_POLICY_KEYS, data)))
         plan: dict[Operation, DeprecationPolicy | None] = {}
         for entry in data["operations"]:
-            values = _pick(_POLICY_KEYS, data | entry)
-            plan[Operation(**_pick(_OPERATION_KEYS, entry))] = (
-                None if entry.get("live") else DeprecationPolicy(**values)
-            )
+            policy = None if entry.get("live") else DeprecationPolicy(**_pick(_POLICY_KEYS, data | entry))
+            plan[Operation(**_pick(_OPERATION_KEYS, entry))] = policy
         return plan
 
     @pre_dump
