@@ -1,6 +1,6 @@
 """The effects of a changed plan on callers: broken promises, and facts for a reviewer."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
@@ -117,27 +117,21 @@ class _Requests:
 def _list_changes(former: _RetiredOperation | None, retired: _RetiredOperation, notice: _Notice) -> Iterator[_Found]:
     """Yield the changes for the callers of a retired operation."""
     operation, policy = retired
+    known: datetime | None = None
+    windows: Sequence[Brownout] = ()
     if former is None:
         yield "operation-added", f"{operation.method} {operation.path} is retired now"
     else:
+        known, windows = former[1].sunset_at, former[1].brownouts
         yield from _list_policy_changes(former[1], policy, notice)
         yield from _list_successors(former[0], operation)
-    known = former[1] if former is not None else None
     sunset = policy.sunset_at
-    if sunset is not None and _is_sooner(sunset, None if known is None else known.sunset_at, notice.at):
+    # A sunset that is postponed has been announced for long.
+    if sunset is not None and (known is None or sunset < known or known <= notice.at < sunset):
         yield from notice.check("the sunset", sunset)
-    for window in _added_brownouts(known, policy):
-        if window.end > notice.at:
+    for window in policy.brownouts:
+        if window not in windows and window.end > notice.at:
             yield from notice.check("the brownout", window.start)
-
-
-def _is_sooner(sunset: datetime, known: datetime | None, at: datetime) -> bool:
-    """Return whether callers do not expect a sunset yet: one that is postponed has been announced for long."""
-    return known is None or sunset < known or known <= at < sunset
-
-
-def _added_brownouts(old: DeprecationPolicy | None, new: DeprecationPolicy) -> list[Brownout]:
-    return [window for window in new.brownouts if old is None or window not in old.brownouts]
 
 
 def _list_policy_changes(old: DeprecationPolicy, new: DeprecationPolicy, notice: _Notice) -> Iterator[_Found]:
@@ -145,17 +139,16 @@ def _list_policy_changes(old: DeprecationPolicy, new: DeprecationPolicy, notice:
         yield "sunset-earlier", f"the sunset is {moment(new.sunset_at)}, and was {moment(old.sunset_at)}"
     if new.enforce_sunset and not old.enforce_sunset:
         yield "enforcement-added", "the sunset is enforced: responds 410 afterwards"
-    for window in _added_brownouts(old, new):
-        yield "brownout-added", f"responds 410 from {period(window.start, window.end)}"
+    for window in new.brownouts:
+        if window not in old.brownouts:
+            yield "brownout-added", f"responds 410 from {period(window.start, window.end)}"
     remaining = {each.caller: each.until for each in new.exemptions}
     for each in old.exemptions:
         until = remaining.get(each.caller)
         if each.until > notice.at and (until is None or until < each.until):
             now = "is removed" if until is None else f"ends {moment(until)}"
-            yield (
-                "exemption-removed",
-                f"the exemption of {each.caller} {now}, and was promised until {moment(each.until)}",
-            )
+            message = f"the exemption of {each.caller} {now}, and was promised until {moment(each.until)}"
+            yield "exemption-removed", message
 
 
 def _list_successors(old: Operation, new: Operation) -> Iterator[_Found]:
