@@ -43,18 +43,22 @@ def plan_from_openapi(document: Mapping[str, Any], policy: DeprecationPolicy) ->
     :param policy: applies where the document says nothing else.
     :raises ValueError: something cannot be read; the message has the place in the document.
     """
-    require(isinstance(document, Mapping), "document", "a mapping", document)
+    version = _check_mapping("document", document).get("openapi")
     require(isinstance(policy, DeprecationPolicy), "policy", "a DeprecationPolicy", policy)
-    version = document.get("openapi")
     require(isinstance(version, str) and version.startswith("3."), "openapi", "a version 3", version)
-    paths = document.get("paths", {})
-    require(isinstance(paths, Mapping), "paths", "a mapping", paths)
+    paths = _check_mapping("paths", document.get("paths", {}))
     # Keys that begin with x- are extensions, and not paths (OpenAPI 3.1 section 4.8.8).
     items = [(path, item) for path, item in paths.items() if not str(path).startswith("x-")]
     return dict(_distinguish(entry for each in items for entry in _path_operations(document, *each, policy)))
 
 
 _Entry = tuple[Operation, DeprecationPolicy]
+
+
+def _check_mapping(place: str, value: Any) -> Mapping[str, Any]:
+    require(isinstance(value, Mapping), place, "a mapping", value)
+    mapping: Mapping[str, Any] = value
+    return mapping
 
 
 def _distinguish(entries: Iterable[_Entry]) -> Iterator[_Entry]:
@@ -68,17 +72,14 @@ def _distinguish(entries: Iterable[_Entry]) -> Iterator[_Entry]:
 
 
 def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: DeprecationPolicy) -> Iterator[_Entry]:
-    item = _resolve(document, f"paths.{path}", item)
-    require(isinstance(item, Mapping), f"paths.{path}", "a mapping", item)
+    item = _check_mapping(f"paths.{path}", _resolve(document, f"paths.{path}", item))
     unknown = [key for key in item if key not in _FIELDS and not str(key).startswith("x-")]
     require(not unknown, f"paths.{path}", "a path item, whose methods are in lower case", unknown)
-    more = item.get("additionalOperations", {})
-    require(isinstance(more, Mapping), f"paths.{path}.additionalOperations", "a mapping", more)
+    more = _check_mapping(f"paths.{path}.additionalOperations", item.get("additionalOperations", {}))
     declared = [(f"paths.{path}.{method}", method, item[method]) for method in _READABLE if method in item]
     declared += [(f"paths.{path}.additionalOperations.{method}", method, each) for method, each in more.items()]
     for place, method, operation in declared:
-        require(isinstance(operation, Mapping), place, "a mapping", operation)
-        deprecated = operation.get("deprecated", False)
+        deprecated = _check_mapping(place, operation).get("deprecated", False)
         require(isinstance(deprecated, bool), f"{place}.deprecated", "true or false", deprecated)
         if deprecated:
             servers = operation.get("servers") or item.get("servers") or document.get("servers") or [{"url": "/"}]
@@ -126,20 +127,18 @@ def _check_base(document: Mapping[str, Any], place: str, method: str, path: str)
 def _read_operation(
     place: str, method: str, path: str, declared: Mapping[str, Any], policy: DeprecationPolicy
 ) -> _Entry:
-    docs = declared.get("externalDocs", {})
-    require(isinstance(docs, Mapping), f"{place}.externalDocs", "a mapping", docs)
-    if docs.get("url") is not None:
-        check_uri(f"{place}.externalDocs.url", docs["url"])
-    own: dict[str, Any] = {
-        "documentation": docs.get("url"),
-        "sunset_at": _read_date(f"{place}.x-sunset", declared.get("x-sunset")),
-    }
+    url = _check_mapping(f"{place}.externalDocs", declared.get("externalDocs", {})).get("url")
+    own: dict[str, Any] = {}
+    if url is not None:
+        check_uri(f"{place}.externalDocs.url", url)
+        own["documentation"] = url
+    if declared.get("x-sunset") is not None:
+        own["sunset_at"] = _read_date(f"{place}.x-sunset", declared["x-sunset"])
     name = declared.get("x-name", declared.get("operationId", f"{method.upper()} {path}"))
     extensions = {key: declared.get(f"x-{key.replace('_', '-')}") for key in EXTENSIONS}
     given = {key: value for key, value in extensions.items() if value is not None}
     try:
-        operation = Operation(name, declared.get("x-method", method), path, **given)
-        return operation, replace(policy, **{key: value for key, value in own.items() if value is not None})
+        return Operation(name, declared.get("x-method", method), path, **given), replace(policy, **own)
     except ValueError as error:
         message = f"{place}: {error}"
         raise ValueError(message) from error
@@ -149,8 +148,7 @@ def _server_path(place: str, server: Any) -> str:
     """Return the path of a server's URL, its variables at their defaults (OpenAPI 3.1 section 4.8.6)."""
     require(isinstance(server, Mapping) and isinstance(server.get("url"), str), f"{place}: servers", "URLs", server)
     url: str = server["url"]
-    variables = server.get("variables", {})
-    require(isinstance(variables, Mapping), f"{place}: the variables of a server", "a mapping", variables)
+    variables = _check_mapping(f"{place}: the variables of a server", server.get("variables", {}))
 
     def default_of(name: str) -> str:
         variable = variables.get(name)
@@ -170,9 +168,7 @@ def _server_path(place: str, server: Any) -> str:
         raise ValueError(message) from error
 
 
-def _read_date(place: str, value: Any) -> datetime | None:
-    if value is None:
-        return None
+def _read_date(place: str, value: Any) -> datetime:
     string = value.isoformat() if isinstance(value, date) else str(value)  # YAML parsers return dates
     try:
         return parse_time(string)
