@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from flask_notifications.storage import (
@@ -12,7 +13,6 @@ from flask_notifications.storage import (
     Record,
     StorageError,
     StorageUnavailable,
-    TransactionalStorage,
     is_transactional,
 )
 
@@ -119,10 +119,8 @@ class StorageContract:
             caller = _resolve(storage, self.session_id)
             whole = _read(storage.current_user_notifications(caller))
             for count in (0, 1):
-                records = storage.current_user_notifications(caller)
-                for _record, _number in zip(records, range(count), strict=False):
-                    pass
-                _close(records)
+                with _closing(storage.current_user_notifications(caller)) as records:
+                    list(islice(records, count))
             again = _read(storage.current_user_notifications(caller))
             assert again == whole, "records that were left unread must not change what is read later"
 
@@ -174,14 +172,10 @@ class StorageContract:
             _fails(StorageUnavailable, lambda: _current_user(storage, self.session_id))
 
 
-def _unit_of_work(storage: NotificationStorage[Any]) -> AbstractContextManager[NotificationStorage[Any]]:
-    """Begin a unit of work, where the storage has one, as each request does; check that it yields a storage."""
-    return _yielding_a_storage(storage) if is_transactional(storage) else nullcontext(storage)
-
-
 @contextmanager
-def _yielding_a_storage(storage: TransactionalStorage[Any]) -> Iterator[NotificationStorage[Any]]:
-    with storage.unit_of_work() as bound:
+def _unit_of_work(storage: NotificationStorage[Any]) -> Iterator[NotificationStorage[Any]]:
+    """Begin a unit of work, where the storage has one, as each request does; check that it yields a storage."""
+    with storage.unit_of_work() if is_transactional(storage) else nullcontext(storage) as bound:
         assert hasattr(bound, "resolve_session"), f"unit_of_work must yield the storage to use, not {bound!r}"
         yield bound
 
@@ -223,18 +217,8 @@ def _read(records: Iterable[Record]) -> list[Record]:
         return list(records)
 
 
-@contextmanager
-def _closing(records: Iterable[Record]) -> Iterator[Iterable[Record]]:
-    try:
-        yield records
-    finally:
-        _close(records)
-
-
-def _close(records: object) -> None:
-    close = getattr(records, "close", None)
-    if callable(close):
-        close()
+def _closing(records: Any) -> AbstractContextManager[Any]:
+    return closing(records) if callable(getattr(records, "close", None)) else nullcontext(records)
 
 
 def _fails(expected: type[Raised], call: Callable[[], object]) -> None:
