@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlencode, urlsplit
 
@@ -44,16 +43,18 @@ def assert_deprecated(
     check_plan(plan)
     require(operation in plan, "operation", "an operation of the plan", operation)
     policy = plan[operation]
-    successor = operation.successor
-    if successor is not None:
-        successor = fill_in(successor, parameters or {})
+    successor = None if operation.successor is None else fill_in(operation.successor, parameters or {})
     announced = [] if policy is None else DeprecationHeaders(policy, base_url=base_url or "").render(successor, mount)
     expected = {name: [value for key, value in announced if key == name] for name in ("Deprecation", "Sunset", "Link")}
     for name, parse in (("Deprecation", parse_deprecation), ("Sunset", parse_sunset)):
         found = _header_lines(response, name)
         assert len(found) == len(expected[name]), f"{name}: {expected[name]} expected, not {found}"
         for value, due in zip(found, expected[name], strict=True):
-            assert _parse(parse, value) == parse(due), f"{name}: {due!r} expected, not {value!r}"
+            try:
+                is_due = parse(value) == parse(due)
+            except ValueError as error:
+                raise AssertionError(str(error)) from error
+            assert is_due, f"{name}: {due!r} expected, not {value!r}"
     # Some clients join several lines with commas (RFC 9110 section 5.3).
     links, due = ", ".join(_header_lines(response, "Link")), ", ".join(expected["Link"])
     assert links.endswith(due), f"Link: {due!r} expected at the end, not {links!r}"
@@ -98,14 +99,12 @@ def assert_plan_reaches(
         if problem is not None:
             problems.append(f"no view is reached by {operation.name} ({own}): {problem}{_advise(operation, own)}")
         elif policy is not None:
-            for request, is_telling in _spell_otherwise(operation, own):
-                found = table.find(request.method, *request.target)
-                if not found and _is_answer(call(request), response, other, is_telling=is_telling):
-                    problems.append(f"no operation matches {request}, which reaches a view as {own} does")
-            for request, without in _escape(operation, own):
-                found = table.find(request.method, *request.target)
-                outcomes = [] if found else [_describe(call(each)) for each in (request, without)]
-                if outcomes and outcomes[0] == _describe(response) != outcomes[1]:
+            for request, without, is_telling in (*_spell_otherwise(operation, own), *_escape(operation, own)):
+                if table.find(request.method, *request.target):
+                    continue
+                shown = call(request)
+                different = other if without is None else call(without)
+                if _is_answer(shown, response, different, is_telling=is_telling):
                     problems.append(f"no operation matches {request}, which reaches a view as {own} does")
     assert not problems, "; ".join(problems)
 
@@ -177,18 +176,23 @@ def _advise(operation: Operation, own: _Request) -> str:
     return f"; name a path below it, as in parameters={{{operation.path!r}: '/reports'}}" if is_bare else ""
 
 
-def _escape(operation: Operation, own: _Request) -> Iterator[tuple[_Request, _Request]]:
+# A request, the one that gets the response of another view (by default one for a path without a view), and whether any
+# response of a view to the first one tells that it is reached.
+_Other: TypeAlias = "tuple[_Request, _Request | None, bool]"
+
+
+def _escape(operation: Operation, own: _Request) -> Iterator[_Other]:
     """Yield requests that some applications read as the same one, and the part that they read otherwise."""
     form = tuple(example_values(operation.query, "1").items())
     if form:
         posted = own._replace(method="POST", query="")
-        yield posted._replace(form=form), posted
-        yield own._replace(query=f"x=1;{own.query}"), own._replace(query="x=1")
+        yield posted._replace(form=form), posted, False
+        yield own._replace(query=f"x=1;{own.query}"), own._replace(query="x=1"), False
     if form or own.headers:
-        yield own._replace(query="", headers=()), own._replace(path=_WITHOUT_A_VIEW)
+        yield own._replace(query="", headers=()), None, False
     if operation.method not in {"POST", ANY_METHOD}:
         posted = own._replace(method="POST")
-        yield posted._replace(headers=(*own.headers, ("X-HTTP-Method-Override", own.method))), posted
+        yield posted._replace(headers=(*own.headers, ("X-HTTP-Method-Override", own.method))), posted, False
 
 
 _WITHOUT_A_VIEW = "/flask-notifications/without-a-view"
@@ -214,19 +218,19 @@ def _find_problem(path: str, response: "_Outcome", other: "_Outcome") -> str | N
     return None
 
 
-def _spell_otherwise(operation: Operation, own: _Request) -> Iterator[tuple[_Request, bool]]:
-    """Yield what some routers take for a request, and whether any response of a view there tells so."""
+def _spell_otherwise(operation: Operation, own: _Request) -> Iterator[_Other]:
+    """Yield what some routers take for a request."""
     path, stem = own.path, own.path.rstrip("/")
     above, _slash, last = stem.rpartition("/")
     if stem:
         # Format suffixes; CherryPy's and TurboGears' index and punctuation; views of Pyramid, Zope and Morepath.
         others = (f"{stem}.json", f"{stem}/index", f"{above}/@@{last}", f"{above}/+{last}", f"{stem}/+")
         for other in {*others, path.replace("_", "-"), path.replace("_", ".")} - {path}:
-            yield own._replace(path=other), True
+            yield own._replace(path=other), None, True
         # Segments and parameters as arguments of a view, and Falcon's empty ones; another view may be there as well.
-        yield own._replace(path=f"{stem}/x"), False
+        yield own._replace(path=f"{stem}/x"), None, False
         for name in PARAMETER.findall(operation.path.rstrip("/").rpartition("/")[2]):
-            yield own._replace(path=f"{above}/", query=f"{own.query}&{name}={last}".lstrip("&")), False
+            yield own._replace(path=f"{above}/", query=f"{own.query}&{name}={last}".lstrip("&")), None, False
 
 
 def _is_answer(response: "_Outcome", own: "_Outcome", other: "_Outcome", *, is_telling: bool) -> bool:
@@ -243,13 +247,6 @@ def _describe(outcome: "_Outcome") -> object:
 def _spell(path: str) -> str:
     """Return the part of a path that a router keeps when it redirects to its own spelling."""
     return re.sub("/+", "/", f"{unquote(path)}/").lower()
-
-
-def _parse(parse: Callable[[str], datetime], value: str) -> datetime:
-    try:
-        return parse(value)
-    except ValueError as error:
-        raise AssertionError(str(error)) from error
 
 
 def _header_lines(response: Any, name: str) -> list[str]:
