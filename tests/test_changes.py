@@ -11,81 +11,67 @@ from flask_notifications.plans.changes import LEVELS, compare_plans
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
-def operation(path: str = "/reports/{id}", name: str = "report", **keys: Any) -> dict[str, Any]:
+def operation(path: str, name: str, **keys: Any) -> dict[str, Any]:
     return {"name": name, "method": "GET", "path": path} | keys
 
 
-def brownout(start: str, end: str) -> dict[str, Any]:
-    return {"brownouts": [{"start": f"2026-{start}Z", "end": f"2026-{end}Z"}]}
+def brownout(day: str) -> dict[str, Any]:
+    return {"brownouts": [{"start": f"2026-{day}T09:00Z", "end": f"2026-{day}T10:00Z"}]}
 
 
-def exempt(until: str, caller: str = "acme") -> dict[str, Any]:
-    return {"exemptions": [{"caller": caller, "until": f"{until}T00:00:00Z", "reason": "contract"}]}
+def exempt(until: str) -> dict[str, Any]:
+    return {"exemptions": [{"caller": "acme", "until": f"{until}T00:00:00Z", "reason": "contract"}]}
 
 
 SUNSET = {"sunset_at": "2027-01-01T00:00:00Z"}
 EARLIER = {"sunset_at": "2026-12-31T23:59:59Z"}
 SOON = {"sunset_at": "2026-06-20T00:00:00Z"}
+LATER = {"sunset_at": "2026-06-21T00:00:00Z"}
 PAST = {"sunset_at": "2026-05-01T00:00:00Z"}
-MORNING = brownout("07-01T09:00", "07-01T10:00")
+ENFORCED = SUNSET | {"enforce_sunset": True}
+REPORT, OLD, NEW = operation("/reports/{id}", "report"), operation("/old", "old"), operation("/new", "new")
 ME, USERS = operation("/users/me", "me", live=True), operation("/users/{id}", "user")
 
 CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
-    "nothing": ([operation(**SUNSET)], [operation(**SUNSET)], []),
-    "another name": ([operation(**SUNSET)], [operation(name="other", **SUNSET)], []),
-    "other parameter names": ([operation(successor="/v2/{id}")], [operation("/reports/{n}", successor="/v2/{n}")], []),
-    "an earlier sunset": ([operation(**SUNSET)], [operation(**EARLIER)], ["sunset-earlier"]),
-    "a later sunset": ([operation(**EARLIER)], [operation(**SUNSET)], []),
-    "a sunset that is soon, and later than before": (
-        [operation(**SOON)],
-        [operation(sunset_at="2026-06-21T00:00:00Z")],
+    "nothing": ([REPORT | SUNSET], [REPORT | SUNSET], []),
+    "another name": ([REPORT | SUNSET], [REPORT | SUNSET | {"name": "other"}], []),
+    "other parameter names": (
+        [REPORT | {"successor": "/v2/{id}"}],
+        [REPORT | {"path": "/reports/{n}", "successor": "/v2/{n}"}],
         [],
     ),
-    "a sunset again": ([operation(**PAST)], [operation(**SOON)], ["notice-too-short"]),
-    "a first sunset that is soon": ([operation()], [operation(**SOON)], ["notice-too-short"]),
-    "a first sunset that is over": ([operation()], [operation(**PAST)], ["notice-too-short"]),
-    "enforcement": ([operation(**SUNSET)], [operation(**SUNSET, enforce_sunset=True)], ["enforcement-added"]),
-    "a brownout": ([operation()], [operation(**MORNING)], ["brownout-added"]),
-    "a brownout that is soon": (
-        [operation()],
-        [operation(**brownout("06-10T09:00", "06-10T10:00"))],
-        ["brownout-added", "notice-too-short"],
-    ),
-    "a brownout that is over": (
-        [operation()],
-        [operation(**brownout("05-10T09:00", "05-10T10:00"))],
-        ["brownout-added"],
-    ),
-    "another successor": ([operation(successor="/a")], [operation(successor="/b")], ["successor-changed"]),
-    "another operation": ([operation()], [operation(), operation("/new", "new")], ["operation-added"]),
-    "another operation that ends soon": (
-        [operation()],
-        [operation(), operation("/new", "new", **SOON)],
-        ["operation-added", "notice-too-short"],
-    ),
-    "removed without a sunset": ([operation(), operation("/old", "old")], [operation()], ["operation-removed"]),
-    "removed after its sunset": ([operation(), operation("/old", "old", **PAST)], [operation()], []),
-    "live again": ([operation(**SUNSET), USERS], [operation(live=True), USERS], []),
+    "an earlier sunset": ([REPORT | SUNSET], [REPORT | EARLIER], ["sunset-earlier"]),
+    "a later sunset": ([REPORT | EARLIER], [REPORT | SUNSET], []),
+    "a sunset that is soon, and later than before": ([REPORT | SOON], [REPORT | LATER], []),
+    "a sunset again": ([REPORT | PAST], [REPORT | SOON], ["notice-too-short"]),
+    "a first sunset that is soon": ([REPORT], [REPORT | SOON], ["notice-too-short"]),
+    "a first sunset that is over": ([REPORT], [REPORT | PAST], ["notice-too-short"]),
+    "enforcement": ([REPORT | SUNSET], [REPORT | ENFORCED], ["enforcement-added"]),
+    "a brownout": ([REPORT], [REPORT | brownout("07-01")], ["brownout-added"]),
+    "a brownout that is soon": ([REPORT], [REPORT | brownout("06-10")], ["brownout-added", "notice-too-short"]),
+    "a brownout that is over": ([REPORT], [REPORT | brownout("05-10")], ["brownout-added"]),
+    "another successor": ([REPORT | {"successor": "/a"}], [REPORT | {"successor": "/b"}], ["successor-changed"]),
+    "another operation": ([REPORT], [REPORT, NEW], ["operation-added"]),
+    "another operation that ends soon": ([REPORT], [REPORT, NEW | SOON], ["operation-added", "notice-too-short"]),
+    "removed without a sunset": ([REPORT, OLD], [REPORT], ["operation-removed"]),
+    "removed after its sunset": ([REPORT, OLD | PAST], [REPORT], []),
+    "live again": ([REPORT | SUNSET, USERS], [REPORT | {"live": True}, USERS], []),
     "another path of the same name": (
-        [operation(**SUNSET)],
-        [operation("/other", **SUNSET)],
+        [REPORT | SUNSET],
+        [REPORT | SUNSET | {"path": "/other"}],
         ["operation-added", "operation-removed"],
     ),
     "a live part is retired": ([USERS, ME], [USERS, ME | {"live": False}], ["operation-added"]),
     "a live part is not listed any more": ([USERS, ME], [USERS], ["operation-added"]),
-    "a live part of nothing is not listed any more": ([operation(), ME], [operation()], []),
+    "a live part of nothing is not listed any more": ([REPORT, ME], [REPORT], []),
     "a part that another operation takes, which ends earlier": (
-        [USERS, operation("/users/me", "me", **SUNSET)],
+        [USERS, ME | SUNSET | {"live": False}],
         [USERS | EARLIER],
         ["sunset-earlier"],
     ),
-    "no exemption any more": ([operation(**exempt("2027-03-01"))], [operation()], ["exemption-removed"]),
-    "a shorter exemption": (
-        [operation(**exempt("2027-03-01"))],
-        [operation(**exempt("2027-02-28"))],
-        ["exemption-removed"],
-    ),
-    "an exemption that is over is removed": ([operation(**exempt("2026-05-01"))], [operation()], []),
+    "no exemption any more": ([REPORT | exempt("2027-03-01")], [REPORT], ["exemption-removed"]),
+    "a shorter exemption": ([REPORT | exempt("2027-03-01")], [REPORT | exempt("2027-02-28")], ["exemption-removed"]),
+    "an exemption that is over is removed": ([REPORT | exempt("2026-05-01")], [REPORT], []),
 }
 
 
