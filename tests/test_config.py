@@ -197,65 +197,53 @@ BOOLEAN = "must be true or false, without quotation marks"
 LIST = "must be a list in brackets"
 
 
-@pytest.mark.parametrize(
-    ("mapping", "expected"),
-    [
-        *(pytest.param(value, [f"_schema: {TABLE}"], id=repr(value)) for value in (None, [], 5, [{"prefix": "/"}])),
-        pytest.param({}, [f"deprecated_at: is missing; it {NO_DATE}"], id="nothing at all"),
-        pytest.param({"operations": "GET /"}, [f"operations: {LIST}"], id="operations as a string"),
-        pytest.param(plan_of(OTHER, prefix="/v1"), ["prefix: prefix is for plans without operations"], id="a prefix"),
-        pytest.param(
-            plan_of({}, OTHER),
-            [f"operations.0.{key}: is missing; it {STRING}" for key in ("method", "name", "path")],
-            id="an empty operation",
-        ),
-        *(
-            pytest.param(plan_of(operation(**{key: 1})), [f"operations.0.{key}: {STRING}"], id=f"a number as {key}")
-            for key in ("name", "method", "path", "successor", "documentation")
-        ),
-        *(
-            pytest.param(plan_of(operation(**{key: value})), [f"operations.0.{key}: {BOOLEAN}"], id=f"{value!r} {key}")
-            for key in ("live", "rewrite_path", "unify_session", "enforce_sunset")
-            for value in ("yes", 1, "true")
-        ),
-        *(
-            pytest.param(
-                plan_of(operation(live=True, **{key: value})),
-                [f"operations.0.{key}: {key} is for retired operations"],
-                id=f"a live operation with {key}",
-            )
-            for key, value in {"successor": "/v2", "rewrite_path": True, "unify_session": True}.items()
-        ),
-        pytest.param(
-            plan_of(operation(), operation(path="/b")),
-            ["operations.1.name: name must differ from that of operation 0: 'report'"],
-            id="a name twice",
-        ),
-        pytest.param(
-            plan_of(OTHER, exemptions=[{"caller": "a\n", "until": JULY.date(), "reason": "", "why": 1}, {}]),
-            [
-                "exemptions.0.caller: caller must be a label of 1 to 64 printable characters, not 'a\\n'",
-                "exemptions.0.reason: reason must be a string that says why, not ''",
-                (
-                    "exemptions.0.until: must have a time and an offset: "
-                    "write 2027-07-01T00:00:00Z if 2027-07-01 is meant in UTC"
-                ),
-                "exemptions.0.why: is not a known key; known are caller, until, reason",
-                f"exemptions.1.caller: is missing; it {STRING}",
-                f"exemptions.1.reason: is missing; it {STRING}",
-                f"exemptions.1.until: is missing; it {NO_DATE}",
-            ],
-            id="exemptions",
-        ),
-        pytest.param(
-            plan_of(operation(exemptions=[{"caller": "a", "until": JULY, "reason": "r"}] * 2)),
-            ["operations.0.exemptions: exemptions must name each caller once, not 'a' 2 times"],
-            id="a caller with two exemptions",
-        ),
-    ],
-)
-def test_a_message_says_what_to_write(mapping: object, expected: list[str]) -> None:
-    assert lines(errors_of(mapping)) == expected
+ERRORS: list[tuple[str, Any]] = [
+    *((f"_schema: {TABLE}", value) for value in (None, [], 5, [{"prefix": "/"}])),
+    (f"deprecated_at: is missing; it {NO_DATE}", {}),
+    (f"operations: {LIST}", {"operations": "GET /"}),
+    (f"operations: {LIST}", {"operations": OTHER}),
+    ("prefix: prefix is for plans without operations", plan_of(OTHER, prefix="/v1")),
+    *(
+        (f"operations.0.{key}: {STRING}", plan_of(operation(**{key: 1})))
+        for key in ("name", "method", "path", "successor", "documentation")
+    ),
+    *(
+        (f"operations.0.{key}: {BOOLEAN}", plan_of(operation(**{key: value})))
+        for key in ("live", "rewrite_path", "unify_session", "enforce_sunset")
+        for value in ("yes", 1, "true")
+    ),
+    *(
+        (f"operations.0.{key}: {key} is for retired operations", plan_of(operation(live=True, **{key: value})))
+        for key, value in {"successor": "/v2", "rewrite_path": True, "unify_session": True}.items()
+    ),
+    (
+        "operations.1.name: name must differ from that of operation 0: 'report'",
+        plan_of(operation(), operation(path="/b")),
+    ),
+    (
+        "operations.0.exemptions: exemptions must name each caller once, not 'a' 2 times",
+        plan_of(operation(exemptions=[{"caller": "a", "until": JULY, "reason": "r"}] * 2)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("expected", "mapping"), ERRORS)
+def test_a_message_says_what_to_write(expected: str, mapping: object) -> None:
+    assert lines(errors_of(mapping)) == [expected]
+
+
+def test_the_errors_of_nested_tables_have_their_index() -> None:
+    exemptions = [{"caller": "a\n", "until": JULY.date(), "reason": "", "why": 1}, {}]
+    assert lines(errors_of(plan_of({}, OTHER, exemptions=exemptions))) == [
+        "exemptions.0.caller: caller must be a label of 1 to 64 printable characters, not 'a\\n'",
+        "exemptions.0.reason: reason must be a string that says why, not ''",
+        "exemptions.0.until: must have a time and an offset: write 2027-07-01T00:00:00Z if 2027-07-01 is meant in UTC",
+        "exemptions.0.why: is not a known key; known are caller, until, reason",
+        f"exemptions.1.caller: is missing; it {STRING}",
+        f"exemptions.1.reason: is missing; it {STRING}",
+        f"exemptions.1.until: is missing; it {NO_DATE}",
+        *(f"operations.0.{key}: is missing; it {STRING}" for key in ("method", "name", "path")),
+    ]
 
 
 @pytest.mark.parametrize(
