@@ -13,8 +13,8 @@ from flask_notifications.operations import REST, Operation
 from flask_notifications.validation import check_uri, require
 
 PARAMETER = re.compile(r"\{([^{}]+)\}")
-# A parameter whose values may have slashes, as gateways and RFC 6570 section 3.2.3 write it.
-_GREEDY = re.compile(r"\{(?:\+([^{}+]+)|([^{}+]+)\+)\}")
+# A parameter, with a plus sign if its values may have slashes: first in RFC 6570 section 3.2.3, last for gateways.
+_PLUS_PARAMETER = re.compile(r"\{(\+?)([^{}+]+)(\+?)\}")
 
 # The fields of a Path Item that are operations in OpenAPI 3.1 and in 3.2, and all of them (3.2 section 4.9).
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
@@ -104,15 +104,16 @@ def _list_greedy(item: Mapping[str, Any], operation: Mapping[str, Any]) -> set[s
 
 def _read_rest(place: str, path: str, successor: Any, greedy: set[str]) -> tuple[str, Any]:
     """Return a path and its successor, in which the rest of a path is ``**``, if the path ends in such a parameter."""
-    marked = ["".join(found) for found in _GREEDY.findall(path)]
-    names = [*marked, *(name for name in PARAMETER.findall(path) if name in greedy)]
-    if not names:
-        return path, successor
-    above, _slash, last = path.rpartition("/")
-    is_last = len(names) == 1 and last in {f"{{{names[0]}}}", f"{{{names[0]}+}}", f"{{+{names[0]}}}"}
-    require(is_last, place, "a path in which nothing but its last segment has slashes", path)
-    parameter = rf"\{{\+?{re.escape(names[0])}\+?\}}"
-    return f"{above}/{REST}", re.sub(parameter, REST, successor) if isinstance(successor, str) else successor
+    found = _PLUS_PARAMETER.findall(path)
+    names = {name for before, name, after in found if before or after or name in greedy}
+
+    def mark(template: str) -> str:
+        return _PLUS_PARAMETER.sub(lambda each: REST if each[2] in names else each[0], template)
+
+    marked = mark(path)
+    is_last = marked.endswith(f"/{REST}") and marked.count(REST) == 1
+    require(is_last or not names, place, "a path in which nothing but its last segment has slashes", path)
+    return marked, mark(successor) if isinstance(successor, str) else successor
 
 
 def _check_base(document: Mapping[str, Any], place: str, method: str, path: str) -> None:
