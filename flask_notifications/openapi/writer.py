@@ -69,20 +69,17 @@ def _create_spec(title: str, version: str, server: str) -> Any:
         message = "openapi_document needs: pip install 'Flask-Notifications[openapi]'"
         raise ModuleNotFoundError(message, name="apispec")
     from apispec import APISpec  # noqa: PLC0415
-    from apispec.ext.marshmallow import MarshmallowPlugin  # noqa: PLC0415
+    from apispec.ext.marshmallow import MarshmallowPlugin, resolver  # noqa: PLC0415
 
-    plugin = MarshmallowPlugin(schema_name_resolver=_name_component)
+    def name_component(schema: Any) -> str:
+        """Return the name for a part of a record: as apispec does, but none of those that we have."""
+        name = resolver(schema)
+        return f"{name}Schema" if name in {"Notification", "Problem"} else name
+
+    plugin = MarshmallowPlugin(schema_name_resolver=name_component)
     # Only the operations themselves know who may call them; the two of this library say so below.
     security: list[dict[str, list[str]]] = [{}, {"header": []}]
     return APISpec(title, version, "3.1.0", plugins=[plugin], servers=[{"url": server}], security=security)
-
-
-def _name_component(schema: Any) -> str:
-    """Return the name of the component for a part of a record: as apispec does, but none of those that we have."""
-    from apispec.ext.marshmallow import resolver  # noqa: PLC0415
-
-    name = resolver(schema)
-    return f"{name}Schema" if name in {"Notification", "Problem"} else name
 
 
 def _describe_record(schema: "type[Schema] | None") -> dict[str, Any]:
