@@ -62,13 +62,10 @@ def _overlap_warnings(plan: Plan) -> Iterator[str]:
     overlaps = Overlaps(plan)
     groups = list(overlaps.groups)
     for number, group in enumerate(groups):
-        later = frozenset(
-            other
-            for other in groups[number + 1 :]
-            if group.has_method_of(other) and not (group.covers(other) or other.covers(group))
-        )
-        for segments, operation in overlaps.groups[group] if later else ():
-            found = next(overlaps.find(segments, group, later.__contains__), None)
+        later = [each for each in groups[number + 1 :] if group.has_method_of(each)]
+        rivals = [each for each in later if not (group.covers(each) or each.covers(group))]
+        for segments, operation in overlaps.groups[group]:
+            found = next(overlaps.find(segments, group, rivals), None)
             if found is not None:
                 theirs, other = found
                 method = other.method if operation.method == ANY_METHOD else operation.method
@@ -85,14 +82,12 @@ def _show_path(first: Segments, second: Segments) -> str:
 def _covered_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
     """Yield retired operations that announce nothing else than a less specific one would in their place."""
     overlaps = Overlaps(plan)
-    covering = {
-        group: frozenset(other for other in overlaps.groups if other != group and other.contains(group))
-        for group in overlaps.groups
-    }
+    groups = overlaps.groups
+    covering = {group: [each for each in groups if each != group and each.contains(group)] for group in groups}
     for operation, policy in retired.items():
         shape = template_shape(operation)
         group = Group.of(shape)
-        found = [each for _segments, each in overlaps.find(shape.segments, group, covering[group].__contains__)]
+        found = [each for _segments, each in overlaps.find(shape.segments, group, covering[group])]
         nearest = min(found, key=_generality, default=None)
         if nearest is not None and policy == plan[nearest] and _replaces(nearest, operation):
             yield f"{operation.name}: {nearest.name} covers it with the same dates, links and options; list only one"
@@ -119,7 +114,7 @@ def _live_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
         if operation in retired:
             continue
         shape, group = template_shape(operation), Group.of(template_shape(operation))
-        if not any(True for _each in overlaps.find(shape.segments, group, group.has_method_of)):
+        if not any(overlaps.find(shape.segments, group, filter(group.has_method_of, overlaps.groups))):
             yield f"{operation.name}: no retired operation matches its paths, so live = true has no effect"
         elif _spelling(operation) in same:
             yield f"{operation.name}: {same[_spelling(operation)].name} is retired and the same, so it is not live"

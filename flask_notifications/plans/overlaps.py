@@ -1,6 +1,6 @@
 """Operations that may take the same requests."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -37,9 +37,7 @@ class Group(NamedTuple):
 
     def contains(self, other: "Group") -> bool:
         """Return whether all requests for a template of another group that it meets match this one too."""
-        is_longer = len(self.places) > len(other.places) or (
-            len(self.places) < len(other.places) and not self.is_subtree
-        )
+        is_longer = len(self.places) > len(other.places)
         has_all = self.method in {other.method, ANY_METHOD} and not self.has_conditions
         return has_all and not is_longer and (self.is_subtree or not other.is_subtree) and self.covers(other)
 
@@ -65,15 +63,15 @@ class Overlaps:
         self._indexes: dict[tuple[Group, tuple[int, ...]], dict[Segments, list[tuple[Segments, Operation]]]] = {}
 
     def find(
-        self, segments: Segments, group: Group, fits: Callable[[Group], bool] = lambda _group: True
+        self, segments: Segments, group: Group, among: Iterable[Group] | None = None
     ) -> Iterator[tuple[Segments, Operation]]:
         """Yield the segments and the operation of each one that matches a path which these segments match too.
 
         :param segments: those of a template.
         :param group: the group of the template.
-        :param fits: decides which groups are searched, by default all.
+        :param among: the groups that are searched, by default all.
         """
-        for other in filter(fits, self.groups):
+        for other in self.groups if among is None else among:
             if group.meets(other):
                 pairs = enumerate(zip(segments, other.places, strict=False))
                 common = tuple(place for place, (own, is_wide) in pairs if own is not None and not is_wide)
