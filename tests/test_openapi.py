@@ -3,7 +3,7 @@
 import json
 import subprocess
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from flask_notifications import Brownout, DeprecationPolicy, Operation, Statuses
 from flask_notifications.openapi import openapi_document, plan_from_openapi
 from tests.services import npm_program_or_skip
 
+JULY = datetime(2027, 7, 1, tzinfo=UTC)
 UNDATED = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
-POLICY = replace(UNDATED, sunset_at=datetime(2027, 7, 1, tzinfo=UTC), documentation="https://example.com/retire")
+POLICY = replace(UNDATED, sunset_at=JULY, documentation="https://example.com/retire")
 PLAN = dict.fromkeys(notification_operations(), POLICY)
 
 
@@ -25,11 +26,6 @@ def document(**changed: Any) -> dict[str, Any]:
     operation = {"deprecated": True, "responses": {}} | changed.pop("operation", {})
     paths = {"/old/{id}": {"get": operation, "post": {"responses": {}}}, "/new": {"get": {"deprecated": False}}}
     return {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": paths} | changed
-
-
-def plan_of(source: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the name, the method and the path of each operation in the plan of a document."""
-    return [(operation.name, operation.method, operation.path) for operation in plan_from_openapi(source, POLICY)]
 
 
 @pytest.mark.parametrize(
@@ -50,64 +46,66 @@ def test_paths_and_successors_begin_with_the_path_of_the_server(
     servers: list[dict[str, Any]], paths: list[str]
 ) -> None:
     source = document(servers=servers, operation={"x-successor": "/new/{id}"})
-    assert [path for _, _, path in plan_of(source)] == paths
-    successors = [operation.successor for operation in plan_from_openapi(source, POLICY)]
-    assert successors == [path.replace("old", "new") for path in paths]
+    read = [(operation.path, operation.successor) for operation in plan_from_openapi(source, POLICY)]
+    assert read == [(path, path.replace("old", "new")) for path in paths]
 
 
-def test_the_methods_of_openapi_3_2_are_read() -> None:
-    old = {"deprecated": True}
-    more = {"query": old, "additionalOperations": {"COPY": old, "LINK": {}}}
-    assert [method for _, method, _ in plan_of(document(paths={"/a": more}))] == ["QUERY", "COPY"]
-
-
-def test_the_server_of_an_operation_wins() -> None:
-    source = document(servers=[{"url": "/all"}], operation={"servers": [{"url": "/own"}]})
-    assert plan_of(source) == [("GET /own/old/{id}", "GET", "/own/old/{id}")]
+OLD = {"deprecated": True}
 
 
 @pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("2027-07-01", datetime(2027, 7, 1, tzinfo=UTC)),
-        ("2027-07-01T02:00:00+02:00", datetime(2027, 7, 1, tzinfo=UTC)),
-        (date(2027, 7, 1), datetime(2027, 7, 1, tzinfo=UTC)),
-        (datetime(2027, 7, 1, tzinfo=UTC), datetime(2027, 7, 1, tzinfo=UTC)),
-    ],
-    ids=["a date", "with an offset", "a YAML date", "a YAML time"],
-)
-def test_the_sunset_and_the_documentation_are_read(written: object, read: datetime) -> None:
-    docs = {"url": "https://example.com/docs"}
-    plan = plan_from_openapi(document(operation={"x-sunset": written, "externalDocs": docs}), POLICY)
-    expected = replace(POLICY, sunset_at=read, documentation="https://example.com/docs")
-    assert list(plan.values()) == [expected]
-
-
-def test_values_that_a_document_leaves_out_are_those_of_the_policy() -> None:
-    window = Brownout(datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC))
-    policy = replace(POLICY, brownouts=[window], sunset_documentation="/policy")
-    assert list(plan_from_openapi(document(), policy).values()) == [policy]
-    (dated,) = plan_from_openapi(document(operation={"x-sunset": "2027-02-01"}), policy).values()
-    assert dated == replace(policy, sunset_at=datetime(2027, 2, 1, tzinfo=UTC))
-
-
-@pytest.mark.parametrize(
-    ("source", "names"),
+    ("source", "methods"),
     [
         pytest.param(
-            document(servers=[{"url": "/v1"}, {"url": "/v2"}], operation={"operationId": "old"}),
-            ["old", "old GET /v2/old/{id}"],
-            id="two servers",
+            document(paths={"/a": {"query": OLD, "additionalOperations": {"COPY": OLD, "LINK": {}}}}),
+            {"QUERY /a": "QUERY", "COPY /a": "COPY"},
+            id="the methods of OpenAPI 3.2",
         ),
         pytest.param(
-            document(paths={"/a": {key: {"deprecated": True, "operationId": "a"} for key in ("get", "put")}}),
-            ["a", "a PUT /a"],
+            document(paths={"/a": {"$ref": "#/x-shared", "get": OLD}}, **{"x-shared": {"put": OLD}}),
+            {"GET /a": "GET", "PUT /a": "PUT"},
+            id="an operation beside a reference",
+        ),
+        pytest.param(
+            document(servers=[{"url": "/all"}], operation={"servers": [{"url": "/own"}]}),
+            {"GET /own/old/{id}": "GET"},
+            id="a server of the operation",
+        ),
+        pytest.param(
+            document(servers=[{"url": "/v1"}, {"url": "/v2"}], operation={"operationId": "old"}),
+            {"old": "GET", "old GET /v2/old/{id}": "GET"},
+            id="an operationId on two servers",
+        ),
+        pytest.param(
+            document(paths={"/a": {key: OLD | {"operationId": "a"} for key in ("get", "put")}}),
+            {"a": "GET", "a PUT /a": "PUT"},
             id="an operationId twice",
         ),
     ],
 )
-def test_operations_with_one_operation_id_have_different_names(source: dict[str, Any], names: list[str]) -> None:
-    assert [name for name, _, _ in plan_of(source)] == names
+def test_the_operations_of_a_document_have_different_names(source: dict[str, Any], methods: dict[str, str]) -> None:
+    read = [(operation.name, operation.method) for operation in plan_from_openapi(source, POLICY)]
+    assert read == list(methods.items())
+
+
+@pytest.mark.parametrize(
+    ("operation", "changed"),
+    [
+        ({}, {}),
+        ({"externalDocs": {"url": "https://example.com/docs"}}, {"documentation": "https://example.com/docs"}),
+        *(
+            ({"x-sunset": written}, {"sunset_at": JULY})
+            for written in ("2027-07-01", "2027-07-01T02:00:00+02:00", JULY.date(), JULY)
+        ),
+    ],
+    ids=["nothing", "documentation", "a date", "with an offset", "a YAML date", "a YAML time"],
+)
+def test_an_operation_replaces_values_of_the_policy(operation: Any, changed: Any) -> None:
+    window = Brownout(datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC))
+    sunset_at = datetime(2028, 1, 1, tzinfo=UTC)
+    policy = replace(POLICY, sunset_at=sunset_at, brownouts=[window], sunset_documentation="/policy")
+    plan = plan_from_openapi(document(operation=operation), policy)
+    assert list(plan.values()) == [replace(policy, **changed)]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +149,7 @@ def test_the_error_about_a_wrong_document_has_the_place(source: Any, place: str)
 @pytest.mark.parametrize(
     ("sunset_at", "written"),
     [
-        (datetime(2027, 7, 1, tzinfo=UTC), "2027-07-01"),
+        (JULY, "2027-07-01"),
         (datetime(2027, 7, 1, tzinfo=timezone(timedelta(hours=2))), "2027-06-30T22:00:00Z"),
         (datetime(2026, 1, 1, 23, 59, 59, tzinfo=UTC), "2026-01-01T23:59:59Z"),
         (datetime(2027, 7, 1, 0, 0, 0, 5, tzinfo=UTC), "2027-07-01T00:00:00.000005Z"),
@@ -359,9 +357,3 @@ def test_a_parameter_with_slashes_is_a_subtree_where_that_is_exact(path: str, mo
     else:
         (read,) = plan_from_openapi(source, UNDATED)
         assert (read.path, read.successor) == (expected, expected)
-
-
-def test_operations_beside_a_reference_are_read_too() -> None:
-    old = {"deprecated": True}
-    paths = {"/a": {"$ref": "#/x-shared", "get": old}}
-    assert [method for _, method, _ in plan_of(document(paths=paths, **{"x-shared": {"put": old}}))] == ["GET", "PUT"]
