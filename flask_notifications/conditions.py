@@ -23,12 +23,12 @@ PRESENT = "*"
 # The environ of a request without a query and without headers.
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-_HEADER_NAME = re.compile(TOKEN)
+# The names and the values in a query and in a header.
+_NAMES = {"query": re.compile("[^\ud800-\udfff]+"), "headers": re.compile(TOKEN)}
+_VALUES = {"query": re.compile("[^\ud800-\udfff]*"), "headers": re.compile(r"[\x20-\x7e]*")}
 # Members of a list, and parameters of a member: commas and semicolons inside of quotes do not separate (RFC 9110
 # section 5.6.4).
 _MEMBER, _PART = (re.compile(rf'(?:[^{mark}"]++|"(?:[^"\\]++|\\.)*+"?)++', re.DOTALL) for mark in ",;")
-_NOT_IN_A_QUERY = re.compile("[\ud800-\udfff]")
-_NOT_IN_A_HEADER = re.compile(r"[^\x20-\x7e]")
 
 
 def fold(string: str) -> str:
@@ -53,13 +53,11 @@ def check_values(argument: str, given: Any) -> dict[str, str | tuple[str, ...]] 
     """
     require(given is None or isinstance(given, Mapping), argument, "a mapping of names to values", given)
     checked: dict[str, str | tuple[str, ...]] = {}
-    unfit = _NOT_IN_A_QUERY if argument == "query" else _NOT_IN_A_HEADER
     for name, value in (given or {}).items():
-        is_name = isinstance(name, str) and name and not unfit.search(name)
-        is_name = is_name and (argument == "query" or bool(_HEADER_NAME.fullmatch(name)))
+        is_name = isinstance(name, str) and _NAMES[argument].fullmatch(name)
         require(is_name, argument, "a mapping whose keys are names", {name: value})
         values = tuple(value) if isinstance(value, list | tuple) else (value,)
-        fits = values and all(isinstance(each, str) and not unfit.search(each) for each in values)
+        fits = values and all(isinstance(each, str) and _VALUES[argument].fullmatch(each) for each in values)
         require(fits, argument, "a mapping whose values are strings or lists of strings, not empty", {name: value})
         checked[name] = value if isinstance(value, str) else values
     is_unique = len({name.lower() for name in checked}) == len(checked)
