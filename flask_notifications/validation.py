@@ -75,12 +75,12 @@ def check_base_url(base_url: object) -> None:
 
 
 def _is_base_url(url: str) -> bool:
+    parts = urlsplit(url)
     try:
-        parts = urlsplit(url)
-        has_address = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a broken address, or no port number
+        has_port = parts.port != 0
+    except ValueError:  # no port number
         return False
-    return parts.scheme in {"http", "https"} and has_address and not set(url) & {"?", "#"}
+    return parts.scheme in {"http", "https"} and has_port and not set(url) & {"?", "#"}
 
 
 def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
