@@ -205,17 +205,15 @@ def _find_problem(path: str, response: "_Outcome", other: "_Outcome") -> str | N
     :param response: the response, or the exception that was raised instead.
     :param other: the same for a path without a view.
     """
+    is_same = _describe(response) == _describe(other)
     if isinstance(response, Exception):
-        reason = f"it raises {response!r}, as {_WITHOUT_A_VIEW} does"
-        return reason if type(response) is type(other) else None
+        return f"it raises {response!r}, as {_WITHOUT_A_VIEW} does" if is_same else None
     if response.status_code in {404, 405}:
         return f"the status is {response.status_code}"
     target = urlsplit(response.location or "").path
     if response.location and target != path and _spell(path) == _spell(target):
         return f"it redirects to the spelling {target}"
-    if not isinstance(other, Exception) and (response.status_code, response.data) == (other.status_code, other.data):
-        return f"the status is {response.status_code}, as for {_WITHOUT_A_VIEW}"
-    return None
+    return f"the status is {response.status_code}, as for {_WITHOUT_A_VIEW}" if is_same else None
 
 
 def _spell_otherwise(operation: Operation, own: _Request) -> Iterator[_Other]:
