@@ -69,7 +69,7 @@ def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta =
             found = _list_changes(before.find(operation), (operation, policy), notice)
             changes += [Change(operation.name, *each) for each in found]
     for operation, policy in old.items():
-        if not after.has(operation):
+        if template_shape(operation) not in after.shapes:
             found = _list_losses(operation, policy, after, notice)
             changes += [Change(operation.name, *each) for each in found]
     return changes
@@ -88,20 +88,19 @@ class _Notice(NamedTuple):
 
 
 class _Requests:
-    """Find the treatment that a plan gives to the requests of an operation of another plan."""
+    """Find the treatment that a plan gives to the requests of an operation of another plan.
+
+    ``shapes`` are the operations by the requests that they get.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._shapes = {template_shape(operation): operation for operation in plan}
+        self.shapes = {template_shape(operation): operation for operation in plan}
         self._table = table_of(plan) if plan else None
-
-    def has(self, operation: Operation) -> bool:
-        """Return whether the plan has an operation with the same requests."""
-        return template_shape(operation) in self._shapes
 
     def match(self, operation: Operation) -> Operation | None:
         """Return the operation that has the requests of another plan's operation."""
-        found = self._shapes.get(template_shape(operation))
+        found = self.shapes.get(template_shape(operation))
         if found is None and self._table is not None:
             match = self._table.match(*_request(operation))
             found = None if match is None else match.operation
@@ -122,9 +121,12 @@ def _list_changes(former: _RetiredOperation | None, retired: _RetiredOperation, 
     if former is None:
         yield "operation-added", f"{operation.method} {operation.path} is retired now"
     else:
-        known, windows = former[1].sunset_at, former[1].brownouts
-        yield from _list_policy_changes(former[1], policy, notice)
-        yield from _list_successors(former[0], operation)
+        old, former_policy = former
+        known, windows = former_policy.sunset_at, former_policy.brownouts
+        yield from _list_policy_changes(former_policy, policy, notice)
+        if _successor(old, old) != _successor(operation, old):
+            successors = f"{operation.successor or 'none'}, and was {old.successor or 'none'}"
+            yield "successor-changed", f"the successor is {successors}"
     sunset = policy.sunset_at
     # A sunset that is postponed has been announced for long.
     if sunset is not None and (known is None or sunset < known or known <= notice.at < sunset):
@@ -151,15 +153,8 @@ def _list_policy_changes(old: DeprecationPolicy, new: DeprecationPolicy, notice:
             yield "exemption-removed", message
 
 
-def _list_successors(old: Operation, new: Operation) -> Iterator[_Found]:
-    """Yield the change of the successor that callers get; the names of its parameters do not count."""
-    before, after = (_successor(each, old) for each in (old, new))
-    if before != after:
-        yield "successor-changed", f"the successor is {new.successor or 'none'}, and was {old.successor or 'none'}"
-
-
 def _successor(operation: Operation, requested: Operation) -> str | None:
-    """Return the successor of an operation for the path of another one."""
+    """Return the successor that an operation sends for the path of another one, whatever its parameters are named."""
     match = OperationTable([operation]).match(*_request(requested))
     return operation.successor if match is None else match.successor
 
