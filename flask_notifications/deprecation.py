@@ -202,29 +202,32 @@ def _media_type(uri: str | None) -> str:
 
 def brownout_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
     """Yield everything that is wrong with a brownout's values. Missing values are not checked."""
-    dates = {name: values[name] for name in ("start", "end") if name in values}
-    errors = [error for name, value in dates.items() for error in _date_errors(name, value)]
+    start, end = values.get("start", _EPOCH), values.get("end", _END)
+    errors = [*_date_errors("start", start), *_date_errors("end", end)]
     yield from errors
     # Two times of one zone compare by its clock, which shows some hours twice.
-    if not errors and len(dates) > 1 and dates["end"].astimezone(UTC) <= dates["start"].astimezone(UTC):
-        yield "end", "end ({end}) must be after start ({start})".format(**dates)
+    if not errors and end.astimezone(UTC) <= start.astimezone(UTC):
+        yield "end", f"end ({end}) must be after start ({start})"
 
 
 def exemption_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
     """Yield everything that is wrong with an exemption's values. Missing values are not checked."""
-    if "caller" in values and clean_label(values["caller"]) is None:
-        expected = "a label of 1 to 64 printable characters"
-        yield "caller", f"caller must be {expected}, not {values['caller']!r}"
-    if "until" in values:
-        yield from _date_errors("until", values["until"])
-    reason = values.get("reason", "?")
+    caller, reason = values.get("caller", "?"), values.get("reason", "?")
+    if clean_label(caller) is None:
+        yield "caller", f"caller must be a label of 1 to 64 printable characters, not {caller!r}"
+    yield from _date_errors("until", values.get("until", _END))
     if not isinstance(reason, str) or not reason.strip():
         yield "reason", f"reason must be a string that says why, not {reason!r}"
 
 
 def policy_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
     """Yield everything that is wrong with a policy's values. Missing values are not checked."""
-    yield from _schedule_errors({name: values[name] for name in ("deprecated_at", "sunset_at") if name in values})
+    deprecated_at, sunset_at = values.get("deprecated_at", _EPOCH), values.get("sunset_at", _END)
+    last = _END if sunset_at is None else sunset_at
+    errors = [*_date_errors("deprecated_at", deprecated_at), *_date_errors("sunset_at", last)]
+    yield from errors
+    if not errors and _seconds(last) < _seconds(deprecated_at):
+        yield "sunset_at", f"sunset_at ({last}) must not be before deprecated_at ({deprecated_at})"
     for name in ("documentation", "sunset_documentation"):
         try:
             check_uri(name, "/" if values.get(name) is None else values[name])
@@ -233,7 +236,7 @@ def policy_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
     enforced = values.get("enforce_sunset", False)
     if not isinstance(enforced, bool):
         yield "enforce_sunset", f"enforce_sunset must be True or False, not {enforced!r}"
-    elif enforced and values.get("sunset_at", _END) is None:
+    elif enforced and sunset_at is None:
         yield "enforce_sunset", "enforce_sunset=True needs a sunset_at, not None"
     parts = {"brownouts": (Brownout, _find_overlaps), "exemptions": (Exemption, _find_repetitions)}
     for name, (kind, find) in parts.items():
@@ -247,15 +250,6 @@ def policy_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
 def _raise_first(given: Any, find_errors: Callable[[Mapping[str, Any]], Iterator[ConfigurationError]]) -> None:
     for _name, sentence in find_errors({name: getattr(given, name) for name in given.__slots__}):
         raise ValueError(sentence)
-
-
-def _schedule_errors(dates: dict[str, Any]) -> Iterator[ConfigurationError]:
-    if "sunset_at" in dates and dates["sunset_at"] is None:
-        del dates["sunset_at"]
-    errors = [error for name, value in dates.items() for error in _date_errors(name, value)]
-    yield from errors
-    if not errors and len(dates) > 1 and _seconds(dates["sunset_at"]) < _seconds(dates["deprecated_at"]):
-        yield "sunset_at", "sunset_at ({sunset_at}) must not be before deprecated_at ({deprecated_at})".format(**dates)
 
 
 def _date_errors(name: str, value: Any) -> Iterator[ConfigurationError]:
