@@ -148,7 +148,6 @@ class _Request(NamedTuple):
 def _make_caller(
     application: "WSGIApplication", mount: str, headers: Mapping[str, str]
 ) -> Callable[[_Request], "_Outcome"]:
-    """Return a function that sends a request to an application."""
     from werkzeug.test import Client, EnvironBuilder  # noqa: PLC0415 - the rest of the module needs no Werkzeug
 
     client = Client(application)
@@ -199,12 +198,7 @@ _WITHOUT_A_VIEW = "/flask-notifications/without-a-view"
 
 
 def _find_problem(path: str, response: "_Outcome", other: "_Outcome") -> str | None:
-    """Return why a request reaches no view, or ``None`` if it reaches one.
-
-    :param path: the path of the request, percent-encoded.
-    :param response: the response, or the exception that was raised instead.
-    :param other: the same for a path without a view.
-    """
+    """Return why a request for a path reaches no view, or ``None``; ``other`` is what a path without a view gets."""
     is_same = _describe(response) == _describe(other)
     if isinstance(response, Exception):
         return f"it raises {response!r}, as {_WITHOUT_A_VIEW} does" if is_same else None
