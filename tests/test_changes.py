@@ -7,12 +7,9 @@ import pytest
 
 from flask_notifications import load_plan
 from flask_notifications.plans.changes import LEVELS, compare_plans
+from tests.test_config import operation
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-
-
-def operation(path: str, name: str, **keys: Any) -> dict[str, Any]:
-    return {"name": name, "method": "GET", "path": path} | keys
 
 
 def brownout(day: str) -> dict[str, Any]:
@@ -29,8 +26,8 @@ SOON = {"sunset_at": "2026-06-20T00:00:00Z"}
 LATER = {"sunset_at": "2026-06-21T00:00:00Z"}
 PAST = {"sunset_at": "2026-05-01T00:00:00Z"}
 ENFORCED = SUNSET | {"enforce_sunset": True}
-REPORT, OLD, NEW = operation("/reports/{id}", "report"), operation("/old", "old"), operation("/new", "new")
-ME, USERS = operation("/users/me", "me", live=True), operation("/users/{id}", "user")
+REPORT, OLD, NEW = operation(), operation("old", "/old"), operation("new", "/new")
+ME, USERS = operation("me", "/users/me", live=True), operation("user", "/users/{id}")
 
 CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
     "nothing": ([REPORT | SUNSET], [REPORT | SUNSET], []),

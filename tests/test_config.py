@@ -126,7 +126,7 @@ def test_a_plan_without_operations_has_the_two_of_this_library_below_its_prefixe
     assert load_plan({"deprecated_at": JANUARY, **prefixes}) == dict.fromkeys(operations, POLICY)
 
 
-def operation(name: object = "report", path: object = "/reports/{id}", **keys: Any) -> dict[str, object]:
+def operation(name: Any = "report", path: Any = "/reports/{id}", **keys: Any) -> dict[str, Any]:
     return {"name": name, "method": "GET", "path": path, **keys}
 
 
