@@ -250,13 +250,6 @@ def _accepted_by(check: Callable[[Any], object]) -> Callable[[Any], None]:
     return validator
 
 
-class _Values(fields.Raw):
-    """The conditions of an operation on its query or its headers."""
-
-    def _serialize(self, value: Any, *_arguments: Any, **_options: Any) -> dict[str, str | list[str]]:
-        return {name: each if isinstance(each, str) else list(each) for name, each in value.items()}
-
-
 class _OperationSchema(_PolicySchema):
     name = _String(required=True, validate=_accepted_by(lambda name: Operation(name, "GET", "/")))
     method = _String(required=True, validate=_accepted_by(lambda method: Operation("name", method, "/")))
@@ -264,8 +257,8 @@ class _OperationSchema(_PolicySchema):
         required=True, validate=_accepted_by(lambda path: Operation("name", "GET", path)), metadata={"pattern": "^/"}
     )
     successor = _String(allow_none=True, validate=_accepted_by(lambda uri: check_uri("successor", uri)))
-    query = _Values(allow_none=True, validate=_accepted_by(lambda given: check_values("query", given)))
-    headers = _Values(allow_none=True, validate=_accepted_by(lambda given: check_values("headers", given)))
+    query = fields.Raw(allow_none=True, validate=_accepted_by(lambda given: check_values("query", given)))
+    headers = fields.Raw(allow_none=True, validate=_accepted_by(lambda given: check_values("headers", given)))
     rewrite_path = _Boolean()
     unify_session = _Boolean()
     live = _Boolean()
@@ -326,6 +319,9 @@ class PlanSchema(_PolicySchema):
         for operation, policy in plan.items():
             entry = {key: getattr(operation, key) for key in _OPERATION_KEYS} | {"live": policy is None}
             entry |= {key: getattr(policy, key, None) for key in _POLICY_KEYS}
+            for key in ("query", "headers"):
+                values = getattr(operation, key) or {}
+                entry[key] = {name: each if isinstance(each, str) else list(each) for name, each in values.items()}
             entries.append({key: value for key, value in entry.items() if value})
         return {"operations": entries}
 
