@@ -25,7 +25,7 @@ class NotificationApp:
     ``application/problem+json``.
 
     :param storage: an instance with the methods of ``NotificationStorage``.
-    :param schema: a marshmallow schema that dumps the records first, by default none.
+    :param schema: a marshmallow schema, as a class or an instance, that dumps the records first, by default none.
     :param encode: a function that takes a list of records and returns the bytes of a JSON array, by default
         ``orjson.dumps``.
     :param statuses: other status codes for four errors, by default none.
@@ -46,7 +46,7 @@ class NotificationApp:
         self,
         storage: NotificationStorage[Caller],
         *,
-        schema: Schema | None = None,
+        schema: Schema | type[Schema] | None = None,
         encode: Encode = orjson.dumps,
         statuses: Statuses = Statuses(),  # noqa: B008 - frozen
         spool_threshold: int = 8_388_608,

@@ -32,7 +32,7 @@ def create_blueprint(
     *,
     name: str = "notifications",
     url_prefix: str = "/API/Notification",
-    schema: Schema | None = None,
+    schema: Schema | type[Schema] | None = None,
     encode: Encode = orjson.dumps,
     statuses: Statuses = Statuses(),  # noqa: B008 - frozen
     spool_threshold: int = 8_388_608,
@@ -49,7 +49,7 @@ def create_blueprint(
     :param storage: an instance with the methods of ``NotificationStorage``.
     :param name: the name of the blueprint in your application, by default ``"notifications"``.
     :param url_prefix: a plain path that begins with a slash, by default ``"/API/Notification"``.
-    :param schema: a marshmallow schema that dumps the records first, by default none.
+    :param schema: a marshmallow schema, as a class or an instance, that dumps the records first, by default none.
     :param encode: a function that takes a list of records and returns the bytes of a JSON array, by default
         ``orjson.dumps``.
     :param statuses: other status codes for four errors, by default none.

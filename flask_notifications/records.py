@@ -23,7 +23,7 @@ BATCH = 128
 # A list is encoded in one call if its array is likely to have fewer bytes than this. That takes less time than the
 # five milliseconds after which the interpreter switches threads, and a third less than batches, which are copied.
 _ONE_CALL = 4_194_304
-# The first records of a list, from which the size of its array is estimated.
+# Records of a list, from its beginning to its end, from which the size of its array is estimated.
 _SAMPLE = 16
 
 # Bytes that are written to a temporary file in one step: single batches would take twice as long.
@@ -65,7 +65,7 @@ class ArrayWriter:
     returns are checked.
 
     :param encode: a function that takes a list of records and returns the bytes of a JSON array.
-    :param schema: a marshmallow schema that dumps records to mappings first, or ``None``.
+    :param schema: a marshmallow schema, as a class or an instance, that dumps records to mappings first, or ``None``.
     :param spool_threshold: the size in bytes, 0 or more, up to which the array is kept in memory. A larger one is
         written to a temporary file in ``TMPDIR``.
     :raises ValueError: an argument does not fit; the message names it.
@@ -73,15 +73,11 @@ class ArrayWriter:
 
     __slots__ = ("_encode", "_schema", "_threshold")
 
-    def __init__(self, *, encode: Encode, schema: Schema | None, spool_threshold: int) -> None:
+    def __init__(self, *, encode: Encode, schema: Schema | type[Schema] | None, spool_threshold: int) -> None:
         is_encoder = callable(encode) and not is_deferring(encode)
         require(is_encoder, "encode", "an ordinary function from a list of records to a JSON array in bytes", encode)
-        require(
-            schema is None or (not isinstance(schema, type) and callable(getattr(schema, "dump", None))),
-            "schema",
-            "an instance of a marshmallow schema",
-            schema,
-        )
+        can_dump = callable(getattr(schema, "dump", None))
+        require(schema is None or can_dump, "schema", "a marshmallow schema, as a class or an instance", schema)
         require(
             type(spool_threshold) is int and spool_threshold >= 0,
             "spool_threshold",
@@ -89,7 +85,7 @@ class ArrayWriter:
             spool_threshold,
         )
         self._encode = encode
-        self._schema = schema
+        self._schema = schema() if isinstance(schema, type) else schema
         self._threshold = spool_threshold
 
     def write(self, records: Iterable[Record]) -> tuple[bytes | IO[bytes], int]:
@@ -114,8 +110,8 @@ class ArrayWriter:
             return False
         if len(records) <= BATCH:
             return True
-        sample = self._encode_batch(list(records[:_SAMPLE]), 0)
-        return len(sample) * len(records) < _ONE_CALL * _SAMPLE
+        sample = list(records[:: len(records) // _SAMPLE])
+        return len(self._encode_batch(sample, 0)) * len(records) < _ONE_CALL * len(sample)
 
     def _store(self, arrays: Iterable[bytes]) -> tuple[bytes | IO[bytes], int]:
         spool = _Spool(self._threshold)

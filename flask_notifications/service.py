@@ -63,7 +63,7 @@ class NotificationService(Generic[Caller]):
         self,
         storage: NotificationStorage[Caller],
         *,
-        schema: Schema | None,
+        schema: Schema | type[Schema] | None,
         encode: Encode,
         statuses: Statuses,
         spool_threshold: int,

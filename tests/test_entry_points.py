@@ -118,6 +118,12 @@ CASES = {
         records=rows(count=1),
         options={"schema": Schema.from_dict({"n": fields.String()})()},
     ),
+    "an array through the class of a schema": Case(
+        "200 OK",
+        body=b'[{"n":"0"}]',
+        records=rows(count=1),
+        options={"schema": Schema.from_dict({"n": fields.String()})},
+    ),
     "session in the query": Case("200 OK", body=b"[]", query=f"a=1&sessionId={A}", authorization=None),
     "no session": Case(*MISSING, authorization=None),
     "both and different": Case(*AMBIGUOUS, query=f"sessionId={B}"),

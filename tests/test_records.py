@@ -200,6 +200,7 @@ def test_a_list_of_moderate_size_is_encoded_in_one_call(kind: type, threshold: i
     [
         pytest.param(Source(make_records(10_000)), id="another iterable"),
         pytest.param([{"text": "x" * 5_000}] * 1_000, id="a list whose array is large"),
+        pytest.param([{}] * 500 + [{"text": "x" * 10_000}] * 500, id="a list whose first records are small"),
     ],
 )
 def test_every_other_iterable_is_encoded_in_batches(records: Iterable[Any]) -> None:

@@ -21,7 +21,7 @@ from unittest.mock import MagicMock
 
 import orjson
 import pytest
-from marshmallow import Schema
+from marshmallow import fields
 
 from flask_notifications import (
     AccessDenied,
@@ -215,7 +215,7 @@ async def coroutine(*_arguments: object) -> Any:
         pytest.param("storage", OneSession, id="a storage class"),
         pytest.param("storage", MagicMock(spec=["resolve_session"]), id="a storage without its methods"),
         pytest.param("storage", with_method("unit_of_work", "SERIALIZABLE"), id="a unit of work that is no method"),
-        pytest.param("schema", Schema, id="a schema class"),
+        pytest.param("schema", fields.Integer, id="the class of a field"),
         pytest.param("encode", coroutine, id="encode as a coroutine"),
         pytest.param("statuses", {"access_denied": 410}, id="statuses in a dict"),
         pytest.param("spool_threshold", -1, id="negative threshold"),
