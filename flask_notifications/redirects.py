@@ -24,11 +24,11 @@ _CHANGED_TO_GET = "303"
 _MAYBE_CHANGED_TO_GET = frozenset({"301", "302"})
 _PORTS = {"http": 80, "https": 443}
 # RFC 3986 section 4.2, less what clients are known to read in different ways: backslashes, an authority that is empty
-# or follows another number of slashes, a scheme without one, empty segments.
+# or follows another number of slashes, a scheme without one, empty segments, dot segments that are percent-encoded.
 _PLAIN = re.compile(
     r"(?=[\x21-\x5b\x5d-\x7e]*\Z)"  # nothing but what a URI may hold: clients drop some of the rest
     r"(?:(?:https?:)?//[^/?#]+(?=[/?#]|\Z)|(?!//|[^/?#]*:))"
-    r"(?:(?!//)[^?#])*+(?:[?#].*)?",
+    r"(?:(?!//|(?<![^/])\.?%2e(?:\.|%2e)?(?:[/?#]|\Z))[^?#])*+(?:[?#].*)?",
     re.IGNORECASE,
 )
 # A delimiter, as it is or percent-encoded any number of times, as in the target of a login page.

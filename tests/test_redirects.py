@@ -79,6 +79,14 @@ def test_every_other_location_stays_unchanged(location: str) -> None:
     assert redirect_to(location) == location
 
 
+@pytest.mark.parametrize("segment", ["%2e", ".%2E", "%2e.", "%2e%2e"])
+def test_browsers_leave_an_operation_by_dot_segments_that_are_encoded(segment: str) -> None:
+    version = Operation("version", "GET", "/v1/**", unify_session=True)
+    for location in (f"/v1/{segment}/x", f"{segment}/x", f"/v1/{segment}"):
+        assert redirect_to(location, path="/v1/y", operations=[version]) == location
+    assert redirect_to(f"/v1/x{segment}", path="/v1/y", operations=[version]) == f"/v1/x{segment}?{PAIR}"
+
+
 OPERATIONS = [
     *notification_operations(),
     Operation("remove", "DELETE", "/things/{id}", unify_session=True),
