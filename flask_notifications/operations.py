@@ -469,7 +469,7 @@ def notification_operations(
     :param successor_prefix: the path or absolute URI below which their successors are; by default ``prefix``.
     :raises ValueError: as ``Operation`` does.
     """
-    is_path = isinstance(prefix, str) and (not prefix or prefix.startswith("/"))
+    is_path = isinstance(prefix, str) and (not prefix or prefix.startswith("/")) and not _NOT_IN_A_PATH.search(prefix)
     require(is_path, "prefix", "a path that begins with '/', as a string", prefix)
     is_prefix = successor_prefix is None or isinstance(successor_prefix, str)
     require(is_prefix, "successor_prefix", "a path or an absolute URI as a string", successor_prefix)
