@@ -163,7 +163,8 @@ def list_session_ids(environ: "WSGIEnvironment", replaced: Iterable[str] = ()) -
     :param environ: the WSGI environ.
     :param replaced: the pairs of the query that ``unify_session`` has replaced, by default none.
     """
-    words = _authorization(environ).replace(",", " ").split()[1:]
+    _before, *bearer = _BEARER.split(_authorization(environ))
+    words = " ".join(bearer).replace(",", " ").split()
     pairs = session_pairs("&".join([environ.get("QUERY_STRING", ""), *replaced]))
     return list(filter(None, [*words, *(value for _pair, value in pairs)]))
 

@@ -171,6 +171,14 @@ def test_an_identify_that_fails_is_logged_without_its_message(failure: Any, capl
     assert "s3cret" not in caplog.text
 
 
+def test_a_credential_of_another_scheme_is_no_session_id() -> None:
+    calls: list[Call] = []
+    app = wrap(identify=lambda environ: environ["HTTP_AUTHORIZATION"].partition(" ")[2], observers=[calls.append])
+    key = {"HTTP_AUTHORIZATION": "ApiKey acme", "HTTP_USER_AGENT": "acme-client/1"}
+    assert call(app, "GET", "/reports/7", **key).code == 200
+    assert [(each.caller, each.client) for each in calls] == [("acme", "acme-client/1")]
+
+
 def test_an_exemption_needs_identify() -> None:
     with pytest.raises(ValueError, match=r"^identify must be a function, because \['report'\] has exemptions"):
         wrap(identify=None)
