@@ -23,7 +23,16 @@ from .plans import Plan, check_plan, table_of
 from .problems import Problems, Statuses, retry_after
 from .redirects import LocationEditor, RequestTarget
 from .responses import PlainResponse, send_response
-from .sessions import CALLER, SessionCredential, SessionRefused, SessionResult, list_session_ids, unify_session
+from .sessions import (
+    CALLER,
+    SESSION,
+    SessionCredential,
+    SessionRefused,
+    SessionResult,
+    as_received,
+    list_session_ids,
+    unify_session,
+)
 from .validation import check_base_url, clean_label, require
 
 if TYPE_CHECKING:
@@ -123,7 +132,8 @@ class DeprecationMiddleware:
         for watcher in self._watchers:
             if watcher.awaits_request:
                 _notify(watcher.request_passed)
-        found = self._table.find(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""), environ)
+        received = as_received(environ) if SESSION in environ else environ
+        found = self._table.find(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""), received)
         if found and (exchange := self._choose(found, environ)) is not None:
             return self._serve(exchange, environ, start_response)
         return self._app(environ, start_response)

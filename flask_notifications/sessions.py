@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import quote, unquote, unquote_plus
 
 from .headers import TOKEN
 from .redaction import MASK, redact_environ
@@ -155,6 +155,18 @@ def unify_session(environ: "WSGIEnvironment") -> tuple[SessionResult, dict[str, 
         if digests and not header:
             environ["HTTP_AUTHORIZATION"] = f"Bearer {session.value}"
     return session, digests
+
+
+def as_received(environ: "WSGIEnvironment") -> "WSGIEnvironment":
+    """Return an environ whose session is where the client sent it, though an outer middleware has moved it."""
+    known = environ.get(SESSION)
+    if not isinstance(known, SessionCredential):
+        return environ
+    pair = f"sessionId={quote(known.value, safe='')}"
+    received = {**environ, "QUERY_STRING": environ.get("QUERY_STRING", "").replace(digest_of(known.value), pair)}
+    if known.source == "query" and _authorization(environ) == f"Bearer {known.value}":
+        del received["HTTP_AUTHORIZATION"]
+    return received
 
 
 def list_session_ids(environ: "WSGIEnvironment", replaced: Iterable[str] = ()) -> list[str]:

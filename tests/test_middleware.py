@@ -205,6 +205,19 @@ def test_an_application_that_is_wrapped_around_itself_is_refused_with_the_line_t
         call(app, "GET", PATH)
 
 
+@pytest.mark.parametrize(
+    "conditions",
+    [{"query": {"sessionId": "*"}}, {"query": {"sessionId": "a+="}}, {"headers": {"Authorization": ""}}],
+    ids=str,
+)
+def test_an_inner_middleware_sees_the_session_where_the_client_sent_it(conditions: dict[str, Any]) -> None:
+    carrier = Operation("carrier", "GET", PATH, **conditions)
+    closed = DeprecationPolicy(deprecated_at=DEPRECATED_AT, sunset_at=NOW, enforce_sunset=True)
+    app = wrap(wrap(policy=closed, operations=[carrier]))
+    assert call(app, "GET", PATH, "x=1&SessionID=a%2B=").code == 410
+    assert call(app, "GET", PATH, "x=1", HTTP_AUTHORIZATION="Bearer a+=").code == 200
+
+
 @pytest.mark.parametrize("query", ["sessionId=a&sessionId=b", "sessionId=", "sessionId=%22"])
 @pytest.mark.parametrize(
     "policy",
