@@ -437,11 +437,11 @@ def _check_application(app: Any) -> None:
 
 def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> bool:
     """Raise ``RuntimeError`` if an application calls the middleware around it; ``wsgi_app`` is set after both exist."""
-    called = getattr(app, "wsgi_app", None)
     for _each in range(_MIDDLEWARES):
-        if called is middleware:
+        # Those of Flask, of Werkzeug's middlewares, and of this one.
+        app = next(filter(None, (getattr(app, name, None) for name in ("wsgi_app", "app", "_app"))), None)
+        if app is middleware:
             raise RuntimeError(_WRAPS_ITSELF)
-        called = getattr(called, "app", None)  # that of Werkzeug's middlewares
     return False
 
 
@@ -453,10 +453,11 @@ def _check_identify(identify: Identify | None, plan: Plan) -> None:
 
 
 def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
-    expected = "a sequence of functions that take a Call"
+    expected = "a sequence of ordinary functions that take a Call"
     require(isinstance(observers, Iterable), "observers", expected, observers)
     functions = tuple(observers)
-    require(all(map(callable, functions)), "observers", expected, functions)
+    usable = all(callable(function) and not is_asynchronous(function) for function in functions)
+    require(usable, "observers", expected, functions)
     return functions
 
 

@@ -187,6 +187,7 @@ async def asynchronous_app(_scope: Any, _receive: Any, _send: Any) -> None:
         pytest.param("clock", asynchronous_app, id="a function that promises a time"),
         pytest.param("observers", [None], id="an observer that is None"),
         pytest.param("observers", print, id="one observer"),
+        pytest.param("observers", [asynchronous_app], id="an observer that is asynchronous"),
     ],
 )
 def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> None:
@@ -195,12 +196,20 @@ def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> No
         DeprecationMiddleware(arguments.pop("app"), arguments.pop("plan"), **arguments)
 
 
-@pytest.mark.parametrize("around", [lambda app: app, ProxyFix], ids=["alone", "inside another middleware"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        pytest.param(wrap, id="alone"),
+        pytest.param(lambda app: ProxyFix(wrap(app)), id="inside another middleware"),
+        pytest.param(lambda app: wrap(ProxyFix(app)), id="around another middleware"),
+        pytest.param(lambda app: wrap(wrap(app)), id="twice"),
+    ],
+)
 def test_an_application_that_is_wrapped_around_itself_is_refused_with_the_line_to_write(
     around: Callable[[Any], Any],
 ) -> None:
     app = flask.Flask("shop")
-    app.wsgi_app = around(wrap(app))  # type: ignore[method-assign]
+    app.wsgi_app = around(app)  # type: ignore[method-assign]
     with pytest.raises(RuntimeError, match=r"write app\.wsgi_app = DeprecationMiddleware\(app\.wsgi_app, plan\)"):
         call(app, "GET", PATH)
 
