@@ -35,35 +35,43 @@ _TARGETS = frozenset(
 )
 
 
-def _spell(word: str, escape: str) -> str:
-    """Return a pattern for a word with each character plain or escaped."""
-    return "".join(f"(?:{char}|{escape}(?:{ord(char):02x}|{ord(char.upper()):02x}))" for char in word)
-
-
 # Before two hexadecimal digits: "%", which may itself be encoded any number of times, and escapes of Python and JSON.
-_ESCAPE = r"(?:%(?:25)*+|\\x|\\u00)"
-_EQUALS = _spell("=", _ESCAPE)
-# A pair begins after anything that is not part of a word, such as a delimiter, which may be escaped, or after the code
-# of a colour.
-_COLOUR = r"\x1b\[[\d;]*+m"
-_BEFORE = rf"(?:(?<![\w%-])|{_ESCAPE}[0-9a-f]{{2}}|\\u[0-9a-f]{{4}}|\\U[0-9a-f]{{8}}|\\[abfnrtv]|{_COLOUR})"
+# Each is a first character, and the rest.
+_ESCAPES = [("%", "(?:25)*+"), (r"\\", "(?:x|u00)")]
+_ESCAPE = f"(?:{'|'.join(first + rest for first, rest in _ESCAPES)})"
+
+
+def _spell(word: str) -> str:
+    """Return a pattern for a word with each character plain or escaped."""
+    return "".join(f"(?:{char}|{_ESCAPE}(?:{ord(char):02x}|{ord(char.upper()):02x}))" for char in word)
+
+
 # What some parsers take for the same key: "sessionId[]", "user[sessionId]" and "sessionId+". Limits keep work linear.
 _AFTER = rf"(?:\+|\[\w{{0,20}}\]?|\]|{_ESCAPE}(?:20|2b|5b\w{{0,20}}|5d)){{0,4}}+"
-_KEY = f"{_spell('sessionid', _ESCAPE)}{_AFTER}"
-_PAIR = rf"{_BEFORE}{_KEY}{_EQUALS}"
+_EQUALS = _spell("=")
+# A pair begins after anything that is not part of a word, such as a delimiter, which may be escaped, or after the code
+# of a colour. `re` searches quickly for the first character of a pattern if its letter case is fixed, and lookbehinds
+# recognise it.
+_FIRST = r"(?-i:[sS%\\\x1b])"
+_ESCAPED = f"(?:{'|'.join(f'(?<={first}){rest}' for first, rest in _ESCAPES)})"
+_DELIMITER = rf"(?:{_ESCAPED}[0-9a-f]{{2}}|(?<=\\)(?:u[0-9a-f]{{4}}|U[0-9a-f]{{8}}|[abfnrtv])|(?<=\x1b)\[[\d;]*+m)"
+_S = rf"(?:(?<![\w%-].)(?:(?<=s)|{_ESCAPED}(?:73|53))|{_DELIMITER}{_spell('s')})"
+_PAIR = rf"{_FIRST}{_S}{_spell('essionid')}{_AFTER}{_EQUALS}"
 # A value ends at a ";" and at an escaped "&" only where another pair follows.
 _NEXT_PAIR = rf"(?:;|{_ESCAPE}26)[^&#;=%\\\s]*+{_EQUALS}"
-# Servers quote a whole header line when it is malformed; gunicorn's log format names headers "{authorization}i".
-_HEADER = r"authorization(?:\}[ieo])?\W{1,8}(?:b\W)?bearer\ +"
-# A name whose value is a session ID or such a header, in a mapping or in the attributes of a record.
-_NAME = re.compile(rf"{_KEY}|\{{?(?:http_)?authorization(?:\}}[ieo])?", re.IGNORECASE | re.ASCII)
 # A closing quote ends a value if white space, punctuation or the end of the string follows.
 _UNQUOTE = r"""["'<>\\](?:[\s.,:;)\]}>]|\Z)"""
-
 # Only before the characters that may end a value is more than one character looked at.
+_VALUE_IN_LOG = rf"(?:[^&#\s;%\\\"'<>]++|(?!{_NEXT_PAIR}|{_UNQUOTE})[;%\\\"'<>])*+"
+# Servers quote a whole header line when it is malformed; gunicorn's log format names headers "{authorization}i".
+_HEADER = r"(?-i:[aA])uthorization(?:\}[ieo])?\W{1,8}(?:b\W)?bearer\ +"
+
 _IN_URI = re.compile(rf"({_PAIR})(?:[^&#;%\\]++|(?!{_NEXT_PAIR})[;%\\])*+", re.IGNORECASE | re.ASCII)
-_IN_LOG = re.compile(
-    rf"({_PAIR}|{_HEADER})(?:[^&#\s;%\\\"'<>]++|(?!{_NEXT_PAIR}|{_UNQUOTE})[;%\\\"'<>])*+", re.IGNORECASE | re.ASCII
+_IN_LOG = re.compile(f"({_PAIR}){_VALUE_IN_LOG}", re.IGNORECASE | re.ASCII)
+_HEADER_IN_LOG = re.compile(f"({_HEADER}){_VALUE_IN_LOG}", re.IGNORECASE | re.ASCII)
+# A name whose value is a session ID or such a header, in a mapping or in the attributes of a record.
+_NAME = re.compile(
+    rf"{_spell('sessionid')}{_AFTER}|\{{?(?:http_)?authorization(?:\}}[ieo])?", re.IGNORECASE | re.ASCII
 )
 
 # How many levels of containers are masked item by item; deeper ones are masked as a whole.
@@ -79,18 +87,19 @@ def redact_environ(environ: "WSGIEnvironment") -> None:
 def redact_uri(uri: str) -> str:
     """Return a URI with the value of every session pair masked, even where only some parsers find a pair."""
     # Most targets hold no pair, and the pattern is slow.
-    return _IN_URI.sub(_mask_match, uri) if "=" in uri or "3d" in uri.lower() else uri
+    return _IN_URI.sub(_mask_match, uri) if "=" in uri or "%" in uri or "\\" in uri else uri
 
 
 def redact_string(string: str) -> str:
     """Return a string, such as a log line, with the value of every session pair in it masked."""
-    # Most of the hundred strings in a record of gunicorn's access log hold none, and the pattern is slow.
-    lower = string.lower()
-    return _IN_LOG.sub(_mask_match, string) if "=" in lower or "3d" in lower or "bearer" in lower else string
+    # Most of the hundred strings in a record of gunicorn's access log hold none, and the patterns are slow.
+    if "=" in string or "%" in string or "\\" in string:
+        string = _IN_LOG.sub(_mask_match, string)
+    return _HEADER_IN_LOG.sub(_mask_match, string) if "bearer" in string.lower() else string
 
 
-def _mask_match(pair: re.Match[str]) -> str:
-    return pair[1] + MASK
+def _mask_match(match: re.Match[str]) -> str:
+    return match[1] + MASK
 
 
 class SessionLogFilter(logging.Filter):
