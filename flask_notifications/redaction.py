@@ -6,11 +6,10 @@ Knows how a session pair is spelled, and nothing of who is calling. Standard lib
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
-from itertools import chain
-from operator import is_
+from operator import is_, methodcaller
 from typing import TYPE_CHECKING, Any
 
 from .log import format_traceback
@@ -33,7 +32,6 @@ _TARGETS = frozenset(
         *("HTTP_X_WAWS_UNENCODED_URL", "HTTP_X_AUTH_REQUEST_REDIRECT"),
     }
 )
-
 
 # Before two hexadecimal digits: "%", which may itself be encoded any number of times, and escapes of Python and JSON.
 # Each is a first character, and the rest.
@@ -62,20 +60,21 @@ _NEXT_PAIR = rf"(?:;|{_ESCAPE}26)[^&#;=%\\\s]*+{_EQUALS}"
 # A closing quote ends a value if white space, punctuation or the end of the string follows.
 _UNQUOTE = r"""["'<>\\](?:[\s.,:;)\]}>]|\Z)"""
 # Only before the characters that may end a value is more than one character looked at.
+_VALUE_IN_URI = rf"(?:[^&#;%\\]++|(?!{_NEXT_PAIR})[;%\\])*+"
 _VALUE_IN_LOG = rf"(?:[^&#\s;%\\\"'<>]++|(?!{_NEXT_PAIR}|{_UNQUOTE})[;%\\\"'<>])*+"
 # Servers quote a whole header line when it is malformed; gunicorn's log format names headers "{authorization}i".
 _HEADER = r"(?-i:[aA])uthorization(?:\}[ieo])?\W{1,8}(?:b\W)?bearer\ +"
 
-_IN_URI = re.compile(rf"({_PAIR})(?:[^&#;%\\]++|(?!{_NEXT_PAIR})[;%\\])*+", re.IGNORECASE | re.ASCII)
-_IN_LOG = re.compile(f"({_PAIR}){_VALUE_IN_LOG}", re.IGNORECASE | re.ASCII)
-_HEADER_IN_LOG = re.compile(f"({_HEADER}){_VALUE_IN_LOG}", re.IGNORECASE | re.ASCII)
+_FLAGS = re.IGNORECASE | re.ASCII
+_PAIR_IN_URI = re.compile(f"({_PAIR}){_VALUE_IN_URI}", _FLAGS)
+_PAIR_IN_LOG = re.compile(f"({_PAIR}){_VALUE_IN_LOG}", _FLAGS)
+_HEADER_IN_LOG = re.compile(f"({_HEADER}){_VALUE_IN_LOG}", _FLAGS)
 # A name whose value is a session ID or such a header, in a mapping or in the attributes of a record.
-_NAME = re.compile(
-    rf"{_spell('sessionid')}{_AFTER}|\{{?(?:http_)?authorization(?:\}}[ieo])?", re.IGNORECASE | re.ASCII
-)
+_NAME = re.compile(rf"{_spell('sessionid')}{_AFTER}|\{{?(?:http_)?authorization(?:\}}[ieo])?", _FLAGS)
 
-# How many levels of containers are masked item by item; deeper ones are masked as a whole.
-_DEPTH = 20
+# How many levels of containers are masked item by item; deeper ones are masked as a whole. The items of a
+# mapping are a level too.
+_DEPTH = 40
 
 
 def redact_environ(environ: "WSGIEnvironment") -> None:
@@ -87,14 +86,14 @@ def redact_environ(environ: "WSGIEnvironment") -> None:
 def redact_uri(uri: str) -> str:
     """Return a URI with the value of every session pair masked, even where only some parsers find a pair."""
     # Most targets hold no pair, and the pattern is slow.
-    return _IN_URI.sub(_mask_match, uri) if "=" in uri or "%" in uri or "\\" in uri else uri
+    return _PAIR_IN_URI.sub(_mask_match, uri) if "=" in uri or "%" in uri or "\\" in uri else uri
 
 
 def redact_string(string: str) -> str:
     """Return a string, such as a log line, with the value of every session pair in it masked."""
     # Most of the hundred strings in a record of gunicorn's access log hold none, and the patterns are slow.
     if "=" in string or "%" in string or "\\" in string:
-        string = _IN_LOG.sub(_mask_match, string)
+        string = _PAIR_IN_LOG.sub(_mask_match, string)
     return _HEADER_IN_LOG.sub(_mask_match, string) if "bearer" in string.lower() else string
 
 
@@ -118,56 +117,44 @@ class SessionLogFilter(logging.Filter):
         """Mask the record in place; always ``True``."""
         attributes = vars(record)
         for name, value in list(attributes.items()):
-            if name not in {"msg", "args"}:
-                attributes[name] = _redact_item(name, value)
-        if record.args:
-            record.args = _redact(record.args)
-        else:
-            record.msg = _redact(record.msg)
+            if name != "msg" or not record.args:
+                attributes[name] = _redact(value, name)
         _redact_message(record)
-        _redact_source_lines(record)
+        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        if error is not None and not record.exc_text:  # its lines of source code may show a session ID
+            traceback = format_traceback(error).rstrip("\n")
+            masked = redact_string(traceback)
+            record.exc_text = masked if masked != traceback else None
         return True
 
 
 def _redact_message(record: logging.LogRecord) -> None:
     """Mask values that only the formatted message shows, such as one whose key is in the template."""
-    template = message = masked = _show(str, record.msg)
-    is_formatted = False
-    with suppress(Exception):  # logging itself reports a record that does not format, with its template and arguments
-        message = record.getMessage()
-        is_formatted = True
-        # Formatting takes a pair of the template apart where its key is encoded, as "%73s" is.
-        is_split = any(pair[1] not in message for pair in _IN_LOG.finditer(template))
-        masked = redact_string(template if is_split else message)
-    if masked == message and redact_string(template) == template:
+    template = _show(str, record.msg)
+    # Empty if the record does not format, which logging itself reports with the template and the arguments.
+    message = _show(methodcaller("getMessage"), record)
+    # Formatting takes a pair of the template apart where its key is encoded, as "%73s" is.
+    is_split = any(pair[1] not in message for pair in _PAIR_IN_LOG.finditer(template))
+    masked = redact_string(template if is_split or not message else message)
+    if masked == (message or template):
         return
     if isinstance(record.msg, Mapping) and not record.args:
         record.msg = _replace_items(record.msg, {key: _redact_object(item) for key, item in record.msg.items()})
-    elif is_formatted:
-        _replace_message(record, masked)
-    else:
-        record.msg, record.args = redact_string(template), _mask_arguments(record.args)
-
-
-def _replace_message(record: logging.LogRecord, message: str) -> None:
-    """Give a record another message, and keep the number and the order of its arguments."""
-    arguments = _mask_arguments(record.args)
-    # The new template consumes each positional argument, and shows no character of it.
-    consumed = "%.0s" * len(arguments) if isinstance(arguments, tuple) else ""
-    record.msg, record.args = consumed + message.replace("%", "%%") if arguments else message, arguments
-    with suppress(Exception):
-        if record.getMessage() == message:
-            return
-    record.msg, record.args = message, ()  # a record whose template is of another kind
+        return
+    record.msg, record.args = masked, _mask_arguments(record.args)
+    if message and record.args:
+        # The new template consumes each positional argument, and shows no character of it.
+        consumed = "%.0s" * len(record.args) if isinstance(record.args, tuple) else ""
+        record.msg = consumed + masked.replace("%", "%%")
+        if _show(methodcaller("getMessage"), record) != masked:  # a template of another kind
+            record.msg, record.args = masked, ()
 
 
 def _mask_arguments(arguments: Any) -> Any:
-    """Return the arguments of a record without any string; ``None`` for other types."""
-    if isinstance(arguments, tuple):
-        return tuple(map(_mask_argument, arguments))
+    """Return the arguments of a record, each masked except numbers; ``None`` for other types."""
     if isinstance(arguments, Mapping):
         return _replace_items(arguments, {key: _mask_argument(item) for key, item in arguments.items()})
-    return None
+    return tuple(map(_mask_argument, arguments)) if isinstance(arguments, tuple) else None
 
 
 def _mask_argument(value: object) -> object:
@@ -176,80 +163,55 @@ def _mask_argument(value: object) -> object:
     return MASK.encode() if isinstance(value, bytes) else MASK
 
 
-def _redact_source_lines(record: logging.LogRecord) -> None:
-    """Mask the traceback as a whole where its lines of source code show a session ID."""
-    error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
-    if error is not None and not record.exc_text:
-        traceback = format_traceback(error).rstrip("\n")
-        masked = redact_string(traceback)
-        record.exc_text = None if masked == traceback else masked
+def _redact(value: Any, name: object = "", parents: tuple[int, ...] = ()) -> Any:
+    """Return a value with every session pair in it masked: the same object when there is none.
+
+    :param name: what the value is called; the two may be a session pair, or an ``Authorization`` header.
+    :param parents: the identities of the containers around the value.
+    """
+    if isinstance(value, bytes):
+        masked = _redact(value.decode("latin-1"), name).encode("latin-1")
+        return value if masked == value else masked
+    if isinstance(value, str):
+        name = name.decode("latin-1") if isinstance(name, bytes) else name
+        key = f"{name}=" if isinstance(name, str) and _NAME.fullmatch(name) else ""
+        masked = redact_string(key + value).removeprefix(key)
+        return value if masked == value else masked
+    if len(parents) < _DEPTH and id(value) not in parents:
+        with suppress(Exception):  # values are your application's, and their methods may raise anything
+            return _redact_parts(value, name, (*parents, id(value)))
+    return _redact_object(value)
 
 
-def _redact(value: Any, parents: tuple[int, ...] = ()) -> Any:
-    """Return a value with every session pair in it masked: the same object when there is none."""
-    if isinstance(value, str | bytes):
-        return _replace_string(value, redact_string(_to_string(value)))
-    if len(parents) == _DEPTH or id(value) in parents:
-        return _redact_object(value)
-    try:
-        return _redact_parts(value, (*parents, id(value)))
-    except Exception:  # noqa: BLE001 - values are your application's, and their methods may raise anything
-        return _redact_object(value)
-
-
-def _redact_parts(value: Any, parents: tuple[int, ...]) -> Any:
-    match value:
-        case BaseException():
-            return _redact_exception(value)
-        case Mapping():
-            pairs = list(value.items())
-            redacted = [(_redact(key, parents), _redact_item(key, item, parents)) for key, item in pairs]
-            is_same = all(map(is_, chain(*pairs), chain(*redacted)))
-            return value if is_same else _replace_items(value, dict(redacted))
-        case tuple() | list() | set() | frozenset():
-            members = list(value)
-            redacted = [_redact(member, parents) for member in members]
-            if isinstance(value, tuple | list) and len(members) == 2:  # perhaps the name and the value of a header
-                redacted[1] = _redact_item(members[0], members[1], parents)
-            if all(map(is_, members, redacted)):
-                return value
-            return tuple.__new__(type(value), redacted) if isinstance(value, tuple) else type(value)(redacted)
-        case _:
-            return _redact_object(value)
-
-
-def _redact_item(key: object, value: Any, parents: tuple[int, ...] = ()) -> Any:
-    """Return the value of a key: the two may be a session pair, or an ``Authorization`` header."""
-    if key == "exc_info" and value is True:  # for structlog, the exception that is being handled
+def _redact_parts(value: Any, name: object, parents: tuple[int, ...]) -> Any:
+    if value is True and name == "exc_info":  # for structlog, the exception that is being handled
         handled = sys.exc_info()
-        masked = _redact(handled, parents)
+        masked = _redact(handled)
         return value if masked is handled else masked
-    if isinstance(key, str | bytes) and isinstance(value, str | bytes) and _NAME.fullmatch(_to_string(key)):
-        name = f"{_to_string(key)}="
-        return _replace_string(value, redact_string(name + _to_string(value)).removeprefix(name))
-    return _redact(value, parents)
+    if isinstance(value, BaseException):
+        return _redact_exception(value)
+    if not isinstance(value, Mapping | tuple | list | set | frozenset):
+        return _redact_object(value)
+    members = list(value.items() if isinstance(value, Mapping) else value)
+    names = [""] * len(members)
+    if isinstance(value, tuple | list) and len(members) == 2:
+        names[1] = members[0]  # perhaps the name of a header
+    redacted = [_redact(member, each, parents) for member, each in zip(members, names, strict=True)]
+    if all(map(is_, members, redacted)):
+        return value
+    if isinstance(value, Mapping):
+        return _replace_items(value, dict(redacted))
+    return tuple.__new__(type(value), redacted) if isinstance(value, tuple) else type(value)(redacted)
 
 
 def _replace_items(value: Any, items: dict[Any, Any]) -> Any:
     """Return a mapping of the same type with other items; a ``dict`` where that type cannot be changed."""
-    try:
+    with suppress(Exception):  # as mappings refuse changes in many ways
         replaced = copy(value)
         replaced.clear()
         replaced.update(items)
-    except Exception:  # noqa: BLE001 - as mappings refuse changes in many ways
-        return items
-    return replaced
-
-
-def _to_string(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode("latin-1")
-
-
-def _replace_string(value: str | bytes, string: str) -> str | bytes:
-    """Return a string as the type of the value, or the value itself if it represents the same string."""
-    if string == _to_string(value):
-        return value
-    return string if isinstance(value, str) else string.encode("latin-1")
+        return replaced
+    return items
 
 
 def _redact_object(value: Any) -> Any:
@@ -262,7 +224,7 @@ def _redact_object(value: Any) -> Any:
     return value
 
 
-def _show(how: Callable[[object], str], value: object) -> str:
+def _show(how: Callable[[Any], str], value: object) -> str:
     try:
         return how(value)
     except Exception:  # noqa: BLE001 - an object that cannot be shown shows nothing
@@ -271,59 +233,43 @@ def _show(how: Callable[[object], str], value: object) -> str:
 
 def _redact_exception(error: BaseException) -> BaseException:
     """Return an exception, or an imitation with all that its traceback shows when a part of that shows a session ID."""
-    errors = list(_walk(error))
-    if not any(map(_shows_session, errors)):
-        return error
-    copies = {id(each): _imitate(each) for each in errors}
-    for each in errors:
-        imitation = copies[id(each)]
-        for name in ("__cause__", "__context__"):
-            # As an exception may be a frozen dataclass.
-            object.__setattr__(imitation, name, copies.get(id(getattr(each, name))))
-        for name in ("__suppress_context__", "__traceback__"):
-            object.__setattr__(imitation, name, getattr(each, name))
-        if hasattr(each, "__notes__"):
-            object.__setattr__(imitation, "__notes__", _redact(each.__notes__))
-        if isinstance(each, BaseExceptionGroup):
-            type(imitation).exceptions = tuple(copies[id(member)] for member in each.exceptions)  # type: ignore[attr-defined]
-    return copies[id(error)]
-
-
-def _walk(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and every other one that its traceback shows."""
-    seen: set[int] = set()
+    errors: dict[int, BaseException] = {}
     waiting: list[BaseException | None] = [error]
-    while waiting:
-        each = waiting.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            yield each
+    for each in waiting:  # which grows
+        if each is not None and id(each) not in errors:
+            errors[id(each)] = each
             members = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
             waiting += [each.__cause__, each.__context__, *members]
-
-
-def _shows_session(error: BaseException) -> bool:
-    return any(_redact_object(each) is not each for each in (error, *error.args, *vars(error).values()))
+    parts = [part for each in errors.values() for part in (each, *each.args, *vars(each).values())]
+    if all(_redact_object(part) is part for part in parts):
+        return error
+    copies = {key: _imitate(each) for key, each in errors.items()}
+    for key, each in errors.items():
+        for name in ("__cause__", "__context__", "__suppress_context__", "__traceback__"):
+            state = getattr(each, name)
+            # As an exception may be a frozen dataclass.
+            object.__setattr__(copies[key], name, copies.get(id(state), state))
+        if isinstance(each, BaseExceptionGroup):
+            type(copies[key]).exceptions = tuple(copies[id(member)] for member in each.exceptions)  # type: ignore[attr-defined]
+    return copies[id(error)]
 
 
 def _imitate(error: BaseException) -> BaseException:
     """Return an exception that shows the masked string; its type is the same if it can be, or has the same name."""
     string, representation = shown = [redact_string(_show(how, error)) for how in (str, repr)]
+    kind, is_group = type(error), isinstance(error, BaseExceptionGroup)
+    # Not part by part: exceptions that hold exceptions would be visited again and again.
+    state = {name: _redact_object(value) for name, value in vars(error).items()}
+    if "__notes__" in state:
+        state["__notes__"] = _redact(error.__notes__)
     with suppress(Exception):
-        copied = type(error).__new__(type(error), *map(_redact_object, error.args))
-        # Not part by part: exceptions that hold exceptions would be visited again and again.
-        vars(copied).update({name: _redact_object(value) for name, value in vars(error).items()})
-        if not isinstance(error, BaseExceptionGroup) and [_show(how, copied) for how in (str, repr)] == shown:
+        copied = kind.__new__(kind, *map(_redact_object, error.args))
+        vars(copied).update(state)
+        if not is_group and [_show(how, copied) for how in (str, repr)] == shown:
             return copied
-    attributes = {
-        "__module__": type(error).__module__,
-        "__qualname__": type(error).__qualname__,
-        "__str__": lambda _self: string,
-        "__repr__": lambda _self: representation,
-    }
-    base = next(
-        kind for kind in (ExceptionGroup, BaseExceptionGroup, Exception, BaseException) if isinstance(error, kind)
-    )
-    arguments = (string, [Exception()]) if isinstance(error, BaseExceptionGroup) else (string,)
-    imitation: BaseException = type(type(error).__name__, (base,), attributes)(*arguments)
+    methods = {"__str__": lambda _self: string, "__repr__": lambda _self: representation}
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    base, arguments = (ExceptionGroup, (string, [Exception()])) if is_group else (Exception, (string,))
+    imitation: BaseException = type(kind.__name__, (base,), methods | names)(*arguments)
+    vars(imitation).update(state)
     return imitation

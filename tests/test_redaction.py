@@ -476,6 +476,15 @@ def make_record_of_causes(size: int) -> logging.LogRecord:
     return logging.LogRecord("x", logging.INFO, "", 0, "", (), (type(error), error, None))
 
 
+def test_a_value_in_nested_pairs_is_shown_a_few_times_only() -> None:
+    show = Mock(return_value="x")
+    value: object = type("Shown", (), {"__repr__": show})()
+    for _level in range(15):
+        value = ["", value]
+    filter_record("%s", value)
+    assert show.call_count < 10
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make_record", [make_access_record, make_record_of_pairs, make_record_of_causes])
 def test_the_work_on_a_record_grows_linearly(make_record: Callable[[int], logging.LogRecord]) -> None:
