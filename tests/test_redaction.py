@@ -43,17 +43,12 @@ def test_every_key_for_a_target_is_masked_and_no_other(key: str) -> None:
         pytest.param("/p?sessionId=S3CRET;S3CRET", "/p?sessionId=REDACTED", id="; in the value"),
         pytest.param("/p?a=1%26sessionId=S3CRET&b=2", "/p?a=1%26sessionId=REDACTED&b=2", id="after an encoded &"),
         pytest.param(
-            "/p?next=%252Fq%253FsessionId%253DS3CRET%2526b",
-            "/p?next=%252Fq%253FsessionId%253DREDACTED",
-            id="a URI in a value, encoded twice",
+            "/?n=%252F%253FsessionId%253DS3%2526b", "/?n=%252F%253FsessionId%253DREDACTED", id="twice encoded"
         ),
         pytest.param("/p?sessionId=S3CRET%26S3CRET", "/p?sessionId=REDACTED", id="an encoded & in the value"),
         pytest.param("/p?sessionId=S3CRET%26b=2", "/p?sessionId=REDACTED%26b=2", id="an encoded &, then a pair"),
-        pytest.param(
-            "/p?sessionId[]=S3CRET&sessionId[0]=S3CRET", "/p?sessionId[]=REDACTED&sessionId[0]=REDACTED", id="[]"
-        ),
-        pytest.param("/p?mysessionId=KEEP&sessionIdx=KEEP&q=sessionId", None, id="similar keys"),
-        pytest.param("/sessionId?a=sessionId&sessionId", None, id="no value"),
+        pytest.param("/p?sessionId[]=S3&sessionId[0]=S3", "/p?sessionId[]=REDACTED&sessionId[0]=REDACTED", id="[]"),
+        pytest.param("/?mysessionId=K&%2sessionId=K&my%73essionId=K&q=sessionId&sessionId", None, id="nothing to mask"),
     ],
 )
 def test_the_value_is_redacted_in_uris(uri: str, left: str | None) -> None:
@@ -71,10 +66,7 @@ def filter_record(msg: object, *args: object, **extra: Any) -> logging.LogRecord
     ("line", "left"),
     [
         pytest.param('"GET /p?sessionId=S3CRET HTTP/1.1" 200', '"GET /p?sessionId=REDACTED HTTP/1.1" 200', id="line"),
-        pytest.param('"http://x/?sessionId=S3CRET" "curl"', '"http://x/?sessionId=REDACTED" "curl"', id="Referer"),
-        pytest.param("/p?sessionId=S3;CRET 200", "/p?sessionId=REDACTED 200", id="; in the value"),
         pytest.param("/p?sessionId=S3;CRET a=1", "/p?sessionId=REDACTED a=1", id="; in the value, then a space"),
-        pytest.param("/p?sessionId[]=S3CRET 200", "/p?sessionId[]=REDACTED 200", id="[]"),
         pytest.param("/p?sessionId%5b0%5d=S3CRET 200", "/p?sessionId%5b0%5d=REDACTED 200", id="[0], encoded"),
         pytest.param(r"'/p?\nsessionId=S3CRET'", r"'/p?\nsessionId=REDACTED'", id="a line feed as in repr"),
         pytest.param(r'"/p?a\u0026sessionId\u003dS3CRET"', r'"/p?a\u0026sessionId\u003dREDACTED"', id="as in JSON"),
@@ -86,13 +78,8 @@ def filter_record(msg: object, *args: object, **extra: Any) -> logging.LogRecord
 )
 def test_the_value_is_masked_in_a_log_line_and_every_other_byte_stays(line: str, left: str | None) -> None:
     expected = line if left is None else left
-    assert filter_record(line).getMessage() == expected
-    assert filter_record("%s", line).getMessage() == expected
-    assert filter_record("%(line)s", {"line": line}).getMessage() == expected
-
-
-def test_a_template_whose_argument_is_masked_already_keeps_its_message() -> None:
-    assert filter_record("sessionId=%s", "REDACTED").getMessage() == "sessionId=REDACTED"
+    for record in (filter_record(line), filter_record("%s", line), filter_record("%(line)s", {"line": line})):
+        assert record.getMessage() == expected
 
 
 @pytest.mark.parametrize("sign", ['"', "'", "<", ">", "\\"])
@@ -100,6 +87,10 @@ def test_a_template_whose_argument_is_masked_already_keeps_its_message() -> None
 def test_a_quote_or_bracket_at_the_end_of_a_quotation_ends_a_value(sign: str, end: str) -> None:
     assert filter_record(f"sessionId=S3CRET{sign}{end}").getMessage() == f"sessionId=REDACTED{sign}{end}"
     assert filter_record(f"sessionId=S3{sign}CRET{sign}{end}").getMessage() == f"sessionId=REDACTED{sign}{end}"
+
+
+def test_a_template_whose_argument_is_masked_already_keeps_its_message() -> None:
+    assert filter_record("sessionId=%s", "REDACTED").getMessage() == "sessionId=REDACTED"
 
 
 def test_percent_signs_in_a_masked_message_are_no_directives() -> None:
@@ -121,36 +112,23 @@ def test_a_line_of_source_code_in_a_traceback_is_masked() -> None:
 
 
 def test_a_traceback_that_another_formatter_has_cached_is_masked_too() -> None:
-    error = ValueError("formatted again")
-    record = logging.LogRecord("gunicorn.error", logging.ERROR, "", 0, "failed", None, (ValueError, error, None))
-    record.exc_text = "ValueError: /p?sessionId=S3CRET"
-    assert SessionLogFilter().filter(record)
-    assert record.exc_text == "ValueError: /p?sessionId=REDACTED"
+    record = filter_record("", exc_info=(ValueError, ValueError(), None), exc_text="formatted ?sessionId=S3CRET")
+    assert record.exc_text == "formatted ?sessionId=REDACTED"
 
 
 # Records for any formatter.
 
 
-def make_structlog_formatter() -> logging.Formatter:
+def make_structlog_formatter() -> Any:
     structlog = library("structlog")
-    processors = [
-        structlog.stdlib.ExtraAdder(),
-        structlog.processors.format_exc_info,
-        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-        structlog.processors.JSONRenderer(),
-    ]
-    formatter: logging.Formatter = structlog.stdlib.ProcessorFormatter(processors=processors)
-    return formatter
-
-
-def make_json_formatter() -> logging.Formatter:
-    formatter: logging.Formatter = library("pythonjsonlogger.json").JsonFormatter("%(message)s %(args)s")
-    return formatter
+    remove, render = structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()
+    processors = [structlog.stdlib.ExtraAdder(), structlog.processors.format_exc_info, remove, render]
+    return structlog.stdlib.ProcessorFormatter(processors=processors)
 
 
 FORMATTERS: dict[str, Callable[[], logging.Formatter]] = {
     "logging": logging.Formatter,
-    "python-json-logger": make_json_formatter,
+    "python-json-logger": lambda: library("pythonjsonlogger.json").JsonFormatter("%(message)s %(args)s"),
     "structlog": make_structlog_formatter,
 }
 
@@ -160,35 +138,16 @@ def format_with(formatter: str, record: logging.LogRecord) -> str:
     return FORMATTERS[formatter]().format(copy(record))
 
 
-class Page:
-    """An object whose string has its URI."""
-
-    def __str__(self) -> str:
-        return URI
-
-    def __repr__(self) -> str:
-        return f"<Page '{URI}'>"
-
-
 class StrangeError(Exception):
-    """An exception that cannot be rebuilt from its arguments, and that has its own string."""
+    """An exception that has its own string, and cannot be rebuilt from its arguments and attributes."""
+
+    __slots__ = ("uri",)
 
     def __init__(self, *, uri: str) -> None:
-        super().__init__()
         self.uri = uri
 
     def __str__(self) -> str:
         return f"no {self.uri}"
-
-
-class SlottedError(Exception):
-    __slots__ = ("uri",)
-
-    def __init__(self, uri: str) -> None:
-        self.uri = uri
-
-    def __str__(self) -> str:
-        return self.uri
 
 
 @dataclass(frozen=True)
@@ -237,8 +196,7 @@ def test_a_masked_record_keeps_its_types(msg: object, args: tuple[Any, ...], for
     [
         pytest.param(ValueError(f"no {URI}"), id="a built-in exception"),
         pytest.param(FileNotFoundError(2, "missing", URI), id="OSError"),
-        pytest.param(StrangeError(uri=URI), id="an exception with its own string"),
-        pytest.param(SlottedError(URI), id="slots"),
+        pytest.param(StrangeError(uri=URI), id="an exception with its own string, and slots"),
         pytest.param(FrozenError(URI), id="a frozen dataclass"),
         pytest.param(ExceptionGroup(URI, [ValueError(URI), ExceptionGroup("x", [OSError(URI)])]), id="a group"),
     ],
@@ -246,8 +204,7 @@ def test_a_masked_record_keeps_its_types(msg: object, args: tuple[Any, ...], for
 def test_an_exception_is_masked_for_every_formatter(error: BaseException, formatter: str) -> None:
     vars(error)["__notes__"] = [f"note {URI}"]
     caught = raise_and_catch(error, raise_and_catch(LookupError(f"cause {URI}")))
-    info = (type(caught), caught, caught.__traceback__)
-    record = filter_record("failed", exc_info=info)
+    record = filter_record("failed", exc_info=(type(caught), caught, caught.__traceback__))
     line = format_with(formatter, record)
     assert "S3CRET" not in f"{line} {vars(record)}"
     for part in (type(error).__name__, f"note {MASKED}", f"LookupError: cause {MASKED}", "in raise_and_catch"):
@@ -260,24 +217,20 @@ def test_an_exception_without_a_session_is_not_copied() -> None:
     info = (type(caught), caught, caught.__traceback__)
     record = filter_record("failed %s", caught, exc_info=info)
     assert record.exc_info is info
-    assert record.args == (caught,)
-    assert record.exc_text is None
+    assert (record.args, record.exc_text) == ((caught,), None)
 
 
-def test_a_masked_exception_keeps_its_type_traceback_cause_context_and_notes() -> None:
-    cause, context = raise_and_catch(LookupError("cause")), raise_and_catch(OSError(URI))
-    caught = raise_and_catch(ValueError(URI), cause)
-    caught.__context__ = context
+def test_a_masked_exception_keeps_its_type_attributes_traceback_cause_context_and_notes() -> None:
+    caught = raise_and_catch(ValueError(URI), raise_and_catch(LookupError("cause")))
+    caught.__context__ = raise_and_catch(OSError(URI))
+    vars(caught).update(status=404, uri=URI)
     caught.add_note("note")
-    info: Any = filter_record("", exc_info=(ValueError, caught, caught.__traceback__)).exc_info
-    record_type, masked, trace = info
-    assert record_type is ValueError
-    assert type(masked) is ValueError
-    assert (masked.args, masked.__notes__) == ((MASKED,), ["note"])
+    record = filter_record("", exc_info=(ValueError, caught, caught.__traceback__))
+    record_type, masked, trace = vars(record)["exc_info"]
+    assert (record_type, type(masked), masked.__suppress_context__) == (ValueError, ValueError, True)
+    assert (masked.args, masked.status, masked.uri, masked.__notes__) == ((MASKED,), 404, MASKED, ["note"])
     assert masked.__traceback__ is trace is caught.__traceback__
-    assert masked.__suppress_context__ is True
-    assert repr(masked.__cause__) == "LookupError('cause')"
-    assert repr(masked.__context__) == f"OSError('{MASKED}')"
+    assert repr((masked.__cause__, masked.__context__)) == f"(LookupError('cause'), OSError('{MASKED}'))"
 
 
 def test_exceptions_that_refer_to_each_other_are_masked() -> None:
@@ -285,18 +238,20 @@ def test_exceptions_that_refer_to_each_other_are_masked() -> None:
     first.__cause__, second.__context__ = second, first
     second.args = (first,)
     vars(first)["itself"] = first
-    info: Any = filter_record("", exc_info=(ValueError, first, None)).exc_info
-    masked = info[1]
+    masked = vars(filter_record("", exc_info=(ValueError, first, None)))["exc_info"][1]
     assert masked.__cause__.__context__ is masked
     assert "S3CRET" not in repr((masked, masked.__cause__))
 
 
 def test_extra_attributes_are_masked_and_keep_their_type() -> None:
-    extra = {"uri": URI, "request": Page(), "sessionId": "S3CRET", "size": 3, "headers": {"Referer": URI}}
+    show, hide = Mock(return_value=URI), Mock(return_value="page")
+    page = type("Page", (), {"__str__": show, "__repr__": hide})()
+    view = type("Page", (), {"__str__": hide, "__repr__": show})()
+    extra = {"uri": URI, "page": page, "view": view, "sessionId": "S3CRET", "size": 3, "headers": {"Referer": URI}}
     record = filter_record("request", **extra)
-    assert "S3CRET" not in repr(vars(record))
-    assert vars(record).items() >= {"uri": MASKED, "size": 3, "headers": {"Referer": MASKED}}.items()
-    assert vars(record)["sessionId"] == "REDACTED"
+    assert "S3CRET" not in f"{vars(record)} {vars(record)['page']}"
+    masked = {"uri": MASKED, "sessionId": "REDACTED", "size": 3, "headers": {"Referer": MASKED}}
+    assert vars(record).items() >= masked.items()
     assert extra["headers"] == {"Referer": URI}  # the original is not changed
 
 
@@ -317,9 +272,9 @@ class BraceRecord(logging.LogRecord):
 def test_records_of_unusual_kinds_are_masked() -> None:
     record = filter_record("%(uri)s", MappingProxyType({"uri": URI}))
     assert (record.getMessage(), record.args) == (MASKED, {"uri": MASKED})
-    in_a_list = logging.makeLogRecord({"msg": "sessionId=%s", "args": ["S3CRET"]})
-    in_braces = BraceRecord("x", logging.INFO, "", 0, "sessionId={} %", ("S3CRET",), None)
-    for record, message in ((in_a_list, "sessionId=REDACTED']"), (in_braces, "sessionId=REDACTED %")):
+    with_list = logging.makeLogRecord({"msg": "sessionId=%s", "args": ["S3CRET"]})
+    with_braces = BraceRecord("x", logging.INFO, "", 0, "sessionId={} %", ("S3CRET",), None)
+    for record, message in ((with_list, "sessionId=REDACTED']"), (with_braces, "sessionId=REDACTED %")):
         SessionLogFilter().filter(record)
         assert record.getMessage() == message
         assert "S3CRET" not in repr(vars(record))
@@ -341,11 +296,8 @@ class Broken:
     __repr__ = __str__
 
 
-class BrokenString(str):
+class BrokenString(Broken, str):
     __slots__ = ()
-
-    def __str__(self) -> str:
-        raise LookupError
 
 
 class BrokenMapping(dict[str, Any]):
@@ -369,50 +321,36 @@ VALUES = st.text("ABCxyz019-._~+/", max_size=8).map("S3CRET".__add__)
 
 def spellings(string: str) -> st.SearchStrategy[str]:
     """Return spellings of a string: in any letter case, each character plain or encoded once or twice."""
-    cases = [{char.lower(), char.upper()} for char in string]
     ways = [
-        [way for char in both for way in (char, f"%{ord(char):02x}", f"%{ord(char):02X}", f"%25{ord(char):02X}")]
-        for both in cases
+        [way for each in (char, char.upper()) for way in (each, *(f"{sign}{ord(each):02x}" for sign in ("%", "%25")))]
+        for char in string
     ]
-    return st.tuples(*map(st.sampled_from, ways)).map("".join)
+    return st.tuples(*(st.sampled_from(way + [each.upper() for each in way]) for way in ways)).map("".join)
 
 
 PAIRS = st.tuples(DELIMITERS | st.sampled_from(ENCODED), spellings("sessionid"), spellings("="), VALUES).map("".join)
 LINES = st.tuples(st.text(max_size=5), PAIRS, st.sampled_from(["", " x", "&b=2", "#top", '"', "%26c=3"])).map("".join)
-LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=5)
-    | LINES
-    | LINES.map(lambda line: line.encode("utf-8", "replace"))
-    | LINES.map(ValueError)
-    | LINES.map(lambda line: OSError(2, line, line))
-)
-TREES = st.recursive(
-    LEAVES,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.lists(inner, max_size=3).map(tuple)
-        | st.dictionaries(st.text(max_size=3) | LINES, inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-TEMPLATES = st.lists(
-    st.sampled_from(["%s", "%r", "%d", "%%", "%.3s", "%(a)s", "%5", " ", "=", "%a"]) | LINES, max_size=5
-)
+NUMBERS = st.none() | st.booleans() | st.integers() | st.floats()
+BYTES = LINES.map(lambda line: line.encode("utf-8", "replace"))
+ERRORS = LINES.map(ValueError) | LINES.map(lambda line: OSError(2, line, line))
+
+
+def containers(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    lists = st.lists(inner, max_size=3)
+    return lists | lists.map(tuple) | st.dictionaries(st.text(max_size=3) | LINES, inner, max_size=3)
+
+
+TREES = st.recursive(NUMBERS | st.text(max_size=5) | LINES | BYTES | ERRORS, containers, max_leaves=8)
+DIRECTIVES = st.sampled_from(["%s", "%r", "%d", "%%", "%.3s", "%(a)s", "%5", " ", "=", "%a"])
+TEMPLATES = st.lists(DIRECTIVES | LINES, max_size=5).map("".join)
 
 
 @example("?sessionId=S3CRET&se%73sionId=S3CRET %s", [None, 1], None, None)
 @example(["?se%73sionId=S3CRET"], [None], None, None)
-@given(TEMPLATES.map("".join) | TREES, st.lists(TREES, max_size=3) | st.dictionaries(st.just("a"), TREES), TREES, TREES)
+@given(TEMPLATES | TREES, st.lists(TREES, max_size=3) | st.dictionaries(st.just("a"), TREES), TREES, TREES)
 def test_no_record_shows_a_session_or_loses_its_line(msg: object, args: Any, extra: object, error: object) -> None:
     values = (args,) if isinstance(args, dict) else tuple(args)
-    info = None
-    if isinstance(error, BaseException):
-        caught = raise_and_catch(error)
-        info = (type(caught), caught, caught.__traceback__)
+    info = (type(error), raise_and_catch(error), error.__traceback__) if isinstance(error, BaseException) else None
     before = logging.LogRecord("x", logging.INFO, "", 0, msg, values, info)
     record = filter_record(msg, *values, more=extra, exc_info=info)
     assert "S3CRET" not in f"{record.msg!s} {record.msg!r} {record.args!r} {vars(record)!r}"
@@ -423,8 +361,7 @@ def test_no_record_shows_a_session_or_loses_its_line(msg: object, args: Any, ext
     except (KeyError, TypeError, ValueError):
         return  # arguments that do not fit the template
     once = record.getMessage()
-    assert "S3CRET" not in once
-    assert "S3CRET" not in logging.Formatter().format(copy(record))
+    assert "S3CRET" not in once + logging.Formatter().format(copy(record))
     assert SessionLogFilter().filter(record)
     assert record.getMessage() == once
 
@@ -441,10 +378,9 @@ def test_a_masked_string_is_not_masked_again(string: str) -> None:
 
 UNITS = [
     *('"', "\\", ";", ";a", "&", "=", "%", "%25", "25", "%3F", "%26", "%26a", "%26a%3D", "%73", " ", "\t", "a ", "s"),
-    *("sessionId", "sessionId=", "&sessionId=", "sessionId[", "%5b", ";sessionId=", "%3FsessionId%3D"),
-    *("%26sessionId=", "%2525", "\\x"),
-    *("authorization", "authorization:", "authorization: bearer ", "bearer ", "\xff", "\n", "\\u00", "sessionId["),
-    *("%5b", ";=", "%26=", "s%26", "\x1b[", "\x1b[1;"),
+    *("sessionId", "sessionId=", "&sessionId=", "sessionId[", ";sessionId=", "%3FsessionId%3D", "%26sessionId=", "%5b"),
+    *("%2525", "\\x", "\\u00", ";=", "%26=", "s%26", "\x1b[", "\x1b[1;", "\xff", "\n", "bearer ", "authorization"),
+    *("authorization:", "authorization: bearer "),
 ]
 
 
@@ -468,11 +404,10 @@ def make_record_of_pairs(size: int) -> logging.LogRecord:
 
 
 def make_record_of_causes(size: int) -> logging.LogRecord:
-    error = ValueError(URI)
+    error: BaseException = ValueError(URI)
     for _cause in range(size):
-        outer = LookupError(URI)
-        outer.__cause__ = outer.__context__ = error
-        error = outer  # type: ignore[assignment]
+        inner, error = error, LookupError(URI)
+        error.__cause__ = error.__context__ = inner
     return logging.LogRecord("x", logging.INFO, "", 0, "", (), (type(error), error, None))
 
 
@@ -491,37 +426,27 @@ def test_the_work_on_a_record_grows_linearly(make_record: Callable[[int], loggin
     assert grows_linearly(SessionLogFilter().filter, make_record)
 
 
-def report_error() -> None:
-    log_error("failed: %s", "why")
+def report_error(stacklevel: int) -> None:
+    log_error("failed: %s", "why", stacklevel=stacklevel)
 
 
-def report_exception() -> None:
-    log_exception(raise_and_catch(ValueError("why"), LookupError("the cause")), "failed %d times", 3)
+def report_exception(stacklevel: int) -> None:
+    error = raise_and_catch(ValueError("why"), LookupError("the cause"))
+    log_exception(error, "failed %d times", 3, stacklevel=stacklevel)
 
 
-def report_for_the_caller() -> None:
-    log_error("failed: %s", "why", stacklevel=2)
-
-
-@pytest.mark.parametrize(
-    ("report", "caller"),
-    [
-        (report_error, "report_error"),
-        (report_exception, "report_exception"),
-        (report_for_the_caller, "test_a_record_names_the_function_that_logged"),
-    ],
-)
-def test_a_record_names_the_function_that_logged(
-    report: Callable[[], None], caller: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    report()
-    (record,) = caplog.records
-    assert (record.name, record.levelname, record.funcName) == ("flask_notifications", "ERROR", caller)
-    assert record.pathname == __file__
+@pytest.mark.parametrize("report", [report_error, report_exception])
+def test_a_record_names_the_function_that_logged(report: Any, caplog: pytest.LogCaptureFixture) -> None:
+    report(1)
+    report(2)
+    record, for_the_caller = caplog.records
+    assert (record.name, record.levelname, record.funcName) == ("flask_notifications", "ERROR", report.__name__)
+    assert for_the_caller.funcName == "test_a_record_names_the_function_that_logged"
+    assert record.pathname == for_the_caller.pathname == __file__
 
 
 def test_an_exception_is_logged_with_its_traceback_and_without_its_cause(caplog: pytest.LogCaptureFixture) -> None:
-    report_exception()
+    report_exception(1)
     message = caplog.records[0].getMessage()
     assert message.startswith("failed 3 times: Traceback (most recent call last):\n")
     assert message.endswith("ValueError: why\n")
