@@ -139,7 +139,9 @@ def _redact_message(record: logging.LogRecord) -> None:
     if masked == (message or template):
         return
     if isinstance(record.msg, Mapping) and not record.args:
-        record.msg = _replace_items(record.msg, {key: _redact_object(item) for key, item in record.msg.items()})
+        # Strings are masked already.
+        shown = {key: item if isinstance(item, str) else _redact_object(item) for key, item in record.msg.items()}
+        record.msg = _replace_items(record.msg, shown)
         return
     record.msg, record.args = masked, _mask_arguments(record.args)
     if message and record.args:
