@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from unittest.mock import Mock
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import example, given
@@ -173,7 +174,10 @@ MASKED = "/p?a=1&sessionId=REDACTED&b=2"
         pytest.param("%(r)s %(s)s", ({"r": f"GET {URI} HTTP/1.1", "s": "200"},), id="a mapping"),
         pytest.param("%s %r", (URI.encode(), [URI, (URI, 1), {URI: URI}, {URI}, frozenset({URI})]), id="containers"),
         pytest.param("%s %s", ([("Authorization", "Bearer S3CRET")], {"sessionId": "S3CRET"}), id="names and values"),
+        pytest.param("%s %s", (["authorization", "Bearer S3CRET"], [(b"authorization", b"Bearer S3")]), id="pairs"),
+        pytest.param("%s", (urlsplit(URI),), id="a named tuple"),
         pytest.param("?sessionId=%s %d", ("S3CRET", 200), id="the key is in the template"),
+        pytest.param("?sessionId=%s %s %d", (b"S3CRET", None, 200), id="bytes, nothing and a number"),
         pytest.param("?sessionId=%(id)s %(status)d%%", ({"id": "S3CRET", "status": 200},), id="a template with names"),
         pytest.param({"event": "request", "uri": URI, "headers": {"Authorization": "Bearer S3CRET"}}, (), id="a dict"),
         pytest.param({"flat": ["x", "authorization", "Bearer S3CRET"]}, (), id="names and values in one list"),
@@ -291,7 +295,7 @@ def test_the_exception_that_structlog_will_look_up_is_masked() -> None:
     try:
         raise LookupError(URI)  # noqa: TRY301 - to get a traceback
     except LookupError:
-        record = filter_record({"event": "failed", "exc_info": True})
+        record = filter_record({"event": "failed", "exc_info": True}, _logger=None, _name="x")
         assert "S3CRET" not in format_with("structlog", record)
     assert filter_record({"event": "failed", "exc_info": True}).msg == {"event": "failed", "exc_info": True}
 
