@@ -251,6 +251,7 @@ def test_exceptions_that_refer_to_each_other_are_masked() -> None:
     vars(first)["itself"] = first
     masked = vars(filter_record("", exc_info=(ValueError, first, None)))["exc_info"][1]
     assert masked.__cause__.__context__ is masked
+    assert masked.__cause__.__suppress_context__ is False  # so that a traceback shows its context
     assert "S3CRET" not in repr((masked, masked.__cause__))
 
 
