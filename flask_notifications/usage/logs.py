@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeAlias, cast
+from typing import BinaryIO, TypeAlias, cast
 from urllib.parse import unquote
 
 from flask_notifications.deprecation import CLOSED_PHASES, Phase
@@ -27,7 +28,7 @@ from flask_notifications.sessions import SessionCredential, list_session_ids, re
 from flask_notifications.validation import clean_label, require
 from flask_notifications.wording import count
 
-from .coverage import RecorderRow, clip
+from .coverage import RecorderRow, clip, unite
 from .fingerprints import fingerprints
 from .ledger import Ledger, Origin
 from .reading import Calls, Snapshot
@@ -50,7 +51,7 @@ _REQUEST = re.compile(rf"({TOKEN}) (.+?)(?: HTTP/[\d.]+)?")
 # The absolute form of a request's target (RFC 9112 section 3.2.2), without its path.
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# Times that are kept.
+# Times that are remembered.
 _TIMES = 10_000
 # Bytes that are read at once, and characters of the longest line.
 _CHUNK, _LONGEST = 1 << 18, 1 << 20
@@ -67,27 +68,13 @@ _GONE = 410
 _NOT_REACHED = frozenset({404, 405})
 
 
-class LogFormat(NamedTuple):
-    """How lines are read: a regular expression, and the path below which the application is mounted, if it is known."""
-
-    pattern: re.Pattern[str]
-    prefix: str | None
-
-    @classmethod
-    def of(cls, log_format: str | None, log_prefix: str | None) -> "LogFormat":
-        """Check the arguments of ``read_usage``.
-
-        :raises ValueError: an argument does not fit; the message names it.
-        """
-        return cls(_compile(log_format), _check_prefix(log_prefix))
-
-
 def add_logs(
     snapshot: Snapshot,
     logs: Iterable[Log],
     plan: Plan,
-    log_format: LogFormat,
     *,
+    log_format: str | None,
+    log_prefix: str | None,
     since: int,
     last: int | None,
     service: str | None,
@@ -97,15 +84,18 @@ def add_logs(
     :param snapshot: that of the recorders.
     :param logs: paths or binary streams.
     :param plan: the plan whose operations are looked for.
-    :param log_format: how a line is read.
+    :param log_format: a regular expression for a line, or ``None``, as for ``read_usage``.
+    :param log_prefix: the path below which the application is mounted, if it is known.
     :param since: the beginning of the window, in microseconds since 1970.
     :param last: the last moment whose calls belong to the window; ``None`` is now.
     :param service: whose logs they are; ``None`` is every service.
+    :raises ValueError: ``log_format`` or ``log_prefix`` does not fit.
     :raises OSError: a log cannot be read, or is not complete.
     """
+    pattern, prefix = _compile(log_format), _check_prefix(log_prefix)
     ends = [snapshot.began, None if last is None else last + 1]
     until = min((each for each in ends if each is not None), default=snapshot.now + DAY)
-    reader = _Reader(plan, log_format, since, until)
+    reader = _Reader(plan, pattern, prefix, since, until)
     for log in logs:
         reader.read(log)
     spans = clip(reader.spans, since, until)
@@ -131,12 +121,10 @@ def add_logs(
 class _Reader:
     """Read logs, and remember the calls of a period, the times of lines, and doubts."""
 
-    def __init__(self, plan: Plan, log_format: LogFormat, since: int, until: int) -> None:
-        self._plan = plan
-        self._lines, self._prefix = log_format
+    def __init__(self, plan: Plan, lines: re.Pattern[str], prefix: str | None, since: int, until: int) -> None:
+        self._plan, self._lines, self._prefix = plan, lines, prefix
         self._since, self._until = since, until
         self._table = OperationTable(plan, live=[operation for operation, own in plan.items() if own is None])
-        self._clock = _Clock()
         self._may_be_called = _compile_filter(plan)
         self._literals = {each.name: _literals(each) for each in retired_operations(plan)}
         self._hidden = _find_hidden(plan)
@@ -149,13 +137,8 @@ class _Reader:
     @property
     def spans(self) -> list[tuple[int, int]]:
         """The times from the first to the last line, without gaps of more than an hour, in microseconds since 1970."""
-        spans: list[tuple[int, int]] = []
-        for start, end in sorted(each for each in self._spans if each[0] >= 0):
-            if spans and start <= spans[-1][1] + _GAP:
-                spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
-            else:
-                spans.append((start, end))
-        return [(start * SECOND, end * SECOND) for start, end in spans]
+        spans = unite((start, end + _GAP) for start, end in self._spans if start >= 0)
+        return [(start * SECOND, (end - _GAP) * SECOND) for start, end in spans]
 
     @property
     def remarks(self) -> list[str]:
@@ -203,7 +186,7 @@ class _Reader:
                 buffered.detach()
 
     def _read_lines(self, lines: Iterable[str]) -> None:
-        search, read_time, may_be_called = self._lines.search, self._clock.read, self._may_be_called
+        search, may_be_called = self._lines.search, self._may_be_called
         time, target = (self._lines.groupindex[name] for name in ("time", "target"))
         start = end = -2 * _GAP  # of the lines that were read last
         latest: str | None = ""
@@ -212,7 +195,7 @@ class _Reader:
             found = search(line)
             if found is not None and found[time] != latest:
                 latest = found[time]
-                at = read_time(latest)
+                at = None if latest is None else _read_time(latest)
             if found is None or at is None:
                 self._note_unreadable(line)
                 continue
@@ -320,31 +303,15 @@ def _given(value: str | None) -> str:
     return "" if value is None or value == "-" else value
 
 
-class _Clock:
-    """Read the times of lines, of which many are in the same minute."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, int | None] = {}
-
-    def read(self, time: str | None) -> int | None:
-        """Return the seconds since 1970 of a time in the Common format or in ISO 8601 with an offset, or ``None``."""
-        if time is None:
-            return None
-        if time[2:3] != "/":
-            return self._find(time, _parse_iso)
-        minute, second = self._find(time[:17] + time[20:], _parse_minute), time[18:20]
-        return minute + int(second) if minute is not None and second.isdecimal() else None
-
-    def _find(self, time: str, parse: Callable[[str], int | None]) -> int | None:
-        try:
-            return self._known[time]
-        except KeyError:
-            if len(self._known) >= _TIMES:
-                self._known.clear()
-            found = self._known[time] = parse(time)
-            return found
+def _read_time(time: str) -> int | None:
+    """Return the seconds since 1970 of a time in the Common format or in ISO 8601 with an offset, or ``None``."""
+    if time[2:3] != "/":
+        return _parse_iso(time)
+    minute, second = _parse_minute(time[:17] + time[20:]), time[18:20]
+    return minute + int(second) if minute is not None and second.isdecimal() else None
 
 
+@lru_cache(_TIMES)  # many lines are of the same minute
 def _parse_minute(minute: str) -> int | None:
     """Return the seconds since 1970 of a minute such as ``23/Nov/2026:03:41 +0000``."""
     found = _MINUTE.fullmatch(minute)
@@ -354,6 +321,7 @@ def _parse_minute(minute: str) -> int | None:
     return _parse_iso(f"{year}-{_MONTHS.index(month) + 1:02}-{day}T{rest}:00{offset}")
 
 
+@lru_cache(_TIMES)
 def _parse_iso(time: str) -> int | None:
     try:
         parsed = datetime.fromisoformat(time)

@@ -11,7 +11,7 @@ from flask_notifications.plans import check_plan
 from flask_notifications.validation import clean_label, require
 
 from .fingerprints import fingerprints
-from .logs import Log, LogFormat, add_logs
+from .logs import Log, add_logs
 from .reading import Snapshot, read_last_call, read_snapshot
 from .results import UsageReport
 from .times import DAY, HOUR, start_of_window, to_datetime, to_microseconds
@@ -104,9 +104,15 @@ def read_usage(
     since = start_of_window(end, days)
     if logs:
         require(plan, "plan", "a plan, with logs", plan)
-        format_ = LogFormat.of(log_format, log_prefix)
         snapshot = add_logs(
-            snapshot, logs, plan or {}, format_, since=to_microseconds(since), last=last, service=service
+            snapshot,
+            logs,
+            plan or {},
+            log_format=log_format,
+            log_prefix=log_prefix,
+            since=to_microseconds(since),
+            last=last,
+            service=service,
         )
     rules = Rules(end, days, expected, *ignored, min_coverage, allow_gap * HOUR, hosts, require_canary, caller)
     usages = Judge(snapshot, rules).judge_all(names)

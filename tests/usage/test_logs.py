@@ -204,11 +204,6 @@ def test_a_line_without_the_time_of_a_format_is_no_call() -> None:
     assert read("GET /reports/7 200", log_format=without).answered == 0
 
 
-def test_memory_does_not_grow_with_the_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flask_notifications.usage.logs._TIMES", 3)
-    assert read(*quiet(), *quiet()).coverage == 1
-
-
 @pytest.mark.parametrize(
     ("options", "argument"),
     [
