@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask_notifications.conditions import Values
 from flask_notifications.operations import RULES_VERSION, Operation
+from flask_notifications.plans import retired_operations
 from flask_notifications.plans.overlaps import find_rivals
 
 if TYPE_CHECKING:
@@ -13,25 +14,23 @@ if TYPE_CHECKING:
 
 
 def fingerprints(plan: "Plan") -> dict[str, str]:
-    """Return the fingerprint of each retired operation of a plan, by name."""
+    """Return the fingerprint of each retired operation of a plan, by name.
+
+    :raises ValueError: it is not a plan.
+    """
+    retired = retired_operations(plan)
     rivals = find_rivals(plan)
-    return {
-        operation.name: _fingerprint(
-            operation, [[*_describe(each), plan[each] is None] for each in rivals[operation.name]]
-        )
-        for operation, policy in plan.items()
-        if policy is not None
-    }
+    found = {}
+    for operation in retired:
+        # Whether an operation that may take its requests is live decides, too.
+        others = [[*_describe(each), plan[each] is None] for each in rivals[operation.name]]
+        found[operation.name] = digest([RULES_VERSION, _describe(operation), sorted(others, key=json.dumps)])
+    return found
 
 
 def digest(value: Any) -> str:
     """Return 32 hexadecimal digits for a value that JSON can express."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _fingerprint(operation: Operation, rivals: list[Any]) -> str:
-    """Return a digest; of the operations that may take its requests, it counts whether they are live."""
-    return digest([RULES_VERSION, _describe(operation), sorted(rivals, key=json.dumps)])
 
 
 def _describe(operation: Operation) -> list[Any]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import URL, Engine
 
 from flask_notifications.operations import Operation
-from flask_notifications.plans import check_plan
 from flask_notifications.validation import clean_label, require
 
 from .fingerprints import fingerprints
@@ -85,7 +84,6 @@ def read_usage(
     names = None if operations is None else _names(operations)
     expected: dict[str, str] | None = None
     if plan is not None:
-        check_plan(plan)
         expected = fingerprints(plan)
         names = list(expected) if names is None else names
     ignored = _labels("ignore_clients", ignore_clients), _labels("ignore_callers", ignore_callers)
