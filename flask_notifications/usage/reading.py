@@ -182,7 +182,7 @@ def read_snapshot(
 
 def _read_beginning(connection: Connection, service: str | None) -> int | None:
     """Return the first moment of which the store knows, of all services or one."""
-    own = [*([] if service is None else [recorders.c.service == service])]
+    own: list[Any] = [] if service is None else [recorders.c.service == service]
     day = select(func.min(usage.c.day)).where(*_of_service(service)).scalar_subquery()
     first = [
         select(func.min(recorders.c.began_at)).where(*own),
@@ -210,17 +210,13 @@ def _read_recorders(connection: Connection, since: int, service: str | None) -> 
     query = query.where(recorders.c.heard_at >= since * DAY - HOUR)
     if service is not None:
         query = query.where(recorders.c.service == service)
-    return [_require_values(row) for row in connection.execute(query)]
-
-
-def _require_values(row: Any) -> RecorderRow:
-    """Return a row with the types that it has to have; SQLite stores anything in a column."""
-    service, host, process, plan, *numbers = row
-    return RecorderRow(service, decode(host) or "", int(process), plan, *map(int, numbers))
+    return [  # SQLite stores anything in a column
+        RecorderRow(own, decode(host) or "", int(process), plan, *map(int, numbers))
+        for own, host, process, plan, *numbers in connection.execute(query)
+    ]
 
 
 def _of_service(service: str | None) -> list[Any]:
-    """Return the condition for the rows of a service."""
     if service is None:
         return []
     own = select(recorders.c.id).where(recorders.c.service == service)

@@ -87,8 +87,7 @@ def read_usage(
         expected = fingerprints(plan)
         names = list(expected) if names is None else names
     ignored = _labels("ignore_clients", ignore_clients), _labels("ignore_callers", ignore_callers)
-    _check_window(until, days)
-    end = _end(until)
+    end = _end(until, days)
     # A call at the very end belongs to a window, unless a date ends it.
     last = None if until is None else to_microseconds(end) - (not isinstance(until, datetime))
     if database is None:
@@ -148,22 +147,21 @@ def _check_number(name: str, value: Any, most: float, expected: str) -> None:
     require(is_number and 0 <= value <= most, name, expected, value)
 
 
-def _check_window(until: datetime | date | None, days: int) -> None:
+def _end(until: datetime | date | None, days: int) -> datetime:
+    if until is None:
+        return datetime.now(UTC)
     try:
-        start_of_window(_end(until), days)
+        if isinstance(until, datetime):
+            require(until.tzinfo is not None, "until", "an aware datetime", until)
+            end = until.astimezone(UTC)
+        else:
+            require(isinstance(until, date), "until", "an aware datetime or a date", until)
+            end = datetime(until.year, until.month, until.day, tzinfo=UTC) + timedelta(days=1)
+        start_of_window(end, days)
     except OverflowError as error:
         message = f"until must be a time whose window is within the years 1 to 9999, not {until!r}"
         raise ValueError(message) from error
-
-
-def _end(until: datetime | date | None) -> datetime:
-    if until is None:
-        return datetime.now(UTC)
-    if isinstance(until, datetime):
-        require(until.tzinfo is not None, "until", "an aware datetime", until)
-        return until.astimezone(UTC)
-    require(isinstance(until, date), "until", "an aware datetime or a date", until)
-    return datetime(until.year, until.month, until.day, tzinfo=UTC) + timedelta(days=1)
+    return end
 
 
 def _names(operations: Iterable[str | Operation]) -> list[str]:

@@ -11,7 +11,7 @@ from flask_notifications.wording import count, duration, full_date
 
 from .coverage import Coverage, RecorderRow, Recorders, subtract
 from .ledger import CANARY, OTHER, TOLERANCE, is_canary
-from .reading import Calls, Name, Snapshot
+from .reading import Snapshot
 from .results import CallerUsage, OperationUsage, Verdict
 from .times import DAY, HOUR, describe_moment, start_of_window, to_date, to_datetime, to_microseconds
 
@@ -58,9 +58,20 @@ class Judge:
         self._cover, self._doubt_record = cache(self._compute_coverage), cache(self._list_doubts)
         self._calls: dict[str, list[CallerUsage]] = defaultdict(list)
         self._unlabelled: dict[str, int] = defaultdict(int)
-        for name, calls in snapshot.calls.items():
-            operation, caller, client, _source = name
-            usage = self._caller(name, calls)
+        for (operation, caller, client, source), calls in snapshot.calls.items():
+            answered, failed, closed = calls.totals
+            usage = CallerUsage(
+                caller=caller,
+                client=client,
+                source=source,
+                answered=answered,
+                failed=failed,
+                closed=closed,
+                first_at=to_datetime(calls.first_at),
+                last_at=to_datetime(calls.last_at),
+                ignored=rules.ignore(caller, client),
+                encoded_days=calls.days,
+            )
             if rules.caller in {None, caller} or is_canary(client):
                 self._calls[operation].append(usage)
             elif caller in {None, OTHER} and not usage.ignored:
@@ -104,22 +115,6 @@ class Judge:
             callers=tuple(callers),
             covered={to_date(day): hours for day, hours in coverage.hours_of_days.items()},
             window_hours=(until - since) / HOUR,
-        )
-
-    def _caller(self, name: Name, calls: Calls) -> CallerUsage:
-        _operation, caller, client, source = name
-        answered, failed, closed = calls.totals
-        return CallerUsage(
-            caller=caller,
-            client=client,
-            source=source,
-            answered=answered,
-            failed=failed,
-            closed=closed,
-            first_at=to_datetime(calls.first_at),
-            last_at=to_datetime(calls.last_at),
-            ignored=self._rules.ignore(caller, client),
-            encoded_days=calls.days,
         )
 
     def _listening(self, name: str) -> _Listening:
