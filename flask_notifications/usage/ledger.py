@@ -69,7 +69,7 @@ class Entry:
     @property
     def numbers(self) -> tuple[int, ...]:
         """Return the five numbers."""
-        return tuple(self.cells[self.place + each] for each in range(5))
+        return tuple(self.cells[self.place : self.place + 5])
 
 
 class Origin(NamedTuple):
@@ -172,10 +172,10 @@ class Ledger:
         """Count a call, and return whether its key is a new one."""
         at = int(call.at.timestamp() * SECOND)
         key: Key = (at // DAY, call.operation, call.caller, call.client, call.source)
+        known = len(self.entries)
         entry = self.entries.get(key)
-        is_new = False
         if entry is None:
-            entry, is_new = self._admit(key, at)
+            entry = self._admit(key, at)
         cells, place = entry.cells, entry.place
         if call.phase in CLOSED_PHASES:
             cells[place + CLOSED] += 1
@@ -188,10 +188,10 @@ class Ledger:
         elif at < cells[place + FIRST_AT]:
             cells[place + FIRST_AT] = at
         entry.is_dirty = True
-        return is_new
+        return len(self.entries) > known
 
-    def _admit(self, key: Key, at: int) -> tuple[Entry, bool]:
-        """Return the entry of a call whose key is not known, and whether it is a new one.
+    def _admit(self, key: Key, at: int) -> Entry:
+        """Return the entry of a call whose key is not known.
 
         Pairs with a caller have their own limit, so that a flood of invented clients cannot push them out.
         """
@@ -206,11 +206,9 @@ class Ledger:
                 fits = False
         if not fits:
             key = (day, operation, OTHER, CANARY if is_canary(client) else OTHER, source)
-        entry = self.entries.get(key)
-        if entry is not None:
-            return entry, False
-        entry = self.entries[key] = self._new_entry(key, at)
-        return entry, True
+        if key not in self.entries:
+            self.entries[key] = self._new_entry(key, at)
+        return self.entries[key]
 
     def _new_entry(self, key: Key, at: int) -> Entry:
         if self.file is not None:

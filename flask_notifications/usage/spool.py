@@ -122,8 +122,7 @@ def collect_spool(folder: str | os.PathLike[str], database: str | URL | Engine) 
     try:
         return collect(Path(folder), store)
     finally:
-        if store.engine is not database:
-            store.engine.dispose()
+        store.release()
 
 
 @contextmanager
