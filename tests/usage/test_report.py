@@ -1,6 +1,7 @@
 """The verdict: in use, unknown or safe, with every reason for a doubt, and the form of the report."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text, update
 
-from flask_notifications import Operation
+from flask_notifications import Call, Operation
 from flask_notifications.deprecation import Phase
 from flask_notifications.usage import (
     CANARY,
@@ -20,7 +21,7 @@ from flask_notifications.usage import (
     read_usage,
 )
 from flask_notifications.usage.coverage import subtract
-from flask_notifications.usage.store import recorders
+from flask_notifications.usage.store import recorders, usage
 from tests.usage.databases import EXPORT, NOON, POLICY, REPORT, Past, execute, use
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -34,9 +35,13 @@ def read_operation(database: str, **options: Any) -> OperationUsage:
     return usage
 
 
-def covered(database: str, *operations: Operation) -> Past:
-    past = Past(database, *operations)
+def covered(database: str, *calls: Call) -> Past:
+    """Record that a process listened in the whole window, and calls."""
+    past = Past(database)
     past.cover(START, NOON)
+    for call in calls:
+        past.recorder(call)
+    past.write()
     return past
 
 
@@ -52,9 +57,7 @@ COUNTS = {
 
 @pytest.mark.parametrize(("call", "counts"), COUNTS.values(), ids=COUNTS)
 def test_every_call_counts_as_use_whatever_its_status(file: str, call: Any, counts: tuple[int, int, int]) -> None:
-    past = covered(file)
-    past.call(NOON, call)
-    past.write()
+    covered(file, call)
     usage = read_operation(file)
     assert (usage.verdict, (usage.answered, usage.failed, usage.closed)) == ("in use", counts)
 
@@ -62,9 +65,7 @@ def test_every_call_counts_as_use_whatever_its_status(file: str, call: Any, coun
 def test_names_are_compared_byte_by_byte_and_kept_as_they_are(database: str) -> None:
     """Databases fold letters, white space at the end and accents, or refuse characters."""
     names = ["team-a", "TEAM-A", "team-a ", "têam-a", "Команда", 'a"b\\c', "😀", "\\u0041", "A"]
-    past = covered(database)
-    past.call(NOON, *(use("job/1", name) for name in names), *(use(name) for name in names))
-    past.write()
+    covered(database, *(use("job/1", name) for name in names), *(use(name) for name in names))
     callers = read_operation(database).callers
     assert {each.caller for each in callers} == {*names, None}
     assert {each.client for each in callers} == {*names, "job/1"}
@@ -247,28 +248,22 @@ def test_what_was_deleted_is_not_covered(file: str) -> None:
 
 
 def test_ignored_callers_and_clients_are_reported_but_do_not_count_as_use(file: str) -> None:
-    past = covered(file)
-    past.call(NOON, use("probe/1"), use("job/1", "tests"), use("probe/1"))
-    past.write()
+    covered(file, use("probe/1"), use("job/1", "tests"), use("probe/1"))
     usage = read_operation(file, ignore_clients=["probe/1"], ignore_callers=["tests"])
     assert (usage.verdict, usage.ignored, usage.answered) == ("safe", 3, 0)
     assert usage.reasons == ("ignored, but still calling: probe/1 (2 calls), tests with job/1 (1 call)",)
 
 
 def test_calls_beyond_the_limit_cannot_be_ignored(file: str) -> None:
-    past = covered(file)
-    past.call(NOON, *(use(f"job/{number}") for number in range(300)))
-    past.write()
+    covered(file, *(use(f"job/{number}") for number in range(300)))
     callers = {each.client: each.calls for each in read_operation(file).callers}
     assert (len(callers), callers[OTHER]) == (201, 100)
     assert read_operation(file, ignore_clients=[*map(str, callers)], ignore_callers=[OTHER]).verdict == "in use"
 
 
 def test_invented_clients_do_not_push_out_named_callers(database: str) -> None:
-    past = covered(database)
-    past.call(NOON, *(use(f"job/{number}") for number in range(300)))
-    past.call(NOON, *(use("job", f"team-{number}") for number in range(150)))
-    past.write()
+    invented = [use(f"job/{number}") for number in range(300)]
+    covered(database, *invented, *(use("job", f"team-{number}") for number in range(150)))
     callers = read_operation(database).callers
     assert len([each for each in callers if each.caller not in {None, OTHER}]) == 150
     assert len(callers) == 201
@@ -277,9 +272,7 @@ def test_invented_clients_do_not_push_out_named_callers(database: str) -> None:
 
 @pytest.mark.parametrize(("client", "verdict"), [(CANARY, "safe"), (f"{CANARY}/9", "safe"), (f"{CANARY}er", "in use")])
 def test_a_canary_does_not_count_as_use(file: str, client: str, verdict: str) -> None:
-    past = covered(file)
-    past.call(NOON, use(client))
-    past.write()
+    covered(file, use(client))
     assert read_operation(file).verdict == verdict
 
 
@@ -292,10 +285,7 @@ def test_a_canary_does_not_count_as_use(file: str, client: str, verdict: str) ->
     ],
 )
 def test_each_complete_day_needs_a_canary_if_one_is_required(file: str, missing: list[int], reasons: list[str]) -> None:
-    past = covered(file)
-    for day in set(range(30)) - set(missing):
-        past.call(START + day * DAY, use(CANARY))
-    past.write()
+    covered(file, *(use(CANARY, at=START + day * DAY) for day in set(range(30)) - set(missing)))
     usage = read_operation(file, require_canary=True)
     assert list(usage.reasons[:1]) == reasons
     assert read_operation(file).verdict == "safe"
@@ -327,9 +317,7 @@ def test_the_window_has_complete_days_and_today_so_far(
 
 def test_the_window_goes_by_the_clock_of_the_database(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is ahead on the machine of the reader must not hide the first days."""
-    past = covered(file)
-    past.call(START)
-    past.write()
+    covered(file, use(at=START))
     monkeypatch.setattr(
         "flask_notifications.usage.reading.read_clock", lambda _connection: int(NOON.timestamp()) * 10**6
     )
@@ -353,21 +341,18 @@ def test_an_empty_store_proves_nothing(file: str) -> None:
 
 
 def test_the_report_is_json(file: str) -> None:
-    past = covered(file)
-    past.call(NOON - DAY, use("job/1", "alice", source="query"))
-    past.call(NOON, use("job/1", "alice", source="query", status=None))
-    past.call(NOON, use(None, status=410, phase=Phase.SUNSET))
-    past.write()
+    first = use("job/1", "alice", source="query", at=NOON - DAY)
+    covered(file, first, replace(first, status=None, at=NOON), use(None, status=410, phase=Phase.SUNSET))
     report = read_usage(file, until=NOON, ignore_callers=["alice"], operations=["report", "other"])
     shown = json.loads(json.dumps(report.to_dict()))
-    first, second = shown.pop("operations")
+    called, other = shown.pop("operations")
     yesterday, today = "2026-05-30T12:00:00Z", "2026-05-31T12:00:00Z"
     window = {"from": "2026-05-01T00:00:00Z", "until": today, "days": 30}
     assert shown == {"schema": 2, "verdict": "in use", **window}
     reasons = ["1 call, the last on 31 May 2026", "ignored, but still calling: alice with job/1 (2 calls)"]
     alice = {"caller": "alice", "client": "job/1", "source": "query", "answered": 1, "failed": 1, "closed": 0}
-    assert first.pop("callers")[0] == {**alice, "first_at": yesterday, "last_at": today, "ignored": True}
-    assert first == {
+    assert called.pop("callers")[0] == {**alice, "first_at": yesterday, "last_at": today, "ignored": True}
+    assert called == {
         "name": "report",
         "verdict": "in use",
         "reasons": reasons,
@@ -382,16 +367,15 @@ def test_the_report_is_json(file: str) -> None:
         "longest_gap_hours": 0,
         "hosts": 1,
     }
-    assert (second["verdict"], second["coverage"], second["first_at"]) == ("unknown", 0, None)
+    assert (other["verdict"], other["coverage"], other["first_at"]) == ("unknown", 0, None)
 
 
 def test_a_caller_has_its_calls_by_day(file: str) -> None:
-    past = covered(file)
-    for day in (1, 2, 4):
-        past.call(START + day * DAY)
-    past.write()
+    covered(file, *(use(at=START + day * DAY) for day in (1, 2, 4)))
     (caller,) = read_operation(file).callers
     assert [(each.day.day, each.calls) for each in caller.days] == [(2, 1), (3, 1), (5, 1)]
+    execute(file, update(usage).values(answered=0))  # as of a process that was killed while it counted
+    assert read_operation(file).callers[0].days == ()
 
 
 def test_what_is_in_intervals_and_not_in_others() -> None:
@@ -437,9 +421,7 @@ def test_a_database_that_is_no_store(url: str, message: str, tmp_path: Path) -> 
     ],
 )
 def test_tables_with_foreign_content_are_no_store(statement: str, file: str) -> None:
-    past = covered(file)
-    past.call(NOON)
-    past.write()
+    covered(file, use())
     execute(file, text(statement))
     with pytest.raises(StoreUnavailable, match="cannot be read: "):
         read_usage(file, until=NOON)
