@@ -94,7 +94,7 @@ class World:
     engine: Engine
     retention: int = 400
     time: int = START
-    host: Host | None = None
+    host: Host = field(default_factory=lambda: Host("reader", None, START))  # where something happens now
     database_offset: int = 0
     is_away: bool = False
     loses_confirmation: bool = False
@@ -109,22 +109,18 @@ class World:
 
     def uptime(self) -> int:
         """Return the microseconds since the host was started."""
-        assert self.host is not None
         return self.time - self.host.booted
 
     def boot(self) -> str:
         """Return the ID of the host's last start."""
-        assert self.host is not None
         return f"{self.host.name}-{self.host.boots}"
 
     def machine(self) -> str:
         """Return the ID of the host."""
-        assert self.host is not None
         return self.host.name
 
     def wall(self) -> int:
         """Return the nanoseconds that the host's clock shows."""
-        assert self.host is not None
         return (self.time + self.host.offset) * 1000
 
     def database_clock(self, _connection: object) -> int:
@@ -231,15 +227,9 @@ class World:
         while self.time < until:
             midnight = (self.time // DAY + 1) * DAY + self.random.randrange(SECOND, 50 * SECOND)
             moment = min(until, midnight)
-            signs = sorted(
-                (
-                    (max(self.time, each.due, moment - self.random.randrange(25 * SECOND)), each)
-                    for each in self.alive()
-                    if each.due <= moment
-                ),
-                key=itemgetter(0),
-            )
-            for at, process in signs:
+            due = [each for each in self.alive() if each.due <= moment]
+            signs = [(max(self.time, each.due, moment - self.random.randrange(25 * SECOND)), each) for each in due]
+            for at, process in sorted(signs, key=itemgetter(0)):
                 self.time = at
                 self.sign(process)
             self.time = max(self.time, moment)
@@ -256,11 +246,10 @@ class World:
     @contextmanager
     def begin(self, real: Any, engine: Engine) -> Iterator[Any]:
         """Lend a connection, unless the database cannot be reached."""
-        if self.is_away or (self.host is not None and self.host.is_cut_off):
+        if self.is_away or self.host.is_cut_off:
             raise ConnectionError
         with real(engine) as transaction:
-            before = 0 if self.host is None else self.uptime()
-            yield transaction._replace(now=self.database_clock(None), before=before)
+            yield transaction._replace(now=self.database_clock(None), before=self.uptime())
         if self.loses_confirmation:
             self.loses_confirmation = False
             raise ConnectionError
@@ -405,13 +394,13 @@ class History:
         """Read a report, and note a verdict that is wrong."""
         world, chance = self.world, self.random
         now = world.time
-        until = (
-            None if days else chance.choice([None, None, None, now, now - self.between(0, max(1, now - self.moment))])
-        )
+        ends = [None, None, None, now, now - self.between(0, max(1, now - self.moment))]
+        until = None if days else chance.choice(ends)
         end = None if until is None else datetime.fromtimestamp(until / SECOND, UTC)
+        is_mixed = "deploy" in self.kinds  # processes listened for different operations
         read = read_usage(
             world.engine,
-            plan={REPORT: POLICY} if self.is_mixed or chance.random() < 0.5 else None,
+            plan={REPORT: POLICY} if is_mixed or chance.random() < 0.5 else None,
             operations=[REPORT],
             days=chance.choice([1, 1, 2, 2, 3]) if days is None else days,
             until=end,
@@ -426,11 +415,6 @@ class History:
             self.outcome.wrong.append(
                 f"{'+'.join(self.kinds)}: safe on {read.until} for {read.days} days, called {times}"
             )
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether processes listened for different operations."""
-        return "deploy" in self.kinds
 
     def counts(self, call: Made, since: int, until: int, now: int) -> bool:
         """Return whether a report has to know a call, or that it may be missing."""
@@ -583,13 +567,8 @@ def _deploy(history: History) -> None:
 
     def missed() -> None:
         if history.client and history.victim.version != "plain":
-            world.calls.append(
-                Made(
-                    world.time,
-                    Process(history.victim.host, "plain", history.victim.recorder, heard=1 << 62),
-                    history.client,
-                )
-            )
+            process = Process(history.victim.host, "plain", history.victim.recorder, heard=1 << 62)
+            world.calls.append(Made(world.time, process, history.client))
 
     history.plan(-history.between(MINUTE, 20 * HOUR), lambda: replace(version))
     history.plan(history.between(0, MINUTE), missed)
