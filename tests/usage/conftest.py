@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine, create_engine
 
 from tests.usage.databases import DATABASES, empty_database
 
@@ -18,6 +19,14 @@ def kind(request: pytest.FixtureRequest) -> str:
 def database(kind: str, tmp_path: Path) -> Iterator[str]:
     with empty_database(kind, tmp_path) as url:
         yield url
+
+
+@pytest.fixture
+def engine(database: str) -> Iterator[Engine]:
+    """Return an engine of the application, in a transaction of which everything would be committed at once."""
+    engine = create_engine(database, isolation_level="AUTOCOMMIT")
+    yield engine
+    engine.dispose()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, create_engine
 
 from flask_notifications import Call, DeprecationPolicy, Operation
 from flask_notifications.deprecation import Phase
-from flask_notifications.usage import UsageRecorder
+from flask_notifications.usage import StoreUnavailable, UsageRecorder, read_usage
 from tests.services import mariadb_database, postgresql_schema
 
 DATABASES = ["sqlite", "postgresql", "mariadb"]
@@ -42,6 +42,15 @@ def execute(database: str | Engine, statement: Any) -> list[tuple[Any, ...]]:
     finally:
         if engine is not database:
             engine.dispose()
+
+
+def counted(database: str | Engine) -> dict[tuple[str, str | None, str | None], int]:
+    """Return the calls of each operation, caller and client in a store; none while there are no tables."""
+    try:
+        report = read_usage(database)
+    except StoreUnavailable:
+        return {}
+    return {(own.name, each.caller, each.client): each.calls for own in report.operations for each in own.callers}
 
 
 def use(

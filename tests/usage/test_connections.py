@@ -45,14 +45,6 @@ default_pool_size = 2
 """
 
 
-@pytest.fixture
-def engine(database: str) -> Iterator[Engine]:
-    """Return an engine of the application, in a transaction of which everything would be committed at once."""
-    engine = create_engine(database, isolation_level="AUTOCOMMIT")
-    yield engine
-    engine.dispose()
-
-
 def ask(engine: Engine, query: str) -> str:
     with engine.connect() as connection:
         return str(connection.scalar(text(query)))

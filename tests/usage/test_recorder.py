@@ -20,14 +20,15 @@ import pytest
 from sqlalchemy import Connection, Engine, StaticPool, create_engine, delete, event, insert, select, text, update
 
 from flask_notifications import Call, Operation
-from flask_notifications.usage import OTHER, StoreUnavailable, UsageRecorder, collect_spool, metadata, read_usage
+from flask_notifications.usage import OTHER, UsageRecorder, collect_spool, metadata, read_usage
 from flask_notifications.usage import ledger as ledgers
+from flask_notifications.usage.ledger import Ledger
 from flask_notifications.usage.spool import _reported, collect
 from flask_notifications.usage.store import UsageStore, plans, recorders, usage, values
 from flask_notifications.usage.times import SECOND
 from tests.servers.process import eventually
 from tests.services import postgresql_schema
-from tests.usage.databases import NOON, POLICY, REPORT, Past, empty_database, execute, use
+from tests.usage.databases import NOON, POLICY, REPORT, Past, counted, execute, use
 
 DAY = timedelta(days=1)
 # Nothing but a new pair, a sign of life, flush() and close() writes before that.
@@ -41,9 +42,9 @@ def spool(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def make_recorders(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let every test begin without reports, and close its recorders before its database goes."""
-    if "database" in request.fixturenames:
-        request.getfixturevalue("database")
+    """Let every test begin without reports, and close its recorders before its database and its engine go."""
+    for name in {"database", "engine"}.intersection(request.fixturenames):
+        request.getfixturevalue(name)
     _reported.clear()
     made: list[UsageRecorder] = []
     build = UsageRecorder.__init__
@@ -74,17 +75,26 @@ def sleepy(database: str | Engine, **options: Any) -> UsageRecorder:
     return recorder
 
 
+def written(database: str | Engine, **options: Any) -> UsageRecorder:
+    """Return a recorder that has written a call, and writes only when it is told to."""
+    recorder = sleepy(database, **options)
+    recorder(now())
+    assert recorder.flush()
+    return recorder
+
+
+def ledger_of(recorder: UsageRecorder) -> Ledger:
+    assert recorder._ledger is not None
+    return recorder._ledger
+
+
 def now(client: str | None = "job/1", caller: str | None = None) -> Call:
     return use(client, caller, at=datetime.now(UTC))
 
 
 def calls(database: str | Engine) -> dict[tuple[str | None, str | None], int]:
     """Return the calls of each pair in the store; none while there are no tables."""
-    try:
-        (operation,) = read_usage(database, operations=[REPORT]).operations
-    except StoreUnavailable:
-        return {}
-    return {(each.caller, each.client): each.calls for each in operation.callers}
+    return {(caller, client): number for (_operation, caller, client), number in counted(database).items()}
 
 
 def total(database: str | Engine) -> int:
@@ -120,20 +130,16 @@ def test_repeats_are_written_after_the_interval(file: str) -> None:
     eventually(lambda: total(file) == 6)
 
 
-def test_an_unmatched_request_is_enough_for_a_sign_of_life(database: str) -> None:
+def test_an_unmatched_request_is_enough_for_a_sign_of_life(database: str, engine: Engine) -> None:
+    metadata.create_all(engine)
     recorder = record(database, service="shop", host="web-1")
     assert recorder.awaits_request
     recorder.request_passed()
     assert not recorder.awaits_request
-    eventually(lambda: calls(database) == {} and suppressed_rows(database) == [("shop", "web-1", os.getpid(), 0)])
+    eventually(lambda: rows(database, "service", "host", "process", "ended") == [("shop", "web-1", os.getpid(), 0)])
     recorder.close()
     assert rows(database, "ended", "lost", "merged") == [(1, 0, 0)]
-
-
-def suppressed_rows(database: str) -> list[tuple[Any, ...]]:
-    with suppress(Exception):
-        return rows(database, "service", "host", "process", "ended")
-    return []
+    assert calls(database) == {}
 
 
 def test_nothing_is_written_without_a_request(file: str, tmp_path: Path) -> None:
@@ -213,8 +219,7 @@ def test_a_recorder_that_is_closed_at_midnight_stays_closed(file: str) -> None:
     recorder = sleepy(file)
     recorder.request_passed()
     recorder.request_passed()
-    ledger = recorder._ledger
-    assert ledger is not None
+    ledger = ledger_of(recorder)
     recorder.close()
     ledger.day = 1
     assert recorder._turn(ledger, 3 * 86_400 * SECOND)
@@ -226,9 +231,7 @@ def test_any_number_of_clients_takes_little_memory_and_is_counted(file: str, spo
     call = now()
     for number in range(20_000):
         recorder(Call(REPORT.name, "GET", 200, call.phase, None, f"client/{number}", call.at))
-    ledger = recorder._ledger
-    assert ledger is not None
-    assert len(ledger.entries) == 201
+    assert len(ledger_of(recorder).entries) == 201
     recorder.close()
     assert (total(file), calls(file)[OTHER, OTHER]) == (20_000, 19_800)
 
@@ -308,41 +311,34 @@ def test_processes_that_begin_and_end_together_count_exactly(database: str, with
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
-def test_two_processes_may_write_the_rules_of_a_plan_at_the_same_time(kind: str, tmp_path: Path) -> None:
-    with empty_database(kind, tmp_path) as url:
-        first = record(url)
-        first.request_passed()
-        assert first.flush()
-        (row,) = execute(url, select(plans.c.digest, plans.c.operations))
-        execute(url, delete(plans))
-        engine = create_engine(url)
+def test_two_processes_may_write_the_rules_of_a_plan_at_the_same_time(database: str, engine: Engine) -> None:
+    first = record(database)
+    first.request_passed()
+    assert first.flush()
+    (row,) = execute(database, select(plans.c.digest, plans.c.operations))
+    execute(database, delete(plans))
 
-        @event.listens_for(engine, "before_cursor_execute")
-        def write_first(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-            if "INSERT INTO flask_notifications_plan" in statement:
-                execute(url, insert(plans).values(row))
+    @event.listens_for(engine, "before_cursor_execute")
+    def write_first(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if "INSERT INTO flask_notifications_plan" in statement:
+            execute(database, insert(plans).values(row))
 
-        second = record(engine)
-        second(now())
-        assert second.flush()
-        assert execute(url, select(plans.c.digest, plans.c.operations)) == [row]
-        assert total(url) == 1
-        second.close()
-        engine.dispose()
+    written(engine)
+    assert execute(database, select(plans.c.digest, plans.c.operations)) == [row]
+    assert total(database) == 1
 
 
 # Forks and kills
 
 
-def in_child(work: Callable[[], object]) -> int:
-    """Do something in a forked process that is killed then, and return its number."""
+def in_child(work: Callable[[], object]) -> None:
+    """Do something in a forked process that is killed then."""
     child = os.fork()
     if child == 0:
         with suppress(BaseException):
             work()
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    return child
 
 
 def test_a_child_counts_its_own_calls_only(database: str) -> None:
@@ -402,9 +398,7 @@ def test_the_next_process_brings_in_what_a_killed_one_has_counted(database: str,
 
 def test_what_was_written_before_a_kill_is_not_counted_twice(file: str, spool: Path) -> None:
     def work() -> None:
-        recorder = sleepy(file, spool=spool)
-        recorder(now("job/1"))
-        recorder.flush()
+        recorder = written(file, spool=spool)
         recorder(now("job/1"))
         recorder(now("job/2"))
 
@@ -471,11 +465,8 @@ def killed(file: str, spool: Path, *, flush: bool = False) -> Path:
     """Let a process count a call and be killed, and return the file that it leaves."""
 
     def work() -> None:
-        recorder = sleepy(file, spool=spool)
+        recorder = written(file, spool=spool) if flush else sleepy(file, spool=spool)
         recorder(now())
-        if flush:
-            recorder.flush()
-            recorder(now())
 
     in_child(work)
     (path,) = spool.glob("*.spool")
@@ -546,9 +537,7 @@ def test_the_rest_of_the_counts_is_in_memory_when_the_disk_is_full(
     monkeypatch.setattr(os, "pwrite", lambda *_args: 5)
     for number in range(190):
         recorder(now("x" * 64, f"{number}" + "\U0001f600" * 60))
-    ledger = recorder._ledger
-    assert ledger is not None
-    assert not ledger.is_whole
+    assert not ledger_of(recorder).is_whole
     recorder.close()
     assert total(file) == 191
 
@@ -573,17 +562,8 @@ def test_where_a_spool_is_impossible_counts_are_in_memory_and_the_reason_is_repo
     assert (total(file), list(spool.glob("*.spool"))) == (1, [])
 
 
-def test_the_automatic_folder_is_private(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    recorder = record(file, spool="auto")
-    recorder(now())
-    (folder,) = tmp_path.glob("flask_notifications-*")
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert [path.stat().st_mode & 0o777 for path in folder.glob("*.spool")] == [0o600]
-
-
 @pytest.mark.parametrize("make", [lambda path: path.mkdir(mode=0o755), lambda path: path.symlink_to("/tmp")])  # noqa: S108
-def test_an_automatic_folder_that_is_not_private_is_not_used(
+def test_the_automatic_folder_is_private_and_one_that_is_not_is_not_used(
     make: Callable[[Path], None],
     file: str,
     tmp_path: Path,
@@ -593,8 +573,10 @@ def test_an_automatic_folder_that_is_not_private_is_not_used(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     first = record(file, spool="auto")
     first(now())
-    first.close()
     (folder,) = tmp_path.glob("flask_notifications-*")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [path.stat().st_mode & 0o777 for path in folder.glob("*.spool")] == [0o600]
+    first.close()
     folder.rename(tmp_path / "away")
     make(folder)
     second = record(file, spool="auto")
@@ -740,9 +722,7 @@ def test_a_table_that_is_locked_makes_no_fork_and_no_signal_handler_wait_for_lon
 
 
 def test_the_number_of_lost_calls_is_left_in_the_row(database: str) -> None:
-    recorder = sleepy(database)
-    recorder(now())
-    assert recorder.flush()
+    recorder = written(database)
     execute(database, text("DROP TABLE flask_notifications_usage"))
     execute(database, text("CREATE TABLE flask_notifications_usage (day INTEGER)"))
     recorder(now())
@@ -767,8 +747,7 @@ def test_without_a_spool_the_calls_of_a_process_that_ends_while_the_database_is_
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_a_write_whose_commit_is_not_confirmed_counts_once(database: str, is_committed: bool) -> None:
-    engine = create_engine(database)
+def test_a_write_whose_commit_is_not_confirmed_counts_once(engine: Engine, is_committed: bool) -> None:
     recorder = record(engine)
     recorder(now())
     assert recorder.flush()
@@ -788,8 +767,6 @@ def test_a_write_whose_commit_is_not_confirmed_counts_once(database: str, is_com
     assert recorder.flush()
     assert calls(engine) == {(None, "job/1"): 2, (None, "job/2"): 1}
     assert len(rows(engine, "id")) == 1
-    recorder.close()
-    engine.dispose()
 
 
 CHANGES: dict[str, Any] = {
@@ -802,9 +779,7 @@ CHANGES: dict[str, Any] = {
 def test_a_row_that_is_not_as_it_was_left_makes_a_recorder_begin_anew(
     database: str, change: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = sleepy(database)
-    recorder(now())
-    assert recorder.flush()
+    recorder = written(database)
     before = rows(database, "id", "heard_at")
     execute(database, delete(usage))
     execute(database, change)
@@ -818,9 +793,7 @@ def test_a_row_that_is_not_as_it_was_left_makes_a_recorder_begin_anew(
 
 
 def test_tables_that_are_dropped_are_created_again(file: str) -> None:
-    recorder = sleepy(file)
-    recorder(now())
-    assert recorder.flush()
+    recorder = written(file)
     engine = create_engine(file)
     metadata.drop_all(engine)
     recorder(now())
@@ -830,18 +803,13 @@ def test_tables_that_are_dropped_are_created_again(file: str) -> None:
     engine.dispose()
 
 
-def test_a_write_that_fails_on_an_engine_with_autocommit_leaves_nothing_behind(database: str) -> None:
-    engine = create_engine(database, isolation_level="AUTOCOMMIT")
-    recorder = sleepy(engine)
-    recorder(now())
-    assert recorder.flush()
+def test_a_write_that_fails_on_an_engine_with_autocommit_leaves_nothing_behind(database: str, engine: Engine) -> None:
+    recorder = written(engine)
     stamp = execute(database, select(recorders.c.stamp))
     execute(database, text("ALTER TABLE flask_notifications_usage RENAME TO away"))
     recorder(now())
     assert not recorder.flush()
     assert execute(database, select(recorders.c.stamp)) == stamp
-    recorder.close()
-    engine.dispose()
 
 
 # Merging and retention
@@ -923,9 +891,7 @@ def test_expired_rows_that_cannot_be_deleted_are_reported(
 
 
 def test_the_largest_difference_of_the_clock_is_kept(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = record(file)
-    recorder(now())
-    assert recorder.flush()
+    recorder = written(file)
     with monkeypatch.context() as patched:
         patched.setattr(time, "time_ns", lambda: 5)
         assert recorder.flush()

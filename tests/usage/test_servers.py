@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from sqlalchemy import NullPool, create_engine, text
 
-from flask_notifications.usage import StoreUnavailable, collect_spool, read_usage
+from flask_notifications.usage import collect_spool, read_usage
 from flask_notifications.usage.connections import read_clock
 from flask_notifications.usage.times import SECOND
 from tests.servers.process import PROGRAMS, Program, Server, eventually, gunicorn, serving, uwsgi
-from tests.usage.databases import empty_database
+from tests.usage.databases import counted, empty_database
 
 APPLICATION = "tests.usage.app:application"
 GUNICORN = "graceful_timeout = 15\nworkers = {workers}"
@@ -86,19 +86,6 @@ def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
         monkeypatch.setenv("USAGE_DATABASE", url)
         monkeypatch.setenv("USAGE_SPOOL", str(tmp_path / "spool"))
         yield url
-
-
-def counted(database: str) -> dict[tuple[str, str | None, str | None], int]:
-    """Return the calls of each operation, caller and client; none while there are no tables."""
-    try:
-        report = read_usage(database)
-    except StoreUnavailable:
-        return {}
-    return {
-        (operation.name, each.caller, each.client): each.calls
-        for operation in report.operations
-        for each in operation.callers
-    }
 
 
 def call(server: Server, client: str) -> None:
