@@ -106,12 +106,15 @@ def check_url(
     except Unreachable as error:
         raise Unreachable(fetcher.mask(f"{url} is not reachable: {error}")) from error
     candidates = [] if plan is None else find_candidates(plan, method, response.url, headers)
-    findings = [*_check_presence(response), *_check_response(response), *_check_gone(response, candidates, now)]
-    findings += _check_head(fetcher, method, response)
+    # A live operation need not announce anything.
+    findings = [] if candidates and candidates[0].policy is None else [*_check_presence(response)]
+    findings += [*_check_dates(response), *_check_links(response), *_check_cors(response)]
+    findings += [*_check_gone(response, candidates, now), *_check_head(fetcher, method, response)]
     if calls_links:
         findings += _check_targets(fetcher, response)
     if plan is not None:
-        findings = _compare(findings, candidates, list_differences(plan, method, response, now, headers))
+        differences = list_differences(plan, method, response, now, headers)
+        findings += [Finding("plan-differs", f"{each}. Change the plan, or deploy it.") for each in differences]
     announced = [(name, fetcher.mask(value)) for name in _CHECKED for value in response.values(name)]
     masked = [Finding(finding.code, _shorten(fetcher.mask(finding.message))) for finding in findings]
     masked.sort(key=lambda finding: ("error", "warning", "info").index(finding.level))
@@ -145,12 +148,14 @@ def _check_presence(response: LiveResponse) -> Iterator[Finding]:
         )
 
 
-def _check_response(response: LiveResponse) -> Iterator[Finding]:
+def _check_dates(response: LiveResponse) -> Iterator[Finding]:
     yield from _check_date(response, "Deprecation", parse_deprecation, "RFC 9745 section 2.1")
     yield from _check_date(response, "Sunset", parse_sunset, "RFC 8594 section 3")
-    yield from _check_order(response)
-    yield from _check_links(response)
-    yield from _check_cors(response)
+    with suppress(IndexError, ValueError):
+        deprecation, sunset = response.values("Deprecation")[0], response.values("Sunset")[0]
+        if parse_sunset(sunset) < parse_deprecation(deprecation):
+            message = f"Sunset {sunset!r} is before Deprecation {deprecation!r}. Send a later Sunset"
+            yield Finding("sunset-before-deprecation", f"{message} (RFC 9745 section 4).")
 
 
 def _check_date(response: LiveResponse, name: str, parse: Callable[[str], datetime], section: str) -> Iterator[Finding]:
@@ -178,15 +183,6 @@ def _suggest(name: str, value: str) -> str:
 
 def _parse_seconds(value: str) -> datetime:
     return datetime.fromtimestamp(float(value), UTC)
-
-
-def _check_order(response: LiveResponse) -> Iterator[Finding]:
-    with suppress(ValueError):
-        for deprecation in response.values("Deprecation")[:1]:
-            for sunset in response.values("Sunset")[:1]:
-                if parse_sunset(sunset) < parse_deprecation(deprecation):
-                    message = f"Sunset {sunset!r} is before Deprecation {deprecation!r}. Send a later Sunset"
-                    yield Finding("sunset-before-deprecation", f"{message} (RFC 9745 section 4).")
 
 
 def _check_links(response: LiveResponse) -> Iterator[Finding]:
@@ -281,10 +277,3 @@ def _targets(fetcher: Fetcher, response: LiveResponse) -> dict[str, str]:
         if len(targets) == _MAX_TARGETS:
             break
     return targets
-
-
-def _compare(findings: Sequence[Finding], candidates: Sequence[Candidate], differences: Sequence[str]) -> list[Finding]:
-    """Return the findings with the differences from a plan; a live operation need not announce anything."""
-    is_live = bool(candidates) and candidates[0].policy is None
-    kept = [finding for finding in findings if not (is_live and finding.code.endswith("-missing"))]
-    return kept + [Finding("plan-differs", f"{each}. Change the plan, or deploy it.") for each in differences]

@@ -32,13 +32,13 @@ class Candidate(NamedTuple):
     headers: list[tuple[str, str]]
 
 
-def find_candidates(plan: Plan, method: str, url: str, headers: Headers = ()) -> list[Candidate]:
+def find_candidates(plan: Plan, method: str, url: str, headers: Headers) -> list[Candidate]:
     """Return the matches of a URL: first for an application at the root, then for each longer mount point.
 
     :param plan: the operations and their policies.
     :param method: the HTTP method.
     :param url: an absolute URL.
-    :param headers: those of the request, by default none; operations may depend on them.
+    :param headers: those of the request; operations may depend on them.
     """
     table = table_of(plan)
     path, environ = urlsplit(url).path or "/", {environ_key(name): value for name, value in headers}
@@ -54,7 +54,7 @@ def _candidate(plan: Plan, match: Match, mount: str) -> Candidate:
     return Candidate(match.operation, policy, headers)
 
 
-def list_differences(plan: Plan, method: str, response: LiveResponse, at: datetime, headers: Headers = ()) -> list[str]:
+def list_differences(plan: Plan, method: str, response: LiveResponse, at: datetime, headers: Headers) -> list[str]:
     """Return how a response differs from a plan, one sentence without a full stop for each difference.
 
     Where the URL may belong to several mount points, the one that fits best counts. Headers of the request may be the
@@ -64,7 +64,7 @@ def list_differences(plan: Plan, method: str, response: LiveResponse, at: dateti
     :param method: the HTTP method of the request.
     :param response: from production.
     :param at: when that was, an aware datetime.
-    :param headers: those of the request, by default none.
+    :param headers: those of the request.
     """
     candidates = find_candidates(plan, method, response.url, headers)
     if not candidates:

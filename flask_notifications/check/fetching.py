@@ -36,23 +36,10 @@ _MAX_BODY = 65_536
 # Characters: shorter words of a value are not secret, and a shorter value is masked only where it is a word of its own.
 _SECRET_LENGTH = 4
 # Headers without credentials: masking their values in a URL would make messages unreadable.
-_PUBLIC = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "accept-language",
-        "access-control-request-headers",
-        "access-control-request-method",
-        "cache-control",
-        "content-type",
-        "host",
-        "origin",
-        "pragma",
-        "user-agent",
-        "x-forwarded-host",
-        "x-forwarded-proto",
-        "x-requested-with",
-    }
+_PUBLIC = (
+    *("accept", "accept-encoding", "accept-language", "cache-control", "content-type", "host", "origin", "pragma"),
+    *("access-control-request-headers", "access-control-request-method", "user-agent"),
+    *("x-forwarded-host", "x-forwarded-proto", "x-requested-with"),
 )
 
 
@@ -112,7 +99,8 @@ class Fetcher:
         request = urllib.request.Request(url, method=method, headers={"User-Agent": self._user_agent})  # noqa: S310
         for name, value in self._own if _origin(url) == self._origin else ():
             request.add_unredirected_header(name, value)
-        responses = _start(self._send(request))
+        responses: SimpleQueue[LiveResponse | Exception] = SimpleQueue()
+        Thread(target=self._send, args=(request, responses), daemon=True).start()
         try:
             response = self._take(responses)
         except Exception as error:  # the server decides how the standard library fails
@@ -156,15 +144,18 @@ class Fetcher:
         """Return a string without the credentials in our headers, and without session IDs of a query."""
         return redact_uri(self._secrets.sub(MASK, text))
 
-    def _send(self, request: urllib.request.Request) -> Iterator[LiveResponse]:
-        """Yield the response without its body and, if it is a 410, once more with it."""
-        with self._opener.open(request, timeout=self._time_limit) as received:
-            # RFC 9110 section 5.5: white space around a value is not part of it.
-            headers = [(name, value.strip(" \t")) for name, value in received.headers.items()]
-            response = LiveResponse(request.full_url, received.status, headers, b"")
-            yield response
-            if response.status == HTTPStatus.GONE:
-                yield response._replace(body=received.read(_MAX_BODY))
+    def _send(self, request: urllib.request.Request, responses: SimpleQueue[LiveResponse | Exception]) -> None:
+        """Put the response into a queue and, if it is a 410, once more with its body; or else the exception."""
+        try:
+            with self._opener.open(request, timeout=self._time_limit) as received:
+                # RFC 9110 section 5.5: white space around a value is not part of it.
+                headers = [(name, value.strip(" \t")) for name, value in received.headers.items()]
+                response = LiveResponse(request.full_url, received.status, headers, b"")
+                responses.put(response)
+                if response.status == HTTPStatus.GONE:
+                    responses.put(response._replace(body=received.read(_MAX_BODY)))
+        except Exception as error:  # noqa: BLE001 - raised again where it is taken
+            responses.put(error)
 
 
 class _AsReceived(urllib.request.HTTPErrorProcessor):
@@ -196,21 +187,6 @@ class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
             return connection
 
         return super().do_open(connect, req, **arguments)
-
-
-def _start(responses: Iterator[LiveResponse]) -> SimpleQueue[LiveResponse | Exception]:
-    """Return a queue that a thread fills with responses, and with the exception if there is one."""
-    queue: SimpleQueue[LiveResponse | Exception] = SimpleQueue()
-
-    def fill() -> None:
-        try:
-            for response in responses:
-                queue.put(response)
-        except Exception as error:  # noqa: BLE001 - raised again where it is taken
-            queue.put(error)
-
-    Thread(target=fill, daemon=True).start()
-    return queue
 
 
 def _redirect_target(method: str, response: LiveResponse) -> str | None:
