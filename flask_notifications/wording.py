@@ -51,6 +51,13 @@ def period(start: datetime, end: datetime) -> str:
     return f"{moment(start).removesuffix(' UTC')} to {moment(end)}"
 
 
+def format_days(since: datetime, until: datetime) -> str:
+    """Return the days of a period that ends before ``until``, as in ``6 January to 5 February 2026``."""
+    last = until - timedelta(microseconds=1)
+    first = full_date(since).removesuffix(f" {last.year}")
+    return f"{first} to {full_date(last)}"
+
+
 def duration(length: timedelta) -> str:
     """Return a duration in the largest unit that fits twice, rounded, such as ``15 minutes``; at least a second."""
     name, unit = next((each for each in _UNITS if length >= 2 * each[1]), ("second", _SECOND))

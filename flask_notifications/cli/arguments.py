@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,14 +17,11 @@ if TYPE_CHECKING:
 PLAN_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 STANDARD_INPUT = Path("-")
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-def text_or_json(command: Function) -> Function:
-    """Add the option ``--format`` to a command that prints text or JSON."""
-    formats = click.Choice(["text", "json"])
-    add = click.option("--format", "output", type=formats, default="text", show_default=True, help="Output format.")
-    return add(command)
+def format_option(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the option ``--format`` with these formats, of which the first is the default."""
+    choice = click.Choice(formats)
+    return click.option("--format", "output", type=choice, default=formats[0], show_default=True, help="Output format.")
 
 
 def parse_date(_context: click.Context, _parameter: click.Parameter, value: str | None) -> datetime | None:
@@ -72,21 +69,28 @@ def read_plan(path: Path, *, shown: str = "") -> "Plan":
 
     from flask_notifications.config import flatten_messages, load_plan, parse_plan
 
+    content = read_file(path)
+    suffix = path.suffix or (".json" if content.lstrip().startswith(b"{") else ".toml")
     try:
-        if path != STANDARD_INPUT:
-            return load_plan(path)
-        with click.open_file("-", "rb") as stream:
-            content = stream.read()
-        suffix = ".json" if content.lstrip().startswith(b"{") else ".toml"
         return load_plan(parse_plan(content, suffix, str(path)))
     except ValidationError as error:
         problems = flatten_messages(error.messages)
         raise PlanError([f"{shown}{_name(path, place)}: {message}" for place, message in problems]) from error
-    except OSError as error:
-        message = f"{path}: {error.strerror}"
-        raise click.ClickException(message) from error
 
 
 def _name(path: Path, place: tuple[str | int, ...]) -> str:
     """Return a place in a plan as in ``operations.1.sunset_at``; the file itself for the whole plan."""
     return ".".join(str(key) for key in place if key != "_schema") or str(path)
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a file, or of standard input.
+
+    :raises click.ClickException: it cannot be read.
+    """
+    try:
+        with click.open_file(str(path), "rb") as stream:
+            return bytes(stream.read())
+    except OSError as error:
+        message = f"{path}: {error.strerror}"
+        raise click.ClickException(message) from error

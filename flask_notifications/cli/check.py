@@ -12,7 +12,7 @@ from flask_notifications.check.links import is_splittable
 from flask_notifications.headers import TOKEN
 from flask_notifications.wording import escape
 
-from .arguments import PLAN_FILE, check_format, read_plan, text_or_json
+from .arguments import PLAN_FILE, check_format, format_option, read_plan
 from .output import print_result
 
 if TYPE_CHECKING:
@@ -70,17 +70,17 @@ def _parse_method(_context: click.Context, _parameter: click.Parameter, value: s
 
 def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> list[str]:
     """Return the URL, or those of the retired operations that need nothing but a ``GET``."""
-    if (url is None) == (base_url is None) or (url is None and plan is None):
+    if url is not None and base_url is None:
+        return [url]
+    if url is not None or base_url is None or plan is None:
         message = "give a URL, or --plan and --base-url"
         raise click.UsageError(message)
-    if url is not None:
-        return [url]
-    found = [each for each, policy in (plan or {}).items() if policy is not None and each.method == "GET"]
+    found = [each for each, policy in plan.items() if policy is not None and each.method == "GET"]
     simple = [each.path for each in found if not (set("{*") & set(each.path) or each.query or each.headers)]
     if not simple:
         message = "the plan has no GET operation without parameters and conditions: give the URL of one request"
         raise click.ClickException(message)
-    return [f"{(base_url or '').rstrip('/')}{quote(path)}" for path in simple]
+    return [f"{base_url.rstrip('/')}{quote(path)}" for path in simple]
 
 
 @click.command
@@ -115,7 +115,7 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     metavar="SECONDS",
     help="The time limit for each response.",
 )
-@text_or_json
+@format_option("text", "json")
 @click.pass_context
 def check(
     context: click.Context,
@@ -149,7 +149,7 @@ def check(
     except Unreachable as error:
         raise click.ClickException(escape(str(error))) from error
     if output == "json":
-        print_result(json.format_check(reports[0]) if base_url is None else json.format_checks(reports))
+        print_result(json.format_result(reports[0]) if base_url is None else json.format_results(reports))
     else:
         print_result("\n\n".join(text.format_check(method, report) for report in reports))
     if any(report.has_errors for report in reports):

@@ -1,7 +1,6 @@
 """The command ``guide``: the migration guide of a plan as HTML."""
 
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -24,11 +23,11 @@ def guide(file: Path, base_url: str | None, contact: str | None, at: datetime | 
 
     Exit code: 0, or 1 with one line per error (place: message).
     """
+    from flask_notifications.pages import render_guide
+
     plan = read_plan(file)
     try:
-        page: str = import_module("flask_notifications.pages").render_guide(
-            plan, at=at, contact=contact, base_url=base_url
-        )
+        page = render_guide(plan, at=at, contact=contact, base_url=base_url)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     print_result(page, to)

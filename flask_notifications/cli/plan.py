@@ -11,11 +11,11 @@ import click
 
 from flask_notifications.wording import escape
 
-from .arguments import PLAN_FILE, check_format, parse_date, read_plan, text_or_json
+from .arguments import PLAN_FILE, check_format, format_option, parse_date, read_file, read_plan
 from .output import print_result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from flask_notifications.plans.report import PlanReport
 
 
 @click.command
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     metavar="DAYS",
     help="With --against, require this many days before a new sunset or brownout.",
 )
-@text_or_json
+@format_option("text", "json")
 @click.pass_context
 def plan(
     context: click.Context,
@@ -71,24 +71,26 @@ def plan(
         print_result(_import_writer("schema").format_schema())
     elif document is not None:
         print_result(_convert(document, time))
-    elif file is not None and not _show(file, time, against, timedelta(days=min_notice), output):
+    elif file is not None and _show(file, time, against, timedelta(days=min_notice), output).has_errors:
         context.exit(3)
 
 
-def _show(file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str) -> bool:
-    """Print a plan with its warnings, and return whether it breaks no promise of the plan ``against``."""
+def _show(file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str) -> "PlanReport":
+    """Print a plan with its warnings and the changes since the plan ``against``, and return what was printed."""
+    from flask_notifications.formats import json, text
     from flask_notifications.plans.changes import compare_plans
     from flask_notifications.plans.mistakes import plan_warnings
+    from flask_notifications.plans.report import PlanReport
 
     loaded = read_plan(file)
     changes = None
     if against is not None:
         changes = compare_plans(read_plan(against, shown=f"{against}: "), loaded, at=time, min_notice=min_notice)
     for warning in plan_warnings(loaded, at=time):
-        click.echo(f"{click.style('warning', fg='yellow')}: {warning}", err=True)
-    module = import_module(f"flask_notifications.formats.{output}")
-    print_result(module.format_plan(loaded, time, changes))
-    return all(change.level != "error" for change in changes or ())
+        click.echo(f"{text.style('warning')}: {warning}", err=True)
+    report = PlanReport(loaded, time, changes)
+    print_result(json.format_result(report) if output == "json" else text.format_plan(report))
+    return report
 
 
 def _import_writer(name: str) -> ModuleType:
@@ -117,23 +119,15 @@ def _convert(document: Path, at: datetime) -> str:
     return result.removesuffix("\n")
 
 
-def _read_document(path: Path) -> "Mapping[str, Any]":
+def _read_document(path: Path) -> Any:
     """Return an OpenAPI document in YAML or JSON.
 
     :raises ValueError: it cannot be parsed.
     """
     import yaml
 
+    content = read_file(path)
     try:
-        with click.open_file(str(path), "rb") as stream:
-            content = stream.read()
-    except OSError as error:
-        message = f"{path}: {error.strerror}"
-        raise click.ClickException(message) from error
-    try:
-        document: Mapping[str, Any] = (
-            json.loads(content) if content.lstrip().startswith(b"{") else yaml.safe_load(content)
-        )
+        return json.loads(content) if content.lstrip().startswith(b"{") else yaml.safe_load(content)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from error
-    return document

@@ -11,17 +11,16 @@ import click
 
 from flask_notifications.wording import escape
 
-from .arguments import PLAN_FILE, check_format, parse_day, read_plan
+from .arguments import PLAN_FILE, check_format, format_option, parse_day, read_plan
 from .output import TO, print_result
 from .progress import open_logs
 
 if TYPE_CHECKING:
+    from flask_notifications.formats.notice import Notice
     from flask_notifications.plans import Plan
     from flask_notifications.usage import UsageReport
 
 _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
-# The functions for the notice to one caller.
-_NOTICES = {"text": "format_notice", "markdown": "format_notice_markdown", "html": "render_notice"}
 
 
 @click.command
@@ -79,14 +78,7 @@ _NOTICES = {"text": "format_notice", "markdown": "format_notice_markdown", "html
 @click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Require N hosts that record in each hour.")
 @click.option("--require-canary", is_flag=True, help="Require a call of flask-notifications-check on each day.")
 @click.option("--until", callback=parse_day, metavar="DATE", help="The end of the window, by default now.")
-@click.option(
-    "--format",
-    "output",
-    type=click.Choice(["text", "json", "csv", "markdown", "html"]),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
+@format_option("text", "json", "csv", "markdown", "html")
 @TO
 @click.pass_context
 def usage(
@@ -132,11 +124,10 @@ def usage(
         report = _call(
             "read_usage", database, plan=plan, operations=names, until=until, caller=caller, logs=logs, **options
         )
-    result = _format(report, plan, output)
+    notice = None
     if caller is not None and plan is not None:
-        last_at = _last_call(report, database, caller, names, options["service"])
-        result = _format_notice(report, plan, caller, last_at, output) or result
-    print_result(result, to)
+        notice = _describe_notice(report, plan, database, caller, options["service"])
+    print_result(_format(report, plan, notice, output), to)
     context.exit(_EXIT_CODES[report.verdict])
 
 
@@ -171,40 +162,40 @@ def _call(function: str, *arguments: Any, **options: Any) -> Any:
         raise click.UsageError(str(error)) from error
 
 
-def _last_call(
-    report: "UsageReport", database: str | None, caller: str, names: list[str] | None, service: str | None
-) -> datetime | None:
-    """Return the time of the last call of a caller, whenever that was, as far as anything knows."""
-    times = [each.last_at for own in report.operations for each in own.callers if each.caller == caller]
-    if database is not None:
-        stored = _call("last_call", database, caller, operations=names, service=service)
-        times += [] if stored is None else [stored]
-    return max(times, default=None)
+def _describe_notice(
+    report: "UsageReport", plan: "Plan", database: str | None, caller: str, service: str | None
+) -> "Notice":
+    """Return the notice for a caller, whose last call may be before the report begins.
 
-
-def _format_notice(
-    report: "UsageReport", plan: "Plan", caller: str, last_at: datetime | None, output: str
-) -> str | None:
-    """Return the notice for a caller, or ``None`` for a format that is for programs.
-
-    :raises click.ClickException: there is no such caller.
+    :raises click.ClickException: no call of it is known.
     """
+    from flask_notifications.formats.notice import describe_notice
+
+    times = [each.last_at for own in report.operations for each in own.callers if each.caller == caller]
+    last_at = max(times, default=None)
+    if last_at is None and database is not None:
+        names = [each.name for each in report.operations]
+        last_at = _call("last_call", database, caller, operations=names, service=service)
     if last_at is None:
         message = f"no call of {caller!r} has been recorded"
         raise click.ClickException(message)
-    if output not in _NOTICES:
-        return None
-    module = import_module("flask_notifications.formats.notice")
-    notice: str = getattr(module, _NOTICES[output])(module.describe_notice(report, plan, caller, last_at))
-    return notice
+    return describe_notice(report, plan, caller, last_at)
 
 
-def _format(report: "UsageReport", plan: "Plan | None", output: str) -> str:
+def _format(report: "UsageReport", plan: "Plan | None", notice: "Notice | None", output: str) -> str:
+    """Return the notice, or the report if there is none or the format is for programs."""
+    from flask_notifications.formats import csv, json, markdown, text
+    from flask_notifications.formats.notice import render_notice
+    from flask_notifications.pages import render_usage
+
+    if output == "json":
+        return json.format_result(report)
+    if output == "csv":
+        return csv.format_usage(report, plan)
     if output == "html":
-        page: str = import_module("flask_notifications.pages").render_usage(report, plan=plan)
-        return page
-    format_usage = import_module(f"flask_notifications.formats.{output}").format_usage
-    result: str = format_usage(report) if output == "json" else format_usage(report, plan)
+        return render_usage(report, plan=plan) if notice is None else render_notice(notice)
+    module = text if output == "text" else markdown
+    result: str = module.format_usage(report, plan) if notice is None else module.format_notice(notice)
     return result
 
 

@@ -2,18 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from textwrap import indent
 from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.deprecation import DeprecationPolicy, Phase
 from flask_notifications.operations import Operation
 from flask_notifications.plans import Plan, retired_operations
-from flask_notifications.wording import count, escape, full_date, long_date, moment, period, relative
+from flask_notifications.wording import count, format_days, full_date, long_date, moment, period, relative
 
-from .markdown import escape_markdown
 from .rendering import render
 from .requests import EXAMPLE_URL, Move, describe_move
-from .text import format_days, wrap
 
 if TYPE_CHECKING:
     from flask_notifications.usage.results import CallerUsage, UsageReport
@@ -59,29 +56,6 @@ def describe_notice(report: "UsageReport", plan: Plan, caller: str, last_at: dat
     values = f", and your own values in place of {' and '.join(names)}" if names else ""
     hint = f"In the examples, put the address that you call in place of {EXAMPLE_URL}{values}."
     return Notice(f"{caller}: {subject} being retired", (hint,), changes)
-
-
-def format_notice(notice: Notice) -> str:
-    """Return a notice as text, which fits a terminal and a letter."""
-    blocks = [wrap(escape(notice.title)), *(wrap(escape(each)) for each in notice.sentences)]
-    for change in notice.changes:
-        heading = escape(f"{change.operation.method} {change.operation.path}")
-        blocks += [f"{heading}\n{'-' * len(heading)}", *(wrap(escape(each)) for each in change.sentences)]
-        blocks += [] if change.documentation is None else [f"More about it: {change.documentation}"]
-        blocks += _list_examples(change.move)
-    return "\n\n".join(blocks)
-
-
-def format_notice_markdown(notice: Notice) -> str:
-    """Return a notice as Markdown, for an e-mail or an issue."""
-    blocks = [f"# {escape_markdown(notice.title)}", *map(escape_markdown, notice.sentences)]
-    for change in notice.changes:
-        blocks.append(f"## {escape_markdown(f'{change.operation.method} {change.operation.path}')}")
-        blocks += map(escape_markdown, change.sentences)
-        blocks += [] if change.documentation is None else [f"More about it: <{change.documentation}>"]
-        # Indented, because no character ends such a block.
-        blocks += _list_examples(change.move)
-    return "\n\n".join(blocks)
 
 
 def render_notice(notice: Notice) -> str:
@@ -148,8 +122,3 @@ def _say_successor(operation: Operation, move: Move) -> Iterator[str]:
         yield f"Call {operation.successor} instead."
     elif operation.unify_session:
         yield "Move the session ID from the URL into the Authorization header."
-
-
-def _list_examples(move: Move) -> list[str]:
-    requests = {"Before": move.before, "After": move.after}
-    return [f"{name}:\n\n{indent(each.in_curl(), '    ')}" for name, each in requests.items() if each is not None]

@@ -1,9 +1,9 @@
 """Results for people who read them in a terminal. The first line of a usage report is the verdict."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from shutil import get_terminal_size
-from textwrap import fill
+from textwrap import fill, indent
 from typing import TYPE_CHECKING
 
 import click
@@ -12,14 +12,18 @@ from flask_notifications.conditions import ABSENT, PRESENT, Values
 from flask_notifications.deprecation import DeprecationHeaders, DeprecationPolicy
 from flask_notifications.operations import Operation
 from flask_notifications.plans import Event, Plan, next_event, schedule
-from flask_notifications.wording import count, duration, escape, format_time, full_date, relative
+from flask_notifications.wording import count, duration, escape, format_days, format_time, relative
 
 from .callers import CallerGroup, group_callers, summarise
 
 if TYPE_CHECKING:
     from flask_notifications.check.checker import CheckReport
     from flask_notifications.plans.changes import Change
+    from flask_notifications.plans.report import PlanReport
     from flask_notifications.usage import OperationUsage, UsageReport
+
+    from .notice import Notice
+    from .requests import Move
 
 _COLOURS = {
     "in use": "red",
@@ -58,13 +62,6 @@ def format_verdict(report: "UsageReport") -> str:
     said = [f"{verdict}: {', '.join(listed)}" for verdict, listed in names.items() if listed]
     summary = "Not safe to switch off" if names["in use"] else "Not known to be safe"
     return f"{summary}. From {window}, {'; '.join(said)}."
-
-
-def format_days(since: datetime, until: datetime) -> str:
-    """Return the days of a window that ends before ``until``, as in ``6 January to 5 February 2026``."""
-    last = until - timedelta(microseconds=1)
-    first = full_date(since).removesuffix(f" {last.year}")
-    return f"{first} to {full_date(last)}"
 
 
 def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
@@ -125,11 +122,29 @@ def _align(rows: Sequence[Sequence[str]]) -> Iterable[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def format_plan(plan: Plan, at: datetime, changes: "Sequence[Change] | None") -> str:
+def format_notice(notice: "Notice") -> str:
+    """Return a notice to one caller, which fits a terminal and a letter."""
+    blocks = [wrap(escape(each)) for each in (notice.title, *notice.sentences)]
+    for change in notice.changes:
+        heading = escape(f"{change.operation.method} {change.operation.path}")
+        blocks += [f"{heading}\n{'-' * len(heading)}", *(wrap(escape(each)) for each in change.sentences)]
+        blocks += [] if change.documentation is None else [f"More about it: {change.documentation}"]
+        blocks += list_examples(change.move)
+    return "\n\n".join(blocks)
+
+
+def list_examples(move: "Move") -> list[str]:
+    """Return the requests before and after, each with its heading; they are indented."""
+    requests = {"Before": move.before, "After": move.after}
+    return [f"{name}:\n\n{indent(each.in_curl(), '    ')}" for name, each in requests.items() if each is not None]
+
+
+def format_plan(report: "PlanReport") -> str:
     """Return the schedule of a plan, and the changes for callers."""
-    title = f"{count(len(plan), 'operation')} at {format_time(at)}"
-    blocks = [_format_retirement(operation, policy, at) for operation, policy in plan.items()]
-    return "\n\n".join([title, *blocks, *([] if changes is None else [_format_changes(changes)])])
+    blocks = [f"{count(len(report.plan), 'operation')} at {format_time(report.at)}"]
+    blocks += [_format_retirement(operation, policy, report.at) for operation, policy in report.plan.items()]
+    blocks += [] if report.changes is None else [_format_changes(report.changes)]
+    return "\n\n".join(blocks)
 
 
 def _format_changes(changes: "Sequence[Change]") -> str:
