@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import IntEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.deprecation import DeprecationPolicy
 from flask_notifications.wording import full_date
@@ -31,8 +30,7 @@ class Work(IntEnum):
     IGNORED = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallerGroup:
+class CallerGroup(NamedTuple):
     """All calls with one label, or those of one client without a label.
 
     ``stopped_on`` is the day of the last call of a caller that has been silent for longer than ever in the window.
@@ -41,10 +39,14 @@ class CallerGroup:
 
     caller: str | None
     rows: Sequence["CallerUsage"]
-    calls: int
     stopped_on: date | None
     work: Work
     state: str
+
+    @property
+    def calls(self) -> int:
+        """Return the number of calls, whatever their status."""
+        return sum(each.calls for each in self.rows)
 
     @property
     def clients(self) -> str:
@@ -90,7 +92,11 @@ def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, unt
     for each in usage.callers:
         client = each.client if each.caller is None else None
         rows.setdefault((each.caller, client, each.ignored), []).append(each)
-    groups = [_describe(own, policy, until) for own in rows.values()]
+    groups = []
+    for own in rows.values():
+        stopped_on = _stopped_on(own, until)
+        # The rows of a caller are alike in the facts that decide its state.
+        groups.append(CallerGroup(own[0].caller, own, stopped_on, *_judge(own[0], policy, stopped_on, until)))
     return sorted(groups, key=lambda each: (each.work, each.caller is None, -each.calls))
 
 
@@ -107,13 +113,6 @@ def summarise(groups: Sequence[CallerGroup]) -> str:
     return ", ".join(said)
 
 
-def _describe(rows: Sequence["CallerUsage"], policy: DeprecationPolicy | None, until: datetime) -> CallerGroup:
-    stopped_on = _stopped_on(rows, until)
-    work, state = _judge(rows[0], policy, stopped_on, until)
-    calls = sum(each.calls for each in rows)
-    return CallerGroup(caller=rows[0].caller, rows=rows, calls=calls, stopped_on=stopped_on, work=work, state=state)
-
-
 def _stopped_on(rows: Sequence["CallerUsage"], until: datetime) -> date | None:
     """Return the day of the last call, if the silence since then is longer than any before."""
     last = max(each.last_at for each in rows).date()
@@ -128,7 +127,7 @@ def _stopped_on(rows: Sequence["CallerUsage"], until: datetime) -> date | None:
 def _judge(
     row: "CallerUsage", policy: DeprecationPolicy | None, stopped_on: date | None, until: datetime
 ) -> tuple[Work, str]:
-    """Return the remaining work, and the same in words; ``row`` is one of the caller, which are alike in this."""
+    """Return the remaining work, and the same in words."""
     exemption = None if policy is None else policy.exemption(row.caller, until)
     if row.ignored:
         return Work.IGNORED, "ignored"

@@ -49,7 +49,6 @@ class BrownoutEffect:
 
     number: int
     window: Brownout
-    is_running: bool
     called_before: int
     refused: Sequence[CallerEffect]
     missed: int
@@ -91,7 +90,6 @@ def _describe(
     return BrownoutEffect(
         number=number,
         window=window,
-        is_running=window.end > report.until,
         called_before=len(before),
         refused=sorted(refused, key=lambda each: (not each.has_returned, -each.closed)),
         missed=sum(each.has_returned for each in missed),
@@ -104,8 +102,7 @@ def _describe(
 def _measure_effect(usage: "CallerUsage", window: Brownout, days: Sequence[date], rows: _Rows) -> CallerEffect:
     compared = rows[_origin(usage)] if usage.caller is None else [usage]
     closed = sum(day.closed for day in usage.days if day.day in days)
-    earlier = (day for each in compared for day in each.days if day.day < days[0])
-    before = sum(day.calls for day in earlier)
+    before = sum(day.calls for each in compared for day in each.days if day.day < days[0])
     last_at = max(each.last_at for each in compared)
     return CallerEffect(usage, closed, before, last_at, last_at >= window.end)
 
