@@ -33,13 +33,7 @@ class Candidate(NamedTuple):
 
 
 def find_candidates(plan: Plan, method: str, url: str, headers: Headers) -> list[Candidate]:
-    """Return the matches of a URL: first for an application at the root, then for each longer mount point.
-
-    :param plan: the operations and their policies.
-    :param method: the HTTP method.
-    :param url: an absolute URL.
-    :param headers: those of the request; operations may depend on them.
-    """
+    """Return the matches of a request: first for an application at the root, then for each longer mount point."""
     table = table_of(plan)
     path, environ = urlsplit(url).path or "/", {environ_key(name): value for name, value in headers}
     environ["QUERY_STRING"] = urlsplit(url).query
@@ -59,12 +53,6 @@ def list_differences(plan: Plan, method: str, response: LiveResponse, at: dateti
 
     Where the URL may belong to several mount points, the one that fits best counts. Headers of the request may be the
     credentials of a caller that is exempt, so what such a caller gets is no difference then.
-
-    :param plan: the operations and their policies.
-    :param method: the HTTP method of the request.
-    :param response: from production.
-    :param at: when that was, an aware datetime.
-    :param headers: those of the request.
     """
     candidates = find_candidates(plan, method, response.url, headers)
     if not candidates:
@@ -88,10 +76,7 @@ def _list_exempt(candidate: Candidate, at: datetime) -> Iterator[Candidate]:
 
 
 def quote_values(values: Sequence[str]) -> str:
-    """Return strings in quotation marks for a message, and an empty string if there are none.
-
-    :param values: the strings.
-    """
+    """Return strings in quotation marks for a message, and an empty string if there are none."""
     return " and ".join(map(repr, values))
 
 
@@ -150,10 +135,7 @@ def _phase_differences(name: str, policy: DeprecationPolicy, response: LiveRespo
 
 
 def problem_code(response: LiveResponse) -> Any:
-    """Return the ``code`` of a 410 of this library (RFC 9457 section 3.2), or ``None``.
-
-    :param response: from production; the body may be anything.
-    """
+    """Return the ``code`` of a 410 of this library (RFC 9457 section 3.2), or ``None`` for any other body."""
     with suppress(ValueError, AttributeError, RecursionError):
         return json.loads(response.body).get("code")
     return None

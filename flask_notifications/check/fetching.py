@@ -90,8 +90,6 @@ class Fetcher:
     def fetch(self, method: str, url: str) -> LiveResponse:
         """Send a request without a body and return the response, whatever its status; redirects are not followed.
 
-        :param method: the HTTP method.
-        :param url: an absolute URL with the scheme ``http`` or ``https``.
         :raises OutOfTime: the time for all requests is over.
         :raises Unreachable: no response arrived within the limit of time, or what arrived is not HTTP.
         """

@@ -15,8 +15,6 @@ _BETWEEN = re.compile(r"[ \t]*(?:,[ \t,]*|\Z)")
 _ESCAPED = re.compile(r"\\(.)")
 # RFC 3986 appendix A: the characters of a URI reference.
 _URI_REFERENCE = re.compile(r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*", re.ASCII)
-
-
 # More than these would keep a client busy.
 _MAX_LINKS = 1_000
 
@@ -63,10 +61,7 @@ def parse_links(value: str) -> list[Link]:
 
 
 def valid_links(values: Iterable[str]) -> list[Link]:
-    """Return the links of those ``Link`` headers that are valid, and no more of them when there are a thousand.
-
-    :param values: the values of the header lines.
-    """
+    """Return the links of those ``Link`` headers that are valid, and no more of them when there are a thousand."""
     links: list[Link] = []
     for value in values:
         with suppress(ValueError):
@@ -77,19 +72,12 @@ def valid_links(values: Iterable[str]) -> list[Link]:
 
 
 def own_links(values: Iterable[str], url: str) -> list[Link]:
-    """Return the valid links that are links of the resource itself, and not of another one that they name.
-
-    :param values: the values of the header lines.
-    :param url: the absolute URL of the resource.
-    """
+    """Return the valid links that are links of the resource itself, and not of another one that they name."""
     return [link for link in valid_links(values) if is_splittable(link.anchor) and urljoin(url, link.anchor) == url]
 
 
 def is_splittable(uri: str) -> bool:
-    """Return whether a URI reference has a valid host and port, as far as it has any.
-
-    :param uri: the URI reference.
-    """
+    """Return whether a URI reference has a valid host and port, as far as it has any."""
     try:
         return urlsplit(uri).port != 0
     except ValueError:

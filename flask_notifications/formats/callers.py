@@ -44,11 +44,6 @@ class CallerGroup(NamedTuple):
     state: str
 
     @property
-    def calls(self) -> int:
-        """Return the number of calls, whatever their status."""
-        return sum(each.calls for each in self.rows)
-
-    @property
     def clients(self) -> str:
         """Return the clients, those with the most calls first, such as ``job/1, curl/8 and 3 more``."""
         names = list(dict.fromkeys(each.client for each in self.rows if each.client is not None))
@@ -61,19 +56,9 @@ class CallerGroup(NamedTuple):
         return ", ".join(sorted({each.source for each in self.rows if each.source is not None}))
 
     @property
-    def answered(self) -> int:
-        """Return the number of responses below 400."""
-        return sum(each.answered for each in self.rows)
-
-    @property
-    def failed(self) -> int:
-        """Return the number of failures."""
-        return sum(each.failed for each in self.rows)
-
-    @property
-    def closed(self) -> int:
-        """Return the number of 410s of the middleware."""
-        return sum(each.closed for each in self.rows)
+    def counts(self) -> list[int]:
+        """Return the numbers of responses below 400, of failures, and of 410s of the middleware."""
+        return [sum(getattr(each, name) for each in self.rows) for name in ("answered", "failed", "closed")]
 
     @property
     def last_at(self) -> datetime:
@@ -97,7 +82,7 @@ def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, unt
         stopped_on = _stopped_on(own, until)
         # The rows of a caller are alike in the facts that decide its state.
         groups.append(CallerGroup(own[0].caller, own, stopped_on, *_judge(own[0], policy, stopped_on, until)))
-    return sorted(groups, key=lambda each: (each.work, each.caller is None, -each.calls))
+    return sorted(groups, key=lambda each: (each.work, each.caller is None, -sum(each.counts)))
 
 
 def summarise(groups: Sequence[CallerGroup]) -> str:

@@ -62,41 +62,36 @@ def describe_brownouts(
 ) -> list[BrownoutEffect]:
     """Return the effects of the brownouts that began in the window of a report."""
     windows = list_brownouts(policy, report.since, report.until)
+    touched = Counter(day for each in windows for day in list_days(each.start, each.end))
     rows = defaultdict(list)
     for each in usage.callers:
         rows[_origin(each)].append(each)
-    touched = Counter(day for each in windows for day in list_days(each.start, each.end))
-    return [_describe(number, window, usage, rows, report, touched=touched) for number, window in enumerate(windows, 1)]
-
-
-def _describe(
-    number: int,
-    window: Brownout,
-    usage: "OperationUsage",
-    rows: _Rows,
-    report: "UsageReport",
-    *,
-    touched: Counter[date],
-) -> BrownoutEffect:
     callers = [each for each in usage.callers if not each.ignored]
-    days = list_days(window.start, window.end)
-    effects = [_measure_effect(each, window, days, rows) for each in callers]
-    refused = [each for each in effects if each.closed]
-    reached = {_origin(each.usage) for each in refused if each.usage.caller is None}
-    before = [
-        each for each in effects if each.usage.first_at < window.start and not _is_counted_by_label(each.usage, rows)
-    ]
-    missed = [each for each in before if not each.closed and _origin(each.usage) not in reached]
-    return BrownoutEffect(
-        number=number,
-        window=window,
-        called_before=len(before),
-        refused=sorted(refused, key=lambda each: (not each.has_returned, -each.closed)),
-        missed=sum(each.has_returned for each in missed),
-        average_before=_average(callers, report, days[0] - _COMPARED * _DAY, days[0]),
-        average_after=_average(callers, report, days[-1] + _DAY, days[-1] + (_COMPARED + 1) * _DAY),
-        shares_day=any(touched[day] > 1 for day in days),
-    )
+    described = []
+    for number, window in enumerate(windows, 1):
+        days = list_days(window.start, window.end)
+        effects = [_measure_effect(each, window, days, rows) for each in callers]
+        refused = [each for each in effects if each.closed]
+        reached = {_origin(each.usage) for each in refused if each.usage.caller is None}
+        before = [
+            each
+            for each in effects
+            if each.usage.first_at < window.start and not _is_counted_by_label(each.usage, rows)
+        ]
+        missed = [each for each in before if not each.closed and _origin(each.usage) not in reached]
+        described.append(
+            BrownoutEffect(
+                number=number,
+                window=window,
+                called_before=len(before),
+                refused=sorted(refused, key=lambda each: (not each.has_returned, -each.closed)),
+                missed=sum(each.has_returned for each in missed),
+                average_before=_average(callers, report, days[0] - _COMPARED * _DAY, days[0]),
+                average_after=_average(callers, report, days[-1] + _DAY, days[-1] + (_COMPARED + 1) * _DAY),
+                shares_day=any(touched[day] > 1 for day in days),
+            )
+        )
+    return described
 
 
 def _measure_effect(usage: "CallerUsage", window: Brownout, days: Sequence[date], rows: _Rows) -> CallerEffect:

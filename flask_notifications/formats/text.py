@@ -112,8 +112,7 @@ def _describe_caller(group: CallerGroup) -> Iterator[str]:
 def list_cells(group: CallerGroup) -> tuple[str, ...]:
     """Return the cells of a caller, with a dash for each unknown value."""
     label, clients, sources = (escape(each or "-") for each in (group.caller, group.clients, group.sources))
-    numbers = map(str, (group.answered, group.failed, group.closed))
-    return (label, clients, sources, *numbers, format_time(group.last_at.replace(second=0)), group.state)
+    return (label, clients, sources, *map(str, group.counts), format_time(group.last_at.replace(second=0)), group.state)
 
 
 def _align(rows: Sequence[Sequence[str]]) -> Iterable[str]:

@@ -23,7 +23,7 @@ def calls(name: str | None, client: str | None, *ago: int, number: int = 1, igno
 
 def states(*callers: CallerUsage, own: DeprecationPolicy | None = POLICY) -> list[tuple[str | None, str, int, str]]:
     groups = group_callers(operation_usage("report", callers, {}), own, NOW)
-    return [(each.caller, each.clients, each.calls, each.state) for each in groups]
+    return [(each.caller, each.clients, sum(each.counts), each.state) for each in groups]
 
 
 def test_what_remains_to_be_done_comes_first() -> None:
