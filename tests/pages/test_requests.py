@@ -15,57 +15,47 @@ def operation(path: str, successor: str | None = None, method: str = "GET", **op
 
 
 CONDITIONS: dict[str, Any] = {"query": {"cmd": ["", "x"], "v": "*"}, "headers": {"API-Version": ["1", ""]}}
+BEARER = "-H 'Authorization: Bearer SESSION_ID'"
+# The operation, and the requests before and after; @ is the address.
 MOVES = {
-    "parameter": (operation("/a/{id}", "/v2/a/{id}"), f"{BASE}/a/ID", f"{BASE}/v2/a/ID"),
+    "parameter": (operation("/a/{id}", "/v2/a/{id}"), "@/a/ID", "@/v2/a/ID"),
     "head, and another address": (
         operation("/a", "https://b.example/a", "HEAD"),
-        f"--head {BASE}/a",
+        "--head @/a",
         "--head https://b.example/a",
     ),
     "without a scheme": (
-        operation("/a/{user.name}", "//b.example/x", "POST"),
-        f"-X POST {BASE}/a/USER_NAME",
-        "-X POST https://b.example/x",
+        operation("/{user.name}", "//b.example/x", "PUT"),
+        "-X PUT @/USER_NAME",
+        "-X PUT https://b.example/x",
     ),
-    "relative": (operation("/a/b", "c"), f"{BASE}/a/b", f"{BASE}/a/c"),
-    "no successor": (operation("/a"), f"{BASE}/a", None),
-    "no URL": (operation("/a", "urn:isbn:1"), f"{BASE}/a", None),
-    "a script": (operation("/a", "javascript:alert(1)"), f"{BASE}/a", None),
-    "a quote and letters": (operation("/it's/{الرقم}"), f"""'{BASE}/it'"'"'s/VALUE'""", None),
+    "relative": (operation("/a/b", "c"), "@/a/b", "@/a/c"),
+    "no successor": (operation("/a"), "@/a", None),
+    "no URL": (operation("/a", "urn:isbn:1"), "@/a", None),
+    "a script": (operation("/a", "javascript:alert(1)"), "@/a", None),
+    "a quote and letters": (operation("/it's/{الرقم}"), """'@/it'"'"'s/VALUE'""", None),
     "an account of this library": (
         operation("/a/{id}", "/Account", "POST", unify_session=True),
-        f"-X POST '{BASE}/a/ID?sessionId=SESSION_ID'",
-        f"-H 'Authorization: Bearer SESSION_ID' \\\n  '{BASE}/Account?accountId=ID'",
+        "-X POST '@/a/ID?sessionId=SESSION_ID'",
+        f"{BEARER} \\\n  '@/Account?accountId=ID'",
     ),
     "an account of another library": (
         operation("/a", "/Account", "POST", unify_session=True),
-        f"-X POST '{BASE}/a?sessionId=SESSION_ID'",
-        f"-X POST -H 'Authorization: Bearer SESSION_ID' \\\n  {BASE}/Account",
+        "-X POST '@/a?sessionId=SESSION_ID'",
+        f"-X POST {BEARER} \\\n  @/Account",
     ),
-    "a version": (
-        operation("/v1/{id}/**", "/v2/{id}/**", "*"),
-        f"{BASE}/v1/ID/REST_OF_PATH",
-        f"{BASE}/v2/ID/REST_OF_PATH",
-    ),
-    "conditions": (
-        operation("/a", "/b", **CONDITIONS),
-        f"-H 'API-Version: 1' \\\n  '{BASE}/a?cmd=x&v=VALUE'",
-        f"{BASE}/b",
-    ),
-    "a carrier": (
-        operation("/a", query={"sessionId": "*"}, unify_session=True),
-        f"'{BASE}/a?sessionId=SESSION_ID'",
-        None,
-    ),
-    "brackets": (operation("/a", "/b?c=[1]"), f"{BASE}/a", f"'{BASE}/b?c=%5B1%5D'"),
+    "a version": (operation("/v1/{id}/**", "/v2/{id}/**", "*"), "@/v1/ID/REST_OF_PATH", "@/v2/ID/REST_OF_PATH"),
+    "conditions": (operation("/a", "/b", **CONDITIONS), "-H 'API-Version: 1' \\\n  '@/a?cmd=x&v=VALUE'", "@/b"),
+    "a carrier": (operation("/a", query={"sessionId": "*"}, unify_session=True), "'@/a?sessionId=SESSION_ID'", None),
+    "brackets": (operation("/a", "/b?c=[1]"), "@/a", "'@/b?c=%5B1%5D'"),
 }
 
 
 @pytest.mark.parametrize(("old", "before", "after"), MOVES.values(), ids=MOVES)
 def test_the_example_with_curl(old: Operation, before: str, after: str | None) -> None:
     move = describe_move(old, BASE)
-    assert move.before.in_curl() == f"curl {before}"
-    assert (None if move.after is None else move.after.in_curl()) == (None if after is None else f"curl {after}")
+    shown = [None if each is None else each.in_curl().replace(BASE, "@") for each in (move.before, move.after)]
+    assert shown == [f"curl {before}", None if after is None else f"curl {after}"]
 
 
 @pytest.mark.parametrize(
@@ -78,6 +68,6 @@ def test_the_example_with_curl(old: Operation, before: str, after: str | None) -
     ],
 )
 def test_the_example_with_python(method: str, call: str) -> None:
-    code = describe_move(Operation("a", method, "/a"), BASE).before.in_python()
+    code = describe_move(operation("/a", method=method), BASE).before.in_python()
     assert f'requests.{call}{BASE}/a",\n    timeout=30,\n)' in code
     compile(code, "example", "exec")
