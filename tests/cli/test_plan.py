@@ -38,31 +38,6 @@ live = true
 """
 
 
-CONDITIONS = """
-deprecated_at = 2026-01-01T00:00:00Z
-
-[[operations]]
-name = "first"
-method = "GET"
-path = "/hg"
-query = { cmd = "a\\u001b", sessionId = "*" }
-headers = { API-Version = ["1", ""] }
-"""
-
-
-def test_the_conditions_of_an_operation_are_shown(tmp_path: Path) -> None:
-    file = write_file(tmp_path, CONDITIONS)
-    assert run("plan", file).out.splitlines()[2:6] == [
-        "first  GET /hg",
-        r"  if query cmd is 'a\x1b'",
-        "  if query sessionId is there",
-        "  if header API-Version is '1' or absent",
-    ]
-    (described,) = json.loads(run("plan", file, "--format", "json").out)["operations"]
-    expected = {"query": {"cmd": "a\x1b", "sessionId": "*"}, "headers": {"API-Version": ["1", ""]}}
-    assert described["conditions"] == expected
-
-
 @pytest.fixture
 def plan_file(tmp_path: Path) -> Path:
     return write_file(tmp_path, PLAN)
@@ -98,11 +73,33 @@ def test_the_timeline_shows_each_date_and_the_headers_that_are_sent(plan_file: P
     assert run("plan", plan_file, "--at", "2026-11-01") == (0, EXPECTED, "")
 
 
-EXEMPT = """
+RETIRED = """
+deprecated_at = 2026-01-01T00:00:00Z
 [[operations]]
 name = "report"
 method = "GET"
 path = "/reports"
+"""
+CONDITIONS = """
+query = { cmd = "a\\u001b", sessionId = "*" }
+headers = { API-Version = ["1", ""] }
+"""
+
+
+def test_the_conditions_of_an_operation_are_shown(tmp_path: Path) -> None:
+    file = write_file(tmp_path, RETIRED + CONDITIONS)
+    assert run("plan", file).out.splitlines()[2:6] == [
+        "report  GET /reports",
+        r"  if query cmd is 'a\x1b'",
+        "  if query sessionId is there",
+        "  if header API-Version is '1' or absent",
+    ]
+    (described,) = json.loads(run("plan", file, "--format", "json").out)["operations"]
+    conditions = {"query": {"cmd": "a\x1b", "sessionId": "*"}, "headers": {"API-Version": ["1", ""]}}
+    assert described["conditions"] == conditions
+
+
+EXEMPT = """
 sunset_at = 2026-12-01T00:00:00Z
 enforce_sunset = true
 exemptions = [
@@ -114,7 +111,7 @@ exemptions = [
 
 
 def test_every_exemption_is_printed_with_its_end_and_reason(tmp_path: Path) -> None:
-    file = write_file(tmp_path, f"deprecated_at = 2026-01-01T00:00:00Z\n{EXEMPT}")
+    file = write_file(tmp_path, RETIRED + EXEMPT)
     outcome = run("plan", file, "--at", "2026-11-01")
     assert outcome.code == 0
     assert [line for line in outcome.out.splitlines() if "exemption" in line] == [
@@ -136,12 +133,8 @@ def test_every_exemption_is_printed_with_its_end_and_reason(tmp_path: Path) -> N
 def test_the_timeline_as_json(plan_file: Path) -> None:
     outcome = run("plan", plan_file, "--at", "2026-11-01T02:00:00+02:00", "--format", "json")
     assert (outcome.code, outcome.err) == (0, "")
-    headers = [
-        ["Deprecation", "@1767225600"],
-        ["Sunset", "Tue, 01 Dec 2026 00:00:00 GMT"],
-        ["Link", '</v2/reports>; rel="successor-version"'],
-        ["Link", '<https://example.com/retire>; rel="deprecation"; type="text/html"'],
-    ]
+    # As in the timeline.
+    headers = [line.split(": ", 1) for line in re.findall(r"^  (\w+: [@T<].*)$", EXPECTED, re.MULTILINE)]
     following = {"phase": "brownout", "at": "2026-11-03T09:00:00Z"}
     report = {"name": "report", "method": "GET", "path": "/reports/{id}", "phase": "deprecated", "next": following}
     latest = {"name": "latest", "method": "GET", "path": "/reports/latest", "phase": None, "next": None}
@@ -167,9 +160,7 @@ def test_each_phase_has_a_line_that_says_what_changes_next(at: str, state: str, 
 
 
 def test_the_default_date_is_now(plan_file: Path) -> None:
-    before = run("plan", plan_file, "--format", "json", "--at", "2020-01-01")
-    now = json.loads(run("plan", plan_file, "--format", "json").out)
-    assert now["at"] > json.loads(before.out)["at"]
+    assert json.loads(run("plan", plan_file, "--format", "json").out)["at"] > "2020-01-01"
 
 
 def test_a_time_with_seconds_is_shown_with_them(plan_file: Path) -> None:
@@ -192,7 +183,6 @@ def test_unknown_keys_are_in_the_same_order_in_every_run_and_escaped(tmp_path: P
 
 SURROGATE = r'{"deprecated_at": "2026-01-01T00:00Z", "operations": [{"name": "\ud800", "method": "GET", "path": "/"}]}'
 SYNTAX = {
-    "TOML": ("plan.toml", "a = 1\nb = = 2", "{}:2:5: "),
     "a key twice in TOML": ("plan.toml", "a = 1\na = 2\n", "{}:2:6: "),
     "not a mapping": ("plan.json", "[]", "{}: "),
     "a long number in JSON": ("plan.json", f'{{"a": {"9" * 5000}}}', "{}: Exceeds the limit"),
@@ -245,25 +235,17 @@ def test_colours_are_for_terminals_and_no_color_switches_them_off(
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        pytest.param(
+        (
             UnicodeEncodeError("latin-1", "\u5831", 0, 1, "ordinal not in range(256)"),
             r"Error: standard output has the encoding latin-1, without '\u5831': set PYTHONIOENCODING=utf-8" + "\n",
-            id="a character that its encoding lacks",
         ),
-        pytest.param(
-            OSError(errno.ENOSPC, "No space left on device"),
-            "Error: standard output cannot be written to: No space left on device\n",
-            id="a full disk",
-        ),
-        pytest.param(BrokenPipeError(errno.EPIPE, "Broken pipe"), "", id="a pipe that nobody reads"),
+        (OSError(errno.ENOSPC, "No space left"), "Error: standard output cannot be written to: No space left\n"),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), ""),
     ],
+    ids=["a character that its encoding lacks", "a full disk", "a pipe that nobody reads"],
 )
 def test_a_result_that_cannot_be_written_is_an_error(
-    error: Exception,
-    message: str,
-    plan_file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    error: Exception, message: str, plan_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in ("plan", "guide"):
         monkeypatch.setattr(sys, "stdout", StringIO())
@@ -300,10 +282,8 @@ def test_a_broken_promise_is_exit_code_3(plan_file: Path, tmp_path: Path) -> Non
         "error: report: notice-too-short: the sunset of 1 Oct 2026, 00:00 UTC is in 30 days, not in 90 days\n"
         "2 changes for callers, 2 broken promises\n"
     )
-    outcome = run("plan", earlier, *options, "--format", "json")
-    assert [list(change.values())[:3] for change in json.loads(outcome.out)["changes"]] == [
-        ["report", "sunset-earlier", "error"]
-    ]
+    (change,) = json.loads(run("plan", earlier, *options, "--format", "json").out)["changes"]
+    assert list(change.values())[:3] == ["report", "sunset-earlier", "error"]
     assert run("plan", plan_file, *options).out.endswith("\n\n0 changes for callers, 0 broken promises\n")
 
 
@@ -330,8 +310,8 @@ def test_the_documented_line_stops_a_pull_request_that_breaks_a_promise(tmp_path
         *("remote add origin origin.git", "push origin HEAD:main", "checkout -b change"),
     ):
         git(tmp_path, *command.split())
-    environ = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    environ["GITHUB_BASE_REF"] = "main"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environ = os.environ | {"PATH": path, "GITHUB_BASE_REF": "main"}
     for content, code in ((PLAN.replace("2026-12-01", "2099-12-01"), 0), (PLAN.replace("2026-12-01", "2026-10-01"), 3)):
         file.write_text(content, encoding="utf-8")
         git(tmp_path, "commit", "-am", "Change the date")
