@@ -1,20 +1,19 @@
 """``usage --caller``: a notice for one caller, in which no other caller is named, and the verdict for it alone."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flask_notifications import Call
 from flask_notifications.deprecation import Phase
 from flask_notifications.usage import CANARY
-from tests.cli.commands import Outcome, run
+from tests.cli.commands import DAY, YESTERDAY, Outcome, record_usage, run, run_usage
 from tests.pages.html import parse, words
-from tests.usage.databases import EXPORT, NOON, REPORT, Past, use
+from tests.usage.databases import use
 
-DAY = timedelta(days=1)
-START = datetime(2026, 5, 28, tzinfo=UTC)
 PLAN = """
 deprecated_at = 2026-01-01T00:00:00Z
 sunset_at = 2026-07-01T00:00:00Z
@@ -46,17 +45,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def record(folder: Path, *calls: Any, at: datetime = NOON - DAY) -> None:
-    past = Past(f"sqlite:///{folder}/usage.sqlite3", REPORT, EXPORT)
-    past.cover(START, NOON)
-    past.call(at, *calls)
-    past.write()
+def record(folder: Path, *calls: Call, at: datetime = YESTERDAY) -> None:
+    record_usage(f"sqlite:///{folder}/usage.sqlite3", *calls, at=at)
 
 
 def notify(folder: Path, caller: str, *options: str) -> Outcome:
     database = f"sqlite:///{folder}/usage.sqlite3"
-    window = ("--until", "2026-05-31T12:00:00Z", "--days", "3")
-    return run("usage", database, *window, "--plan", folder / "plan.toml", "--caller", caller, *options)
+    return run_usage(database, "--plan", folder / "plan.toml", "--caller", caller, *options)
 
 
 CALLS = (
@@ -110,7 +105,8 @@ def test_a_notice_names_no_other_caller(folder: Path, output: str) -> None:
     record(folder, *CALLS)
     outcome = notify(folder, "warehouse", "--format", output)
     assert (outcome.code, outcome.err, "warehouse" in outcome.out) == (3, "", True)
-    assert [name for name in (*OTHERS, "secret of the board") if name in outcome.out] == []
+    assert [name for name in OTHERS if name in outcome.out] == []
+    assert "secret of the board" not in outcome.out + notify(folder, "acme", "--format", output).out
     if output == "json":
         rows = [[row["caller"] for row in each["callers"]] for each in json.loads(outcome.out)["operations"]]
         assert rows == [["warehouse"] * 2, []]
@@ -130,14 +126,13 @@ def test_the_formats_say_the_same(folder: Path) -> None:
     assert "\n    curl https://api.example.com/v2/report\n" in markdown
 
 
-def test_an_exempt_caller_is_told_no_reason_and_a_parameter_is_filled_in_by_the_caller(folder: Path) -> None:
+def test_a_parameter_is_filled_in_by_the_caller(folder: Path) -> None:
     record(folder, *CALLS)
-    assert "secret" not in notify(folder, "acme").out
     assert ", and your own values in place of ID." in " ".join(notify(folder, "zebra").out.split())
 
 
 def test_a_caller_that_has_stopped_is_told_when(folder: Path) -> None:
-    record(folder, use(caller="warehouse"), at=START - 7 * DAY)
+    record(folder, use(caller="warehouse"), at=YESTERDAY - 9 * DAY)
     outcome = notify(folder, "warehouse")
     assert outcome.code == 0
     assert outcome.out.split("\n\n")[0] == "warehouse: no calls"
@@ -161,7 +156,7 @@ def test_a_caller_that_has_stopped_is_told_when(folder: Path) -> None:
     ],
 )
 def test_the_exit_code_is_for_that_caller_alone(folder: Path, others: Any, options: list[str], code: int) -> None:
-    record(folder, use(caller="warehouse"), at=START - 7 * DAY)
+    record(folder, use(caller="warehouse"), at=YESTERDAY - 9 * DAY)
     record(folder, *others)
     assert notify(folder, "warehouse", *options).code == code
 

@@ -6,9 +6,10 @@ import os
 import re
 import signal
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, update
@@ -17,13 +18,9 @@ from flask_notifications import Call, load_plan
 from flask_notifications.check.fetching import USER_AGENT
 from flask_notifications.pages import render_guide, render_usage
 from flask_notifications.usage import CANARY, UsageRecorder, metadata, read_usage
-from tests.cli.commands import run
-from tests.usage.databases import EXPORT, NOON, REPORT, Past, execute, use
+from tests.cli.commands import record_usage, run, run_usage
+from tests.usage.databases import NOON, execute, use
 
-DAY = timedelta(days=1)
-UNTIL = ("--until", "2026-05-31T12:00:00Z")
-DAYS = ("--days", "3")
-START = datetime(2026, 5, 28, tzinfo=UTC)
 PAGE = (Path(__file__).parents[2] / "docs" / "usage.md").read_text(encoding="utf-8")
 
 
@@ -33,11 +30,7 @@ def database(tmp_path: Path) -> str:
 
 
 def record(database: str, *calls: Call) -> None:
-    """Record calls of yesterday, and coverage of both operations."""
-    past = Past(database, REPORT, EXPORT)
-    past.cover(START, NOON)
-    past.call(NOON - DAY, *(calls or (use(CANARY),)))
-    past.write()
+    record_usage(database, *(calls or (use(CANARY),)))
 
 
 TABLE = """
@@ -61,7 +54,7 @@ def test_a_report_has_the_verdict_first_and_then_the_callers_as_the_terminal_is_
         monkeypatch.setenv("COLUMNS", columns)
     job = use("job/1", "team-a", source="header")
     record(database, job, job, use("curl/8", source="query", status=401))
-    outcome = run("usage", database, *UNTIL, *DAYS)
+    outcome = run_usage(database)
     assert (outcome.code, outcome.err) == (3, "")
     before, heading, _callers = NARROW.partition("2 still call")
     assert outcome.out.split() == (f"{before}{heading}{TABLE}" if columns == "120" else NARROW).split()
@@ -74,13 +67,13 @@ def test_a_narrow_report_mentions_no_session_where_none_was_sent(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     record(database, use("curl/8"))
-    assert run("usage", database, *UNTIL, *DAYS).out.endswith("1 answered, 0 failed, 0 closed; client curl/8\n")
+    assert run_usage(database).out.endswith("1 answered, 0 failed, 0 closed; client curl/8\n")
 
 
 def test_callers_beyond_a_number_are_counted(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flask_notifications.formats.text._LISTED", 1)
     record(database, *(use(f"job/{number}") for number in range(17)))
-    out = run("usage", database, *UNTIL, *DAYS).out
+    out = run_usage(database).out
     assert out.count("still calling") == 15
     assert out.endswith("  2 more callers: --format csv lists all\n")
 
@@ -98,19 +91,19 @@ def test_the_exit_code_and_the_first_line_give_the_verdict(
     calls: list[Call], options: list[str], code: int, first_line: str, database: str
 ) -> None:
     record(database, *calls)
-    outcome = run("usage", database, *UNTIL, *DAYS, *options)
+    outcome = run_usage(database, *options)
     assert outcome.code == code
     assert outcome.out.startswith(first_line)
 
 
 def test_ignored_callers_are_marked(database: str) -> None:
     record(database, use("job/1", "tests"))
-    assert "\n  tests: ignored, " in run("usage", database, *UNTIL, *DAYS, "--ignore-caller", "tests").out
+    assert "\n  tests: ignored, " in run_usage(database, "--ignore-caller", "tests").out
 
 
 def test_json_is_the_report(database: str) -> None:
     record(database, use())
-    outcome = run("usage", database, *UNTIL, *DAYS, "--format", "json")
+    outcome = run_usage(database, "--format", "json")
     assert json.loads(outcome.out) == read_usage(database, days=3, until=NOON).to_dict()
     assert outcome.code == 3
 
@@ -118,7 +111,7 @@ def test_json_is_the_report(database: str) -> None:
 @pytest.mark.parametrize("client", ["job/1", "-1+2", "=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff20SUM"])
 def test_csv_has_a_row_for_each_caller_and_no_formulas(client: str, database: str) -> None:
     record(database, use(client, "a, b", source="query"))
-    first, *rows = csv.reader(StringIO(run("usage", database, *UNTIL, *DAYS, "--format", "csv").out))
+    first, *rows = csv.reader(StringIO(run_usage(database, "--format", "csv").out))
     shown = client if client[0] == "j" else f"'{client}"
     at = "2026-05-30T12:00:00Z"
     assert first[:5] == ["operation", "verdict", "caller", "client", "source"]
@@ -130,7 +123,7 @@ def test_csv_has_a_row_for_each_caller_and_no_formulas(client: str, database: st
 
 def test_names_of_clients_are_escaped_in_markdown(database: str) -> None:
     record(database, use("a|b*c", "<script>"))
-    outcome = run("usage", database, *UNTIL, *DAYS, "--format", "markdown")
+    outcome = run_usage(database, "--format", "markdown")
     assert outcome.out.startswith("Not safe to switch off\\. From 28 May to 31 May 2026, in use: ")
     assert "\n## report: in use\n" in outcome.out
     assert "\n| caller | client | session in |" in outcome.out
@@ -153,13 +146,13 @@ def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(databa
     record(database, use("job/1", "tests"))
     rewrite(database, HOSTILE)
     for output in ("text", "csv", "markdown", "json"):
-        out = run("usage", database, *UNTIL, *DAYS, "--format", output).out
+        out = run_usage(database, "--format", output).out
         assert [each for each in out if not each.isprintable() and each != "\n"] == []
         assert (SHOWN in out) == (output in {"text", "csv"})
-    out = run("usage", database, *UNTIL, *DAYS, "--format", "markdown").out
+    out = run_usage(database, "--format", "markdown").out
     assert r"@&#8203;everyone \#&#8203;7 \!&#8203;8 https:&#8203;//evil\.example\\n=1\+1" in out
     rewrite(database, "\t=1")
-    assert r"'\t=1" in run("usage", database, *UNTIL, *DAYS, "--format", "csv").out
+    assert r"'\t=1" in run_usage(database, "--format", "csv").out
 
 
 def plan_file(folder: Path, *live: str) -> Path:
@@ -176,16 +169,16 @@ def plan_file(folder: Path, *live: str) -> Path:
 def test_a_plan_selects_its_retired_operations(database: str, tmp_path: Path) -> None:
     record(database)
     plan = ("--plan", plan_file(tmp_path), "--format", "json")
-    outcome = run("usage", database, *UNTIL, *DAYS, *plan)
+    outcome = run_usage(database, *plan)
     verdicts = [(each["name"], each["verdict"]) for each in json.loads(outcome.out)["operations"]]
     assert (verdicts, outcome.code) == ([("report", "safe"), ("new", "unknown")], 4)
-    assert run("usage", database, *UNTIL, *DAYS, *plan, "--operation", "report").code == 0
+    assert run_usage(database, *plan, "--operation", "report").code == 0
     for other in ("live", "export"):
-        assert run("usage", database, *UNTIL, *DAYS, *plan, "--operation", other).code == 2
+        assert run_usage(database, *plan, "--operation", other).code == 2
 
 
 def test_a_plan_without_retired_operations_is_a_wrong_argument(database: str, tmp_path: Path) -> None:
-    outcome = run("usage", database, "--plan", plan_file(tmp_path, "report", "new", "live"))
+    outcome = run_usage(database, "--plan", plan_file(tmp_path, "report", "new", "live"))
     assert (outcome.code, outcome.out) == (2, "")
     assert "Invalid value for '--plan': the plan has no retired operation\n" in outcome.err
 
@@ -202,7 +195,7 @@ def test_an_empty_record_is_unknown(database: str) -> None:
 def test_the_database_may_be_in_the_environment(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     record(database)
     monkeypatch.setenv("FLASK_NOTIFICATIONS_DATABASE", database)
-    assert run("usage", *UNTIL, *DAYS).code == 0
+    assert run("usage", "--until", "2026-05-31T12:00:00Z", "--days", "3").code == 0
 
 
 def test_a_window_that_ends_with_a_date_includes_that_day(database: str) -> None:
@@ -227,15 +220,11 @@ def test_a_database_that_cannot_be_read_is_an_error(url: str, code: int, words: 
     assert "s3cret" not in outcome.err
 
 
-@pytest.mark.parametrize(
-    ("url", "package"), [("postgresql+psycopg://a/x", "psycopg[binary]"), ("mysql+pymysql://a/x", "pymysql")]
-)
-def test_a_missing_driver_is_an_error_that_names_its_package(
-    url: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, package.partition("[")[0], None)
-    outcome = run("usage", url)
-    assert (outcome.code, outcome.out, f"pip install '{package}'" in outcome.err) == (1, "", True)
+def test_a_missing_driver_is_an_error_that_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    for url, package in (("postgresql+psycopg://a/x", "psycopg[binary]"), ("mysql+pymysql://a/x", "pymysql")):
+        monkeypatch.setitem(sys.modules, package.partition("[")[0], None)
+        outcome = run("usage", url)
+        assert (outcome.code, outcome.out, f"pip install '{package}'" in outcome.err) == (1, "", True)
 
 
 def test_a_missing_extra_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,31 +241,24 @@ def test_a_missing_extra_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPat
 
 def test_the_html_format_is_the_page_of_the_report_with_the_plan(database: str, tmp_path: Path) -> None:
     record(database)
-    file = plan_file(tmp_path)
-    outcome = run("usage", database, *UNTIL, *DAYS, "--format", "html", "--plan", file)
-    report = read_usage(database, days=3, until=NOON, plan=load_plan(file), operations=None)
-    assert (outcome.code, outcome.out) == (4, render_usage(report, plan=load_plan(file)) + "\n")
+    file, to = plan_file(tmp_path), tmp_path / "page.html"
+    report = read_usage(database, days=3, until=NOON, plan=load_plan(file))
+    page = render_usage(report, plan=load_plan(file)) + "\n"
+    assert run_usage(database, "--format", "html", "--plan", file) == (4, page, "")
+    assert run_usage(database, "--format", "html", "--plan", file, "--output", to) == (4, "", "")
+    assert to.read_text(encoding="utf-8") == page
 
 
 def test_the_guide_is_the_page_of_the_plan(tmp_path: Path) -> None:
-    file = plan_file(tmp_path)
-    at = datetime(2026, 11, 1, tzinfo=UTC)
-    page = render_guide(load_plan(file), at=at, base_url="https://a.example") + "\n"
-    assert run("guide", file, "--at", "2026-11-01", "--base-url", "https://a.example") == (0, page, "")
-
-
-def test_a_page_can_be_written_to_a_file(database: str, tmp_path: Path) -> None:
     file, to = plan_file(tmp_path), tmp_path / "page.html"
-    shown = run("guide", file, "--at", "2026-11-01", "--contact", "Team \u00e9").out
-    assert "Team \u00e9" in shown
-    assert run("guide", file, "--at", "2026-11-01", "--contact", "Team \u00e9", "--output", "-").out == shown
-    assert run("guide", file, "--at", "2026-11-01", "--contact", "Team \u00e9", "--output", to) == (0, "", "")
-    assert to.read_text(encoding="utf-8") == shown
-    record(database)
-    assert run("usage", database, *UNTIL, *DAYS, "--format", "html", "--output", to).out == ""
-    assert '<h2 id="operation-1"' in to.read_text(encoding="utf-8")
+    options: dict[str, Any] = {"base_url": "https://a.example", "contact": "Team \u00e9"}
+    page = render_guide(load_plan(file), at=datetime(2026, 11, 1, tzinfo=UTC), **options) + "\n"
+    command = ("guide", file, "--at", "2026-11-01", "--base-url", "https://a.example", "--contact", "Team \u00e9")
+    assert run(*command) == run(*command, "--output", "-") == (0, page, "")
+    assert run(*command, "--output", to) == (0, "", "")
+    assert to.read_text(encoding="utf-8") == page
     missing = tmp_path / "missing" / "page.html"
-    assert run("guide", file, "--output", missing) == (1, "", f"Error: {missing}: No such file or directory\n")
+    assert run(*command, "--output", missing) == (1, "", f"Error: {missing}: No such file or directory\n")
 
 
 def test_a_guide_needs_a_valid_plan_and_a_valid_url(tmp_path: Path) -> None:
