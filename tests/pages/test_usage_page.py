@@ -6,7 +6,7 @@ from datetime import time, timedelta
 import pytest
 from bs4 import BeautifulSoup
 
-from flask_notifications import Brownout, Operation
+from flask_notifications import DeprecationPolicy, Operation
 from flask_notifications.pages import render_usage
 from flask_notifications.usage import CallerUsage, DayUsage, Verdict
 from tests.pages import reports
@@ -14,6 +14,11 @@ from tests.pages.html import parse, rows, words
 from tests.pages.reports import BROWNOUTS, DAY, NOW, brownout, caller, coverage, operation_usage, policy, report, utc
 
 OPERATION = Operation("reports", "GET", "/reports")
+SUNSET = utc(2026, 12, 1)
+ENDING = policy(SUNSET)
+# A brownout, and a policy that has it.
+WINDOW = brownout(utc(2026, 11, 10, 9))
+INTERRUPTED = policy(SUNSET, WINDOW)
 
 
 def day(number: int, answered: int = 0, failed: int = 0, closed: int = 0) -> DayUsage:
@@ -21,10 +26,12 @@ def day(number: int, answered: int = 0, failed: int = 0, closed: int = 0) -> Day
     return DayUsage(NOW.date() + number * DAY, answered, failed, closed)
 
 
-def page_of(*callers: CallerUsage, days: int = 30, brownouts: tuple[Brownout, ...] = ()) -> BeautifulSoup:
-    usage = operation_usage("reports", callers, coverage(days))
-    plan = {OPERATION: policy(utc(2026, 12, 1), *brownouts)}
-    return parse(render_usage(report(usage, days=days), plan=plan))
+def page_of(
+    *callers: CallerUsage, own: DeprecationPolicy = ENDING, days: int = 30, gap: range = range(0)
+) -> BeautifulSoup:
+    """Return the page of a report on one operation with its own policy."""
+    usage = operation_usage("reports", callers, coverage(days, gap=gap))
+    return parse(render_usage(report(usage, days=days), plan={OPERATION: own}))
 
 
 @pytest.mark.parametrize(
@@ -50,15 +57,12 @@ def test_the_heading_is_the_verdict(verdicts: list[Verdict], heading: str) -> No
     assert [words(each) for each in page.select(".verdicts p bdi")] == ["Because."] * len(verdicts)
 
 
-@pytest.mark.parametrize(
-    ("verdict", "who"),
-    [(Verdict.UNKNOWN, "Unknown. No call is recorded, but the record is not complete."), (Verdict.SAFE, "Nobody.")],
-)
-def test_an_operation_without_calls_has_no_caller_only_if_the_record_is_complete(verdict: Verdict, who: str) -> None:
-    usage = operation_usage("reports", [], coverage(30), verdict=verdict, reasons=("because",))
-    page = parse(render_usage(report(usage)))
-    (heading,) = [each for each in page.select("h3") if words(each) == "Who calls"]
-    assert words(heading.find_next_sibling("p")) == who
+def test_an_operation_without_calls_has_no_caller_only_if_the_record_is_complete() -> None:
+    unknown = "Unknown. No call is recorded, but the record is not complete."
+    for verdict, who in ((Verdict.UNKNOWN, unknown), (Verdict.SAFE, "Nobody.")):
+        page = parse(render_usage(report(operation_usage("reports", [], coverage(30), verdict=verdict))))
+        (heading,) = [each for each in page.select("h3") if words(each) == "Who calls"]
+        assert words(heading.find_next_sibling("p")) == who
 
 
 @pytest.mark.parametrize(
@@ -66,17 +70,12 @@ def test_an_operation_without_calls_has_no_caller_only_if_the_record_is_complete
     [((0, 0), "every hour of 30 days"), ((3, 4), "every hour but 24 of 30 days"), ((1, 31), "24 hours of 30 days")],
 )
 def test_the_record_is_in_hours_that_people_can_compare(gap: tuple[int, int], recorded: str) -> None:
-    usage = operation_usage("reports", [], coverage(30, gap=range(*gap)))
-    page = parse(render_usage(report(usage, days=30)))
-    assert words(page.select(".facts dd")[-1]).startswith(recorded)
+    assert words(page_of(gap=range(*gap)).select(".facts dd")[-1]).startswith(recorded)
 
 
-@pytest.mark.parametrize(
-    ("is_enforced", "end"), [(False, "is over, but not enforced"), (True, "is over")], ids=["announced", "enforced"]
-)
+@pytest.mark.parametrize(("is_enforced", "end"), [(False, "is over, but not enforced"), (True, "is over")])
 def test_a_sunset_that_is_over_stands_out(is_enforced: bool, end: str) -> None:
-    plan = {OPERATION: policy(utc(2026, 11, 1), enforce_sunset=is_enforced)}
-    page = parse(render_usage(report(operation_usage("reports", [], coverage(30))), plan=plan))
+    page = page_of(own=policy(utc(2026, 11, 1), enforce_sunset=is_enforced))
     assert words(page.select_one(".operation p strong")) == f"the sunset of 1 Nov 2026 {end}"
 
 
@@ -135,14 +134,9 @@ def test_a_single_call_is_visible_beside_many() -> None:
 
 
 def test_callers_are_in_a_table_and_all_but_the_first_are_folded() -> None:
-    page = page_of(
-        *(
-            caller(f"caller {number}", None if number else "(other)", [day(-1, 50 - number, 1, 1)])
-            for number in range(20)
-        ),
-        caller(None, None, [day(-1, 1)], source=None),
-        caller("monitor", "check/1", [day(-1, 2)], ignored=True),
-    )
+    many = [caller(f"caller {each}", None if each else "(other)", [day(-1, 50 - each, 1, 1)]) for each in range(20)]
+    unnamed = caller(None, None, [day(-1, 1)], source=None)
+    page = page_of(*many, unnamed, caller("monitor", "check/1", [day(-1, 2)], ignored=True))
     shown, folded = (rows(table) for table in page.select("h3 + .scroll table, details .scroll table") if table.caption)
     assert shown[1] == ["caller 0", "still calling", "21 Nov 2026", "50", "1", "1", "(other)", "query"]
     assert len(shown) == 16
@@ -154,15 +148,14 @@ def test_callers_are_in_a_table_and_all_but_the_first_are_folded() -> None:
 
 
 def test_dates_of_the_plan_near_the_window_are_drawn() -> None:
-    page = page_of(days=400, brownouts=(brownout(utc(2026, 11, 10, 9)), brownout(utc(2026, 11, 25, 9))))
+    page = page_of(own=policy(SUNSET, WINDOW, brownout(utc(2026, 11, 25, 9))), days=400)
     labels = {words(text) for text in page.select("figure text.halo")}
     assert labels == {"today", "B1", "B2", "deprecated 1 Jan 2026", "sunset 1 Dec 2026"}
     assert len(page.select("figure svg .band")) == 3  # with the one of the legend
 
 
 def test_a_sunset_that_is_far_is_mentioned_below_the_plot() -> None:
-    usage = operation_usage("reports", [], coverage(30))
-    page = parse(render_usage(report(usage), plan={OPERATION: policy(utc(2028, 1, 1))}))
+    page = page_of(own=policy(utc(2028, 1, 1)))
     assert words(page.figcaption) == "The sunset is later than this plot: 1 Jan 2028, 00:00 UTC, in 13 months."
 
 
@@ -180,22 +173,21 @@ def test_a_day_that_has_only_just_begun_is_not_shown() -> None:
 
 
 def test_each_brownout_shows_which_callers_returned() -> None:
-    early, late = time(8), time(16)
-    window = brownout(utc(2026, 11, 10, 9))
-    number = (window.start.date() - NOW.date()).days
     page = page_of(
-        caller("gone", "a/1", [day(number - 3, 10), day(number, 1, 0, 4)], first=early, last=time(9, 20)),
-        caller("back", "b/1", [day(number - 3, 10), day(number, 1, 0, 2), day(number + 4, 14)], first=early, last=late),
-        caller("asleep", "c/1", [day(number - 3, 7), day(number + 4, 7)]),
-        caller("left before", "c/1", [day(number - 9, 7)]),
-        caller("monitor", "d/1", [day(number, 0, 0, 9)], ignored=True),
-        brownouts=(window,),
+        caller("gone", "a/1", [day(-15, 10), day(-12, 1, 0, 4)], last=time(9, 20)),
+        caller("back", "b/1", [day(-15, 10), day(-12, 1, 0, 2), day(-8, 14)]),
+        caller("asleep", "c/1", [day(-15, 7), day(-8, 7)]),
+        caller("left before", "c/1", [day(-21, 7)]),
+        caller("monitor", "d/1", [day(-12, 0, 0, 9)], ignored=True),
+        own=INTERRUPTED,
     )
     effect = page.select_one(".effect")
-    said = words(effect)
-    assert "2 callers got 410. 1 of them has called again since, 1 has not." in said
-    assert "1 other caller called before and after, but not during it, so it was not reached." in said
-    assert "Calls per day: 3.9 in the week before, 3.0 in the week after." in said
+    for sentence in (
+        "2 callers got 410. 1 of them has called again since, 1 has not.",
+        "1 other caller called before and after, but not during it, so it was not reached.",
+        "Calls per day: 3.9 in the week before, 3.0 in the week after.",
+    ):
+        assert sentence in words(effect)
     assert rows(effect)[1:] == [
         ["back with b/1 (query)", "2", "10", "called again, last on 14 Nov 2026"],
         ["gone with a/1 (query)", "4", "10", "no call"],
@@ -220,8 +212,7 @@ SENTENCES = {
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_the_effect_of_a_brownout_is_a_sentence(sentence: str) -> None:
-    page = page_of(*SENTENCES[sentence], brownouts=(brownout(utc(2026, 11, 10, 9)),))
-    assert sentence in words(page.select_one(".effect"))
+    assert sentence in words(page_of(*SENTENCES[sentence], own=INTERRUPTED).select_one(".effect"))
 
 
 def test_410_without_a_label_is_compared_with_the_labelled_calls_of_the_client() -> None:
@@ -231,7 +222,7 @@ def test_410_without_a_label_is_compared_with_the_labelled_calls_of_the_client()
         caller(None, "b/1", [day(-12, 0, 0, 2)], first=time(9, 1), last=time(9, 5)),
         caller("bob", "b/1", [day(-15, 6)]),
         caller("carol", "b/1", [day(-2, 6)], source="header"),
-        brownouts=(brownout(utc(2026, 11, 10, 9)),),
+        own=INTERRUPTED,
     )
     effect = page.select_one(".effect")
     assert "2 callers got 410. 1 of them has called again since, 1 has not." in words(effect)
@@ -243,39 +234,33 @@ def test_410_without_a_label_is_compared_with_the_labelled_calls_of_the_client()
 
 
 def test_410_without_a_label_in_another_brownout_is_not_a_separate_caller() -> None:
-    windows = (brownout(utc(2026, 11, 8, 9)), brownout(utc(2026, 11, 10, 9)), brownout(utc(2026, 11, 12, 9)))
     page = page_of(
         caller(None, "a/1", [day(-14, 0, 0, 1), day(-10, 0, 0, 1)], first=time(9, 5), last=time(9, 5)),
         caller("alice", "a/1", [day(-18, 10), day(-2, 3)]),
-        brownouts=windows,
+        own=policy(SUNSET, brownout(utc(2026, 11, 8, 9)), WINDOW, brownout(utc(2026, 11, 12, 9))),
     )
     said = [words(each) for each in page.select(".effect") if "B2" in words(each)]
     assert "though 1 caller had called before" in said[0]
 
 
 def test_a_running_brownout_has_no_effect_yet() -> None:
-    running = brownout(NOW - timedelta(minutes=5))
-    page = page_of(caller("a", None, [day(0, 0, 0, 3)]), brownouts=(running,))
+    page = page_of(caller("a", None, [day(0, 0, 0, 3)]), own=policy(SUNSET, brownout(NOW - timedelta(minutes=5))))
     assert "running 1 caller got 410. It is too early to say who returns." in words(page.select_one(".effect"))
 
 
 def test_brownouts_on_one_day_say_that_their_counts_are_shared() -> None:
-    windows = (brownout(utc(2026, 11, 10, 9)), brownout(utc(2026, 11, 10, 15)), brownout(utc(2026, 11, 12, 15)))
-    effects = [words(each) for each in page_of(brownouts=windows).select(".effect")]
+    own = policy(SUNSET, WINDOW, brownout(utc(2026, 11, 10, 15)), brownout(utc(2026, 11, 12, 15)))
+    effects = [words(each) for each in page_of(own=own).select(".effect")]
     assert ["on the same day" in each for each in effects] == [False, True, True]
 
 
 def test_many_callers_and_many_brownouts_are_folded() -> None:
-    windows = tuple(brownout(utc(2026, 11, number, 9)) for number in range(1, 15))
+    windows = [brownout(utc(2026, 11, number, 9)) for number in range(1, 15)]
     callers = [caller(f"caller {number}", None, [day(-12, 0, 0, 1)]) for number in range(17)]
-    page = page_of(*callers, brownouts=windows)
+    page = page_of(*callers, own=policy(SUNSET, *windows))
+    further = "2 further callers"
     summaries = [words(each) for each in page.select("summary")]
-    assert summaries == [
-        "Calls and coverage of each day",
-        "2 further callers",
-        "11 earlier brownouts",
-        "2 further callers",
-    ]
+    assert summaries == ["Calls and coverage of each day", further, "11 earlier brownouts", further]
     assert not page.select("figure text.brownout-label")
 
 
@@ -287,7 +272,7 @@ def test_callers_beyond_the_number_that_a_page_lists_are_counted(monkeypatch: py
 
 
 def test_a_brownout_at_the_start_of_the_window_has_nothing_to_compare() -> None:
-    page = page_of(brownouts=(brownout(utc(2026, 10, 23, 9)),))
+    page = page_of(own=policy(SUNSET, brownout(utc(2026, 10, 23, 9))))
     assert "Calls per day" not in words(page.select_one(".effect"))
 
 
