@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 
 from example_app import create_app
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Exemption, Operation
@@ -19,35 +20,33 @@ from tests.services import program_or_skip
 
 REPORT = Operation("report", "GET", "/reports/{id}", successor="/v2/reports/{id}")
 OTHER = Operation("other", "DELETE", "/others/{other-id}", successor="/v2/others/{other-id}")
-LIVE = Operation("live", "GET", "/reports/mine")
 WEST = timezone(timedelta(hours=-5))
 ALICE, ACCOUNT = "a11ce000-0000-4000-8000-000000000001", "acc00000-0000-4000-8000-00000000000a"
 
 
+def guide(*policies: DeprecationPolicy, **options: Any) -> BeautifulSoup:
+    """Return the guide of a plan with one or two operations."""
+    return parse(render_guide(dict(zip([REPORT, OTHER], policies, strict=False)), at=NOW, **options))
+
+
 ONE, TWO = "GET /reports/{id} is being retired", "2 operations are being retired"
+JULY = policy(utc(2027, 7, 1))
 PLANNED = policy(utc(2027, 7, 1), brownout(utc(2027, 4, 6, 9)))
+RUNNING = policy(utc(2027, 7, 1), brownout(utc(2026, 11, 22, 16, 45)))
 LATE = policy(utc(2026, 11, 1))
 OVER = policy(utc(2026, 11, 1), enforce_sunset=True)
 FIRST_LINES = {
     "nothing": ([], "Nothing is being retired", "No operation of this API is deprecated"),
-    "one": (
-        [policy(utc(2027, 7, 1))],
-        ONE,
-        "It still works today. Change your calls before Thursday, 1 July 2027.",
-    ),
+    "one": ([JULY], ONE, "It still works today. Change your calls before Thursday, 1 July 2027."),
     "no date": ([policy(None)], ONE, "Change your calls."),
     "a brownout is planned": (
         [PLANNED, PLANNED],
         TWO,
         "before Thursday, 1 July 2027, and expect first failures on Tuesday, 6 April 2027, when a brownout begins.",
     ),
-    "in a brownout": (
-        [policy(utc(2027, 7, 1), brownout(utc(2026, 11, 22, 16, 45)))],
-        ONE,
-        "A brownout is running until 22 Nov 2026, 17:15 UTC, so requests get 410 Gone.",
-    ),
+    "in a brownout": ([RUNNING], ONE, "A brownout is running until 22 Nov 2026, 17:15 UTC, so requests get 410 Gone."),
     "switched off": ([OVER], "GET /reports/{id} has been switched off", "Every request gets 410 Gone."),
-    "one of two is switched off": ([OVER, policy(utc(2027, 7, 1))], TWO, "Some of them still work today."),
+    "one of two is switched off": ([OVER, JULY], TWO, "Some of them still work today."),
     "one of two may stop": ([LATE, PLANNED], TWO, "The sunset of 1 operation is over, and it may stop at any time."),
     "all may stop": ([LATE, LATE], TWO, "all of them is over, and they may stop at any time. Change your calls now."),
 }
@@ -55,13 +54,13 @@ FIRST_LINES = {
 
 @pytest.mark.parametrize(("policies", "heading", "lede"), FIRST_LINES.values(), ids=FIRST_LINES)
 def test_the_first_lines_say_what_stops_and_when(policies: list[DeprecationPolicy], heading: str, lede: str) -> None:
-    page = parse(render_guide(dict(zip([REPORT, OTHER], policies, strict=False)), at=NOW))
+    page = guide(*policies)
     assert words(page.h1) == heading == words(page.title)
     assert lede in words(page.select_one(".lede"))
 
 
 def test_a_sunset_that_is_over_is_urgent() -> None:
-    page = parse(render_guide({REPORT: LATE, OTHER: policy(utc(2027, 7, 1))}, at=NOW))
+    page = guide(LATE, JULY)
     (urgent,) = page.select(".facts .urgent")
     assert words(urgent).startswith("Sunset 1 Nov 2026")
     assert words(urgent).endswith("the next one on 1 Jul 2027")
@@ -69,8 +68,7 @@ def test_a_sunset_that_is_over_is_urgent() -> None:
 
 
 def test_a_plan_without_brownouts_has_no_section_on_them() -> None:
-    page = render_guide({REPORT: policy(utc(2027, 7, 1))}, at=NOW)
-    assert "rownout" not in page.partition("</style>")[2]
+    assert "rownout" not in str(guide(JULY).body)
 
 
 def test_long_paths_break_before_slashes() -> None:
@@ -79,29 +77,24 @@ def test_long_paths_break_before_slashes() -> None:
 
 
 STATES = {
-    "deprecated": (policy(utc(2027, 7, 1)), "It works until 1 Jul 2027, 00:00 UTC, in 7 months."),
+    "deprecated": (JULY, "It works until 1 Jul 2027, 00:00 UTC, in 7 months."),
     "no date": (policy(None), "It works until further notice."),
-    "past": (policy(utc(2026, 11, 1)), "Its sunset was on 1 Nov 2026, 00:00 UTC. It may stop working at any time."),
-    "switched off": (
-        policy(utc(2026, 11, 1), enforce_sunset=True),
-        "Every request has been getting 410 Gone since 1 Nov 2026, 00:00 UTC.",
-    ),
-    "brownout": (policy(None, brownout(utc(2026, 11, 22, 16, 45))), "Requests get 410 Gone until 22 Nov 2026, 17:15"),
+    "past": (LATE, "Its sunset was on 1 Nov 2026, 00:00 UTC. It may stop working at any time."),
+    "switched off": (OVER, "Every request has been getting 410 Gone since 1 Nov 2026, 00:00 UTC."),
+    "brownout": (RUNNING, "Requests get 410 Gone until 22 Nov 2026, 17:15 UTC. It works until 1 Jul 2027"),
     "announced": (policy(deprecated_at=utc(2027, 1, 1)), "It works until 1 Jul 2027"),
 }
 
 
 @pytest.mark.parametrize(("own", "state"), STATES.values(), ids=STATES)
 def test_each_operation_has_its_state(own: DeprecationPolicy, state: str) -> None:
-    page = parse(render_guide({REPORT: own}, at=NOW))
-    assert state in words(page.select_one(".move > p"))
+    assert state in words(guide(own).select_one(".move > p"))
 
 
 def test_the_guide_leaves_out_live_operations_and_exempt_callers() -> None:
-    own = policy(utc(2027, 7, 1), enforce_sunset=True)
-    exempt = replace(own, exemptions=[Exemption("warehouse", utc(2028, 1, 1), "contract")])
-    page = render_guide({REPORT: exempt, OTHER: own, LIVE: None}, at=NOW)
-    assert page == render_guide({REPORT: own, OTHER: own}, at=NOW)
+    exempt = replace(OVER, exemptions=[Exemption("warehouse", utc(2028, 1, 1), "contract")])
+    page = render_guide({REPORT: exempt, OTHER: OVER, Operation("live", "GET", "/reports/mine"): None}, at=NOW)
+    assert page == render_guide({REPORT: OVER, OTHER: OVER}, at=NOW)
 
 
 def test_the_dates_are_also_in_a_table() -> None:
@@ -113,12 +106,10 @@ def test_the_dates_are_also_in_a_table() -> None:
         "11 Jan 2027, 00:00 UTC",
         "may stop at any time",
     ]
-    assert len(page.select(".lane")) == 1
 
 
 def test_operations_with_different_dates_are_in_different_timelines() -> None:
-    page = parse(render_guide({REPORT: policy(), OTHER: policy(utc(2027, 1, 1))}, at=NOW))
-    assert len(page.select(".lane")) == 2
+    assert [len(guide(JULY, other).select(".lane")) for other in (JULY, LATE)] == [1, 2]
 
 
 def test_past_brownouts_are_listed_too() -> None:
@@ -139,8 +130,7 @@ def test_a_brownout_after_an_enforced_sunset_is_not_shown() -> None:
 
 @pytest.mark.parametrize("base_url", [None, "https://api.example.org/v1/"])
 def test_the_headers_in_the_guide_are_those_that_are_sent(base_url: str | None) -> None:
-    own = policy(utc(2027, 7, 1), documentation="/docs/retirement")
-    page = parse(render_guide({REPORT: own}, at=NOW, base_url=base_url))
+    page = guide(policy(utc(2027, 7, 1), documentation="/docs/retirement"), base_url=base_url)
     blocks = [block.get_text() for block in page.select("section[aria-labelledby=affected] pre")]
     assert blocks[0].startswith("curl -sS -o /dev/null -D - ")
     assert blocks[1].splitlines() == [
@@ -164,8 +154,7 @@ def test_links_that_are_complete_have_no_address_before_them() -> None:
     ("contact", "is_link"), [("HTTP://help.example.com", True), ("javascript:alert(1)", False), ("<b>us</b>", False)]
 )
 def test_a_contact_is_a_link_only_if_it_is_a_url(contact: str, is_link: bool) -> None:
-    page = parse(render_guide({REPORT: policy()}, at=NOW, contact=contact))
-    (questions,) = page.select("section[aria-labelledby=questions]")
+    (questions,) = guide(JULY, contact=contact).select("section[aria-labelledby=questions]")
     assert contact in words(questions)
     assert [link["href"] for link in questions.select("a")] == [contact] * is_link
 
@@ -173,14 +162,13 @@ def test_a_contact_is_a_link_only_if_it_is_a_url(contact: str, is_link: bool) ->
 def test_the_link_to_the_sunset_policy_is_relative_to_the_base_url() -> None:
     own = policy(sunset_documentation="/policy")
     for base_url, target in ((None, "/policy"), ("https://example.org", "https://example.org/policy")):
-        page = parse(render_guide({REPORT: own, OTHER: own}, at=NOW, base_url=base_url))
+        page = guide(own, own, base_url=base_url)
         assert [link["href"] for link in page.select("section[aria-labelledby=questions] a")] == [target]
 
 
 def test_no_value_of_a_plan_becomes_markup_or_an_unsafe_link() -> None:
-    page = parse(
-        render_guide(strange_plan(), at=NOW, title="<script>", contact="<img src=x>", base_url="https://a.example")
-    )
+    values = {"title": "<script>", "contact": "<img src=x>", "base_url": "https://a.example"}
+    page = parse(render_guide(strange_plan(), at=NOW, **values))
     assert not page.find_all(["script", "img", "iframe", "object", "embed", "link", "form"])
     assert not [tag for tag in page.find_all(True) if any(name.startswith("on") for name in tag.attrs)]
     assert all(str(link["href"]).startswith(("#", "https://", "http://", "/")) for link in page.find_all("a"))
