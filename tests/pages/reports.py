@@ -25,9 +25,7 @@ def brownout(start: datetime, minutes: int = 30) -> Brownout:
 
 
 def policy(
-    sunset_at: datetime | None = datetime(2027, 7, 1, tzinfo=UTC),
-    *brownouts: Brownout,
-    **options: Any,
+    sunset_at: datetime | None = datetime(2027, 7, 1, tzinfo=UTC), *brownouts: Brownout, **options: Any
 ) -> DeprecationPolicy:
     options = {"deprecated_at": utc(2026, 1, 1), "documentation": "https://example.com/retire", **options}
     return DeprecationPolicy(sunset_at=sunset_at, brownouts=brownouts, **options)
@@ -137,9 +135,8 @@ def busy_operation(name: str, *, callers: int, days: int, names: Names = ordinar
         sources = (None, "header", "query")
         made.append(caller(*names(number), rows, source=sources[number % 3], ignored=number % 7 == 6))
     made.sort(key=lambda each: -each.calls)
-    return operation_usage(
-        name, made, coverage(days, gap=range(4, 6)), reasons=("Many calls, the last on 22 November",)
-    )
+    reasons = ("Many calls, the last on 22 November",)
+    return operation_usage(name, made, coverage(days, gap=range(4, 6)), reasons=reasons)
 
 
 def strange_plan() -> dict[Operation, DeprecationPolicy | None]:

@@ -30,6 +30,7 @@ def until(own: DeprecationPolicy, *date: int) -> DeprecationPolicy:
 PLANNED = brownout(utc(2026, 12, 1, 9))
 OPEN = policy(utc(2027, 1, 1), PLANNED)
 ENFORCED = policy(utc(2027, 1, 1), PLANNED, enforce_sunset=True)
+LATE = policy(utc(2026, 11, 1))
 OVER = policy(utc(2026, 11, 1), enforce_sunset=True)
 
 
@@ -38,11 +39,7 @@ ENDS = {
     "no date": (policy(None), "It has no date yet on which it ends.", NONE),
     "not enforced": (OPEN, "From then on, it may stop working at any time.", NEXT),
     "enforced": (ENFORCED, f"It ends on {JANUARY}, in 39 days. From then on, every request gets 410 Gone.", NEXT),
-    "over, not enforced": (
-        policy(utc(2026, 11, 1)),
-        f"Its sunset was on {NOVEMBER}. It may stop working at any time.",
-        NONE,
-    ),
+    "over, not enforced": (LATE, f"Its sunset was on {NOVEMBER}. It may stop working at any time.", NONE),
     "over": (OVER, f"It ended on {NOVEMBER}. Every request gets 410 Gone.", None),
     "over, but exempt": (until(OVER, 2026, 12, 9), "It ends on Wednesday, 9 December 2026, in 16 days.", NONE),
     "exempt no more": (until(OVER, 2026, 11, 2), f"It ended on {NOVEMBER}.", None),
