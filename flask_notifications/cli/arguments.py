@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -46,23 +46,12 @@ def check_format(_context: click.Context, _parameter: click.Parameter, value: Pa
     return value
 
 
-class PlanError(click.ClickException):
-    """Something is wrong with a plan file; one line for each error, of the form ``place: message``."""
-
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__("\n".join(map(escape, lines)))
-
-    def show(self, file: Any = None) -> None:
-        """Write the lines to standard error."""
-        click.echo(self.message, file=file, err=True)
-
-
 def read_plan(path: Path, *, shown: str = "") -> "Plan":
-    """Read a plan file.
+    """Read a plan file, or print one line for each error, of the form ``place: message``.
 
     :param path: a file whose name ends with ``.toml`` or ``.json``, or ``-``, where JSON begins with ``{``.
     :param shown: a prefix for each place of an error, which distinguishes two files; by default none.
-    :raises PlanError: something is wrong with it; it has every error that the parser or the schema found.
+    :raises click.exceptions.Exit: something is wrong with it, and every error is printed.
     :raises click.ClickException: it cannot be read.
     """
     from marshmallow import ValidationError
@@ -74,8 +63,9 @@ def read_plan(path: Path, *, shown: str = "") -> "Plan":
     try:
         return load_plan(parse_plan(content, suffix, str(path)))
     except ValidationError as error:
-        problems = flatten_messages(error.messages)
-        raise PlanError([f"{shown}{_name(path, place)}: {message}" for place, message in problems]) from error
+        for place, message in flatten_messages(error.messages):
+            click.echo(escape(f"{shown}{_name(path, place)}: {message}"), err=True)
+        raise click.exceptions.Exit(1) from error
 
 
 def _name(path: Path, place: tuple[str | int, ...]) -> str:

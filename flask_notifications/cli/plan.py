@@ -2,9 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,11 +65,9 @@ def plan(
         message = "needs --against OLD, because it is about what is new"
         raise click.BadParameter(message, param_hint="'--min-notice'")
     time = datetime.now(UTC) if at is None else at
-    if schema:
-        print_result(_import_writer("schema").format_schema())
-    elif document is not None:
-        print_result(_convert(document, time))
-    elif file is not None and _show(file, time, against, timedelta(days=min_notice), output).has_errors:
+    if file is None:
+        print_result(_write(document, time))
+    elif _show(file, time, against, timedelta(days=min_notice), output).has_errors:
         context.exit(3)
 
 
@@ -93,9 +89,14 @@ def _show(file: Path, time: datetime, against: Path | None, min_notice: timedelt
     return report
 
 
-def _import_writer(name: str) -> ModuleType:
+def _write(document: Path | None, at: datetime) -> str:
+    """Return the plan file of an OpenAPI document or, without one, the JSON Schema of plan files."""
     try:
-        return import_module(f"flask_notifications.formats.{name}")
+        if document is not None:
+            return _convert(document, at)
+        from flask_notifications.formats.schema import format_schema
+
+        return format_schema()
     except ModuleNotFoundError as error:
         message = "this needs: pip install 'Flask-Notifications[openapi]'"
         raise click.ClickException(message) from error
@@ -104,9 +105,9 @@ def _import_writer(name: str) -> ModuleType:
 def _convert(document: Path, at: datetime) -> str:
     """Return a plan file of the deprecated operations of an OpenAPI document, from a time without its microseconds."""
     from flask_notifications.deprecation import DeprecationPolicy
+    from flask_notifications.formats.toml import format_plan
     from flask_notifications.openapi import plan_from_openapi
 
-    writer = _import_writer("toml")
     try:
         plan = plan_from_openapi(_read_document(document), DeprecationPolicy(deprecated_at=at.replace(microsecond=0)))
     except ValueError as error:
@@ -115,8 +116,7 @@ def _convert(document: Path, at: datetime) -> str:
     if not plan:
         message = f"{document}: no operation has deprecated: true"
         raise click.ClickException(escape(message))
-    result: str = writer.format_plan(plan)
-    return result.removesuffix("\n")
+    return format_plan(plan).removesuffix("\n")
 
 
 def _read_document(path: Path) -> Any:

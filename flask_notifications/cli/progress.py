@@ -37,10 +37,10 @@ def open_logs(paths: Sequence[Path]) -> Iterator[list[io.RawIOBase]]:
     """
     different = list({path if path == STANDARD_INPUT else path.resolve(): path for path in paths}.values())
     size = sum(path.stat().st_size for path in different if path != STANDARD_INPUT)
-    with ExitStack() as stack:
-        is_shown = sys.stderr.isatty() and bool(size)
-        bar = stack.enter_context(
-            click.progressbar(length=size, label="Reading logs", file=sys.stderr, hidden=not is_shown)
-        )
+    is_hidden = size == 0 or not sys.stderr.isatty()
+    with (
+        ExitStack() as stack,
+        click.progressbar(length=size, label="Reading logs", file=sys.stderr, hidden=is_hidden) as bar,
+    ):
         streams = [stack.enter_context(click.open_file(str(path), "rb")) for path in different]
         yield [_Watched(stream, bar.update) for stream in streams]

@@ -21,9 +21,8 @@ _VALUES = {
 def format_schema() -> str:
     """Return the schema: it accepts all that ``load_plan`` accepts, and finds no errors between two keys."""
     spec = APISpec("", "", "3.1.0")
-    converter: Any = OpenAPIConverter(
-        "3.1.0", schema_name_resolver=lambda _schema: None, spec=spec
-    )  # nothing by reference
+    # Without names for schemas, nothing is by reference.
+    converter: Any = OpenAPIConverter("3.1.0", schema_name_resolver=lambda _schema: None, spec=spec)
     schema = _complete(converter.schema2jsonschema(PlanSchema()))
     return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "title": "A plan"} | schema, indent=2)
 

@@ -24,12 +24,7 @@ _LISTED = 1_500
 _DAYS = 2_000
 
 
-def render_usage(
-    report: "UsageReport",
-    *,
-    plan: Plan | None = None,
-    title: str | None = None,
-) -> str:
+def render_usage(report: "UsageReport", *, plan: Plan | None = None, title: str | None = None) -> str:
     """Return a report of usage as an HTML document: the verdicts, and the reasons for them.
 
     The document has no scripts and loads nothing. It works with
