@@ -7,6 +7,7 @@ import re
 import ssl
 import urllib.request
 from base64 import b64decode
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
@@ -81,9 +82,8 @@ class Fetcher:
         self._time_limit = time_limit
         self._total_limit = total_limit
         self._end = monotonic() + total_limit
-        agents = [value for name, value in headers if name.lower() == "user-agent"]
-        self._own = [(name, value) for name, value in _merge(headers) if name.lower() != "user-agent"]
-        self._user_agent = " ".join([USER_AGENT, *agents])
+        self._own = _merge([("User-Agent", USER_AGENT), *headers])
+        self._user_agent = self._own.pop("User-Agent")
         self._opener = urllib.request.build_opener(_AsReceived, _Connections)
         self._secrets = _pattern_of([value for name, value in headers if name.lower() not in _PUBLIC])
 
@@ -94,9 +94,9 @@ class Fetcher:
         :raises Unreachable: no response arrived within the limit of time, or what arrived is not HTTP.
         """
         self._check_time()
-        request = urllib.request.Request(url, method=method, headers={"User-Agent": self._user_agent})  # noqa: S310
-        for name, value in self._own if _origin(url) == self._origin else ():
-            request.add_unredirected_header(name, value)
+        own = self._own if _origin(url) == self._origin else {}
+        headers = {"User-Agent": self._user_agent, **own}
+        request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310 - http and https only
         responses: SimpleQueue[LiveResponse | Exception] = SimpleQueue()
         Thread(target=self._send, args=(request, responses), daemon=True).start()
         try:
@@ -203,13 +203,13 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-def _merge(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _merge(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return headers with repeated ones joined, because urllib keeps only the last (RFC 9110 section 5.3)."""
-    merged: dict[str, str] = {}
+    merged: defaultdict[str, list[str]] = defaultdict(list)
     for name, value in headers:
-        separator = "; " if name.lower() == "cookie" else ", "
-        merged[name.title()] = f"{merged[name.title()]}{separator}{value}" if name.title() in merged else value
-    return list(merged.items())
+        merged[name.title()].append(value)
+    separators = {"Cookie": "; ", "User-Agent": " "}
+    return {name: separators.get(name, ", ").join(values) for name, values in merged.items()}
 
 
 def _pattern_of(values: Sequence[str]) -> re.Pattern[str]:
