@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from flask_notifications.conditions import environ_key
 from flask_notifications.deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy
@@ -30,6 +30,13 @@ class Candidate(NamedTuple):
     operation: Operation
     policy: DeprecationPolicy | None
     headers: list[tuple[str, str]]
+
+
+def list_simple_urls(plan: Plan, base_url: str) -> list[str]:
+    """Return the URLs of the retired operations whose requests need nothing but a ``GET``."""
+    found = [each for each, policy in plan.items() if policy is not None and each.method == "GET"]
+    simple = [each.path for each in found if not (set("{*") & set(each.path) or each.query or each.headers)]
+    return [f"{base_url.rstrip('/')}{quote(path)}" for path in simple]
 
 
 def find_candidates(plan: Plan, method: str, url: str, headers: Headers) -> list[Candidate]:

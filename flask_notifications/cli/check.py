@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import click
 
@@ -69,18 +69,18 @@ def _parse_method(_context: click.Context, _parameter: click.Parameter, value: s
 
 
 def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> list[str]:
-    """Return the URL, or those of the retired operations that need nothing but a ``GET``."""
+    from flask_notifications.check.comparison import list_simple_urls
+
     if url is not None and base_url is None:
         return [url]
     if url is not None or base_url is None or plan is None:
         message = "give a URL, or --plan and --base-url"
         raise click.UsageError(message)
-    found = [each for each, policy in plan.items() if policy is not None and each.method == "GET"]
-    simple = [each.path for each in found if not (set("{*") & set(each.path) or each.query or each.headers)]
-    if not simple:
+    urls = list_simple_urls(plan, base_url)
+    if not urls:
         message = "the plan has no GET operation without parameters and conditions: give the URL of one request"
         raise click.ClickException(message)
-    return [f"{base_url.rstrip('/')}{quote(path)}" for path in simple]
+    return urls
 
 
 @click.command
