@@ -197,18 +197,13 @@ def test_a_410_needs_a_retry_after_if_the_plan_has_a_brownout(
 
 @pytest.mark.parametrize(
     ("path", "words"),
-    [
-        ("/report/7", "No operation of the plan matches GET /report/7. "),
-        ("/orders", "No operation of the plan matches GET /orders; the plan has POST for this path. "),
-        ("", "No operation of the plan matches GET /. "),
-    ],
-    ids=["a misspelled path", "another method", "no path"],
+    [("/report/7", "GET /report/7. "), ("/orders", "GET /orders; the plan has POST for this path. "), ("", "GET /. ")],
 )
 def test_a_url_that_matches_no_operation_is_an_error(production: str, path: str, words: str, tmp_path: Path) -> None:
     outcome = check(tmp_path, f"{production}{path}")
     found = {finding["code"]: finding["message"] for finding in json.loads(outcome.out)["findings"]}
     assert outcome.code == 3
-    assert found["plan-differs"].startswith(words)
+    assert found["plan-differs"].startswith(f"No operation of the plan matches {words}")
     assert "deprecation-missing" in found
 
 
