@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,9 +13,21 @@ from flask_notifications.wording import escape
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan
 
-# A plan file that exists, or standard input.
-PLAN_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 STANDARD_INPUT = Path("-")
+
+
+class _PlanFile(click.Path):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path of a plan file, if its name says which format it has."""
+        path: Any = super().convert(value, param, ctx)
+        if path != STANDARD_INPUT and path.suffix not in {".toml", ".json"}:
+            self.fail(f"the name of {str(path)!r} must end with .toml or .json", param, ctx)
+        return path
+
+
+# A file that exists, or standard input.
+FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+PLAN_FILE = _PlanFile(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 
 
 def format_option(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -36,14 +48,6 @@ def parse_day(context: click.Context, parameter: click.Parameter, value: str | N
     """Return a date as it is, which includes all of the day, or a date and time with an offset in UTC."""
     time = parse_date(context, parameter, value)
     return time.date() if time is not None and value is not None and DATE.fullmatch(value) else time
-
-
-def check_format(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
-    """Return the path of a plan file, if its name says which format it has."""
-    if value is not None and value != STANDARD_INPUT and value.suffix not in {".toml", ".json"}:
-        message = f"the name of {str(value)!r} must end with .toml or .json"
-        raise click.BadParameter(message)
-    return value
 
 
 def read_plan(path: Path, *, shown: str = "") -> "Plan":

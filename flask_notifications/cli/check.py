@@ -12,7 +12,7 @@ from flask_notifications.check.links import is_splittable
 from flask_notifications.headers import TOKEN
 from flask_notifications.wording import escape
 
-from .arguments import PLAN_FILE, check_format, format_option, read_plan
+from .arguments import PLAN_FILE, format_option, read_plan
 from .output import print_result
 
 if TYPE_CHECKING:
@@ -103,9 +103,7 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     help="A header to send to the origin of the URL, or a file with one header per line; @- is standard input. A file "
     "keeps credentials out of the list of processes. Headers in $FLASK_NOTIFICATIONS_HEADERS are sent too.",
 )
-@click.option(
-    "--plan", "file", type=PLAN_FILE, callback=check_format, metavar="FILE", help="Compare with this plan file."
-)
+@click.option("--plan", "file", type=PLAN_FILE, metavar="FILE", help="Compare with this plan file.")
 @click.option("--no-links", is_flag=True, help="Do not call the links.")
 @click.option(
     "--timeout",

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from .arguments import PLAN_FILE, check_format, parse_date, read_plan
+from .arguments import PLAN_FILE, parse_date, read_plan
 from .output import TO, print_result
 
 
 @click.command
-@click.argument("file", type=PLAN_FILE, callback=check_format)
+@click.argument("file", type=PLAN_FILE)
 @click.option("--base-url", metavar="U", help="The URL of your API, for complete links.")
 @click.option("--contact", metavar="TEXT", help="The contact for questions: a name, an address or a URL.")
 @click.option("--at", callback=parse_date, metavar="DATE", help="Show the state at this time instead of now.")

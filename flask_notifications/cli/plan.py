@@ -9,7 +9,7 @@ import click
 
 from flask_notifications.wording import escape
 
-from .arguments import PLAN_FILE, check_format, format_option, parse_date, read_file, read_plan
+from .arguments import FILE, PLAN_FILE, format_option, parse_date, read_file, read_plan
 from .output import print_result
 
 if TYPE_CHECKING:
@@ -17,19 +17,17 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.argument("file", type=PLAN_FILE, callback=check_format, required=False)
+@click.argument("file", type=PLAN_FILE, required=False)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a plan file, for editors.")
 @click.option(
     "--from-openapi",
     "document",
-    type=PLAN_FILE,
+    type=FILE,
     metavar="DOCUMENT",
     help="Print a plan file in TOML of the operations that an OpenAPI document deprecates, from the date of --at on.",
 )
 @click.option("--at", callback=parse_date, metavar="DATE", help="Show the phases at this time instead of now.")
-@click.option(
-    "--against", type=PLAN_FILE, callback=check_format, metavar="OLD", help="Show the changes for callers since OLD."
-)
+@click.option("--against", type=PLAN_FILE, metavar="OLD", help="Show the changes for callers since OLD.")
 @click.option(
     "--min-notice",
     type=click.IntRange(0, 36500),

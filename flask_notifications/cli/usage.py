@@ -11,7 +11,7 @@ import click
 
 from flask_notifications.wording import escape
 
-from .arguments import PLAN_FILE, check_format, format_option, parse_day, read_plan
+from .arguments import FILE, PLAN_FILE, format_option, parse_day, read_plan
 from .output import TO, print_result
 from .progress import open_logs
 
@@ -28,7 +28,7 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
 @click.option(
     "--log",
     "files",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    type=FILE,
     multiple=True,
     metavar="FILE",
     help="Read this access log too, compressed with gzip or not; needs --plan.",
@@ -39,14 +39,7 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
     help="A regular expression for the lines of the logs, with groups named time, method, target, status, agent, user.",
 )
 @click.option("--log-prefix", metavar="PATH", help="The mount point of the application in the logs; / is the root.")
-@click.option(
-    "--plan",
-    "file",
-    type=PLAN_FILE,
-    callback=check_format,
-    metavar="FILE",
-    help="Report the retired operations of this plan.",
-)
+@click.option("--plan", "file", type=PLAN_FILE, metavar="FILE", help="Report the retired operations of this plan.")
 @click.option(
     "--days", type=click.IntRange(1, 3650), default=30, show_default=True, help="The window, in complete UTC days."
 )
