@@ -178,14 +178,15 @@ def _describe_notice(
 def _format(report: "UsageReport", plan: "Plan | None", notice: "Notice | None", output: str) -> str:
     """Return the notice, or the report if there is none or the format is for programs."""
     from flask_notifications.formats import csv, json, markdown, text
-    from flask_notifications.formats.notice import render_notice
-    from flask_notifications.pages import render_usage
 
     if output == "json":
         return json.format_result(report)
     if output == "csv":
         return csv.format_usage(report, plan)
     if output == "html":
+        from flask_notifications.formats.notice import render_notice
+        from flask_notifications.pages import render_usage
+
         return render_usage(report, plan=plan) if notice is None else render_notice(notice)
     module = text if output == "text" else markdown
     result: str = module.format_usage(report, plan) if notice is None else module.format_notice(notice)
