@@ -23,11 +23,17 @@ MASK = "REDACTED"
 _TARGETS = frozenset(
     {
         *("RAW_URI", "REQUEST_URI", "HTTP_REFERER", "UNENCODED_URL", "SCRIPT_URI", "SCRIPT_URL"),
-        *(f"REDIRECT_{name}" for name in ("QUERY_STRING", "REQUEST_URI", "SCRIPT_URI", "SCRIPT_URL", "URL")),
+        *(
+            f"{redirects}{name}"  # Apache adds the prefix at each internal redirect
+            for redirects in ("REDIRECT_", "REDIRECT_REDIRECT_")
+            for name in ("QUERY_STRING", "REQUEST_URI", "SCRIPT_URI", "SCRIPT_URL", "URL")
+        ),
         *(
             f"HTTP_X_{header}_{part}"
-            for header in ("ORIGINAL", "ENVOY_ORIGINAL", "FORWARDED", "REAL", "REPLACED", "REQUEST", "REWRITE")
-            for part in ("URI", "URL", "PATH", "QUERY")
+            for header in (
+                *("ORIGINAL", "ENVOY_ORIGINAL", "MS_ORIGINAL", "FORWARDED", "REAL", "REPLACED", "REQUEST", "REWRITE"),
+            )
+            for part in ("URI", "URL", "PATH", "QUERY", "QUERY_STRING", "REQUEST_URI")
         ),
         *("HTTP_X_WAWS_UNENCODED_URL", "HTTP_X_AUTH_REQUEST_REDIRECT"),
     }
@@ -121,6 +127,8 @@ class SessionLogFilter(logging.Filter):
                 attributes[name] = _redact(value, name)
         _redact_message(record)
         error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        if isinstance(record.exc_info, tuple) and type(error) not in {record.exc_info[0], type(None)}:
+            record.exc_info = (type(error), error, record.exc_info[2])  # type: ignore[assignment]
         if error is not None and not record.exc_text:  # its lines of source code may show a session ID
             traceback = format_traceback(error).rstrip("\n")
             masked = redact_string(traceback)
@@ -175,14 +183,19 @@ def _redact(value: Any, name: object = "", parents: tuple[int, ...] = ()) -> Any
         masked = _redact(value.decode("latin-1"), name).encode("latin-1")
         return value if masked == value else masked
     if isinstance(value, str):
-        name = name.decode("latin-1") if isinstance(name, bytes) else name
-        key = f"{name}=" if isinstance(name, str) and _NAME.fullmatch(name) else ""
+        key = _key_of(name)
         masked = redact_string(key + value).removeprefix(key)
         return value if masked == value else masked
     if len(parents) < _DEPTH and id(value) not in parents:
         with suppress(Exception):  # values are your application's, and their methods may raise anything
             return _redact_parts(value, name, (*parents, id(value)))
     return _redact_object(value)
+
+
+def _key_of(name: object) -> str:
+    """Return a name and ``=`` if its value is a session ID or an ``Authorization`` header, otherwise nothing."""
+    name = name.decode("latin-1") if isinstance(name, bytes) else name
+    return f"{name}=" if isinstance(name, str) and _NAME.fullmatch(name) else ""
 
 
 def _redact_parts(value: Any, name: object, parents: tuple[int, ...]) -> Any:
@@ -195,8 +208,8 @@ def _redact_parts(value: Any, name: object, parents: tuple[int, ...]) -> Any:
     if not isinstance(value, Mapping | tuple | list | set | frozenset):
         return _redact_object(value)
     members = list(value.items() if isinstance(value, Mapping) else value)
-    names = [""] * len(members)
-    if isinstance(value, tuple | list) and len(members) == 2:
+    names = [name] * len(members)  # parse_qs has a list of values for a name
+    if isinstance(value, tuple | list) and len(members) == 2 and not _key_of(name):
         names[1] = members[0]  # perhaps the name of a header
     redacted = [_redact(member, each, parents) for member, each in zip(members, names, strict=True)]
     if all(map(is_, members, redacted)):

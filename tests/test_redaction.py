@@ -27,6 +27,7 @@ from tests.tracebacks import raise_and_catch
     [
         *("RAW_URI", "REQUEST_URI", "UNENCODED_URL", "REDIRECT_QUERY_STRING", "REDIRECT_URL", "HTTP_REFERER"),
         *("HTTP_X_ORIGINAL_URI", "HTTP_X_ORIGINAL_URL", "HTTP_X_REWRITE_URL", "HTTP_X_FORWARDED_URI"),
+        *("REDIRECT_REDIRECT_URL", "HTTP_X_MS_ORIGINAL_URL", "HTTP_X_ORIGINAL_QUERY_STRING"),
         *("HTTP_X_FORWARDED_PATH", "HTTP_X_ENVOY_ORIGINAL_PATH", "HTTP_X_WAWS_UNENCODED_URL", "SCRIPT_URI"),
     ],
 )
@@ -174,6 +175,7 @@ MASKED = "/p?a=1&sessionId=REDACTED&b=2"
         pytest.param("%(r)s %(s)s", ({"r": f"GET {URI} HTTP/1.1", "s": "200"},), id="a mapping"),
         pytest.param("%s %r", (URI.encode(), [URI, (URI, 1), {URI: URI}, {URI}, frozenset({URI})]), id="containers"),
         pytest.param("%s %s", ([("Authorization", "Bearer S3CRET")], {"sessionId": "S3CRET"}), id="names and values"),
+        pytest.param("%s %s", ({"a": 1, "sessionId": ["S3CRET", "S3CRET"]}, 1), id="a list of values"),
         pytest.param("%s %s", (["authorization", "Bearer S3CRET"], [(b"authorization", b"Bearer S3")]), id="pairs"),
         pytest.param("%s", (urlsplit(URI),), id="a named tuple"),
         pytest.param("?sessionId=%s %d", ("S3CRET", 200), id="the key is in the template"),
@@ -207,6 +209,7 @@ def test_a_masked_record_keeps_its_types(msg: object, args: tuple[Any, ...], for
     [
         pytest.param(ValueError(f"no {URI}"), id="a built-in exception"),
         pytest.param(FileNotFoundError(2, "missing", URI), id="OSError"),
+        pytest.param(SyntaxError("bad", ("page.py", 1, 2, URI)), id="SyntaxError, whose attributes a traceback shows"),
         pytest.param(StrangeError(uri=URI), id="an exception with its own string, and slots"),
         pytest.param(FrozenError(URI), id="a frozen dataclass"),
         pytest.param(ExceptionGroup(URI, [ValueError(URI), ExceptionGroup("x", [OSError(URI)])]), id="a group"),
@@ -216,6 +219,7 @@ def test_an_exception_is_masked_for_every_formatter(error: BaseException, format
     vars(error)["__notes__"] = [f"note {URI}"]
     caught = raise_and_catch(error, raise_and_catch(LookupError(f"cause {URI}")))
     record = filter_record("failed", exc_info=(type(caught), caught, caught.__traceback__))
+    assert "S3CRET" not in "".join(traceback.TracebackException(*vars(record)["exc_info"]).format())
     line = format_with(formatter, record)
     assert "S3CRET" not in f"{line} {vars(record)}"
     for part in (type(error).__name__, f"note {MASKED}", f"LookupError: cause {MASKED}", "in raise_and_catch"):
