@@ -79,6 +79,9 @@ def assert_plan_reaches(
     after a ``;``, without them, and with ``X-HTTP-Method-Override``, where the plan matches no such request. ``*`` is
     called with ``GET``. Use a test database, because views may change it.
 
+    Not checked: the conditions and ambiguous paths of views whose responses differ from call to call, as with the time
+    in them, because equal responses show that one view was reached twice.
+
     :param application: your WSGI application, without ``DeprecationMiddleware``, which may respond itself.
     :param plan: the plan, with its live operations.
     :param parameters: a value for each parameter of the paths that needs one, by its name; by default ``1``. If views
