@@ -110,7 +110,7 @@ class NotificationService(Generic[Caller]):
         try:
             label = clean_label(refuse_deferred(self._identify(caller), "identify"), [session.value])
         except Exception as error:  # noqa: BLE001 - a label is never worth an error response
-            description = _describe("identify", error)
+            description = _describe_failure("identify", error)
         _log(description)
         if label is not None:
             context[CALLER] = label
@@ -159,9 +159,9 @@ class NotificationService(Generic[Caller]):
         if isinstance(error, StorageUnavailable):
             wait = retry_after(_wait(error))
             response = self._problems.respond("storage_unavailable", extra=[wait])
-            return response, _describe("storage_unavailable", error)
+            return response, _describe_failure("storage_unavailable", error)
         code = _CODES.get(type(error), "storage_error")
-        return self._problems.respond(code), _describe(code, error)
+        return self._problems.respond(code), _describe_failure(code, error)
 
 
 _CODES: dict[type[Exception], str] = {
@@ -222,7 +222,7 @@ def _close(records: object) -> None:
         try:
             close()
         except Exception as error:  # noqa: BLE001 - see above
-            description = _describe("storage_error", error)
+            description = _describe_failure("storage_error", error)
         _log(description)
 
 
@@ -236,7 +236,7 @@ def _log(description: str | None) -> None:
         log_error(description, stacklevel=2)
 
 
-def _describe(code: str, error: Exception) -> str:
+def _describe_failure(code: str, error: Exception) -> str:
     """Describe an exception by its kind and where it was raised, and not by its string."""
     index = f" at record {error.index}" if isinstance(error, UnserialisableRecord) else ""
     return f"{code}{index}: {describe_exception(error)}"

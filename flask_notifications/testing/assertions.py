@@ -202,7 +202,7 @@ _WITHOUT_A_VIEW = "/flask-notifications/without-a-view"
 
 def _find_problem(path: str, response: "_Outcome", other: "_Outcome") -> str | None:
     """Return why a request for a path reaches no view, or ``None``; ``other`` is what a path without a view gets."""
-    is_same = _describe(response) == _describe(other)
+    is_same = _content_of(response) == _content_of(other)
     if isinstance(response, Exception):
         return f"it raises {response!r}, as {_WITHOUT_A_VIEW} does" if is_same else None
     if response.status_code in {404, 405}:
@@ -230,12 +230,12 @@ def _spell_otherwise(operation: Operation, own: _Request) -> Iterator[_Other]:
 
 def _is_answer(response: "_Outcome", own: "_Outcome", other: "_Outcome", *, is_telling: bool) -> bool:
     """Return whether a view responds, and not the handler of paths without one."""
-    shown, expected, without = map(_describe, (response, own, other))
+    shown, expected, without = map(_content_of, (response, own, other))
     is_success = not isinstance(response, Exception) and response.status_code < 300
     return shown != without and (shown == expected or (is_telling and is_success))
 
 
-def _describe(outcome: "_Outcome") -> object:
+def _content_of(outcome: "_Outcome") -> object:
     return type(outcome) if isinstance(outcome, Exception) else (outcome.status_code, outcome.data)
 
 

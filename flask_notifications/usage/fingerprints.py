@@ -23,8 +23,8 @@ def fingerprints(plan: "Plan") -> dict[str, str]:
     found = {}
     for operation in retired:
         # Whether an operation that may take its requests is live decides, too.
-        others = [[*_describe(each), plan[each] is None] for each in rivals[operation.name]]
-        found[operation.name] = digest([RULES_VERSION, _describe(operation), sorted(others, key=json.dumps)])
+        others = [[*_requests_of(each), plan[each] is None] for each in rivals[operation.name]]
+        found[operation.name] = digest([RULES_VERSION, _requests_of(operation), sorted(others, key=json.dumps)])
     return found
 
 
@@ -33,7 +33,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _describe(operation: Operation) -> list[Any]:
+def _requests_of(operation: Operation) -> list[Any]:
     conditions = (operation.query, operation.headers)
     return [operation.method, operation.path, *(_normalise(values or {}) for values in conditions)]
 

@@ -108,7 +108,7 @@ class UsageRecorder:
         self._service, self._host = service, host or socket.gethostname()[:_MAX_SERVICE] or "unknown"
         self._clock = None if clock is utc_now else clock
         self._operations: dict[str, str] = {}
-        self._plan = _describe({})
+        self._plan = _plan_of({})
         self._reset()
         _recorders.add(self)
 
@@ -131,7 +131,7 @@ class UsageRecorder:
             known = self._operations.setdefault(name, fingerprint)
             require(known == fingerprint, "observers", "a recorder for each middleware", f"one for two {name!r}")
             require(len(json.dumps(name)) <= _MAX_NAME + 2, "name", "a name that the database can keep", name)
-        self._plan = _describe(self._operations)
+        self._plan = _plan_of(self._operations)
 
     def request_passed(self) -> None:
         """Note that requests pass in this process, so that its coverage is written."""
@@ -367,7 +367,7 @@ def _check_number(name: str, value: object, kinds: Any, most: int) -> None:
     require(fits, name, f"{kind} above 0, at most {most}", value)
 
 
-def _describe(operations: Mapping[str, str]) -> tuple[str, str]:
+def _plan_of(operations: Mapping[str, str]) -> tuple[str, str]:
     """Return the digest of the operations of a recorder, and the operations as JSON."""
     return digest(operations), json.dumps(operations, sort_keys=True)
 
