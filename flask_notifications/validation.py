@@ -11,7 +11,7 @@ _NOT_IN_A_URI = re.compile(r'[^\x21-\x7e]|[<>"\\]')
 # RFC 3986 section 2.1.
 _BROKEN_ENCODING = re.compile("%(?![0-9A-Fa-f]{2})")
 # RFC 9110 section 4.2.4: the authority begins at //, and ends at the next delimiter.
-_PASSWORD = re.compile(r"\A([^/?#]*//)[^/?#@]*:[^/?#]*@")
+_PASSWORD = re.compile(r"\A([^/?#]*//)[^/?#]*:[^/?#]*@")
 # A URI with an authority, and any of HTTP (RFC 9110 section 4.2.1).
 _NEEDS_A_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//|https?:", re.IGNORECASE)
 

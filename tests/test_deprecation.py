@@ -84,7 +84,13 @@ NO_URIS = [
     *("/100%", "/%4", "/%zz", "/?a=%", "/#%u2010"),
     *("//", "///a", "//?a", "https://", "https:///a", "http://:80/", "//user@/a", "https:/a", "HTTPS:a", "http:"),
     *("http://[::1", "//[x]/"),
-    *("https://me:secret@x.example/", "//me:secret@x.example", "ftp://:secret@x.example", "//me:@x.example"),
+    *(
+        "https://me:secret@x.example/",
+        "//me:secret@x.example",
+        "ftp://:secret@x.example",
+        "//me:@x.example",
+        "//m@e:secret@x.example",
+    ),
     "https://me:se cret@x@x.example",
 ]
 WINDOWS = [Brownout(JANUARY + hours * HOUR, JANUARY + (hours + 2) * HOUR) for hours in (0, 2, 10)]
