@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
-from flask_notifications.deprecation import Brownout, DeprecationPolicy
+from flask_notifications.deprecation import Brownout, DeprecationPolicy, Exemption
 from flask_notifications.operations import Operation, OperationTable, template_shape
 from flask_notifications.plans import Plan, check_plan, table_of
 from flask_notifications.wording import count, duration, moment, period
@@ -144,7 +144,11 @@ def _list_policy_changes(old: DeprecationPolicy, new: DeprecationPolicy, notice:
     for window in new.brownouts:
         if window not in old.brownouts:
             yield "brownout-added", f"responds 410 from {period(window.start, window.end)}"
-    remaining = {each.caller: each.until for each in new.exemptions}
+    yield from _list_lost_exemptions(old, new.exemptions, notice)
+
+
+def _list_lost_exemptions(old: DeprecationPolicy, exemptions: Sequence[Exemption], notice: _Notice) -> Iterator[_Found]:
+    remaining = {each.caller: each.until for each in exemptions}
     for each in old.exemptions:
         until = remaining.get(each.caller)
         if each.until > notice.at and (until is None or until < each.until):
@@ -170,9 +174,11 @@ def _list_losses(
             yield "operation-added", f"{subject} is not listed as live any more, and is retired with {found[0].name}"
     elif found is not None:
         yield from _list_changes((operation, policy), found, notice)
-    elif new.match(operation) is None and (policy.sunset_at is None or policy.sunset_at > notice.at):
-        end = "a sunset" if policy.sunset_at is None else f"its sunset, {moment(policy.sunset_at)}"
-        yield "operation-removed", f"{subject} is removed before {end}; write live = true if it keeps working"
+    elif new.match(operation) is None:
+        if policy.sunset_at is None or policy.sunset_at > notice.at:
+            end = "a sunset" if policy.sunset_at is None else f"its sunset, {moment(policy.sunset_at)}"
+            yield "operation-removed", f"{subject} is removed before {end}; write live = true if it keeps working"
+        yield from _list_lost_exemptions(policy, (), notice)
 
 
 def _request(operation: Operation) -> tuple[str, str]:
