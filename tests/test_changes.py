@@ -27,6 +27,7 @@ LATER = {"sunset_at": "2026-06-21T00:00:00Z"}
 PAST = {"sunset_at": "2026-05-01T00:00:00Z"}
 ENFORCED = SUNSET | {"enforce_sunset": True}
 REPORT, OLD, NEW = operation(), operation("old", "/old"), operation("new", "/new")
+QUERY = operation("query", "/query")
 ME, USERS = operation("me", "/users/me", live=True), operation("user", "/users/{id}")
 
 CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
@@ -72,6 +73,62 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
         [REPORT, OLD | PAST | exempt("2027-03-01")],
         [REPORT],
         ["exemption-removed"],
+    ),
+    "another value of a condition": (
+        [QUERY | {"query": {"v": "1"}}],
+        [QUERY | {"query": {"v": ["1", "2"]}}],
+        ["operation-added"],
+    ),
+    "any value of a condition, and an earlier sunset": (
+        [QUERY | SUNSET | {"headers": {"V": "1"}}],
+        [QUERY | EARLIER | {"headers": {"V": "*"}}],
+        ["operation-added", "sunset-earlier"],
+    ),
+    "no condition any more": ([QUERY | {"query": {"v": "\u00e9"}}], [QUERY], ["operation-added"]),
+    "one value of a condition less": (
+        [QUERY | {"query": {"v": ["1", "2"]}}],
+        [QUERY | {"query": {"v": "1"}}],
+        ["operation-removed"],
+    ),
+    "one value of a condition instead of any": (
+        [QUERY | {"query": {"v": "*"}}],
+        [QUERY | {"query": {"v": "1"}}],
+        ["operation-removed"],
+    ),
+    "a condition instead of none": ([QUERY], [QUERY | {"query": {"v": "*"}}], ["operation-removed"]),
+    "a combination of values less": (
+        [QUERY | {"query": {"v": ["1", ""]}, "headers": {"W": ["1", ""]}}],
+        [
+            QUERY | {"query": {"v": ["1", ""]}, "headers": {"W": ""}},
+            OLD | {"path": "/query", "query": {"v": ""}, "headers": {"W": ["1", ""]}},
+        ],
+        ["operation-removed"],
+    ),
+    "two operations for the values of a condition, of which one ends earlier": (
+        [QUERY | SUNSET | {"query": {"v": ["1", "2"]}}],
+        [
+            OLD | SUNSET | {"path": "/query", "query": {"v": "1"}},
+            NEW | EARLIER | {"path": "/query", "query": {"v": "2"}},
+        ],
+        ["sunset-earlier"],
+    ),
+    "one operation for the values of two conditions": (
+        [
+            OLD | SUNSET | {"path": "/query", "query": {"v": "1"}},
+            NEW | SUNSET | {"path": "/query", "query": {"v": "2"}},
+        ],
+        [QUERY | EARLIER | {"query": {"v": ["1", "2"]}}],
+        ["sunset-earlier"],
+    ),
+    "other parameter names, with a condition": (
+        [REPORT | {"successor": "/v2/{id}", "query": {"v": "1"}}],
+        [REPORT | {"path": "/reports/{n}", "successor": "/v2/{n}", "query": {"v": "1"}}],
+        [],
+    ),
+    "another value of a condition is live": (
+        [QUERY | {"query": {"v": ["1", "2"]}}],
+        [QUERY | {"query": {"v": "1"}}, OLD | {"path": "/query", "query": {"v": "2"}, "live": True}],
+        [],
     ),
     "an exemption that is over is removed": ([REPORT | exempt("2026-05-01")], [REPORT], []),
 }

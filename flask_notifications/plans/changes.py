@@ -1,11 +1,14 @@
 """The effects of a changed plan on callers: broken promises, and facts for a reviewer."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Literal, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode
 
-from flask_notifications.deprecation import Brownout, DeprecationPolicy, Exemption
+from flask_notifications.conditions import PRESENT, Values, environ_key
+from flask_notifications.deprecation import DeprecationPolicy, Exemption
 from flask_notifications.operations import Operation, OperationTable, template_shape
 from flask_notifications.plans import Plan, check_plan, table_of
 from flask_notifications.wording import count, duration, moment, period
@@ -42,15 +45,20 @@ class Change(NamedTuple):
         return {"operation": self.operation, "code": self.code, "level": self.level, "message": self.message}
 
 
+# A value that no condition lists, because it is not UTF-8.
+_OTHER_VALUE = "\udcff"
+
 _Found = tuple[str, str]
-_RetiredOperation = tuple[Operation, DeprecationPolicy]
+# The operation that has a request, and its policy: none if the operation is live, or nothing has the request.
+_Treatment = tuple[Operation | None, DeprecationPolicy | None]
 
 
 def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta = timedelta()) -> list[Change]:
     """Return the effects on callers of the change from one plan to another, in the order of the new plan.
 
     Callers know methods, paths and conditions, so the name of an operation does not count. The requests of an operation
-    that the other plan lacks may be those of another one, such as a subtree.
+    that the other plan lacks may be those of another one, such as a subtree. They are tried with each combination of
+    the values that its conditions list, so an operation with fewer values is removed for the others.
 
     :param old: the plan that callers know.
     :param new: the plan that is proposed.
@@ -63,21 +71,36 @@ def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta =
     check_plan(new)
     notice = _Notice(at, min_notice)
     before, after = _Requests(old), _Requests(new)
-    changes: list[Change] = []
+    # The operation that is reported, by the treatments of its requests before and after the change.
+    reported: dict[tuple[_Treatment, _Treatment], Operation] = {}
     for operation, policy in new.items():
         if policy is not None:
-            found = _list_changes(before.find(operation), (operation, policy), notice)
-            changes += [Change(operation.name, *each) for each in found]
+            reported |= {(former, (operation, policy)): operation for former in before.find(operation)}
     for operation, policy in old.items():
         if template_shape(operation) not in after.shapes:
-            found = _list_losses(operation, policy, after, notice)
-            changes += [Change(operation.name, *each) for each in found]
-    return changes
+            for treatment in after.find(operation):
+                reported.setdefault(((operation, policy), treatment), operation)
+    changes = (
+        Change(operation.name, *each)
+        for treatments, operation in reported.items()
+        for each in _list_changes(operation, *treatments, notice)
+    )
+    return list(dict.fromkeys(changes))
 
 
 class _Notice(NamedTuple):
     at: datetime
     least: timedelta
+
+    def check_dates(self, old: DeprecationPolicy | None, new: DeprecationPolicy) -> Iterator[_Found]:
+        """Yield an error for each date of a policy that is new to callers and too soon."""
+        known, sunset = old and old.sunset_at, new.sunset_at
+        # A sunset that is postponed has been announced for long.
+        if sunset is not None and (known is None or sunset < known or known <= self.at < sunset):
+            yield from self.check("the sunset", sunset)
+        for window in new.brownouts:
+            if window.end > self.at and (old is None or window not in old.brownouts):
+                yield from self.check("the brownout", window.start)
 
     def check(self, what: str, date: datetime) -> Iterator[_Found]:
         """Yield an error if there is too little time before a new date."""
@@ -88,7 +111,7 @@ class _Notice(NamedTuple):
 
 
 class _Requests:
-    """Find the treatment that a plan gives to the requests of an operation of another plan.
+    """Find the treatments that a plan gives to the requests of an operation of another plan.
 
     ``shapes`` are the operations by the requests that they get.
     """
@@ -98,42 +121,37 @@ class _Requests:
         self.shapes = {template_shape(operation): operation for operation in plan}
         self._table = table_of(plan) if plan else None
 
-    def match(self, operation: Operation) -> Operation | None:
-        """Return the operation that has the requests of another plan's operation."""
-        found = self.shapes.get(template_shape(operation))
-        if found is None and self._table is not None:
-            match = self._table.match(*_request(operation))
-            found = None if match is None else match.operation
-        return found
+    def find(self, operation: Operation) -> list[_Treatment]:
+        """Return the treatments of the requests of another plan's operation."""
+        same = self.shapes.get(template_shape(operation))
+        requests = _list_requests(operation)
+        found = [self._match(*each) for each in requests] if same is None else [same]
+        return [(each, None if each is None else self._plan[each]) for each in found]
 
-    def find(self, operation: Operation) -> _RetiredOperation | None:
-        """Return the retired operation that has the requests, with its policy."""
-        found = self.match(operation)
-        policy = None if found is None else self._plan[found]
-        return None if found is None or policy is None else (found, policy)
+    def _match(self, method: str, path: str, environ: Mapping[str, str]) -> Operation | None:
+        match = None if self._table is None else self._table.match(method, path, environ)
+        return None if match is None else match.operation
 
 
-def _list_changes(former: _RetiredOperation | None, retired: _RetiredOperation, notice: _Notice) -> Iterator[_Found]:
-    """Yield the changes for the callers of a retired operation."""
-    operation, policy = retired
-    known: datetime | None = None
-    windows: Sequence[Brownout] = ()
-    if former is None:
-        yield "operation-added", f"{operation.method} {operation.path} is retired now"
-    else:
-        old, former_policy = former
-        known, windows = former_policy.sunset_at, former_policy.brownouts
-        yield from _list_policy_changes(former_policy, policy, notice)
-        if _successor(old, old) != _successor(operation, old):
-            successors = f"{operation.successor or 'none'}, and was {old.successor or 'none'}"
-            yield "successor-changed", f"the successor is {successors}"
-    sunset = policy.sunset_at
-    # A sunset that is postponed has been announced for long.
-    if sunset is not None and (known is None or sunset < known or known <= notice.at < sunset):
-        yield from notice.check("the sunset", sunset)
-    for window in policy.brownouts:
-        if window not in windows and window.end > notice.at:
-            yield from notice.check("the brownout", window.start)
+def _list_changes(operation: Operation, former: _Treatment, treatment: _Treatment, notice: _Notice) -> Iterator[_Found]:
+    """Yield the changes for the callers whose requests of an operation of one of the plans are treated so."""
+    (old, former_policy), (new, policy) = former, treatment
+    subject = f"{operation.method} {operation.path}"
+    if new and policy:
+        if old and former_policy:
+            yield from _list_policy_changes(former_policy, policy, notice)
+            if _successor(old, old) != _successor(new, old):
+                successors = f"{new.successor or 'none'}, and was {old.successor or 'none'}"
+                yield "successor-changed", f"the successor is {successors}"
+        else:
+            yield "operation-added", f"{subject} is retired now{'' if new is operation else f' with {new.name}'}"
+        yield from notice.check_dates(former_policy, policy)
+    elif former_policy and new is None:
+        sunset = former_policy.sunset_at
+        if sunset is None or sunset > notice.at:
+            end = "a sunset" if sunset is None else f"its sunset, {moment(sunset)}"
+            yield "operation-removed", f"{subject} is removed before {end}; write live = true if it keeps working"
+        yield from _list_lost_exemptions(former_policy, (), notice)
 
 
 def _list_policy_changes(old: DeprecationPolicy, new: DeprecationPolicy, notice: _Notice) -> Iterator[_Found]:
@@ -159,29 +177,30 @@ def _list_lost_exemptions(old: DeprecationPolicy, exemptions: Sequence[Exemption
 
 def _successor(operation: Operation, requested: Operation) -> str | None:
     """Return the successor that an operation sends for the path of another one, whatever its parameters are named."""
-    match = OperationTable([operation]).match(*_request(requested))
+    unconditional = replace(operation, query=None, headers=None)
+    match = OperationTable([unconditional]).match(operation.method, _far_path(requested))
     return operation.successor if match is None else match.successor
 
 
-def _list_losses(
-    operation: Operation, policy: DeprecationPolicy | None, new: _Requests, notice: _Notice
-) -> Iterator[_Found]:
-    """Yield the changes for the callers of an operation that is not in the new plan."""
-    found = new.find(operation)
-    subject = f"{operation.method} {operation.path}"
-    if policy is None:
-        if found is not None:
-            yield "operation-added", f"{subject} is not listed as live any more, and is retired with {found[0].name}"
-    elif found is not None:
-        yield from _list_changes((operation, policy), found, notice)
-    elif new.match(operation) is None:
-        if policy.sunset_at is None or policy.sunset_at > notice.at:
-            end = "a sunset" if policy.sunset_at is None else f"its sunset, {moment(policy.sunset_at)}"
-            yield "operation-removed", f"{subject} is removed before {end}; write live = true if it keeps working"
-        yield from _list_lost_exemptions(policy, (), notice)
+def _list_requests(operation: Operation) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield the method, the path and the environ of a request for each combination of values that conditions list."""
+    for headers in _combine(operation.headers):
+        environ = {environ_key(name): value for name, value in headers.items()}
+        for query in _combine(operation.query):
+            environ["QUERY_STRING"] = urlencode(query, errors="surrogateescape")
+            yield operation.method, _far_path(operation), environ
 
 
-def _request(operation: Operation) -> tuple[str, str]:
-    """Return the method and the path of a request for an operation; one for a subtree is far below it."""
+def _combine(conditions: Values | None) -> Iterator[dict[str, str]]:
+    """Return each combination of the values that fit, by name."""
+    pairs = [
+        [(name, _OTHER_VALUE if each == PRESENT else each) for each in ([own] if isinstance(own, str) else own)]
+        for name, own in (conditions or {}).items()
+    ]
+    return map(dict, product(*pairs))
+
+
+def _far_path(operation: Operation) -> str:
+    """Return the path of a request for an operation; one for a subtree is far below it."""
     path = operation.path + "/**" * 9 if operation.path.endswith("/**") else operation.path
-    return operation.method, unquote(path, "latin-1")
+    return unquote(path, "latin-1")
