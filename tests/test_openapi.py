@@ -329,7 +329,12 @@ def test_a_document_has_one_place_for_a_method_and_a_path() -> None:
         openapi_document(dict.fromkeys(twins, UNDATED))
 
 
-SLASHES = {"parameters": [{"name": "path", "in": "path", "required": True, "schema": {"format": "path"}}]}
+REST = {"name": "path", "in": "path", "required": True, "schema": {"format": "path"}}
+SLASHES = {"parameters": [REST]}
+COMPONENTS = {
+    "parameters": {"path": REST | {"schema": {"$ref": "#/components/schemas/alias"}}},
+    "schemas": {"alias": {"$ref": "#/components/schemas/path"}, "path": {"format": "path"}},
+}
 
 
 @pytest.mark.parametrize(
@@ -338,6 +343,12 @@ SLASHES = {"parameters": [{"name": "path", "in": "path", "required": True, "sche
         pytest.param("/files/{path+}", {}, "/api/v1/files/**", id="a gateway's parameter"),
         pytest.param("/files/{+path}", {}, "/api/v1/files/**", id="a URI template's"),
         pytest.param("/files/{path}", SLASHES, "/api/v1/files/**", id="a declared one"),
+        pytest.param(
+            "/files/{path}",
+            {"parameters": [{"name": "path", "in": "query"}, {"$ref": "#/components/parameters/path"}]},
+            "/api/v1/files/**",
+            id="a referenced one",
+        ),
         pytest.param("/files/{path}", {}, "/api/v1/files/{path}", id="any other parameter"),
         pytest.param("/{path+}", {}, "/api/v1/**", id="the whole server"),
         pytest.param("/{path+}/x", {}, None, id="not the last segment"),
@@ -350,7 +361,7 @@ SLASHES = {"parameters": [{"name": "path", "in": "path", "required": True, "sche
 def test_a_parameter_with_slashes_is_a_subtree_where_that_is_exact(path: str, more: Any, expected: str | None) -> None:
     operation = {"deprecated": True, "x-successor": path.replace("/x", ""), **more}
     paths = {path: {"get": operation}, "/live": {"get": {}}}
-    source = document(servers=[{"url": "https://example.com/api/v1"}], paths=paths)
+    source = document(servers=[{"url": "https://example.com/api/v1"}], paths=paths, components=COMPONENTS)
     if expected is None:
         with pytest.raises(ValueError, match=r"^paths\."):
             plan_from_openapi(source, UNDATED)

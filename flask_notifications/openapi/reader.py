@@ -82,11 +82,10 @@ def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: 
         deprecated = _check_mapping(place, operation).get("deprecated", False)
         require(isinstance(deprecated, bool), f"{place}.deprecated", "true or false", deprecated)
         if deprecated:
+            greedy = _list_greedy(document, {f"paths.{path}.parameters": item, f"{place}.parameters": operation})
             servers = operation.get("servers") or item.get("servers") or document.get("servers") or [{"url": "/"}]
             for base in dict.fromkeys(_server_path(place, server) for server in servers):
-                template, successor = _read_rest(
-                    place, path, operation.get("x-successor"), _list_greedy(item, operation)
-                )
+                template, successor = _read_rest(place, path, operation.get("x-successor"), greedy)
                 _check_base(document, place, method, template)
                 if isinstance(successor, str):
                     successor = resolve_below(successor, base)
@@ -94,12 +93,15 @@ def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: 
                 yield _read_operation(place, method, f"{base}{template}", own, policy)
 
 
-def _list_greedy(item: Mapping[str, Any], operation: Mapping[str, Any]) -> set[str]:
-    """Return the names of the parameters in the path that are declared to have slashes."""
-    declared = [*(item.get("parameters") or ()), *(operation.get("parameters") or ())]
-    parameters = [each for each in declared if isinstance(each, Mapping) and each.get("in") == "path"]
-    schemas = ((str(each.get("name")), each.get("schema")) for each in parameters)
-    return {name for name, schema in schemas if isinstance(schema, Mapping) and schema.get("format") == "path"}
+def _list_greedy(document: Mapping[str, Any], items: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Return the names of the parameters in the path that are declared to have slashes, in items by their place."""
+    schemas = {}
+    for place, item in items.items():
+        for each in item.get("parameters") or ():
+            parameter = _resolve(document, place, each)
+            if isinstance(parameter, Mapping) and parameter.get("in") == "path":
+                schemas[str(parameter.get("name"))] = _resolve(document, f"{place}.schema", parameter.get("schema"))
+    return {name for name, schema in schemas.items() if isinstance(schema, Mapping) and schema.get("format") == "path"}
 
 
 def _read_rest(place: str, path: str, successor: Any, greedy: set[str]) -> tuple[str, Any]:
@@ -178,17 +180,19 @@ def _read_date(place: str, value: Any) -> datetime:
         raise ValueError(message) from error
 
 
-def _resolve(document: Mapping[str, Any], place: str, item: Any) -> Any:
-    """Follow a reference within the document (RFC 6901 section 6), once; return any other value unchanged."""
+def _resolve(document: Mapping[str, Any], place: str, item: Any, most: int = 9) -> Any:
+    """Follow a few references within the document (RFC 6901 section 6); return any other value unchanged."""
     reference = item.get("$ref") if isinstance(item, Mapping) else None
     if reference is None:
         return item
     place = f"{place}.$ref"
     require(str(reference).startswith("#/"), place, "a reference within the document", reference)
+    require(most, place, "a reference that ends soon", reference)
     target: Any = document
     for step in unquote(reference.removeprefix("#/")).split("/"):
         key = step.replace("~1", "/").replace("~0", "~")
         require(isinstance(target, Mapping) and key in target, place, "a place in the document", reference)
         target = target[key]
-    require(isinstance(target, Mapping) and "$ref" not in target, place, "a reference to a path item", reference)
+    target = _resolve(document, place, target, most - 1)
+    require(isinstance(target, Mapping), place, "a reference to a mapping", reference)
     return {**target, **{key: value for key, value in item.items() if key != "$ref"}}
