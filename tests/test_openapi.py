@@ -136,6 +136,31 @@ def test_an_operation_replaces_values_of_the_policy(operation: Any, changed: Any
             "the path of a server must be at most 8,000 characters",
             id="a long path of a server",
         ),
+        pytest.param(
+            document(servers=[{"url": "/{a}", "variables": {"a": {"default": True}}}]),
+            "the variable 'a' of a server must be .* not {'default': True}",
+            id="a default that is no string",
+        ),
+        pytest.param(document(servers=5), "get: servers must be a list, not 5", id="a number instead of servers"),
+        pytest.param(document(operation={"parameters": 7}), r"get\.parameters must be a list, not 7", id="parameters"),
+        pytest.param(
+            document(paths={"/a": {"get": OLD, "parameters": {"b": 1}}}),
+            r"paths\./a\.parameters must be a list, not {'b': 1}",
+            id="parameters of a path that are a mapping",
+        ),
+        pytest.param(
+            document(operation={"parameters": ["b"]}), r"get\.parameters must be a mapping, not 'b'", id="a parameter"
+        ),
+        pytest.param(
+            document(paths={404: {"get": OLD}, None: {}}),
+            r"paths must be a mapping whose keys are strings, not \[404, None\]",
+            id="a number instead of a path",
+        ),
+        pytest.param(
+            document(paths={"a": {"get": OLD}}, servers=[{"url": "/v1"}]),
+            "paths must be paths that begin with '/', not 'a'",
+            id="a path without a slash",
+        ),
         pytest.param(document(paths={"/a": {"purge": {}}}), r"paths\./a must .* \['purge'\]", id="no version"),
         pytest.param(document(paths={"/a": {"$ref": "#/paths/~1a"}}), r"paths\./a\.\$ref", id="a reference to itself"),
         pytest.param(document(paths={"/a": {"$ref": "other.yaml"}}), r"paths\./a\.\$ref", id="another document"),

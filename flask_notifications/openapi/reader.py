@@ -1,7 +1,7 @@
 """An OpenAPI document to a plan; needs the standard library only."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
@@ -48,7 +48,7 @@ def plan_from_openapi(document: Mapping[str, Any], policy: DeprecationPolicy) ->
     require(isinstance(version, str) and version.startswith("3."), "openapi", "a version 3", version)
     paths = _check_mapping("paths", document.get("paths", {}))
     # Keys that begin with x- are extensions, and not paths (OpenAPI 3.1 section 4.8.8).
-    items = [(path, item) for path, item in paths.items() if not str(path).startswith("x-")]
+    items = [(path, item) for path, item in paths.items() if not path.startswith("x-")]
     return dict(_distinguish(entry for each in items for entry in _path_operations(document, *each, policy)))
 
 
@@ -57,8 +57,15 @@ _Entry = tuple[Operation, DeprecationPolicy]
 
 def _check_mapping(place: str, value: Any) -> Mapping[str, Any]:
     require(isinstance(value, Mapping), place, "a mapping", value)
+    others = [key for key in value if not isinstance(key, str)]
+    require(not others, place, "a mapping whose keys are strings", others)
     mapping: Mapping[str, Any] = value
     return mapping
+
+
+def _check_list(place: str, value: Any) -> Sequence[Any]:
+    require(value is None or isinstance(value, list | tuple), place, "a list", value)
+    return value or ()
 
 
 def _distinguish(entries: Iterable[_Entry]) -> Iterator[_Entry]:
@@ -72,8 +79,9 @@ def _distinguish(entries: Iterable[_Entry]) -> Iterator[_Entry]:
 
 
 def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: DeprecationPolicy) -> Iterator[_Entry]:
+    require(path.startswith("/"), "paths", "paths that begin with '/'", path)
     item = _check_mapping(f"paths.{path}", _resolve(document, f"paths.{path}", item))
-    unknown = [key for key in item if key not in _FIELDS and not str(key).startswith("x-")]
+    unknown = [key for key in item if key not in _FIELDS and not key.startswith("x-")]
     require(not unknown, f"paths.{path}", "a path item, whose methods are in lower case", unknown)
     more = _check_mapping(f"paths.{path}.additionalOperations", item.get("additionalOperations", {}))
     declared = [(f"paths.{path}.{method}", method, item[method]) for method in _READABLE if method in item]
@@ -83,7 +91,8 @@ def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: 
         require(isinstance(deprecated, bool), f"{place}.deprecated", "true or false", deprecated)
         if deprecated:
             greedy = _list_greedy(document, {f"paths.{path}.parameters": item, f"{place}.parameters": operation})
-            servers = operation.get("servers") or item.get("servers") or document.get("servers") or [{"url": "/"}]
+            holders = (operation, item, document, {"servers": [{"url": "/"}]})
+            servers = next(filter(None, (_check_list(f"{place}: servers", each.get("servers")) for each in holders)))
             for base in dict.fromkeys(_server_path(place, server) for server in servers):
                 template, successor = _read_rest(place, path, operation.get("x-successor"), greedy)
                 _check_base(document, place, method, template)
@@ -97,9 +106,9 @@ def _list_greedy(document: Mapping[str, Any], items: Mapping[str, Mapping[str, A
     """Return the names of the parameters in the path that are declared to have slashes, in items by their place."""
     schemas = {}
     for place, item in items.items():
-        for each in item.get("parameters") or ():
-            parameter = _resolve(document, place, each)
-            if isinstance(parameter, Mapping) and parameter.get("in") == "path":
+        for each in _check_list(place, item.get("parameters")):
+            parameter = _check_mapping(place, _resolve(document, place, each))
+            if parameter.get("in") == "path":
                 schemas[str(parameter.get("name"))] = _resolve(document, f"{place}.schema", parameter.get("schema"))
     return {name for name, schema in schemas.items() if isinstance(schema, Mapping) and schema.get("format") == "path"}
 
@@ -156,7 +165,9 @@ def _server_path(place: str, server: Any) -> str:
     def default_of(name: str) -> str:
         variable = variables.get(name)
         default = variable.get("default") if isinstance(variable, Mapping) else None
-        is_plain = isinstance(default, str | int) and set("{}").isdisjoint(str(default))
+        is_plain = (
+            isinstance(default, str | int) and not isinstance(default, bool) and set("{}").isdisjoint(str(default))
+        )
         expected = "a mapping with a default, which has no braces"
         require(is_plain, f"{place}: the variable {name!r} of a server", expected, variable)
         return str(default)
