@@ -101,8 +101,12 @@ def parse_plan(content: bytes, suffix: str, name: str) -> Any:
         raise ValidationError({place: [message]}) from error
 
 
-def _refuse_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs of a JSON object as a mapping; of two with the same key, one would be lost."""
+def refuse_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a mapping; of two with the same key, one would be lost.
+
+    :param pairs: the keys and their values.
+    :raises ValueError: a key is there twice.
+    """
     mapping: dict[str, Any] = {}
     for key, value in pairs:
         if key in mapping:
@@ -114,7 +118,7 @@ def _refuse_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 _PARSERS: Mapping[str, Callable[[str], Any]] = {
     ".toml": tomllib.loads,
-    ".json": lambda content: json.loads(content, object_pairs_hook=_refuse_repetitions),
+    ".json": lambda content: json.loads(content, object_pairs_hook=refuse_repetitions),
 }
 
 

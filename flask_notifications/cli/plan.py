@@ -120,12 +120,22 @@ def _convert(document: Path, at: datetime) -> str:
 def _read_document(path: Path) -> Any:
     """Return an OpenAPI document in YAML or JSON.
 
-    :raises ValueError: it cannot be parsed.
+    :raises ValueError: it cannot be parsed, or an object has a key twice.
     """
     import yaml
 
+    from flask_notifications.config import refuse_repetitions
+
+    class Loader(yaml.SafeLoader):
+        def compose_mapping_node(self, anchor: Any) -> Any:
+            node = super().compose_mapping_node(anchor)
+            refuse_repetitions([(str(key.value), value) for key, value in node.value])
+            return node
+
     content = read_file(path)
     try:
-        return json.loads(content) if content.lstrip().startswith(b"{") else yaml.safe_load(content)
+        if content.lstrip().startswith(b"{"):
+            return json.loads(content, object_pairs_hook=refuse_repetitions)
+        return Loader(content).get_single_data()
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from error

@@ -110,6 +110,13 @@ def test_a_plan_file_is_written_from_an_openapi_document(dump: Any, tmp_path: Pa
         assert load_plan(file) == plan_from_openapi(source, policy)
 
 
+def test_a_merged_key_of_yaml_may_be_replaced(tmp_path: Path) -> None:
+    document = tmp_path / "openapi"
+    paths = "{/a: {get: &a {<<: {deprecated: false}, deprecated: true}}, /b: {get: {<<: *a}}}"
+    document.write_text(f"openapi: 3.1.0\npaths: {paths}", encoding="utf-8")
+    assert run("plan", "--from-openapi", document).out.count("name =") == 2
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -119,6 +126,8 @@ def test_a_plan_file_is_written_from_an_openapi_document(dump: Any, tmp_path: Pa
         ("{", "Expecting property name"),
         ("[" * 100_000, "recursion"),
         ("\udcff", "unacceptable character"),
+        ('{"paths": {"/a": {}, "/a": {}}}', "the key '/a' is there twice"),
+        ("paths:\n  /a: {}\n  /a: {}", "the key '/a' is there twice"),
     ],
 )
 def test_a_document_that_is_no_source_of_a_plan_is_an_error(content: str, message: str, tmp_path: Path) -> None:
