@@ -93,12 +93,13 @@ def test_the_operations_of_a_document_have_different_names(source: dict[str, Any
     [
         ({}, {}),
         ({"externalDocs": {"url": "https://example.com/docs"}}, {"documentation": "https://example.com/docs"}),
+        ({"x-sunset-documentation": "/sunsets"}, {"sunset_documentation": "/sunsets"}),
         *(
             ({"x-sunset": written}, {"sunset_at": JULY})
             for written in ("2027-07-01", "2027-07-01T02:00:00+02:00", JULY.date(), JULY)
         ),
     ],
-    ids=["nothing", "documentation", "a date", "with an offset", "a YAML date", "a YAML time"],
+    ids=["nothing", "documentation", "sunset documentation", "a date", "with an offset", "a YAML date", "a YAML time"],
 )
 def test_an_operation_replaces_values_of_the_policy(operation: Any, changed: Any) -> None:
     window = Brownout(datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC))
@@ -112,6 +113,9 @@ def test_an_operation_replaces_values_of_the_policy(operation: Any, changed: Any
     ("source", "place"),
     [
         pytest.param(document(openapi="4.0.0"), "openapi", id="another version"),
+        pytest.param(
+            document(operation={"externalDocs": {"url": 5}}), r"get: documentation must be a URI", id="no documentation"
+        ),
         pytest.param(document(operation={"x-sunset": datetime(2027, 7, 1)}), "x-sunset", id="naive"),  # noqa: DTZ001
         pytest.param(document(operation={"x-sunset": "0001-01-01T00:00:00+14:00"}), "x-sunset", id="too early"),
         pytest.param(document(operation={"x-sunset": "2025-07-01"}), r"get: sunset_at", id="before the deprecation"),
@@ -192,7 +196,8 @@ def test_a_plan_becomes_a_document_of_its_retired_operations() -> None:
     window = Brownout(datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC))
     report = Operation("report", "GET", "/reports/{id}/{page}", successor="/v2/reports")
     delete = Operation("delete", "DELETE", "/reports/{id}/{page}")
-    plan = {report: replace(POLICY, brownouts=[window]), delete: UNDATED, Operation("me", "GET", "/me"): None}
+    dated = replace(POLICY, brownouts=[window], sunset_documentation="/policy")
+    plan = {report: dated, delete: UNDATED, Operation("me", "GET", "/me"): None}
     written = openapi_document(plan)
     validate(written)
     assert set(written["paths"]) == {"/reports/{id}/{page}"}

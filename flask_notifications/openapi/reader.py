@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from flask_notifications.dates import parse_time
 from flask_notifications.deprecation import DeprecationPolicy, resolve_below
 from flask_notifications.operations import REST, Operation
-from flask_notifications.validation import check_uri, require
+from flask_notifications.validation import require
 
 PARAMETER = re.compile(r"\{([^{}]+)\}")
 # A parameter, with a plus sign if its values may have slashes: first in RFC 6570 section 3.2.3, last for gateways.
@@ -32,11 +32,12 @@ def plan_from_openapi(document: Mapping[str, Any], policy: DeprecationPolicy) ->
     The name of an operation is its ``operationId``, or method and path. The path begins with that of the server
     (OpenAPI 3.1 section 4.8.5); an operation of several servers is there once for each of their paths. Where an earlier
     operation has the name already, method and path follow it. In an operation, ``x-sunset`` replaces the sunset,
-    ``externalDocs.url`` the documentation, and ``x-successor`` is the successor, below the path of the server too.
-    ``x-query`` and ``x-headers`` are its conditions, ``x-method: "*"`` makes it an operation of any method, and
-    ``x-name``, ``x-rewrite-path`` and ``x-unify-session`` are what an ``Operation`` has. A last
-    segment ``**``, ``{name+}`` or ``{+name}``, or a parameter there with ``format: path``, is everything below the path
-    before it. References within the document are followed. Needs the standard library only.
+    ``externalDocs.url`` the documentation, ``x-sunset-documentation`` the page about sunsets, and ``x-successor`` is
+    the successor, below the path of the server too. ``x-query`` and ``x-headers`` are its conditions,
+    ``x-method: "*"`` makes it an operation of any method, and ``x-name``, ``x-rewrite-path`` and ``x-unify-session``
+    are what an ``Operation`` has. A last segment ``**``, ``{name+}`` or ``{+name}``, or a parameter there with
+    ``format: path``, is everything below the path before it. References within the document are followed. Needs the
+    standard library only.
 
     :param document: a mapping, as parsers of JSON and YAML return it. An ``x-sunset`` is a date, which begins at
         midnight UTC, or a date and time with an offset.
@@ -139,11 +140,9 @@ def _check_base(document: Mapping[str, Any], place: str, method: str, path: str)
 def _read_operation(
     place: str, method: str, path: str, declared: Mapping[str, Any], policy: DeprecationPolicy
 ) -> _Entry:
-    url = _check_mapping(f"{place}.externalDocs", declared.get("externalDocs", {})).get("url")
-    own: dict[str, Any] = {}
-    if url is not None:
-        check_uri(f"{place}.externalDocs.url", url)
-        own["documentation"] = url
+    external = _check_mapping(f"{place}.externalDocs", declared.get("externalDocs", {}))
+    pages = {"documentation": external.get("url"), "sunset_documentation": declared.get("x-sunset-documentation")}
+    own = {key: value for key, value in pages.items() if value is not None}
     if declared.get("x-sunset") is not None:
         own["sunset_at"] = _read_date(f"{place}.x-sunset", declared["x-sunset"])
     name = declared.get("x-name", declared.get("operationId", f"{method.upper()} {path}"))

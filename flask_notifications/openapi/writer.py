@@ -29,10 +29,11 @@ def openapi_document(
 ) -> dict[str, Any]:
     """Return an OpenAPI 3.1 document of retired operations. Needs the extra ``openapi``.
 
-    Each is ``deprecated``, with ``x-sunset``, ``x-successor`` and ``externalDocs`` where there are any, and with the
-    headers of its responses. ``x-deprecation-plan`` has the rest of its policy, in the keys of a plan file; it names
-    exempt callers, so remove it from a document that everybody may read. The two notification operations are described
-    completely, as this library serves them under the middleware; of other operations only the retirement is known.
+    Each is ``deprecated``, with ``x-sunset``, ``x-sunset-documentation``, ``x-successor`` and ``externalDocs`` where
+    there are any, and with the headers of its responses. ``x-deprecation-plan`` has the rest of its policy, in the keys
+    of a plan file; it names exempt callers, so remove it from a document that everybody may read. The two notification
+    operations are described completely, as this library serves them under the middleware; of other operations only the
+    retirement is known.
 
     :param plan: the operations and their policies; those with ``None`` are live and left out.
     :param statuses: the statuses of the two operations, as given to the blueprint.
@@ -127,6 +128,8 @@ def _describe(operation: Operation, policy: DeprecationPolicy, statuses: Statuse
         described["x-sunset"] = entry["sunset_at"].removesuffix("T00:00:00Z")
     if policy.documentation is not None:
         described["externalDocs"] = {"url": policy.documentation}
+    if policy.sunset_documentation is not None:
+        described["x-sunset-documentation"] = policy.sunset_documentation
     described["x-deprecation-plan"] = {key: entry[key] for key in _ONLY_IN_PLANS if key in entry}
     schema = _ACCOUNT_ID if is_ours else {"type": "string"}
     names = PARAMETER.findall(operation.path)
