@@ -386,11 +386,12 @@ COMPONENTS = {
         pytest.param("/x{path+}", {}, None, id="a part of a segment"),
         pytest.param("/{path}/x", SLASHES, None, id="a declared one, not at the end"),
         pytest.param("/live/{path+}", {}, None, id="a path that is not deprecated itself"),
+        pytest.param("/shared/{path+}", {}, None, id="a referenced path that is not deprecated itself"),
     ],
 )
 def test_a_parameter_with_slashes_is_a_subtree_where_that_is_exact(path: str, more: Any, expected: str | None) -> None:
     operation = {"deprecated": True, "x-successor": path.replace("/x", ""), **more}
-    paths = {path: {"get": operation}, "/live": {"get": {}}}
+    paths = {path: {"get": operation}, "/live": {"get": {}}, "/shared": {"$ref": "#/paths/~1live"}}
     source = document(servers=[{"url": "https://example.com/api/v1"}], paths=paths, components=COMPONENTS)
     if expected is None:
         with pytest.raises(ValueError, match=r"^paths\."):

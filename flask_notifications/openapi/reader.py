@@ -131,7 +131,7 @@ def _read_rest(place: str, path: str, successor: Any, greedy: set[str]) -> tuple
 def _check_base(document: Mapping[str, Any], place: str, method: str, path: str) -> None:
     """Check that what is below a path can be retired without an operation of the path itself, which is not."""
     base = path.removesuffix(f"/{REST}")
-    others = [document["paths"].get(other) for other in (base, f"{base}/") if base != path]
+    others = [_resolve(document, place, document["paths"].get(other)) for other in (base, f"{base}/") if base != path]
     declared = [each[method] for each in others if isinstance(each, Mapping) and isinstance(each.get(method), Mapping)]
     is_exact = all(each.get("deprecated") is True for each in declared)
     require(is_exact, place, f"deprecated together with {base}, which {path} includes", path)
