@@ -96,6 +96,21 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
         ["operation-removed"],
     ),
     "a condition instead of none": ([QUERY], [QUERY | {"query": {"v": "*"}}], ["operation-removed"]),
+    "a condition that requests without a value meet": (
+        [QUERY],
+        [QUERY | {"headers": {"V": ["1", ""]}}],
+        ["operation-removed"],
+    ),
+    "no condition any more that requests without a value meet": (
+        [QUERY | {"query": {"V": ["1", ""]}}],
+        [QUERY],
+        ["operation-added"],
+    ),
+    "conditions that are met by every request": (
+        [QUERY | SUNSET],
+        [QUERY | SUNSET | {"query": {"v": ""}}, OLD | EARLIER | {"path": "/query", "query": {"v": "*"}}],
+        ["sunset-earlier"],
+    ),
     "a combination of values less": (
         [QUERY | {"query": {"v": ["1", ""]}, "headers": {"W": ["1", ""]}}],
         [

@@ -1,13 +1,13 @@
 """The effects of a changed plan on callers: broken promises, and facts for a reviewer."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
 from typing import Literal, NamedTuple
 from urllib.parse import unquote, urlencode
 
-from flask_notifications.conditions import PRESENT, Values, environ_key
+from flask_notifications.conditions import ABSENT, PRESENT, Values, environ_key
 from flask_notifications.deprecation import DeprecationPolicy, Exemption
 from flask_notifications.operations import Operation, OperationTable, template_shape
 from flask_notifications.plans import Plan, check_plan, table_of
@@ -58,7 +58,7 @@ def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta =
 
     Callers know methods, paths and conditions, so the name of an operation does not count. The requests of an operation
     that the other plan lacks may be those of another one, such as a subtree. They are tried with each combination of
-    the values that its conditions list, so an operation with fewer values is removed for the others.
+    the values that conditions list, so an operation with fewer values is removed for the others.
 
     :param old: the plan that callers know.
     :param new: the plan that is proposed.
@@ -124,8 +124,15 @@ class _Requests:
     def find(self, operation: Operation) -> list[_Treatment]:
         """Return the treatments of the requests of another plan's operation."""
         same = self.shapes.get(template_shape(operation))
-        requests = _list_requests(operation)
-        found = [self._match(*each) for each in requests] if same is None else [same]
+        if same is not None:
+            return [(same, self._plan[same])]
+        found = [self._match(*each) for each in _list_requests(operation)]
+        others = [each for each in found if each is not None]
+        query = _extend(operation.query, [each.query for each in others])
+        headers = _extend(operation.headers, [each.headers for each in others])
+        extended = replace(operation, query=query, headers=headers)
+        if extended != operation:
+            return self.find(extended)
         return [(each, None if each is None else self._plan[each]) for each in found]
 
     def _match(self, method: str, path: str, environ: Mapping[str, str]) -> Operation | None:
@@ -180,6 +187,12 @@ def _successor(operation: Operation, requested: Operation) -> str | None:
     unconditional = replace(operation, query=None, headers=None)
     match = OperationTable([unconditional]).match(operation.method, _far_path(requested))
     return operation.successor if match is None else match.successor
+
+
+def _extend(conditions: Values | None, others: Iterable[Values | None]) -> Values:
+    """Return conditions that the same requests meet, and that list each name of others too."""
+    names = {name.lower(): (ABSENT, PRESENT) for each in others for name in each or ()}
+    return names | {name.lower(): values for name, values in (conditions or {}).items()}
 
 
 def _list_requests(operation: Operation) -> Iterator[tuple[str, str, dict[str, str]]]:
