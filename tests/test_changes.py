@@ -31,6 +31,11 @@ QUERY = operation("query", "/query")
 ME, USERS = operation("me", "/users/me", live=True), operation("user", "/users/{id}")
 
 CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
+    "more combinations of values than are tried": (
+        [REPORT | {"query": {name: [*"0123456789"] for name in "abcdefghij"}}],
+        [REPORT | {"query": {name: [*"0123456789", "10"] for name in "abcdefghij"}}],
+        ["operation-added"],
+    ),
     "nothing": ([REPORT | SUNSET], [REPORT | SUNSET], []),
     "another name": ([REPORT | SUNSET], [REPORT | SUNSET | {"name": "other"}], []),
     "other parameter names": (

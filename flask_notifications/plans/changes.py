@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import product
+from itertools import islice, product
 from typing import Literal, NamedTuple
 from urllib.parse import unquote, urlencode
 
@@ -47,6 +47,8 @@ class Change(NamedTuple):
 
 # A value that no condition lists, because it is not UTF-8.
 _OTHER_VALUE = "\udcff"
+# Of the values that several conditions list, because their number is a product.
+_COMBINATIONS = 100
 
 _Found = tuple[str, str]
 # The operation that has a request, and its policy: none if the operation is live, or nothing has the request.
@@ -205,12 +207,12 @@ def _list_requests(operation: Operation) -> Iterator[tuple[str, str, dict[str, s
 
 
 def _combine(conditions: Values | None) -> Iterator[dict[str, str]]:
-    """Return each combination of the values that fit, by name."""
+    """Return combinations of the values that fit, by name: the first ones of many."""
     pairs = [
         [(name, _OTHER_VALUE if each == PRESENT else each) for each in ([own] if isinstance(own, str) else own)]
         for name, own in (conditions or {}).items()
     ]
-    return map(dict, product(*pairs))
+    return map(dict, islice(product(*pairs), _COMBINATIONS))
 
 
 def _far_path(operation: Operation) -> str:
