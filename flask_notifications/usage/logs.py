@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, cast
 from urllib.parse import unquote
@@ -38,11 +38,11 @@ Log: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 # A string in quotation marks, with the escapes of servers.
 _QUOTED = r'[^"\\]*+(?:\\.[^"\\]*+)*+'
-# The Common format, also with the two members that make it the Combined one, and with more after a space.
+# The Common format, also with the two members that make it the Combined one. More may follow.
 _COMMON = (
-    r"\A\S++ \S++ (?P<user>.+?) \[(?P<time>[^\]]++)\] "
+    r"\A\S++ \S++ (?P<user>[^\[]+) \[(?P<time>[^\]]++)\] "
     rf'"(?:(?P<method>[^\s"\\]++) (?P<target>[^\s"\\]++)(?: HTTP/[\d.]++)?|(?P<request>{_QUOTED}))" '
-    rf'(?P<status>\d{{1,3}}|-) \S++(?: "{_QUOTED}" "(?P<agent>{_QUOTED})")?(?: .*)?\r?\Z'
+    rf'(?P<status>\d{{1,3}}|-) \S++(?: "{_QUOTED}" "(?P<agent>{_QUOTED})")?'
 )
 _NEEDED = ("time", "method", "target", "status")
 _SLASH, _SLASHES = re.compile("/"), re.compile("/+")
@@ -127,6 +127,9 @@ class _Reader:
         self._table = OperationTable(plan, live=[operation for operation, own in plan.items() if own is None])
         self._may_be_called = _compile_filter(plan)
         self._literals = {each.name: _literals(each) for each in retired_operations(plan)}
+        # What is beyond the members of a line may be another line, because the end of one was never written.
+        literals = "|".join(re.escape(each) for each in chain("%", *self._literals.values()))
+        self._may_continue = re.compile(rf"[^/]*+/.*(?:{literals})", re.DOTALL | re.IGNORECASE).match
         self._hidden = _find_hidden(plan)
         self.ledger = Ledger(Origin("", _HOST, 0, has_own_clock=False, plan="", operations="", database=""), 0)
         self.total = self.unreadable = 0
@@ -186,7 +189,7 @@ class _Reader:
                 buffered.detach()
 
     def _read_lines(self, lines: Iterable[str]) -> None:
-        search, may_be_called = self._lines.search, self._may_be_called
+        search, may_be_called, may_continue = self._lines.search, self._may_be_called, self._may_continue
         time, target = (self._lines.groupindex[name] for name in ("time", "target"))
         start = end = -2 * _GAP  # of the lines that were read last
         latest: str | None = ""
@@ -207,6 +210,9 @@ class _Reader:
             elif at < start:
                 start = at
             self.total += 1
+            beyond = line[: found.start()] + line[found.end() :]
+            if "/" in beyond and may_continue(beyond):
+                self._suspicious |= self._find_literals(beyond)
             sent = found[target]
             if sent is None:
                 self._read_request(found, line, at)
@@ -223,12 +229,8 @@ class _Reader:
 
     def _find_literals(self, line: str) -> set[str]:
         """Return the operations of which a line has a literal segment, and those that have none."""
-        spellings = (line.lower(), unquote(line, "latin-1").lower())
-        return {
-            name
-            for name, literals in self._literals.items()
-            if any(literal in spelling for literal in literals for spelling in spellings)
-        }
+        spellings = f"{line} {unquote(line, 'latin-1')}".lower()
+        return {name for name, literals in self._literals.items() if any(map(spellings.__contains__, literals))}
 
     def _read_request(self, found: re.Match[str], line: str, at: int) -> None:
         """Read a request that is not plain: servers escape characters, and log malformed requests too."""

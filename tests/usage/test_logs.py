@@ -129,6 +129,9 @@ def test_a_gap_is_more_than_an_hour_without_a_line() -> None:
 
 BELOW = "1 line in the logs would be calls below a prefix only: --log-prefix"
 MAY_BE_A_CALL = "a line in the logs that cannot be read may be a call of it"
+OTHER, CALLED = line("/quiet"), line("/reports/7")
+TO_THE_SIZE = OTHER.partition('"-"')[0]
+PART = r'\[(?P<time>[^]]+)\] "(?P<method>\w+) (?P<target>\S+) HTTP/1.1" (?P<status>\d+)'
 DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "1 % cannot be read": (["?"] * 14, {}, ""),
     "more cannot be read": (["?"] * 15, {}, "more than 1 % of the lines in the logs cannot be read"),
@@ -137,6 +140,14 @@ DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "a day that is not in the calendar": ([line("/reports/7").replace("30/May/", "39/May/")], {}, MAY_BE_A_CALL),
     "a request that may be a call": ([line("", request="\\x16 /reports/", status=400)], {}, MAY_BE_A_CALL),
     "a request that is none, and is answered": ([line("", request="\\x16", status=200)], {}, ""),
+    "a call after a size": ([f"{TO_THE_SIZE}{CALLED}"], {}, MAY_BE_A_CALL),
+    "a call after a referer": ([f'{TO_THE_SIZE}"-"{CALLED}'], {}, MAY_BE_A_CALL),
+    "a call within an agent": ([f'{TO_THE_SIZE}"-" "job{CALLED}'], {}, MAY_BE_A_CALL),
+    "a call without a line feed before it": ([OTHER + CALLED], {}, MAY_BE_A_CALL),
+    "a call after a CR": ([f"{OTHER}\r{CALLED}"], {}, MAY_BE_A_CALL),
+    "a call that is cut, and a line": ([CALLED.partition(" HTTP")[0] + OTHER], {}, MAY_BE_A_CALL),
+    "a call before the part that is read": ([CALLED.partition(" 200")[0] + OTHER], {"log_format": PART}, MAY_BE_A_CALL),
+    "more members": ([f'{OTHER} 0.004 "10.0.0.8, -" unix:/run/app.sock\r', f"{OTHER} [reports-80] <7>"], {}, ""),
     "below a prefix": ([line("/api/reports/7")], {}, BELOW),
     "below a prefix, at the root": ([line("/api/reports/7")], {"log_prefix": "/"}, ""),
     "elsewhere than the prefix": ([line("/reports/7"), line("/apis/reports/7")], {"log_prefix": "/api"}, ""),
