@@ -98,11 +98,12 @@ def add_logs(
     reader = _Reader(plan, pattern, prefix, since, until)
     for log in logs:
         reader.read(log)
-    spans = clip(reader.spans, since, until)
+    # With an end, later lines are none of the window's.
+    times = [end for _start, end in reader.spans] if last is None else []
     rows = [
         RecorderRow(own, _HOST, 0, _HOST, start, end, end, ended=1, own_clock=0, lost=0, skew=0)
         for own in {row.service for row in snapshot.rows} or {service or ""}
-        for start, end in spans
+        for start, end in clip(reader.spans, since, until)
     ]
     calls = dict(snapshot.calls)
     for (day, operation, caller, client, source), entry in reader.ledger.entries.items():
@@ -110,6 +111,7 @@ def add_logs(
         calls.setdefault(name, Calls(numbers[0], numbers[1])).add(day, numbers)
     return replace(
         snapshot,
+        latest=max([snapshot.latest, *times]),
         rows=[*snapshot.rows, *rows],
         plans={**snapshot.plans, _HOST: fingerprints(plan)},
         calls=calls,
@@ -327,7 +329,7 @@ def _parse_minute(minute: str) -> int | None:
 def _parse_iso(time: str) -> int | None:
     try:
         parsed = datetime.fromisoformat(time)
-        return None if parsed.tzinfo is None else int(parsed.timestamp())
+        return None if parsed.tzinfo is None else int(parsed.astimezone(UTC).timestamp())
     except (ValueError, OverflowError):
         return None
 

@@ -46,7 +46,7 @@ def quiet(since: datetime = START, until: datetime = NOON) -> list[str]:
 
 def read(*lines: str, plan: dict[str, Any] = PLAN, database: str | None = None, **options: Any) -> OperationUsage:
     stream = BytesIO("\n".join(lines).encode("latin-1"))
-    report = read_usage(database, logs=[stream], plan=load_plan(plan), until=NOON, **options)
+    report = read_usage(database, logs=[stream], plan=load_plan(plan), **({"until": NOON} | options))
     return report.operations[0]
 
 
@@ -119,6 +119,14 @@ def test_the_time_without_long_gaps_between_lines_is_covered(lines: list[str], r
     assert usage.verdict == ("unknown" if reason else "safe")
     assert any(each.startswith(reason) for each in usage.reasons) or not reason
     assert (usage.coverage == 1) == (not reason)
+
+
+@pytest.mark.parametrize("target", ["/quiet", "/reports/7"])
+def test_a_line_later_than_now_makes_the_verdict_unknown(target: str) -> None:
+    now = datetime.now(UTC)
+    usage = read(*quiet(now - 31 * DAY, now), line(target, now + 2 * DAY), until=None)
+    assert (usage.verdict, usage.coverage) == ("unknown", 1)
+    assert usage.reasons[0].startswith("something was recorded later than now, on ")
 
 
 def test_a_gap_is_more_than_an_hour_without_a_line() -> None:
@@ -204,7 +212,9 @@ def test_any_other_format_is_read_by_a_regular_expression(time: str) -> None:
     assert (usage.answered, usage.last_at) == (1, datetime(2026, 5, 30, 10, tzinfo=UTC))
 
 
-@pytest.mark.parametrize("time", ["2026-05-30T12:00:00", "soon", "30/May/2026:12:00:xx +0200", "30/May/2026"])
+@pytest.mark.parametrize(
+    "time", ["2026-05-30T12:00:00", "9999-12-31T23:59:59-01:00", "30/May/2026:12:00:xx +0200", "30/May/2026"]
+)
 def test_a_time_without_an_offset_cannot_be_read(time: str) -> None:
     usage = read_time(time)
     assert (usage.answered, usage.verdict) == (0, "unknown")
