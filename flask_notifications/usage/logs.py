@@ -38,9 +38,11 @@ Log: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 # A string in quotation marks, with the escapes of servers.
 _QUOTED = r'[^"\\]*+(?:\\.[^"\\]*+)*+'
-# The Common format, also with the two members that make it the Combined one. More may follow.
+# A word of a user. A hyphen by itself ends the hosts, and a second one would be ambiguous.
+_WORD = r"(?!- )[^ \[]++"
+# The Common format after any hosts or none, also with the two members that make it the Combined one. More may follow.
 _COMMON = (
-    r"\A\S++ \S++ (?P<user>[^\[]+) \[(?P<time>[^\]]++)\] "
+    rf"\A(?>(?:[^ \[]*+ )+?- )(?P<user>-|{_WORD}(?: {_WORD})*+) \[(?P<time>[^\]]++)\] "
     rf'"(?:(?P<method>[^\s"\\]++) (?P<target>[^\s"\\]++)(?: HTTP/[\d.]++)?|(?P<request>{_QUOTED}))" '
     rf'(?P<status>\d{{1,3}}|-) \S++(?: "{_QUOTED}" "(?P<agent>{_QUOTED})")?'
 )

@@ -77,6 +77,7 @@ CALLS: dict[str, tuple[str, tuple[int, int, int]]] = {
     "no request at all": (line("", request="-", status=400), (0, 0, 0)),
     "another protocol": (line("", request="\\x16\\x03\\x01", status=400), (0, 0, 0)),
     "an empty line": ("  ", (0, 0, 0)),
+    "from a Unix socket, without a host": (line("/reports/7").removeprefix("10.0.0.7"), (1, 0, 0)),
 }
 
 
@@ -101,6 +102,28 @@ def test_the_user_is_the_caller_and_nothing_else_of_a_line_is_kept() -> None:
     found = {(each.caller, each.client, each.source) for each in usage.callers}
     assert found == {("team a", "job/1", "query"), (None, "s3cret-session/1", None), (None, None, None)}
     assert read(line(f"/hg?sessionId={secret}", user=secret, agent=secret), plan=plan).callers[0].caller is None
+
+
+@pytest.mark.parametrize(
+    ("host", "user", "caller"),
+    [
+        ("10.0.0.7", "-x", "-x"),
+        ("", "acme", "acme"),
+        ("-", "acme", "acme"),
+        ("www.example.com:80 10.0.0.7", "acme", "acme"),
+        ("www.example.com:80 10.0.0.7", "-", None),
+        ("10.0.0.7, 10.0.0.8", "acme", "acme"),
+    ],
+)
+def test_a_caller_is_read_after_any_host(host: str, user: str, caller: str | None) -> None:
+    usage = read(line("/reports/7", user=user).replace("10.0.0.7", host))
+    assert [each.caller for each in usage.callers] == [caller]
+
+
+@pytest.mark.parametrize("start", ["10.0.0.7 - acme - team", "10.0.0.7 - - acme", "10.0.0.7 ident acme", "10.0.0.7"])
+def test_a_line_whose_user_is_ambiguous_cannot_be_read(start: str) -> None:
+    usage = read(*quiet(), line("/reports/7").replace("10.0.0.7 - -", start))
+    assert (usage.calls, usage.reasons[0]) == (0, "a line in the logs that cannot be read may be a call of it")
 
 
 COVERAGE: dict[str, tuple[list[str], str]] = {
