@@ -48,7 +48,7 @@ _COMMON = (
 )
 _NEEDED = ("time", "method", "target", "status")
 _SLASH, _SLASHES = re.compile("/"), re.compile("/+")
-_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|(.))")
+_ESCAPE = re.compile(r'\\(?:x([0-9A-Fa-f]{2})|(["\\]))')
 _REQUEST = re.compile(rf"({TOKEN}) (.+?)(?: HTTP/[\d.]+)?")
 # The absolute form of a request's target (RFC 9112 section 3.2.2), without its path.
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
@@ -238,7 +238,7 @@ class _Reader:
 
     def _read_request(self, found: re.Match[str], line: str, at: int) -> None:
         """Read a request that is not plain: servers escape characters, and log malformed requests too."""
-        request = _ESCAPE.sub(lambda each: chr(int(each[1], 16)) if each[1] else each[2], found["request"] or "")
+        request = _unescape(found["request"] or "")
         parts = _REQUEST.fullmatch(request)
         if parts is not None:
             self._read_call(found, parts[1], parts[2], at)
@@ -282,7 +282,7 @@ class _Reader:
         groups = found.groupdict()
         session_ids = list_session_ids(environ)
         time = datetime.fromtimestamp(at, UTC)
-        caller = clean_label(_given(groups.get("user")), session_ids)
+        caller = clean_label(_read_user(_given(groups.get("user"))), session_ids)
         status = int(found["status"]) if found["status"].isdecimal() else 0
         retired = [(match, policy) for match in matches if (policy := self._plan[match.operation]) is not None]
         closed = [each for each in retired if each[1].phase(time, caller) in CLOSED_PHASES]
@@ -307,6 +307,20 @@ class _Reader:
 def _given(value: str | None) -> str:
     """Return a value of a line, which servers write as a hyphen if there is none."""
     return "" if value is None or value == "-" else value
+
+
+def _unescape(value: str) -> str:
+    """Return a value without the escapes of servers; some write a backslash as it is."""
+    return _ESCAPE.sub(lambda each: chr(int(each[1], 16)) if each[1] else each[2], value)
+
+
+def _read_user(value: str) -> str:
+    """Return a user, read as UTF-8, or as ISO 8859-1 where it is not."""
+    user = _unescape(value)
+    try:
+        return user.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return user
 
 
 def _read_time(time: str) -> int | None:

@@ -107,6 +107,11 @@ def test_the_user_is_the_caller_and_nothing_else_of_a_line_is_kept() -> None:
 @pytest.mark.parametrize(
     ("host", "user", "caller"),
     [
+        ("10.0.0.7", "J\u00fcrgen".encode().decode("latin-1"), "J\u00fcrgen"),
+        ("10.0.0.7", r"J\xC3\xBCrgen", "J\u00fcrgen"),
+        ("10.0.0.7", "J\u00fcrgen", "J\u00fcrgen"),
+        ("10.0.0.7", r"AD\\anna \"A\"", r'AD\anna "A"'),
+        ("10.0.0.7", r"AD\anna", r"AD\anna"),
         ("10.0.0.7", "-x", "-x"),
         ("", "acme", "acme"),
         ("-", "acme", "acme"),
@@ -115,7 +120,7 @@ def test_the_user_is_the_caller_and_nothing_else_of_a_line_is_kept() -> None:
         ("10.0.0.7, 10.0.0.8", "acme", "acme"),
     ],
 )
-def test_a_caller_is_read_after_any_host(host: str, user: str, caller: str | None) -> None:
+def test_a_caller_is_read_as_utf_8_after_any_host(host: str, user: str, caller: str | None) -> None:
     usage = read(line("/reports/7", user=user).replace("10.0.0.7", host))
     assert [each.caller for each in usage.callers] == [caller]
 
