@@ -137,9 +137,10 @@ class Judge:
     def _doubts(self, name: str, listening: _Listening, callers: Sequence[CallerUsage], days: int) -> list[str]:
         """Return why the absence of calls proves nothing."""
         since, until = self._rules.last(days)
+        doubts = list(self._snapshot.doubts.get(name, ()))
         if not self._cover(listening, since, until).covered:
-            return [self._why_nothing(listening)]
-        doubts = [*self._snapshot.doubts.get(name, ()), *self._doubt_record(listening, since, until)]
+            return [self._why_nothing(listening), *doubts]
+        doubts += self._doubt_record(listening, since, until)
         if unlabelled := self._unlabelled.get(name):
             doubts.append(f"{count(unlabelled, 'call')} without a label may be of this caller")
         return doubts + (self._missing_canaries(callers, since) if self._rules.require_canary else [])

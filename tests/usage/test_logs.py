@@ -128,7 +128,7 @@ def test_a_caller_is_read_as_utf_8_after_any_host(host: str, user: str, caller: 
 @pytest.mark.parametrize("start", ["10.0.0.7 - acme - team", "10.0.0.7 - - acme", "10.0.0.7 ident acme", "10.0.0.7"])
 def test_a_line_whose_user_is_ambiguous_cannot_be_read(start: str) -> None:
     usage = read(*quiet(), line("/reports/7").replace("10.0.0.7 - -", start))
-    assert (usage.calls, usage.reasons[0]) == (0, "a line in the logs that cannot be read may be a call of it")
+    assert (usage.calls, usage.reasons[0]) == (0, MAY_BE_A_CALL)
 
 
 COVERAGE: dict[str, tuple[list[str], str]] = {
@@ -164,13 +164,14 @@ def test_a_gap_is_more_than_an_hour_without_a_line() -> None:
 
 
 BELOW = "1 line in the logs would be calls below a prefix only: --log-prefix"
+MANY = "more than 1 % of the lines in the logs cannot be read"
 MAY_BE_A_CALL = "a line in the logs that cannot be read may be a call of it"
 OTHER, CALLED = line("/quiet"), line("/reports/7")
 TO_THE_SIZE = OTHER.partition('"-"')[0]
 PART = r'\[(?P<time>[^]]+)\] "(?P<method>\w+) (?P<target>\S+) HTTP/1.1" (?P<status>\d+)'
 DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "1 % cannot be read": (["?"] * 14, {}, ""),
-    "more cannot be read": (["?"] * 15, {}, "more than 1 % of the lines in the logs cannot be read"),
+    "more cannot be read": (["?"] * 15, {}, MANY),
     "one that may be a call": (["GET /%52eports/7"], {}, MAY_BE_A_CALL),
     "a time that cannot be read": ([line("/reports/7").replace("/May/", "/Mai/")], {}, MAY_BE_A_CALL),
     "a day that is not in the calendar": ([line("/reports/7").replace("30/May/", "39/May/")], {}, MAY_BE_A_CALL),
@@ -195,6 +196,11 @@ def test_what_logs_do_not_show_makes_the_verdict_unknown(lines: list[str], optio
     usage = read(*quiet()[:1475], *lines, **options)
     assert usage.verdict == ("unknown" if reason else "safe")
     assert usage.reasons[0].startswith(reason) if reason else all("cannot be read" in each for each in usage.reasons)
+
+
+def test_without_coverage_the_doubts_about_logs_are_among_the_reasons() -> None:
+    nothing = "nothing was recorded for this operation in the window"
+    assert read("GET /reports/7").reasons[:3] == (nothing, MANY, MAY_BE_A_CALL)
 
 
 def test_lines_that_cannot_be_read_are_shown_whatever_the_verdict() -> None:
