@@ -208,7 +208,7 @@ class Judge:
         """Return a sentence on the largest window that would be safe."""
         for days in range(self._rules.days - 1, 0, -1):
             if not self._doubts(name, listening, callers, days):
-                return [f"the last {count(days, 'day')} are complete: --days {days}"]
+                return [f"the last {count(days, 'day')} {'is' if days == 1 else 'are'} complete: --days {days}"]
         return []
 
 

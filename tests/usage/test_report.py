@@ -82,6 +82,11 @@ COVERAGE: dict[str, tuple[Spans, dict[str, Any], list[str]]] = {
         {},
         ["nothing was recorded for 7 hours, from 2 May 2026, 00:00 UTC", "the last 28 days are complete: --days 28"],
     ),
+    "a gap before the last day": (
+        [(START, NOON - 60 * HOUR), (NOON - 53 * HOUR, NOON)],
+        {},
+        ["nothing was recorded for 7 hours, from 29 May 2026, 00:00 UTC", "the last 1 day is complete: --days 1"],
+    ),
     "too little": (
         [(START, NOON - DAY), (NOON - DAY + 6 * HOUR, NOON)],
         {"min_coverage": 0.995},
