@@ -15,7 +15,8 @@ from .arguments import STANDARD_INPUT
 class _Watched(io.RawIOBase):
     """A file that reports how many bytes have been read."""
 
-    def __init__(self, stream: IO[Any], report: Callable[[int], object]) -> None:
+    def __init__(self, path: Path, stream: IO[Any], report: Callable[[int], object]) -> None:
+        self.name = str(path)
         self._stream = stream
         self._report = report
 
@@ -43,4 +44,4 @@ def open_logs(paths: Sequence[Path]) -> Iterator[list[io.RawIOBase]]:
         click.progressbar(length=size, label="Reading logs", file=sys.stderr, hidden=is_hidden) as bar,
     ):
         streams = [stack.enter_context(click.open_file(str(path), "rb")) for path in different]
-        yield [_Watched(stream, bar.update) for stream in streams]
+        yield [_Watched(path, stream, bar.update) for path, stream in zip(different, streams, strict=True)]

@@ -184,7 +184,7 @@ class _Reader:
             for lines in _split(stream):
                 self._read_lines(lines)
         except (EOFError, zlib.error) as error:
-            message = f"{log if is_path else 'a log'} is not a complete gzip file: {error}"
+            message = f"{log if is_path else getattr(log, 'name', 'a log')} is not a complete gzip file: {error}"
             raise OSError(message) from error
         finally:
             if is_path:
