@@ -11,7 +11,7 @@ import click
 
 from flask_notifications.wording import escape
 
-from .arguments import FILE, PLAN_FILE, format_option, parse_day, read_plan
+from .arguments import FILE, PLAN_FILE, STANDARD_INPUT, format_option, parse_day, read_plan
 from .output import TO, print_result
 from .progress import open_logs
 
@@ -98,6 +98,9 @@ def usage(
     such as a missing database. With --caller, the code is for that caller alone, and a caller without a recorded call
     is an error.
     """
+    if file == STANDARD_INPUT and file in files:
+        message = "--log and --plan cannot both read standard input"
+        raise click.UsageError(message)
     plan = None if file is None else read_plan(file)
     if caller is not None and plan is None:
         message = "--caller needs --plan, for the dates and the successors"
