@@ -318,7 +318,7 @@ class PlanSchema(_PolicySchema):
         return plan
 
     @pre_dump
-    def _describe(self, plan: Plan, **_context: Any) -> dict[str, Any]:
+    def _dump(self, plan: Plan, **_context: Any) -> dict[str, Any]:
         entries = []
         for operation, policy in plan.items():
             entry = {key: getattr(operation, key) for key in _OPERATION_KEYS} | {"live": policy is None}
