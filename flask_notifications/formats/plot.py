@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.deprecation import Brownout, DeprecationPolicy, Phase
@@ -26,6 +26,8 @@ _SERIES = 5
 _DAY_WIDTH, _HEIGHT, _LEAST = 10, 1000, 14
 # With more days than this, bars touch; with more brownouts than this, they have no labels.
 _GAP_DAYS, _LABELLED = 100, 12
+# The length of a date in ISO 8601.
+_UNITS = {"day": 10, "month": 7, "year": 4}
 # Hours that may be missing on a day that is drawn as covered completely.
 _MISSING = 0.1
 
@@ -42,7 +44,7 @@ class Series(NamedTuple):
 
 
 class DayCalls(NamedTuple):
-    """A row of the table, for a day or for a month that begins with it.
+    """A row of the table, for a day, or for a month or a year of which it is the first day.
 
     It has the calls of each series, all calls, those that got 410, and the covered hours.
     """
@@ -64,9 +66,10 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """What the template draws; places are in per cent of the width."""
+    """What the template draws; places are in per cent of the width. A bar is the busiest of ``step`` days."""
 
     axis: Axis
+    step: int
     width: int
     maximum: int
     grid: Sequence[int]
@@ -92,9 +95,13 @@ def list_days(since: datetime, until: datetime) -> list[date]:
     return [first + number * _DAY for number in range((last - first).days + 1)]
 
 
-def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: DeprecationPolicy | None) -> Plot:
-    """Return the plot of one operation."""
+def draw_plot(
+    usage: "OperationUsage", report: "UsageReport", policy: DeprecationPolicy | None, *, most_bars: int
+) -> Plot:
+    """Return the plot of one operation, with at most so many bars."""
     dates = list_days(report.since, report.until)
+    step = -(-len(dates) // most_bars)
+    bars = [dates[number : number + step] for number in range(0, len(dates), step)]
     axis = _choose_axis(report, policy, dates)
     groups: defaultdict[_Name, Counter[date]] = defaultdict(Counter)
     total: Counter[date] = Counter()
@@ -107,10 +114,11 @@ def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: Deprecatio
             total.update(calls)
             closed.update({day.day: day.closed for day in days})
     maximum = _round_up(max(total.values(), default=0))
-    series = _draw_series(groups, dates, maximum)
+    series = _draw_series(groups, bars, maximum)
     brownouts = list_brownouts(policy, axis.since, axis.until)
     return Plot(
         axis=axis,
+        step=step,
         width=(axis.until - axis.since) // _DAY * _DAY_WIDTH,
         maximum=maximum,
         grid=[maximum, maximum // 2] if maximum % 2 == 0 else [maximum],
@@ -119,21 +127,22 @@ def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: Deprecatio
             DayCalls(day, [each.days[day] for each in series], total[day], closed[day], usage.covered.get(day, 0))
             for day in dates
         ],
-        coverage=_draw_coverage(usage, report, dates, axis),
+        coverage=_draw_coverage(usage, report, bars, axis),
         labels=_label(report, policy, axis, brownouts),
         brownouts=brownouts,
         others=max(len(groups) - _SERIES, 0),
     )
 
 
-def sum_months(days: Sequence[DayCalls]) -> list[DayCalls]:
-    """Return the sums of the days of each month."""
+def sum_days(days: Sequence[DayCalls], limit: int) -> tuple[str, list[DayCalls]]:
+    """Return a unit of time and a row for each: days, or else months, or else years, if there are at most so many."""
     rows = []
-    for _month, group in groupby(days, key=lambda each: each.day.replace(day=1)):
+    unit = next((each for each in _UNITS if len({str(row.day)[: _UNITS[each]] for row in days}) <= limit), "year")
+    for _start, group in groupby(days, key=lambda each: str(each.day)[: _UNITS[unit]]):
         starts, series, *numbers = zip(*group, strict=True)
         calls = [sum(each) for each in zip(*series, strict=True)]
         rows.append(DayCalls(starts[0], calls, *map(sum, numbers)))
-    return rows
+    return unit, rows
 
 
 def _choose_axis(report: "UsageReport", policy: DeprecationPolicy | None, dates: Sequence[date]) -> Axis:
@@ -152,7 +161,7 @@ def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def _draw_series(groups: Mapping[_Name, Counter[date]], dates: Sequence[date], maximum: int) -> list[Series]:
+def _draw_series(groups: Mapping[_Name, Counter[date]], bars: Sequence[Sequence[date]], maximum: int) -> list[Series]:
     """Return the series in the order of their size; each path reaches from the ground to the top of its own bars.
 
     Drawn in the opposite order, each covers the lower part of the one above, so that no gaps show.
@@ -165,18 +174,19 @@ def _draw_series(groups: Mapping[_Name, Counter[date]], dates: Sequence[date], m
     series = []
     for number, caller, client, calls in shown:
         below.update(calls)
-        path = _draw_bars([below[day] if calls[day] else 0 for day in dates], maximum)
+        heights = [(len(bar), max(below[day] if calls[day] else 0 for day in bar)) for bar in bars]
+        path = _draw_bars(heights, maximum)
         series.append(Series(number, caller, client, calls.total(), calls, path))
     return series
 
 
-def _draw_bars(heights: Sequence[int], maximum: int) -> str:
-    """Return the outline of bars of these heights, as an SVG path."""
+def _draw_bars(heights: Sequence[tuple[int, int]], maximum: int) -> str:
+    """Return the outline of bars of these numbers of days and heights, as an SVG path."""
     gap = 0 if len(heights) > _GAP_DAYS else 2
     steps, last = [], 0
-    for height in heights:
+    for days, height in heights:
         rise = max(round(_HEIGHT * height / maximum), _LEAST) if height else 0
-        steps.append(f"v{last - rise}h{_DAY_WIDTH - gap}")
+        steps.append(f"v{last - rise}h{days * _DAY_WIDTH - gap}")
         if gap:
             steps.append(f"v{rise}h{gap}")
         last = 0 if gap else rise
@@ -189,15 +199,21 @@ def _round_up(number: int) -> int:
     return next(factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if number <= factor * power)
 
 
-def _draw_coverage(usage: "OperationUsage", report: "UsageReport", dates: Sequence[date], axis: Axis) -> list[Run]:
+def _draw_coverage(
+    usage: "OperationUsage", report: "UsageReport", bars: Sequence[Sequence[date]], axis: Axis
+) -> list[Run]:
     def level(day: date) -> str:
         hours = usage.covered.get(day, 0)
         possible = min(24.0, (report.until - _midnight(day)) / timedelta(hours=1))
         return "full" if hours >= possible - _MISSING else "part" if hours else "none"
 
+    def level_of_all(days: Sequence[date]) -> str:
+        first, *others = {level(day) for day in days}
+        return "part" if others else first
+
     runs = []
-    for name, days in groupby(dates, key=level):
-        start, *more = map(_midnight, days)
+    for name, group in groupby(bars, key=level_of_all):
+        start, *more = map(_midnight, chain.from_iterable(group))
         runs.append(Run(name, axis.place(start), axis.width(start, start + (len(more) + 1) * _DAY)))
     return runs
 

@@ -41,6 +41,6 @@ _templates.tests["link"] = is_link
 _templates.filters["breakable"] = breakable
 _templates.filters |= {
     name: getattr(wording, name)
-    for name in ("count", "duration", "iso", "long_date", "moment", "month_name", "relative", "short_date")
+    for name in ("count", "duration", "iso", "long_date", "moment", "relative", "short_date")
 }
 _templates.globals["period"] = wording.period

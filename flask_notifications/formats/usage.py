@@ -1,7 +1,7 @@
 """The usage report: whether each operation may be switched off, and the calls and coverage that say so."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask_notifications.deprecation import DeprecationPolicy
 from flask_notifications.operations import Operation
@@ -10,7 +10,7 @@ from flask_notifications.validation import require
 
 from .callers import CallerGroup, group_callers, summarise
 from .effects import BrownoutEffect, describe_brownouts
-from .plot import Plot, draw_plot, sum_months
+from .plot import Plot, draw_plot, sum_days
 from .rendering import render
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 # Rows of a table that are shown at once; the others are in a part that opens.
 _ROWS = 15
-# Rows of all tables of callers in a page; those of a table that has more are counted.
-_LISTED = 1_500
-# Rows of all tables of days in a page; those of a page that has more are months.
-_DAYS = 2_000
+# Rows of a kind of table in all operations together, and bytes of the page: a larger one lists fewer rows.
+_LISTED, _BYTES = 2_000, 2_000_000
+# Bars of all plots together.
+_BARS = 4_000
 
 
 def render_usage(report: "UsageReport", *, plan: Plan | None = None, title: str | None = None) -> str:
@@ -39,24 +39,20 @@ def render_usage(report: "UsageReport", *, plan: Plan | None = None, title: str 
     require(title is None or isinstance(title, str), "title", "a string", title)
     plan = {} if plan is None else retired_operations(plan)
     policies = {operation.name: (operation, policy) for operation, policy in plan.items()}
+    number = max(1, len(report.operations))
     sections = []
     for usage in report.operations:
         operation, policy = policies.get(usage.name, (None, None))
-        plot = draw_plot(usage, report, policy)
+        plot = draw_plot(usage, report, policy, most_bars=max(1, _BARS // number))
         groups = group_callers(usage, policy, report.until)
         effects = describe_brownouts(usage, report, policy)
         sections.append(_Section(usage, operation, policy, plot, groups, effects))
-    return render(
-        "usage.html",
-        report=report,
-        title=title,
-        sections=sections,
-        by_month=sum(len(section.plot.days) for section in sections) > _DAYS,
-        row_limit=_ROWS,
-        listed=max(_ROWS, _LISTED // max(1, len(sections))),
-        sum_months=sum_months,
-        summarise=summarise,
-    )
+    values: dict[str, Any] = {"report": report, "title": title, "sections": sections, "row_limit": _ROWS}
+    values |= {"sum_days": sum_days, "summarise": summarise}
+    listed = max(_ROWS, _LISTED // number)
+    while len((page := render("usage.html", **values, listed=listed)).encode()) >= _BYTES and listed:
+        listed = listed * 2 // 3
+    return page
 
 
 class _Section(NamedTuple):

@@ -104,8 +104,8 @@ def test_the_table_of_days_has_the_numbers_of_the_plot() -> None:
     assert len(page.select("figure path")) == 2
 
 
-def test_a_page_with_too_many_days_has_a_table_of_months(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flask_notifications.formats.usage._DAYS", 30)
+def test_a_page_with_too_many_days_has_a_table_of_months_or_years(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_notifications.formats.usage._LISTED", 30)
     days = [day(-30, 1), day(-23, 2), day(-22, 3), day(-21, 5, 0, 4), day(0, 6)]
     page = page_of(caller("alice", None, days), caller("bob", None, [day(-21, 7)]))
     table = page.select_one("figure + details table")
@@ -116,6 +116,37 @@ def test_a_page_with_too_many_days_has_a_table_of_months(monkeypatch: pytest.Mon
     ]
     assert [time["datetime"] for time in table.select("time")] == ["2026-10", "2026-11"]  # type: ignore[union-attr]
     assert words(page.select_one("summary")) == "Calls and coverage of each month"
+    page = page_of(caller("alice", None, days), days=1000)
+    assert rows(page.select_one("figure + details table"))[-1] == ["2026", "21", "21", "4", "7824"]
+    assert words(page.select_one("summary")) == "Calls and coverage of each year"
+
+
+def test_a_plot_of_too_many_days_has_a_bar_for_the_busiest_of_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_notifications.formats.usage._BARS", 10)
+    page = page_of(caller("alice", None, [day(-28, 1), day(-26, 2), day(0, 4)]), gap=range(5, 9))
+    assert str(page.select("figure path")[0]["d"]).startswith("M0 1000v-250h38v250h2v-500h38v500h2v0h38v0h2")
+    assert "Each bar is the busiest of 4 days." in words(page.figure)
+    strip = [(str(rect["class"][0]), rect["width"]) for rect in page.select("figure > svg > rect")]
+    assert [level for level, _width in strip] == ["full", "part", "full"]
+
+
+def test_a_page_of_many_operations_stays_below_2_mb() -> None:
+    busy = reports.busy_operation("reports", callers=1000, days=30, names=lambda number: ("&" * 60 + str(number),) * 2)
+    usages = [replace(busy, name=f"operation {number}") for number in range(50)]
+    page = render_usage(report(*usages))
+    assert 1_000_000 < len(page.encode()) < 2_000_000
+    assert page.count("not listed here") == 50
+
+
+def test_a_page_that_is_too_large_lists_nothing_and_counts_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_notifications.formats.usage._BYTES", 0)
+    windows = [brownout(utc(2026, 11, number, 9)) for number in range(6, 11)]
+    callers = [caller(f"caller {number}", None, [day(-12, 0, 0, 1)]) for number in range(3)]
+    page = page_of(*callers, own=policy(SUNSET, *windows))
+    assert not page.select(".callers tbody tr, .effect tbody tr, svg[role=img] .band")
+    said = words(page)
+    for sentence in ("3 more callers, not listed here.", "3 callers got 410.", "2 more brownouts, not listed here."):
+        assert sentence in said
 
 
 def test_the_five_main_callers_have_colours_and_the_others_share_one() -> None:
