@@ -104,7 +104,8 @@ def check_url(
     try:
         response = fetcher.follow(method, url)
     except Unreachable as error:
-        raise Unreachable(fetcher.mask(f"{url} is not reachable: {error}")) from error
+        message = f"{fetcher.mask(url)} is not reachable: {fetcher.mask(str(error))}"
+        raise Unreachable(message) from error
     candidates = [] if plan is None else find_candidates(plan, method, response.url, headers)
     # A live operation need not announce anything.
     findings = [] if candidates and candidates[0].policy is None else [*_check_presence(response)]
