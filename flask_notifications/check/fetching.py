@@ -128,14 +128,16 @@ class Fetcher:
     def follow(self, method: str, url: str) -> LiveResponse:
         """Send a request, and follow redirects as long as they announce nothing themselves.
 
-        A redirect that would change the method is not followed. Raises as ``fetch`` does.
+        A redirect that would change the method, or whose target has no response, is not followed. Raises as ``fetch``
+        does if the URL itself has none.
         """
         response = self.fetch(method, url)
-        for _count in range(_MAX_REDIRECTS):
-            target = _redirect_target(method, response)
-            if target is None:
-                break
-            response = self.fetch(method, target)
+        with suppress(Unreachable):
+            for _count in range(_MAX_REDIRECTS):
+                target = _redirect_target(method, response)
+                if target is None:
+                    break
+                response = self.fetch(method, target)
         return response
 
     def mask(self, text: str) -> str:

@@ -360,6 +360,8 @@ OTHER_REDIRECTS = {
     "one without a target": ("GET", [], ["deprecation-missing"]),
     "one to another scheme": ("GET", [("Location", "ftp://a/")], ["deprecation-missing"]),
     "one to an invalid address": ("GET", [("Location", "http://[x")], ["deprecation-missing"]),
+    "one to control characters": ("GET", [("Location", "/x\x1b[2J y")], ["deprecation-missing"]),
+    "one to a port without a server": ("GET", [("Location", "http://127.0.0.1:1/")], ["deprecation-missing"]),
     "one to itself": ("GET", [("Location", "/moved")], ["deprecation-missing"]),
 }
 
