@@ -33,9 +33,9 @@ class Candidate(NamedTuple):
 
 
 def list_simple_urls(plan: Plan, base_url: str) -> list[str]:
-    """Return the URLs of the retired operations whose requests need nothing but a ``GET``."""
-    found = [each for each, policy in plan.items() if policy is not None and each.method == "GET"]
-    simple = [each.path for each in found if not (set("{*") & set(each.path) or each.query or each.headers)]
+    """Return the URLs of the operations whose requests need nothing but a ``GET``; live ones must announce nothing."""
+    found = [each for each in plan if each.method == "GET" and not (each.query or each.headers)]
+    simple = [each.path for each in found if not set("{*") & set(each.path)]
     return [f"{base_url.rstrip('/')}{quote(path)}" for path in simple]
 
 

@@ -69,10 +69,11 @@ def test_without_a_url_every_simple_operation_of_the_plan_is_checked(production:
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     arguments = ("--plan", tmp_path / "plan.json", "--base-url", f"{production}/", "--no-links")
     outcome = run("check", *arguments, "--format", "json")
-    (report,) = json.loads(outcome.out)
+    live, report = json.loads(outcome.out)
+    assert (live["url"], live["status"], live["findings"]) == (f"{production}/reports/latest", 200, [])
     assert (report["url"], report["final_url"], report["status"]) == (*[f"{production}/export/"] * 2, 200)
     assert {finding["code"] for finding in report["findings"]} >= {"deprecation-missing", "plan-differs"}
-    assert (outcome.code, run("check", *arguments).out.count("GET http")) == (3, 1)
+    assert (outcome.code, run("check", *arguments).out.count("GET http")) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_one_of_url_and_plan_must_be_given(arguments: str) -> None:
 
 
 def test_a_plan_without_a_simple_operation_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN | {"operations": OPERATIONS[:2]}))
     outcome = run("check", "--plan", tmp_path / "plan.json", "--base-url", "http://127.0.0.1")
     assert (outcome.code, "the plan has no GET operation without" in outcome.err) == (1, True)
 
