@@ -92,7 +92,7 @@ def parse_plan(content: bytes, suffix: str, name: str) -> Any:
     :raises marshmallow.ValidationError: it cannot be parsed.
     """
     try:
-        return _PARSERS[suffix](content.decode("utf-8"))
+        return _PARSERS[suffix](content.decode("utf-8-sig"))
     except RecursionError as error:
         raise ValidationError({name: ["nested too deeply"]}) from error
     except ValueError as error:

@@ -1,5 +1,6 @@
 """Arguments that several commands have, and how they are read."""
 
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
@@ -63,7 +64,7 @@ def read_plan(path: Path, *, shown: str = "") -> "Plan":
     from flask_notifications.config import flatten_messages, load_plan, parse_plan
 
     content = read_file(path)
-    suffix = path.suffix or (".json" if content.lstrip().startswith(b"{") else ".toml")
+    suffix = path.suffix or (".json" if content.lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"{") else ".toml")
     try:
         return load_plan(parse_plan(content, suffix, str(path)))
     except ValidationError as error:
