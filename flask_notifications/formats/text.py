@@ -71,10 +71,16 @@ def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
     return "\n\n".join([wrap(format_verdict(report)), *blocks])
 
 
-def wrap(line: str, indent: str = "") -> str:
-    """Return a line as lines that fit the terminal's width, 80 columns without one."""
-    width = get_terminal_size((80, 24)).columns
-    return fill(line, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+def wrap(line: str, indent: str = "", *, hanging: str = "") -> str:
+    """Return a line as lines of whole words that fit the terminal's width, 80 columns without one."""
+    return fill(
+        line,
+        get_terminal_size((80, 24)).columns,
+        initial_indent=indent,
+        subsequent_indent=indent + hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def group_operations(report: "UsageReport", plan: Plan | None) -> "Iterator[tuple[OperationUsage, list[CallerGroup]]]":
@@ -147,23 +153,29 @@ def format_plan(report: "PlanReport") -> str:
 
 
 def _format_changes(changes: "Sequence[Change]") -> str:
-    lines = [f"{style(each.level)}: {each.operation}: {each.code}: {escape(each.message)}" for each in changes]
+    lines = [_format_finding(each.level, f"{each.operation}: {each.code}: {each.message}") for each in changes]
     errors = sum(each.level == "error" for each in changes)
     return "\n".join([*lines, f"{count(len(changes), 'change')} for callers, {count(errors, 'broken promise')}"])
 
 
+def _format_finding(level: str, words: str) -> str:
+    return wrap(escape(f"{level}: {words}"), hanging="  ").replace(level, style(level), 1)
+
+
 def _format_retirement(operation: Operation, policy: DeprecationPolicy | None, at: datetime) -> str:
-    name = f"{click.style(operation.name, bold=True)}  {operation.method} {operation.path}"
+    name = wrap(f"{operation.name}  {operation.method} {operation.path}", hanging="  ")
+    bold = name.replace(operation.name, click.style(operation.name, bold=True), 1)
     title = "\n".join(
-        [name, *_format_conditions("query", operation.query), *_format_conditions("header", operation.headers)]
+        [bold, *_format_conditions("query", operation.query), *_format_conditions("header", operation.headers)]
     )
     if policy is None:
         return f"{title}\n  {style('live')}: not retired, sends no headers"
     events = [(event.start, _explain(event, policy)) for event in schedule(policy)]
     ends = [(each.until, f"end of the exemption of {each.caller}: {escape(each.reason)}") for each in policy.exemptions]
-    lines = [f"  {format_time(time):<23}  {relative(time, at):<14}  {words}" for time, words in [*events, *ends]]
+    rows = [f"{format_time(time):<23}  {relative(time, at):<14}  {words}" for time, words in [*events, *ends]]
+    lines = [wrap(row, "  ", hanging="  ") for row in rows]
     headers = [f"  {name}: {value}" for name, value in DeprecationHeaders(policy).render(operation.successor, "")]
-    return "\n".join([title, f"  {_format_state(policy, at)}", "", *lines, "", *headers])
+    return "\n".join([title, _format_state(policy, at), "", *lines, "", *headers])
 
 
 def _format_conditions(where: str, values: Values | None) -> Iterator[str]:
@@ -175,10 +187,12 @@ def _format_conditions(where: str, values: Values | None) -> Iterator[str]:
 
 def _format_state(policy: DeprecationPolicy, at: datetime) -> str:
     change = next_event(policy, at)
-    state = style(policy.phase(at))
+    phase = policy.phase(at)
     if change is None:
-        return f"{state}; no further change is scheduled"
-    return f"{state}; next: {style(change.phase)} {relative(change.start, at)}, at {format_time(change.start)}"
+        return f"  {style(phase)}; no further change is scheduled"
+    words = f"{phase}; next: {change.phase} {relative(change.start, at)}, at {format_time(change.start)}"
+    first, _, then = wrap(words, "  ", hanging="  ").partition(";")
+    return f"{first.replace(phase, style(phase))};{then.replace(change.phase, style(change.phase), 1)}"
 
 
 def _explain(event: Event, policy: DeprecationPolicy) -> str:
@@ -193,8 +207,8 @@ def format_check(method: str, report: "CheckReport") -> str:
     """Return the findings of a check, errors first, and their numbers."""
     redirected = "" if report.final_url == report.url else f" (redirected to {report.final_url})"
     headers = [f"  {name}: {value}" for name, value in report.headers]
-    findings = [f"{style(each.level)}: {each.code}: {escape(each.message)}" for each in report.findings]
+    findings = [_format_finding(each.level, f"{each.code}: {each.message}") for each in report.findings]
     levels = [each.level for each in report.findings]
     total = ", ".join(count(levels.count(level), level) for level in ("error", "warning"))
-    target = f"{method} {report.url}{redirected}: {report.status}"
-    return "\n".join([*map(escape, [target, *headers]), "", *findings, total])
+    target = wrap(escape(f"{method} {report.url}{redirected}: {report.status}"), hanging="  ")
+    return "\n".join([target, *map(escape, headers), "", *findings, total])

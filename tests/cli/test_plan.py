@@ -99,6 +99,19 @@ def test_the_conditions_of_an_operation_are_shown(tmp_path: Path) -> None:
     assert described["conditions"] == conditions
 
 
+def test_all_but_headers_fits_the_width_of_the_terminal_and_paths_are_whole(tmp_path: Path) -> None:
+    long = "/a-rather-long-path/of-many/segments/that-are-whole/{in}/{one}"
+    plan = RETIRED.replace('"/reports"', f'"/reports{long}"').replace("[[", 'documentation = "/' + "d" * 70 + '"\n[[')
+    old = write_file(tmp_path, plan + EXEMPT.replace("holidays", "the holidays of their developers"), "old.toml")
+    lines = run("plan", old, "--at", "2026-09-01").out.splitlines()
+    assert lines[2:4] == ["report  GET", f"  /reports{long}"]
+    event = "  2026-10-01 00:00 UTC     in 30 days      end of the exemption of acme: the"
+    assert lines[lines.index(event) + 1] == "    holidays of their developers"
+    lines = run("plan", write_file(tmp_path, plan), "--against", old, "--at", "2026-09-01").out.splitlines()
+    assert [each for each in lines if len(each) > 80] == [f'  Link: </{"d" * 70}>; rel="deprecation"; type="text/html"']
+    assert lines[-1].endswith(" broken promises")
+
+
 EXEMPT = """
 sunset_at = 2026-12-01T00:00:00Z
 enforce_sunset = true
@@ -114,7 +127,7 @@ def test_every_exemption_is_printed_with_its_end_and_reason(tmp_path: Path) -> N
     file = write_file(tmp_path, RETIRED + EXEMPT)
     outcome = run("plan", file, "--at", "2026-11-01")
     assert outcome.code == 0
-    assert [line for line in outcome.out.splitlines() if "exemption" in line] == [
+    assert [line for line in outcome.out.replace("\n    ", " ").splitlines() if "exemption" in line] == [
         "  2027-03-01 00:00 UTC     in 4 months     end of the exemption of warehouse: contract\\nuntil \\x1bMarch",
         "  2026-10-01 00:00 UTC     31 days ago     end of the exemption of acme: holidays",
         "  2026-11-30 00:00 UTC     in 29 days      end of the exemption of early: by mistake",
@@ -280,8 +293,10 @@ def test_a_broken_promise_is_exit_code_3(plan_file: Path, tmp_path: Path) -> Non
     outcome = run("plan", earlier, *options, "--min-notice", "90")
     assert outcome.code == 3
     assert outcome.out.endswith(
-        "\n\nerror: report: sunset-earlier: the sunset is 1 Oct 2026, 00:00 UTC, and was 1 Dec 2026, 00:00 UTC\n"
-        "error: report: notice-too-short: the sunset of 1 Oct 2026, 00:00 UTC is in 30 days, not in 90 days\n"
+        "\n\nerror: report: sunset-earlier: the sunset is 1 Oct 2026, 00:00 UTC, and was 1\n"
+        "  Dec 2026, 00:00 UTC\n"
+        "error: report: notice-too-short: the sunset of 1 Oct 2026, 00:00 UTC is in 30\n"
+        "  days, not in 90 days\n"
         "2 changes for callers, 2 broken promises\n"
     )
     (change,) = json.loads(run("plan", earlier, *options, "--format", "json").out)["changes"]
