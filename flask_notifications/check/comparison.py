@@ -104,7 +104,7 @@ def _differences(candidate: Candidate, response: LiveResponse, at: datetime) -> 
     for header in ("Deprecation", "Sunset"):
         planned = [value for key, value in candidate.headers if key == header]
         if response.values(header) != planned:
-            yield _describe(name, header, response.values(header), planned)
+            yield _describe_difference(name, header, response.values(header), planned)
     yield from _link_differences(candidate, response)
     yield from _phase_differences(name, candidate.policy, response, at)
 
@@ -119,10 +119,10 @@ def _link_differences(candidate: Candidate, response: LiveResponse) -> Iterator[
         # The application may have links of its own with the same relation; without one in the plan, any is reported.
         is_different = any(target not in targets for target in wanted) if wanted else bool(found)
         if is_different:
-            yield _describe(candidate.operation.name, f'Link rel="{relation}"', found, wanted)
+            yield _describe_difference(candidate.operation.name, f'Link rel="{relation}"', found, wanted)
 
 
-def _describe(name: str, header: str, sent: Sequence[str], planned: Sequence[str]) -> str:
+def _describe_difference(name: str, header: str, sent: Sequence[str], planned: Sequence[str]) -> str:
     found = f"{header} {quote_values(sent)}" if sent else f"no {header}"
     return f"Production sends {found} for {name}; the plan has {quote_values(planned) or 'none'}"
 

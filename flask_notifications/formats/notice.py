@@ -43,7 +43,7 @@ def describe_notice(report: "UsageReport", plan: Plan, caller: str, last_at: dat
     """
     retired = {operation.name: (operation, policy) for operation, policy in retired_operations(plan).items()}
     changes = [
-        _describe(*retired[usage.name], rows, caller, report)
+        _describe_change(*retired[usage.name], rows, caller, report)
         for usage in report.operations
         if (rows := [each for each in usage.callers if each.caller == caller])
     ]
@@ -63,7 +63,7 @@ def render_notice(notice: Notice) -> str:
     return render("notice.html", notice=notice)
 
 
-def _describe(
+def _describe_change(
     operation: Operation, policy: DeprecationPolicy, rows: Sequence["CallerUsage"], caller: str, report: "UsageReport"
 ) -> Change:
     move = describe_move(operation, EXAMPLE_URL)
