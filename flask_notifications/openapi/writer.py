@@ -73,7 +73,7 @@ def _create_spec(title: str, version: str, server: str) -> Any:
     from apispec.ext.marshmallow import MarshmallowPlugin, resolver  # noqa: PLC0415
 
     def name_component(schema: Any) -> str:
-        """Return the name for a part of a record: as apispec does, but none of those that we have."""
+        """Return the name for a part of a record as apispec does, but no name of our own components."""
         name = resolver(schema)
         return f"{name}Schema" if name in {"Notification", "Problem"} else name
 

@@ -1,4 +1,4 @@
-"""A plan at a time, and the effects of its changes on callers, for people and programs."""
+"""The state of a plan on a date, and the effects of its changes on callers, for people and programs."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from .changes import Change
 
 
 class PlanReport(NamedTuple):
-    """A plan at a time. ``changes`` are those since an older plan, or ``None`` if there is none to compare with."""
+    """The state of a plan on a date. ``changes`` are those since an older plan, or ``None`` without one."""
 
     plan: Plan
     at: datetime

@@ -178,8 +178,8 @@ def _advise(operation: Operation, own: _Request) -> str:
     return f"; name a path below it, as in parameters={{{operation.path!r}: '/reports'}}" if is_bare else ""
 
 
-# A request, the one that gets the response of another view (by default one for a path without a view), and whether any
-# response of a view to the first one tells that it is reached.
+# A request; a request that another view responds to, or ``None`` for one that no view responds to; and whether any
+# response of a view to the first request proves that the operation is reached.
 _Other: TypeAlias = "tuple[_Request, _Request | None, bool]"
 
 

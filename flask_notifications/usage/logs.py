@@ -131,7 +131,7 @@ class _Reader:
         self._table = OperationTable(plan, live=[operation for operation, own in plan.items() if own is None])
         self._may_be_called = _compile_filter(plan)
         self._literals = {each.name: _literals(each) for each in retired_operations(plan)}
-        # What is beyond the members of a line may be another line, because the end of one was never written.
+        # The rest of a line may be another line, because some writes are cut.
         literals = "|".join(re.escape(each) for each in chain("%", *self._literals.values()))
         self._may_continue = re.compile(rf"[^/]*+/.*(?:{literals})", re.DOTALL | re.IGNORECASE).match
         self._hidden = _find_hidden(plan)
