@@ -34,11 +34,7 @@ class Source:
     """Records that must be closed; the iteration may fail after the last of them."""
 
     def __init__(
-        self,
-        records: Iterable[Any] = (),
-        *,
-        failure: BaseException | None = None,
-        closing: BaseException | None = None,
+        self, records: Iterable[Any] = (), *, failure: BaseException | None = None, closing: BaseException | None = None
     ) -> None:
         self._records, self._failure, self._closing = records, failure, closing
         self.closed = 0

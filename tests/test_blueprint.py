@@ -213,8 +213,7 @@ def test_the_account_successor_needs_one_account_id(query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "account_id"),
-    [("accountId=a+b%2Bc", "a b+c"), ("accountId=\xc3\xa9", "é"), ("accountId=%252F", "%2F")],
+    ("query", "account_id"), [("accountId=a+b%2Bc", "a b+c"), ("accountId=\xc3\xa9", "é"), ("accountId=%252F", "%2F")]
 )
 def test_the_account_successor_decodes_its_parameter_once(query: str, account_id: str) -> None:
     storage = OneSession()
@@ -226,7 +225,7 @@ def test_the_account_successor_decodes_its_parameter_once(query: str, account_id
 
 
 PREFIXES = [
-    *("", "API/Notification", "/a b", "/a//b", "/../a", "/a\n", "/{a", "/{a}", "/a%20b", "/a?b", "/a#b", "//a", "/Ünï"),
+    *("", "API/Notification", "/a b", "/a//b", "/../a", "/a\n", "/{a", "/{a}", "/a%20b", "/a?b", "/a#b", "//a", "/Ünï")
 ]
 
 

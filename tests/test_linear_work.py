@@ -29,9 +29,7 @@ STACKS: dict[str, Any] = {
     "NotificationApp": NotificationApp(STORAGE),
     "the blueprint": create_flask_app(),
     "the middleware around the blueprint": DeprecationMiddleware(
-        create_flask_app(),
-        dict.fromkeys(notification_operations(), POLICY),
-        observers=[CALLS.append],
+        create_flask_app(), dict.fromkeys(notification_operations(), POLICY), observers=[CALLS.append]
     ),
     "the middleware around a closed operation": DeprecationMiddleware(
         create_flask_app(), dict.fromkeys(notification_operations(), CLOSED)

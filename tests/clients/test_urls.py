@@ -33,9 +33,7 @@ PIECES += [
     [notification_operations(), [Operation("notes", "GET", "/{tenant}/{notes}")]],
     ids=["the two operations", "an operation of parameters"],
 )
-def test_a_redirect_keeps_the_session_only_if_a_browser_finds_a_matched_operation(
-    operations: list[Operation],
-) -> None:
+def test_a_redirect_keeps_the_session_only_if_a_browser_finds_a_matched_operation(operations: list[Operation]) -> None:
     table = OperationTable(operations)
     target = RequestTarget.of(environ_of(), "/API/Notification/")
     random = Random(7)  # noqa: S311 - the same locations each time

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 # Operations that leave the session where it is, and those of the applications, which unify it.
-PLAIN = (
-    Operation("items", "GET", "/old/items/", "/new/items/"),
-    Operation("old", "GET", "/old/{page}", "/new/items/"),
-)
+PLAIN = (Operation("items", "GET", "/old/items/", "/new/items/"), Operation("old", "GET", "/old/{page}", "/new/items/"))
 ANNOUNCED = [
     ("Deprecation", "@1767225600"),
     ("Sunset", "Fri, 01 Jan 2027 00:00:00 GMT"),
@@ -39,10 +36,7 @@ every_application = pytest.mark.parametrize("name", APPLICATIONS)
 
 
 def guard(
-    app: "WSGIApplication",
-    operations: Iterable[Operation] = PLAIN,
-    policy: DeprecationPolicy = POLICY,
-    **options: Any,
+    app: "WSGIApplication", operations: Iterable[Operation] = PLAIN, policy: DeprecationPolicy = POLICY, **options: Any
 ) -> "WSGIApplication":
     """Return an application inside the middleware, with a WSGI validator before and after it."""
     return between_validators(partial(DeprecationMiddleware, plan=dict.fromkeys(operations, policy), **options), app)

@@ -384,12 +384,7 @@ def test_a_caller_has_its_calls_by_day(file: str) -> None:
 
 
 def test_what_is_in_intervals_and_not_in_others() -> None:
-    assert subtract([(0, 10), (20, 30), (40, 50)], [(2, 3), (5, 22), (45, 60)]) == [
-        (0, 2),
-        (3, 5),
-        (22, 30),
-        (40, 45),
-    ]
+    assert subtract([(0, 10), (20, 30), (40, 50)], [(2, 3), (5, 22), (45, 60)]) == [(0, 2), (3, 5), (22, 30), (40, 45)]
 
 
 # Databases that are no stores

@@ -80,12 +80,7 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     ),
     "clocks are not compared": ("clock", Ledger, "note_skew", lambda *_: None),
     "a row that was restored is accepted": ("restore", store.UsageStore, "_sign", accept_any_row),
-    "a new identity covers the past": (
-        "restore",
-        Ledger,
-        "renew",
-        lambda ledger, _began: renew(ledger, ledger.oldest),
-    ),
+    "a new identity covers the past": ("restore", Ledger, "renew", lambda ledger, _began: renew(ledger, ledger.oldest)),
     "a spool from before a power failure ends the loss": ("power", Ledger, "is_whole", True),
 }
 
