@@ -162,7 +162,7 @@ def as_received(environ: "WSGIEnvironment") -> "WSGIEnvironment":
     known = environ.get(SESSION)
     if not isinstance(known, SessionCredential):
         return environ
-    pair = f"sessionId={quote(known.value, safe='')}"
+    pair = f"sessionId={quote(known.value)}"
     received = {**environ, "QUERY_STRING": environ.get("QUERY_STRING", "").replace(digest_of(known.value), pair)}
     if known.source == "query" and _authorization(environ) == f"Bearer {known.value}":
         del received["HTTP_AUTHORIZATION"]

@@ -224,7 +224,9 @@ def test_an_inner_middleware_sees_the_session_where_the_client_sent_it(condition
     closed = DeprecationPolicy(deprecated_at=DEPRECATED_AT, sunset_at=NOW, enforce_sunset=True)
     app = wrap(wrap(policy=closed, operations=[carrier]))
     assert call(app, "GET", PATH, "x=1&SessionID=a%2B=").code == 410
-    assert call(app, "GET", PATH, "x=1", HTTP_AUTHORIZATION="Bearer a+=").code == 200
+    in_header = environ_of("GET", PATH, HTTP_AUTHORIZATION="Bearer a+=")
+    del in_header["QUERY_STRING"]  # PEP 3333 lets a server leave it out
+    assert run(app, in_header).code == 200
 
 
 @pytest.mark.parametrize("query", ["sessionId=a&sessionId=b", "sessionId=", "sessionId=%22"])

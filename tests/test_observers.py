@@ -115,7 +115,7 @@ def test_an_application_that_is_closed_before_it_starts_is_reported() -> None:
     ("query", "authorization"),
     [
         *(("sessionId=s3cret", ""), ("", "Bearer s3cret"), ("sessionId=s3cret&sessionId=other", "Bearer s3cret")),
-        *(("sessionId=other&sessionId=s3cret", ""), ("", "Bearer other,Bearer s3cret")),
+        *(("sessionId=other&sessionId=s3cret", ""), ("", "Bearer other,Bearer s3cret"), ("", "Bearer s3cret,Basic x")),
     ],
 )
 def test_a_label_or_client_with_a_session_id_is_dropped_even_if_the_environ_was_changed(
