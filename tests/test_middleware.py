@@ -229,7 +229,7 @@ def test_an_inner_middleware_sees_the_session_where_the_client_sent_it(condition
     assert run(app, in_header).code == 200
 
 
-@pytest.mark.parametrize("query", ["sessionId=a&sessionId=b", "sessionId=", "sessionId=%22"])
+@pytest.mark.parametrize("query", ["sessionId=a&sessionId=b", "sessionId=", "sessionId=%22", "sessionId=\u20ac"])
 @pytest.mark.parametrize(
     "policy",
     [POLICY, DeprecationPolicy(deprecated_at=DEPRECATED_AT, sunset_at=NOW, enforce_sunset=True)],
