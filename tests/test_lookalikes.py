@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flask_notifications import Call, DeprecationMiddleware, DeprecationPolicy, Operation
+from flask_notifications.operations import OperationTable
 from tests.middleware import ANNOUNCED, PATH, Spy, wrap
 from tests.storages import raising
 from tests.wsgi import environ_of, run
@@ -287,3 +288,9 @@ def test_every_path_has_the_outcome_that_the_rules_give(
     path = start + "/".join(words)
     sent = "".join(char if char == "\xff" else char.encode().decode("latin-1") for char in path)
     assert outcome_of(plan, sent, query=query) == decide_naively(plan, sent, query)
+
+
+def test_the_conditions_of_a_lookalike_must_hold_too() -> None:
+    table = OperationTable([Operation("first", "GET", "/x", query={"v": "1"})])
+    for query, names in (("v=1", ["first"]), ("v=2", [])):
+        assert [match.operation.name for match in table.find("GET", "//x", {"QUERY_STRING": query})] == names
