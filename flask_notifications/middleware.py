@@ -438,7 +438,7 @@ def _check_application(app: Any) -> None:
 def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> bool:
     """Raise ``RuntimeError`` if an application calls the middleware around it; ``wsgi_app`` is set after both exist."""
     for _each in range(_MIDDLEWARES):
-        # Those of Flask, of Werkzeug's middlewares, and of this one.
+        # The attributes of Flask, of Werkzeug's middlewares, and of this one.
         app = next(filter(None, (getattr(app, name, None) for name in ("wsgi_app", "app", "_app"))), None)
         if app is middleware:
             raise RuntimeError(_WRAPS_ITSELF)

@@ -95,8 +95,12 @@ def basic_user(environ: "WSGIEnvironment") -> str | None:
     except ValueError:
         return None
     name, colon, _password = credentials.partition(b":")
+    return decode_user(name) if name and colon else None
+
+
+def decode_user(name: bytes) -> str:
+    """Return the name of a user, read as UTF-8, or as ISO 8859-1 where it is not."""
     try:
-        user = name.decode()
+        return name.decode()
     except UnicodeDecodeError:
-        user = name.decode("latin-1")
-    return user if user and colon else None
+        return name.decode("latin-1")

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from flask_notifications.deprecation import CLOSED_PHASES, Phase
 from flask_notifications.headers import TOKEN
-from flask_notifications.observers import Call, client_of
+from flask_notifications.observers import Call, client_of, decode_user
 from flask_notifications.operations import Match, Operation, OperationTable, resolve_dots, template_shape
 from flask_notifications.plans import Plan, retired_operations
 from flask_notifications.plans.overlaps import find_rivals
@@ -38,7 +38,7 @@ Log: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 # A string in quotation marks, with the escapes of servers.
 _QUOTED = r'[^"\\]*+(?:\\.[^"\\]*+)*+'
-# A word of a user. A hyphen by itself ends the hosts, and a second one would be ambiguous.
+# A word of a user. A hyphen alone ends the hosts, so a second one is ambiguous.
 _WORD = r"(?!- )[^ \[]++"
 # The Common format after any hosts or none, also with the two members that make it the Combined one. More may follow.
 _COMMON = (
@@ -282,7 +282,7 @@ class _Reader:
         groups = found.groupdict()
         session_ids = list_session_ids(environ)
         time = datetime.fromtimestamp(at, UTC)
-        caller = clean_label(_read_user(_given(groups.get("user"))), session_ids)
+        caller = clean_label(decode_user(_unescape(_given(groups.get("user"))).encode("latin-1")), session_ids)
         status = int(found["status"]) if found["status"].isdecimal() else 0
         retired = [(match, policy) for match in matches if (policy := self._plan[match.operation]) is not None]
         closed = [each for each in retired if each[1].phase(time, caller) in CLOSED_PHASES]
@@ -312,15 +312,6 @@ def _given(value: str | None) -> str:
 def _unescape(value: str) -> str:
     """Return a value without the escapes of servers; some write a backslash as it is."""
     return _ESCAPE.sub(lambda each: chr(int(each[1], 16)) if each[1] else each[2], value)
-
-
-def _read_user(value: str) -> str:
-    """Return a user, read as UTF-8, or as ISO 8859-1 where it is not."""
-    user = _unescape(value)
-    try:
-        return user.encode("latin-1").decode()
-    except UnicodeDecodeError:
-        return user
 
 
 def _read_time(time: str) -> int | None:
