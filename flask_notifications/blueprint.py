@@ -167,7 +167,7 @@ def _read_environ() -> "WSGIEnvironment":
 
 def _make_response(plain: PlainResponse, environ: "WSGIEnvironment") -> flask.Response:
     if isinstance(plain.body, bytes):
-        return flask.Response(plain.body, plain.status, plain.headers)
+        return flask.Response([plain.body], plain.status, plain.headers)
     body = FileBody(plain.body)
     environ[_OPEN_BODY] = ref(body)  # weak, so that the file is closed if a hook returns another response
     return FileResponse(body, plain)

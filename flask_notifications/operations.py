@@ -332,12 +332,9 @@ class OperationTable:
                 self._ready[method, path] = self._read(method, path, NOTHING)
 
     def match(self, method: str, path: str, environ: Mapping[str, Any] = NOTHING) -> Match | None:
-        """Return the match of a request to a router that is not lenient, or ``None``, with the arguments of ``find``.
-
-        A retired operation is preferred to a live one.
-        """
+        """Return the match of a request to a router that is not lenient, or ``None``, as ``find`` does."""
         found = self._ready.get((method, path)) or self._read(method, path, environ)
-        return min(found, key=self._is_live, default=None)
+        return found[0] if found else None
 
     def find(self, method: str, path: str, environ: Mapping[str, Any] = NOTHING) -> list[Match]:
         """Return the operations that some router may take a request for, one match each, the likeliest first.
@@ -375,7 +372,7 @@ class OperationTable:
         return [] if segments[0] else self._root.find(segments, keeps_dots)
 
     def _read(self, method: str, path: str, environ: Mapping[str, Any], *, is_lenient: bool = False) -> list[Match]:
-        """Return the winners of the readings in which letter case and the trailing slash count, or not."""
+        """Return the winners of the readings in which letter case and the trailing slash count, retired ones first."""
         path = path or "/"
         templates = self._find_templates(path, keeps_dots=is_lenient)
         if not templates:
@@ -390,7 +387,8 @@ class OperationTable:
             considered += candidates
             winners += _find_winners([each for each in candidates if self._is_fulfilled(each, sent)], methods, path)
         vary = tuple(dict.fromkeys(name for template in considered for name in template.conditions.headers))
-        return [template.match(path, is_lenient, vary) for template in dict.fromkeys(winners)]
+        matches = [template.match(path, is_lenient, vary) for template in dict.fromkeys(winners)]
+        return sorted(matches, key=self._is_live)
 
     def _is_fulfilled(self, template: _Template, sent: SentValues) -> bool:
         is_live = template.operation.name in self._live
