@@ -30,30 +30,23 @@ if TYPE_CHECKING:
     from .storage import StorageUnavailable as StorageUnavailable
     from .storage import TransactionalStorage as TransactionalStorage
 
-_MODULES = {
-    "AccessDenied": "storage",
-    "AccountNotFound": "storage",
-    "Brownout": "deprecation",
-    "Call": "observers",
-    "DeprecationMiddleware": "middleware",
-    "DeprecationPolicy": "deprecation",
-    "Exemption": "deprecation",
-    "NotificationApp": "application",
-    "NotificationStorage": "storage",
-    "Operation": "operations",
-    "Phase": "deprecation",
-    "SessionCredential": "sessions",
-    "SessionLogFilter": "redaction",
-    "SessionRefused": "sessions",
-    "Statuses": "problems",
-    "StorageError": "storage",
-    "StorageUnavailable": "storage",
-    "TransactionalStorage": "storage",
-    "create_blueprint": "blueprint",
-    "load_plan": "config",
-    "notification_operations": "operations",
-    "session_of": "sessions",
+_NAMES = {
+    "application": ["NotificationApp"],
+    "blueprint": ["create_blueprint"],
+    "config": ["load_plan"],
+    "deprecation": ["Brownout", "DeprecationPolicy", "Exemption", "Phase"],
+    "middleware": ["DeprecationMiddleware"],
+    "observers": ["Call"],
+    "operations": ["Operation", "notification_operations"],
+    "problems": ["Statuses"],
+    "redaction": ["SessionLogFilter"],
+    "sessions": ["SessionCredential", "SessionRefused", "session_of"],
+    "storage": [
+        *("AccessDenied", "AccountNotFound", "NotificationStorage"),
+        *("StorageError", "StorageUnavailable", "TransactionalStorage"),
+    ],
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted(_MODULES)  # noqa: PLE0605 - a list, which ruff cannot see
 

@@ -5,7 +5,9 @@ Common parsers accept too much to check a header.
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from functools import partial
 
 Clock = Callable[[], datetime]
@@ -18,12 +20,6 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 # RFC 9651 section 3.3.7: sf-date = "@" sf-integer, of at most 15 digits.
 _STRUCTURED_DATE = re.compile(r"@(-?\d{1,15})", re.ASCII)
-_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# RFC 9110 section 5.6.7: IMF-fixdate = day-name "," SP date1 SP time-of-day SP GMT
-_IMF_FIXDATE = re.compile(
-    rf"({'|'.join(_WEEKDAYS)}), (\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII
-)
 
 
 def parse_time(value: str) -> datetime:
@@ -66,18 +62,9 @@ def parse_sunset(value: str) -> datetime:
     :raises ValueError: the value is something else. That includes the obsolete forms of an HTTP-date, which no sender
         may generate.
     """
-    match = _IMF_FIXDATE.fullmatch(value)
-    if match is None:
-        message = f"Sunset must be like 'Fri, 01 Jan 2027 00:00:00 GMT', not {value!r}"
-        raise ValueError(message)
-    weekday, day, month, year, hour, minute, second = match.groups()
-    try:
-        numbers = (int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second))
-        date = datetime(*numbers, tzinfo=UTC)
-    except ValueError as error:
-        message = f"Sunset must be a date of the calendar, not {value!r}"
-        raise ValueError(message) from error
-    if _WEEKDAYS[date.weekday()] != weekday:
-        message = f"Sunset must have the weekday {_WEEKDAYS[date.weekday()]}, not {value!r}"
-        raise ValueError(message)
-    return date
+    with suppress(Exception):  # as the standard library's parser raises several
+        date = parsedate_to_datetime(value)
+        if format_datetime(date, usegmt=True) == value:
+            return date
+    message = f"Sunset must be like 'Fri, 01 Jan 2027 00:00:00 GMT', with the right weekday, not {value!r}"
+    raise ValueError(message)
