@@ -111,7 +111,9 @@ class ArrayWriter:
         if len(records) <= BATCH:
             return True
         sample = list(records[:: len(records) // _SAMPLE])
-        return len(self._encode_batch(sample, 0)) * len(records) < _ONE_CALL * len(sample)
+        with contextlib.suppress(UnserialisableRecord):  # batches find the place of the record
+            return len(self._encode_batch(sample, 0)) * len(records) < _ONE_CALL * len(sample)
+        return False
 
     def _store(self, arrays: Iterable[bytes]) -> tuple[bytes | IO[bytes], int]:
         spool = _Spool(self._threshold)

@@ -256,6 +256,7 @@ WRONG_RECORDS = [
         pytest.param(make_records(3), make_records(3), id="among objects"),
         pytest.param([b"{}", {}, b"{}"], [{}, b"{}"], id="among both"),
         pytest.param(make_records(2 * BATCH - 1), make_records(1), id="last of a batch"),
+        pytest.param(make_records(1000), make_records(1000), id="in the sample of a long list"),
     ],
 )
 def test_a_wrong_record_is_found_by_its_index(
