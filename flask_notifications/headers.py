@@ -39,7 +39,7 @@ class ResponseHeaders:
 
     def __init__(self, headers: HeaderList) -> None:
         self.lines: HeaderList = list(headers)
-        self.names: list[str] = [name.lower() for name, _value in headers]
+        self.names: list[str] = [name.lower() for name, _value in self.lines]
 
     def values(self, name: str) -> list[str]:
         """Return the values of the headers with this lower-case name, in their order."""
