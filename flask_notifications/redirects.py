@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, quote, unquote_to_bytes, urljoin, urlsplit
 from .headers import ResponseHeaders
 from .log import log_error
 from .operations import REST, Match, OperationTable
-from .sessions import SESSION, session_pairs
+from .sessions import SESSION, as_received, session_pairs
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -80,7 +80,7 @@ class RequestTarget(NamedTuple):
             mount=environ.get("SCRIPT_NAME", "").rstrip("/"),
             path=path,
             query=environ.get("QUERY_STRING", ""),
-            environ=environ,
+            environ=as_received(environ),
         )
 
     def follow(self, location: str, status: str, table: OperationTable, pairs: Iterable[str] = ()) -> Redirect | None:

@@ -223,6 +223,11 @@ def test_a_redirect_to_an_operation_that_the_session_in_the_query_chooses_keeps_
     assert redirect_to("/things/7/", path="/things/7", operations=[carrier]) == f"/things/7/?{PAIR}"
 
 
+def test_the_client_that_follows_a_redirect_sends_no_header_that_the_middleware_has_set() -> None:
+    carrier = Operation("carrier", "GET", "/things/**", headers={"Authorization": ""}, unify_session=True)
+    assert redirect_to("/things/7/", path="/things/7", operations=[carrier]) == f"/things/7/?{PAIR}"
+
+
 @pytest.mark.parametrize(
     ("path", "query", "location", "is_loop"),
     [
