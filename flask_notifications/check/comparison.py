@@ -36,7 +36,7 @@ def list_simple_urls(plan: Plan, base_url: str) -> list[str]:
     """Return the URLs of the operations whose requests need nothing but a ``GET``; live ones must announce nothing."""
     found = [each for each in plan if each.method == "GET" and not (each.query or each.headers)]
     simple = [each.path for each in found if not set("{*") & set(each.path)]
-    return [f"{base_url.rstrip('/')}{quote(path)}" for path in simple]
+    return [f"{base_url.rstrip('/')}{quote(path, safe='/%')}" for path in simple]
 
 
 def find_candidates(plan: Plan, method: str, url: str, headers: Headers) -> list[Candidate]:
