@@ -245,6 +245,11 @@ class _Template:
         return Match(self.operation, "/".join(spelled) + rest, values, is_lookalike, vary)
 
 
+def decode_path(path: str) -> str:
+    """Return a path in percent-encoding or in letters that are not ASCII as a WSGI string."""
+    return unquote_to_bytes(path).decode("latin-1")
+
+
 def _check_syntax(path: str, segments: list[str]) -> None:
     literals = [segment for segment in segments if not PARAMETER.fullmatch(segment)]
     is_plain = all(set("{}").isdisjoint(each) and not _OTHER_SYNTAX.search(each) for each in literals)
@@ -257,7 +262,7 @@ def _parse_segment(path: str, segment: str) -> str | None:
     """Return a segment's literal as a WSGI string, or ``None`` for a parameter."""
     if PARAMETER.fullmatch(segment):
         return None
-    literal = unquote_to_bytes(segment).decode("latin-1")
+    literal = decode_path(segment)
     can_match = literal not in {"", *_DOTS} and "/" not in literal
     require(can_match, "path", "free of empty segments, dot segments and encoded slashes", path)
     return literal

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import SplitResult, quote, unquote_to_bytes, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from .headers import ResponseHeaders
 from .log import log_error
-from .operations import REST, Match, OperationTable
+from .operations import REST, Match, OperationTable, decode_path
 from .sessions import SESSION, as_received, session_pairs
 
 if TYPE_CHECKING:
@@ -209,6 +209,6 @@ def _is_same_origin(here: SplitResult, target: SplitResult) -> bool:
 
 def _path_below(path: str, mount: str) -> str | None:
     """Return the part of a URL's path that an application mounted at ``mount`` sees, or ``None`` outside of it."""
-    decoded = unquote_to_bytes(path).decode("latin-1")
+    decoded = decode_path(path)
     below = decoded.removeprefix(mount)
     return below if decoded.startswith(mount) and (not below or below[0] == "/") else None

@@ -72,6 +72,11 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
         [USERS | EARLIER],
         ["sunset-earlier"],
     ),
+    "a part in letters that are not ASCII, which ends earlier": (
+        [OLD | SUNSET | {"path": "/caf\u00e9/**"}],
+        [OLD | SUNSET | {"path": "/caf\u00e9/**"}, NEW | EARLIER | {"path": "/caf\u00e9/old"}],
+        ["sunset-earlier"],
+    ),
     "no exemption any more": ([REPORT | exempt("2027-03-01")], [REPORT], ["exemption-removed"]),
     "a shorter exemption": ([REPORT | exempt("2027-03-01")], [REPORT | exempt("2027-02-28")], ["exemption-removed"]),
     "removed after its sunset, before the end of an exemption": (

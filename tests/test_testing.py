@@ -422,6 +422,11 @@ def test_a_view_of_its_own_beside_an_operation_is_not_listed(other: str) -> None
     assert_plan_reaches(serving("/items/1", other, body=""), {OLD_ITEM: PLAIN_POLICY})
 
 
+def test_a_path_that_the_operation_matches_itself_is_not_listed() -> None:
+    plan = {Operation("item", "GET", "/caf\u00e9/{id}"): PLAIN_POLICY}
+    assert_plan_reaches(serving("/caf\u00e9/1", "/caf\u00e9/1.json"), plan)
+
+
 def test_the_root_has_no_other_spelling() -> None:
     assert_plan_reaches(serving("/", "/x", "/index"), {Operation("root", "GET", "/"): PLAIN_POLICY})
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice, product
 from typing import Literal, NamedTuple
-from urllib.parse import unquote, urlencode
+from urllib.parse import urlencode
 
 from flask_notifications.conditions import ABSENT, PRESENT, Values, environ_key
 from flask_notifications.deprecation import DeprecationPolicy, Exemption
-from flask_notifications.operations import Operation, OperationTable, template_shape
+from flask_notifications.operations import Operation, OperationTable, decode_path, template_shape
 from flask_notifications.plans import Plan, check_plan, table_of
 from flask_notifications.wording import count, duration, moment, period
 
@@ -218,4 +218,4 @@ def _combine(conditions: Values | None) -> Iterator[dict[str, str]]:
 def _far_path(operation: Operation) -> str:
     """Return the path of a request for an operation; one for a subtree is far below it."""
     path = operation.path + "/**" * 9 if operation.path.endswith("/**") else operation.path
-    return unquote(path, "latin-1")
+    return decode_path(path)

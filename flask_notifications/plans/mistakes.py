@@ -8,7 +8,15 @@ from urllib.parse import unquote, urlsplit
 
 from flask_notifications.conditions import list_unmet
 from flask_notifications.deprecation import CLOSED_PHASES, DeprecationPolicy, is_path
-from flask_notifications.operations import ANY_METHOD, PARAMETER, Operation, OperationTable, Shape, template_shape
+from flask_notifications.operations import (
+    ANY_METHOD,
+    PARAMETER,
+    Operation,
+    OperationTable,
+    Shape,
+    decode_path,
+    template_shape,
+)
 from flask_notifications.plans import Plan, schedule, table_of
 
 from .overlaps import Group, Overlaps, Segments
@@ -101,8 +109,8 @@ def _generality(operation: Operation) -> tuple[list[int], bool]:
 
 def _replaces(covering: Operation, operation: Operation) -> bool:
     """Return whether an operation sends the same successor as another one that it covers, and has its options."""
-    path = unquote(operation.path, "latin-1")
-    match = OperationTable([covering]).match("GET" if covering.method == ANY_METHOD else covering.method, path)
+    method = "GET" if covering.method == ANY_METHOD else covering.method
+    match = OperationTable([covering]).match(method, decode_path(operation.path))
     successors = [None if match is None else match.successor, operation.successor]
     options = [(each.rewrite_path, each.unify_session) for each in (covering, operation)]
     return len(set(options)) == len({each and unquote(each) for each in successors}) == 1

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 from flask_notifications.conditions import environ_key, example_values
 from flask_notifications.dates import parse_deprecation, parse_sunset
 from flask_notifications.deprecation import DeprecationHeaders
-from flask_notifications.operations import ANY_METHOD, PARAMETER, REST, Operation, fill_in
+from flask_notifications.operations import ANY_METHOD, PARAMETER, REST, Operation, decode_path, fill_in
 from flask_notifications.plans import Plan, check_plan, table_of
 from flask_notifications.validation import require
 
@@ -137,7 +137,7 @@ class _Request(NamedTuple):
     def target(self) -> tuple[str, dict[str, str]]:
         """The path, decoded, and the rest of the environ that conditions read."""
         environ = {environ_key(name): value for name, value in self.headers}
-        return unquote(urlsplit(self.path).path, "latin-1"), {**environ, "QUERY_STRING": self.query}
+        return decode_path(urlsplit(self.path).path), {**environ, "QUERY_STRING": self.query}
 
     def __str__(self) -> str:
         shown = f"{self.method} {self.path}{'?' if self.query else ''}{self.query}"
