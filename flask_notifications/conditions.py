@@ -159,7 +159,7 @@ class Conditions:
 
 def _condition(name: bytes | str, values: str | Sequence[str], parse: Any) -> _Condition:
     each = {values} if isinstance(values, str) else set(values)
-    parsed = frozenset(parse(value) for value in each - {ABSENT, PRESENT})
+    parsed = frozenset(filter(None, map(parse, each - {ABSENT, PRESENT})))
     return _Condition(name, parsed, ABSENT in each, PRESENT in each)
 
 

@@ -333,6 +333,7 @@ MEDIA = {"headers": {"Accept": ["application/vnd.shop.v1+json", "application/jso
         pytest.param(MEDIA, {"HTTP_ACCEPT": "application/json; q=0.5; version=1"}, True, True, id="other parameters"),
         pytest.param(MEDIA, {"HTTP_ACCEPT": "application/json; version=2"}, False, False, id="another parameter"),
         pytest.param(MEDIA, {"HTTP_ACCEPT": "text/html, application/json;version=1"}, True, False, id="one of a list"),
+        pytest.param({"headers": {"V": " "}}, {"HTTP_V": "1"}, False, False, id="a blank value, which no header has"),
         pytest.param({"headers": {"Content-Type": "text/csv"}}, {"CONTENT_TYPE": "text/csv"}, True, True, id="own key"),
     ],
 )
