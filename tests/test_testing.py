@@ -15,11 +15,13 @@ import httpx
 import pytest
 import requests
 import werkzeug
+from werkzeug.test import Client
 from werkzeug.wrappers import Request, Response
 
 from flask_notifications import (
     AccessDenied,
     AccountNotFound,
+    DeprecationMiddleware,
     DeprecationPolicy,
     NotificationStorage,
     Operation,
@@ -278,6 +280,21 @@ def without(name: str) -> Headers:
 
 def test_the_headers_of_the_middleware_pass(response_of: Any) -> None:
     assert_deprecated(response_of(ANNOUNCED), PLAN, REPORT)
+
+
+@pytest.mark.parametrize(
+    ("path", "successor", "parameters", "called"),
+    [
+        ("/reports/{id}", "/v2/{id}", {"id": "\u20ac"}, "/reports/\u20ac"),
+        ("/v1/**", "/**", {"**": ""}, "/v1"),
+    ],
+)
+def test_the_successor_is_that_of_the_request(
+    path: str, successor: str, parameters: dict[str, str], called: str
+) -> None:
+    own = Operation("own", "GET", path, successor)
+    response = Client(DeprecationMiddleware(Response(), {own: POLICY})).get(called)
+    assert_deprecated(response, {own: POLICY}, own, parameters=parameters)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def assert_deprecated(
     check_plan(plan)
     require(operation in plan, "operation", "an operation of the plan", operation)
     policy = plan[operation]
-    successor = None if operation.successor is None else fill_in(operation.successor, parameters or {})
+    successor = None if operation.successor is None else _fill_in(operation.successor, parameters or {})
     announced = [] if policy is None else DeprecationHeaders(policy, base_url=base_url or "").render(successor, mount)
     expected = {name: [value for key, value in announced if key == name] for name in ("Deprecation", "Sunset", "Link")}
     for name, parse in (("Deprecation", parse_deprecation), ("Sunset", parse_sunset)):
@@ -112,6 +112,11 @@ def assert_plan_reaches(
     assert not problems, "; ".join(problems)
 
 
+def _fill_in(template: str, values: Mapping[str, str]) -> str:
+    """Return a path or a successor with values in place of its parameters."""
+    return fill_in(template, {name: value.encode().decode("latin-1") for name, value in values.items()}) or "/"
+
+
 class _Request(NamedTuple):
     """A request: the method, the path percent-encoded, the query, headers, and the parameters of a form."""
 
@@ -128,10 +133,9 @@ class _Request(NamedTuple):
         values |= {name: value for name, value in parameters.items() if not name.endswith(f"/{REST}")}
         rest = parameters.get(operation.path, values[REST])
         values[REST] = f"/{rest}" if rest and not rest.startswith("/") else rest
-        path = fill_in(operation.path, {name: value.encode().decode("latin-1") for name, value in values.items()})
         query, headers = (example_values(each, "1") for each in (operation.query, operation.headers))
         method = "GET" if operation.method == ANY_METHOD else operation.method
-        return cls(method, path or "/", urlencode(query), tuple(headers.items()))
+        return cls(method, _fill_in(operation.path, values), urlencode(query), tuple(headers.items()))
 
     @property
     def target(self) -> tuple[str, dict[str, str]]:
