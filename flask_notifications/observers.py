@@ -73,9 +73,9 @@ def client_of(user_agent: str, session_ids: Iterable[str]) -> str | None:
     :param session_ids: those that the request names.
     """
     product = _PRODUCT.match(user_agent)
-    # The whole word, because a session ID may be longer than a product.
+    # Of the whole word, because a session ID may be longer than a product, those that begin in what observers see.
     word = user_agent.partition(" ")[0]
-    if product is None or any(session_id in word for session_id in session_ids):
+    if product is None or any(session_id in word[: _CLIENT_LENGTH + len(session_id)] for session_id in session_ids):
         return None
     return product[0][:_CLIENT_LENGTH]
 
