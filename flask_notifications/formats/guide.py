@@ -1,22 +1,21 @@
 """The migration guide: the end of each operation and its replacement, drawn from a plan."""
 
-import shlex
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from flask_notifications.deprecation import Brownout, DeprecationHeaders, DeprecationPolicy, Phase, resolve_below
-from flask_notifications.operations import REST, Operation
+from flask_notifications.deprecation import Brownout, DeprecationPolicy, resolve_below
+from flask_notifications.operations import Operation
 from flask_notifications.plans import Plan, retired_operations, schedule
 from flask_notifications.validation import check_base_url, require
 from flask_notifications.wording import short_date
 
 from .axis import FIRST, LAST, Axis, Label, arrange_labels, pad
+from .migration import describe_migration, say_placeholders
 from .plot import list_brownouts
 from .rendering import render
-from .requests import EXAMPLE_URL, Move, describe_move
 
 
 def render_guide(
@@ -45,12 +44,10 @@ def render_guide(
     for name, value in (("title", title), ("contact", contact)):
         require(value is None or isinstance(value, str), name, "a string", value)
     check_base_url(base_url)
-    base = EXAMPLE_URL if base_url is None else base_url.rstrip("/")
     # Without exemptions, because the page is for everybody.
     policies = {each: replace(policy, exemptions=()) for each, policy in retired_operations(plan).items()}
-    retirements = [
-        _Section(each, policy, policy.phase(now), describe_move(each, base)) for each, policy in policies.items()
-    ]
+    base_url = None if base_url is None else base_url.rstrip("/")
+    migrations = [describe_migration(*each, now, base_url=base_url) for each in policies.items()]
     events = [event for policy in policies.values() for event in schedule(policy)]
     dates = [now, *(date for event in events for date in (event.start, event.end) if date is not None)]
     axis = pad(min(dates), max(dates))
@@ -59,14 +56,13 @@ def render_guide(
         now=now,
         title=title,
         contact=contact,
-        has_base_url=base_url is not None,
-        base_url=base,
-        retirements=retirements,
-        sunsets=sorted(each.policy.sunset_at for each in retirements if each.policy.sunset_at is not None),
+        migrations=migrations,
+        hint=say_placeholders((each.move for each in migrations), base_url),
+        sunsets=sorted(policy.sunset_at for policy in policies.values() if policy.sunset_at is not None),
         axis=axis,
         lanes=_draw_lanes(policies, axis),
         windows=_list_windows(policies),
-        policy_pages=_list_policy_pages(retirements, "" if base_url is None else base),
+        policy_pages=_list_policy_pages(policies.values(), base_url or ""),
     )
 
 
@@ -76,26 +72,6 @@ def _read_time(at: Any) -> datetime:
     require(isinstance(at, datetime) and at.utcoffset() is not None, "at", "an aware datetime", at)
     require(FIRST <= at <= LAST, "at", "in the years 1 to 9999 in UTC", at)
     return at.astimezone(UTC)  # type: ignore[no-any-return]
-
-
-class _Section(NamedTuple):
-    """One operation that is retired, as the page shows it."""
-
-    operation: Operation
-    policy: DeprecationPolicy
-    phase: Phase
-    move: Move
-
-    @property
-    def headers(self) -> Sequence[tuple[str, str]]:
-        """Return the headers of its responses."""
-        return DeprecationHeaders(self.policy).render(self.operation.successor, "")
-
-    @property
-    def search(self) -> str:
-        """Return the first part of the path, up to a parameter, as an argument for a POSIX shell."""
-        path = self.operation.path.removesuffix(f"/{REST}").partition("{")[0]
-        return shlex.quote(path.removesuffix("/") or "/")
 
 
 class _Closure(NamedTuple):
@@ -141,7 +117,7 @@ def _list_windows(policies: dict[Operation, DeprecationPolicy]) -> list[_Closure
     return [_Closure(*window, operations[window]) for window in sorted(operations)]
 
 
-def _list_policy_pages(retirements: list[_Section], base_url: str) -> list[str]:
+def _list_policy_pages(policies: Iterable[DeprecationPolicy], base_url: str) -> list[str]:
     """Return the pages with the policy of the sunset, without repetitions."""
-    pages = (each.policy.sunset_documentation for each in retirements)
+    pages = (each.sunset_documentation for each in policies)
     return list(dict.fromkeys(resolve_below(page, base_url) for page in pages if page is not None))

@@ -34,12 +34,11 @@ def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
 def format_notice(notice: "Notice") -> str:
     """Return a notice to one caller, for an e-mail or an issue."""
     blocks = [f"# {_escape(notice.title)}", *map(_escape, notice.sentences)]
-    for change in notice.changes:
-        blocks.append(f"## {_escape(f'{change.operation.method} {change.operation.path}')}")
-        blocks += map(_escape, change.sentences)
-        blocks += [] if change.documentation is None else [f"More about it: <{change.documentation}>"]
+    for operation, policy, _phase, sentences, move in notice.migrations:
+        blocks += [f"## {_escape(f'{operation.method} {operation.path}')}", *map(_escape, sentences)]
+        blocks += [] if policy.documentation is None else [f"More about it: <{policy.documentation}>"]
         # Indented, because no character ends such a block.
-        blocks += list_examples(change.move)
+        blocks += list_examples(move)
     return "\n\n".join(blocks)
 
 

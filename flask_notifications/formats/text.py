@@ -130,11 +130,11 @@ def _align(rows: Sequence[Sequence[str]]) -> Iterable[str]:
 def format_notice(notice: "Notice") -> str:
     """Return a notice to one caller, which fits a terminal and a letter."""
     blocks = [wrap(escape(each)) for each in (notice.title, *notice.sentences)]
-    for change in notice.changes:
-        heading = escape(f"{change.operation.method} {change.operation.path}")
-        blocks += [f"{heading}\n{'-' * len(heading)}", *(wrap(escape(each)) for each in change.sentences)]
-        blocks += [] if change.documentation is None else [f"More about it: {change.documentation}"]
-        blocks += list_examples(change.move)
+    for operation, policy, _phase, sentences, move in notice.migrations:
+        heading = escape(f"{operation.method} {operation.path}")
+        blocks += [f"{heading}\n{'-' * len(heading)}", *(wrap(escape(each)) for each in sentences)]
+        blocks += [] if policy.documentation is None else [f"More about it: {policy.documentation}"]
+        blocks += list_examples(move)
     return "\n\n".join(blocks)
 
 

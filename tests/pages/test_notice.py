@@ -19,8 +19,8 @@ def sentences(own: DeprecationPolicy, operation: Operation = REPORT) -> list[str
     """Return what a notice says about an operation, without the line about its calls."""
     called = caller("acme", "job/1", [DayUsage(NOW.date(), 1, 0, 0)])
     usage = operation_usage(operation.name, [called], coverage(30))
-    (change,) = describe_notice(report(usage), {operation: own}, "acme", NOW).changes
-    return list(change.sentences[1:])
+    (migration,) = describe_notice(report(usage), {operation: own}, "acme", NOW).migrations
+    return list(migration.sentences[1:])
 
 
 def until(own: DeprecationPolicy, *date: int) -> DeprecationPolicy:
@@ -60,7 +60,10 @@ def test_a_notice_says_when_an_operation_ends(own: DeprecationPolicy, end: str, 
     [
         (Operation("report", "GET", "/old"), "It has no successor. Remove the call, or ask for a replacement."),
         (Operation("report", "GET", "/old", "urn:new"), "Call urn:new instead."),
-        (notification_operations()[0], "Move the session ID from the URL into the Authorization header."),
+        (
+            notification_operations()[0],
+            "Move the session ID from the URL into the Authorization header, because URLs are logged.",
+        ),
     ],
 )
 def test_a_notice_says_what_to_call_instead(operation: Operation, last: str) -> None:
@@ -73,7 +76,7 @@ def test_a_notice_has_every_operation_that_the_caller_calls() -> None:
     usages = [operation_usage(each.name, rows, coverage(30)) for each in (REPORT, other)]
     notice = describe_notice(report(*usages), {REPORT: OPEN, other: OPEN}, "acme", NOW)
     assert notice.title == "acme: 2 operations that you call are being retired"
-    assert [change.operation for change in notice.changes] == [REPORT, other]
-    assert [change.sentences[0] for change in notice.changes] == [
+    assert [each.operation for each in notice.migrations] == [REPORT, other]
+    assert [each.sentences[0] for each in notice.migrations] == [
         "You called it 1 time from 23 October to 22 November 2026, the last time on 22 November 2026."
     ] * 2

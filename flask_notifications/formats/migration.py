@@ -1,0 +1,103 @@
+"""What the callers of an operation have to know: its end, its replacement, and the requests before and after."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from flask_notifications.deprecation import DeprecationHeaders, DeprecationPolicy, Phase
+from flask_notifications.operations import REST, Operation
+from flask_notifications.wording import full_date, long_date, moment, period, relative
+
+from .requests import EXAMPLE_URL, Move, describe_move
+
+
+class Migration(NamedTuple):
+    """One operation that is retired: its phase, sentences without markup, and the requests."""
+
+    operation: Operation
+    policy: DeprecationPolicy
+    phase: Phase
+    sentences: Sequence[str]
+    move: Move
+
+    @property
+    def headers(self) -> Sequence[tuple[str, str]]:
+        """Return the headers of its responses."""
+        return DeprecationHeaders(self.policy).render(self.operation.successor, "")
+
+    @property
+    def search(self) -> str:
+        """Return the first part of the path, up to a parameter, as an argument for a POSIX shell."""
+        path = self.operation.path.removesuffix(f"/{REST}").partition("{")[0]
+        return shlex.quote(path.removesuffix("/") or "/")
+
+
+def describe_migration(
+    operation: Operation,
+    policy: DeprecationPolicy,
+    now: datetime,
+    *,
+    caller: str | None = None,
+    base_url: str | None = None,
+) -> Migration:
+    """Return what the callers of an operation have to know, or one caller of it.
+
+    :param operation: the operation.
+    :param policy: its policy.
+    :param now: the present, an aware datetime.
+    :param caller: the label of the caller, for its exemption; by default all callers are addressed.
+    :param base_url: the address in the requests, without a slash at the end; by default a placeholder.
+    """
+    move = describe_move(operation, base_url or EXAMPLE_URL)
+    sentences = [_say_end(policy, caller, now), *_say_brownout(policy, caller, now), *_say_successor(operation, move)]
+    return Migration(operation, policy, policy.phase(now, caller), sentences, move)
+
+
+def say_placeholders(moves: Iterable[Move], base_url: str | None = None) -> str:
+    """Return a sentence on what to replace in the examples, or an empty string."""
+    names = list(dict.fromkeys(name for each in moves for name in each.placeholders))
+    parts = [f"the address that you call in place of {EXAMPLE_URL}"] if base_url is None else []
+    parts += [f"your own values in place of {' and '.join(names)}"] if names else []
+    return f"In the examples, put {', and '.join(parts)}." if parts else ""
+
+
+def _say_end(policy: DeprecationPolicy, caller: str | None, now: datetime) -> str:
+    exemption = policy.exemption(caller, now)
+    end = policy.sunset_of(exemption)
+    more = "" if exemption is None else f" An exemption lets you through until {full_date(exemption.until)}."
+    if end is None:
+        return f"It has no date yet on which it ends.{more}"
+    if end <= now and policy.enforce_sunset:
+        return f"It ended on {long_date(end)}. Every request gets 410 Gone."
+    if end <= now:
+        return f"Its sunset was on {long_date(end)}. It may stop working at any time."
+    after = "every request gets 410 Gone" if policy.enforce_sunset else "it may stop working at any time"
+    return f"It ends on {long_date(end)}, {relative(end, now)}. From then on, {after}.{more}"
+
+
+def _say_brownout(policy: DeprecationPolicy, caller: str | None, now: datetime) -> Iterator[str]:
+    running = policy.brownout(now)
+    if running is not None and policy.phase(now, caller) is Phase.BROWNOUT:
+        yield f"A brownout is running until {moment(running.end)}. Requests get 410 Gone until then."
+    coming = (each for each in policy.brownouts if each.start > now)
+    following = next((each for each in coming if policy.phase(each.start, caller) is Phase.BROWNOUT), None)
+    if following is not None:
+        yield (
+            f"The next brownout is {period(following.start, following.end)}, {relative(following.start, now)}. "
+            "Requests get 410 Gone during that time, so that forgotten calls are noticed."
+        )
+    elif caller is not None and policy.phase(now, caller) is not Phase.SUNSET:
+        yield "No brownout is planned for you."
+
+
+def _say_successor(operation: Operation, move: Move) -> Iterator[str]:
+    if operation.successor is None:
+        yield "It has no successor. Remove the call, or ask for a replacement."
+    elif move.after is None:
+        yield f"Call {operation.successor} instead."
+    elif operation.unify_session:
+        yield "Move the session ID from the URL into the Authorization header, because URLs are logged."
+    is_read = operation.method in {"GET", "HEAD"}
+    if move.after is not None and move.after.method == operation.method and not is_read:
+        yield f"The example keeps the method {operation.method}. Check that the successor does too."
