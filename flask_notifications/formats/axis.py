@@ -1,20 +1,19 @@
 """Time from left to right: where a date is on a plot, in per cent of its width, and which dates label the axis."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import chain
+from itertools import product
 from typing import NamedTuple
 
 from flask_notifications.wording import month_name
 
-_DAY, _MONTH = timedelta(days=1), timedelta(days=31)
+_DAY = timedelta(days=1)
 # The times that Python can represent in UTC.
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
-_DAYS = (1, 2, 4, 7, 14)
-_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 6000, 24000, 120_000)
-
+# A longer axis has labels at the first days of months, or even of years only.
+_MANY_DAYS, _MANY_MONTHS = 62 * _DAY, 5 * 366 * _DAY
 # How many labels an axis may have, and where the last one may begin, so that it ends within the plot.
 _TICKS, _LAST_TICK = 5, 86
 
@@ -60,22 +59,25 @@ class Axis:
         return round(self.place(end) - self.place(start), 3)
 
     def ticks(self) -> list[Tick]:
-        """Return labelled dates at equal intervals, none so far to the right that its label does not fit."""
+        """Return a few labelled dates, none so far to the right that its label does not fit."""
         length = self.until - self.since
-        days = (self._every_days(step) for step in _DAYS if length <= (_TICKS + 1) * step * _DAY)
-        months = (self._every_months(step) for step in _MONTHS if length <= (_TICKS + 1) * step * _MONTH)
-        dates = next(dates for dates in chain(days, months) if len(dates) <= _TICKS)
-        return [Tick(self.place(date), label) for date, label in _label_dates(dates) if self.place(date) <= _LAST_TICK]
+        if length < _MANY_DAYS:
+            dates = [(date, f"{date.day} {month_name(date)}") for date in self._list_days()]
+        elif length < _MANY_MONTHS:
+            dates = [(date, f"{month_name(date)} {date.year}") for date in self._list_months()]
+        else:
+            dates = [(date, str(date.year)) for date in self._list_months() if date.month == 1]
+        few = dates[:: max(1, -(-len(dates) // _TICKS))]
+        return [Tick(self.place(date), label) for date, label in few if self.place(date) <= _LAST_TICK]
 
-    def _every_days(self, step: int) -> list[datetime]:
+    def _list_days(self) -> list[datetime]:
         first = self.since.replace(hour=0, minute=0, second=0, microsecond=0)
-        dates = (first + days * _DAY for days in range(0, (self.until - first).days + 1, step))
+        dates = (first + number * _DAY for number in range((self.until - first).days + 1))
         return [date for date in dates if date >= self.since]
 
-    def _every_months(self, step: int) -> list[datetime]:
-        first, last = self.since.year * 12 + self.since.month - 1, self.until.year * 12 + self.until.month - 1
-        numbers = range(-(-first // step) * step, last + 1, step)
-        dates = (datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC) for number in numbers if number >= 12)
+    def _list_months(self) -> list[datetime]:
+        months = product(range(self.since.year, self.until.year + 1), range(1, 13))
+        dates = (datetime(*month, 1, tzinfo=UTC) for month in months)
         return [date for date in dates if self.since <= date <= self.until]
 
 
@@ -99,15 +101,3 @@ def arrange_labels(labels: Iterable[tuple[str, str, float]]) -> list[Label]:
         rows[row:] = [max(place, start + width), *rows[row + 1 :]]
         arranged.append(Label(name, kind, place, anchor, row))
     return arranged
-
-
-def _label_dates(dates: list[datetime]) -> Iterator[tuple[datetime, str]]:
-    """Yield each date with its label: the year only where it is new."""
-    year = None
-    are_first_days = all(date.day == 1 for date in dates)
-    are_years = are_first_days and len(dates) > 1 and all(date.month == 1 for date in dates)
-    for date in dates:
-        label = month_name(date) if are_first_days else f"{date.day} {month_name(date)}"
-        new_year = "" if date.year == year else f" {date.year}"
-        yield date, str(date.year) if are_years else f"{label}{new_year}"
-        year = date.year

@@ -96,12 +96,12 @@ def _draw_lanes(policies: dict[Operation, DeprecationPolicy], axis: Axis) -> lis
     for operation, policy in policies.items():
         groups[policy].append(operation)
     return [
-        _Lane(operations, policy, list_brownouts(policy, FIRST, LAST), _label(policy, axis))
+        _Lane(operations, policy, list_brownouts(policy, FIRST, LAST), _label_lane(policy, axis))
         for policy, operations in groups.items()
     ]
 
 
-def _label(policy: DeprecationPolicy, axis: Axis) -> list[Label]:
+def _label_lane(policy: DeprecationPolicy, axis: Axis) -> list[Label]:
     labels = [(f"Deprecated {short_date(policy.deprecated_at)}", "deprecated", axis.place(policy.deprecated_at))]
     if policy.sunset_at is not None:
         labels.append((f"Sunset {short_date(policy.sunset_at)}", "sunset", axis.place(policy.sunset_at)))

@@ -1,10 +1,11 @@
-"""Calls per day as stacked bars, with the dates of the plan and the coverage: numbers to places, for one operation."""
+"""Calls as stacked bars, with the dates of the plan and the coverage: numbers to places, for one operation."""
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain, groupby
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.deprecation import Brownout, DeprecationPolicy, Phase
@@ -24,36 +25,27 @@ _Name = tuple[str | None, str | None]
 _SERIES = 5
 # Units of the drawing: across for a day, up for the whole height, and for a single call, which is always visible.
 _DAY_WIDTH, _HEIGHT, _LEAST = 10, 1000, 14
-# With more days than this, bars touch; with more brownouts than this, they have no labels.
-_GAP_DAYS, _LABELLED = 100, 12
-# The length of a date in ISO 8601.
-_UNITS = {"day": 10, "month": 7, "year": 4}
+# With more bars than this, they touch; with more brownouts than this, they have no labels.
+_GAPS, _LABELLED = 100, 12
+# The first day of the unit of time to which a day belongs.
+_UNITS: Mapping[str, Callable[[date], date]] = {
+    "day": lambda day: day,
+    "week": lambda day: day - day.weekday() * _DAY,
+    "month": lambda day: day.replace(day=1),
+    "year": lambda day: day.replace(day=1, month=1),
+}
 # Hours that may be missing on a day that is drawn as covered completely.
 _MISSING = 0.1
 
 
 class Series(NamedTuple):
-    """The calls of one caller with one client, or of all that are not shown on their own (``number`` 0)."""
+    """The calls of one caller with one client, or of all that are not shown on their own (``number`` 0), by period."""
 
     number: int
     caller: str | None
     client: str | None
-    total: int
-    days: Counter[date]
+    calls: Sequence[int]
     path: str
-
-
-class DayCalls(NamedTuple):
-    """A row of the table, for a day, or for a month or a year of which it is the first day.
-
-    It has the calls of each series, all calls, those that got 410, and the covered hours.
-    """
-
-    day: date
-    series: Sequence[int]
-    total: int
-    closed: int
-    covered: float
 
 
 class Run(NamedTuple):
@@ -66,15 +58,18 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """What the template draws; places are in per cent of the width. A bar is the busiest of ``step`` days."""
+    """What the template draws; places are in per cent of the width.
+
+    A row is the first day of a period, then the calls of each series, all calls and 410s, and the covered hours.
+    """
 
     axis: Axis
-    step: int
+    unit: str
     width: int
     maximum: int
     grid: Sequence[int]
     series: Sequence[Series]
-    days: Sequence[DayCalls]
+    rows: Sequence[tuple[date, Sequence[int], float]]
     coverage: Sequence[Run]
     labels: Sequence[Label]
     brownouts: Sequence[Brownout]
@@ -95,54 +90,45 @@ def list_days(since: datetime, until: datetime) -> list[date]:
     return [first + number * _DAY for number in range((last - first).days + 1)]
 
 
-def draw_plot(
-    usage: "OperationUsage", report: "UsageReport", policy: DeprecationPolicy | None, *, most_bars: int
-) -> Plot:
-    """Return the plot of one operation, with at most so many bars."""
+def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: DeprecationPolicy | None, *, limit: int) -> Plot:
+    """Return the plot of one operation, of periods of one length: the shortest of which there are at most so many."""
     dates = list_days(report.since, report.until)
-    step = -(-len(dates) // most_bars)
-    bars = [dates[number : number + step] for number in range(0, len(dates), step)]
-    axis = _choose_axis(report, policy, dates)
-    groups: defaultdict[_Name, Counter[date]] = defaultdict(Counter)
-    total: Counter[date] = Counter()
-    closed: Counter[date] = Counter()
+    unit, periods = _divide(dates, limit)
+    places = {day: place for place, period in enumerate(periods) for day in period}
+    calls: defaultdict[_Name, list[int]] = defaultdict(lambda: [0] * len(periods))
+    total, closed = [0] * len(periods), [0] * len(periods)
     for each in usage.callers:
-        if not each.ignored:
-            days = each.days
-            calls = {day.day: day.calls for day in days}
-            groups[each.caller, each.client].update(calls)
-            total.update(calls)
-            closed.update({day.day: day.closed for day in days})
-    maximum = _round_up(max(total.values(), default=0))
-    series = _draw_series(groups, bars, maximum)
+        counted = () if each.ignored else each.days
+        for place, day in ((places[day.day], day) for day in counted if day.day in places):
+            calls[each.caller, each.client][place] += day.calls
+            total[place] += day.calls
+            closed[place] += day.closed
+    maximum = _round_up(max(total))
+    series = _draw_series(calls, [len(period) for period in periods], maximum)
+    covered = [sum(usage.covered.get(day, 0) for day in period) for period in periods]
+    numbers = zip(*(each.calls for each in series), total, closed, strict=True)
+    axis = _choose_axis(report, policy, dates)
     brownouts = list_brownouts(policy, axis.since, axis.until)
     return Plot(
         axis=axis,
-        step=step,
+        unit=unit,
         width=(axis.until - axis.since) // _DAY * _DAY_WIDTH,
         maximum=maximum,
         grid=[maximum, maximum // 2] if maximum % 2 == 0 else [maximum],
         series=series,
-        days=[
-            DayCalls(day, [each.days[day] for each in series], total[day], closed[day], usage.covered.get(day, 0))
-            for day in dates
-        ],
-        coverage=_draw_coverage(usage, report, bars, axis),
-        labels=_label(report, policy, axis, brownouts),
+        rows=list(zip([period[0] for period in periods], numbers, covered, strict=True)),
+        coverage=_draw_coverage(usage, report, periods, axis),
+        labels=_label_plot(report, policy, axis, brownouts),
         brownouts=brownouts,
-        others=max(len(groups) - _SERIES, 0),
+        others=max(len(calls) - _SERIES, 0),
     )
 
 
-def sum_days(days: Sequence[DayCalls], limit: int) -> tuple[str, list[DayCalls]]:
-    """Return a unit of time and a row for each: days, or else months, or else years, if there are at most so many."""
-    rows = []
-    unit = next((each for each in _UNITS if len({str(row.day)[: _UNITS[each]] for row in days}) <= limit), "year")
-    for _start, group in groupby(days, key=lambda each: str(each.day)[: _UNITS[unit]]):
-        starts, series, *numbers = zip(*group, strict=True)
-        calls = [sum(each) for each in zip(*series, strict=True)]
-        rows.append(DayCalls(starts[0], calls, *map(sum, numbers)))
-    return unit, rows
+def _divide(days: Sequence[date], limit: int) -> tuple[str, list[list[date]]]:
+    """Return the shortest unit of time of which there are at most so many, or years, and the days of each."""
+    divided = {unit: [list(group) for _, group in groupby(days, key=start)] for unit, start in _UNITS.items()}
+    unit = next((unit for unit, periods in divided.items() if len(periods) <= limit), "year")
+    return unit, divided[unit]
 
 
 def _choose_axis(report: "UsageReport", policy: DeprecationPolicy | None, dates: Sequence[date]) -> Axis:
@@ -161,36 +147,36 @@ def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def _draw_series(groups: Mapping[_Name, Counter[date]], bars: Sequence[Sequence[date]], maximum: int) -> list[Series]:
+def _draw_series(calls: Mapping[_Name, Sequence[int]], lengths: Sequence[int], maximum: int) -> list[Series]:
     """Return the series in the order of their size; each path reaches from the ground to the top of its own bars.
 
     Drawn in the opposite order, each covers the lower part of the one above, so that no gaps show.
+
+    :param calls: by period, of each caller.
+    :param lengths: those of the periods, in days.
+    :param maximum: the calls at the top of the plot.
     """
-    ranked = sorted(groups.items(), key=lambda item: -item[1].total())
-    shown = [(number, *name, calls) for number, (name, calls) in enumerate(ranked[:_SERIES], 1)]
+    ranked = sorted(calls.items(), key=lambda item: -sum(item[1]))
+    shown = [(number, *name, own) for number, (name, own) in enumerate(ranked[:_SERIES], 1)]
     if ranked[_SERIES:]:
-        shown.append((0, None, None, sum((calls for _name, calls in ranked[_SERIES:]), Counter())))
-    below: Counter[date] = Counter()
+        shown.append((0, None, None, [sum(own) for own in zip(*(own for _name, own in ranked[_SERIES:]), strict=True)]))
+    tops = [0] * len(lengths)
     series = []
-    for number, caller, client, calls in shown:
-        below.update(calls)
-        heights = [(len(bar), max(below[day] if calls[day] else 0 for day in bar)) for bar in bars]
-        path = _draw_bars(heights, maximum)
-        series.append(Series(number, caller, client, calls.total(), calls, path))
+    for number, caller, client, own in shown:
+        tops = list(map(add, tops, own))
+        heights = [top if value else 0 for top, value in zip(tops, own, strict=True)]
+        series.append(Series(number, caller, client, own, _draw_bars(lengths, heights, maximum)))
     return series
 
 
-def _draw_bars(heights: Sequence[tuple[int, int]], maximum: int) -> str:
-    """Return the outline of bars of these numbers of days and heights, as an SVG path."""
-    gap = 0 if len(heights) > _GAP_DAYS else 2
-    steps, last = [], 0
-    for days, height in heights:
+def _draw_bars(lengths: Sequence[int], heights: Sequence[int], maximum: int) -> str:
+    """Return the outline of bars as an SVG path."""
+    gap = 0 if len(lengths) > _GAPS else 2
+    steps = []
+    for days, height in zip(lengths, heights, strict=True):
         rise = max(round(_HEIGHT * height / maximum), _LEAST) if height else 0
-        steps.append(f"v{last - rise}h{days * _DAY_WIDTH - gap}")
-        if gap:
-            steps.append(f"v{rise}h{gap}")
-        last = 0 if gap else rise
-    return f"M0 {_HEIGHT}{''.join(steps)}v{last}z"
+        steps.append(f"v{-rise}h{days * _DAY_WIDTH - gap}v{rise}h{gap}")
+    return f"M0 {_HEIGHT}{''.join(steps)}z"
 
 
 def _round_up(number: int) -> int:
@@ -200,7 +186,7 @@ def _round_up(number: int) -> int:
 
 
 def _draw_coverage(
-    usage: "OperationUsage", report: "UsageReport", bars: Sequence[Sequence[date]], axis: Axis
+    usage: "OperationUsage", report: "UsageReport", periods: Sequence[Sequence[date]], axis: Axis
 ) -> list[Run]:
     def level(day: date) -> str:
         hours = usage.covered.get(day, 0)
@@ -212,13 +198,13 @@ def _draw_coverage(
         return "part" if others else first
 
     runs = []
-    for name, group in groupby(bars, key=level_of_all):
+    for name, group in groupby(periods, key=level_of_all):
         start, *more = map(_midnight, chain.from_iterable(group))
         runs.append(Run(name, axis.place(start), axis.width(start, start + (len(more) + 1) * _DAY)))
     return runs
 
 
-def _label(
+def _label_plot(
     report: "UsageReport", policy: DeprecationPolicy | None, axis: Axis, brownouts: Sequence[Brownout]
 ) -> list[Label]:
     labels = [("today", "now", axis.place(report.until))]

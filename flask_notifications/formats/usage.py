@@ -1,6 +1,7 @@
 """The usage report: whether each operation may be switched off, and the calls and coverage that say so."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask_notifications.deprecation import DeprecationPolicy
@@ -9,8 +10,8 @@ from flask_notifications.plans import Plan, retired_operations
 from flask_notifications.validation import require
 
 from .callers import CallerGroup, group_callers, summarise
-from .effects import BrownoutEffect, describe_brownouts
-from .plot import Plot, draw_plot, sum_days
+from .effects import BrownoutEffect, count_calls, describe_brownouts
+from .plot import Plot, draw_plot, list_days
 from .rendering import render
 
 if TYPE_CHECKING:
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 
 # Rows of a table that are shown at once; the others are in a part that opens.
 _ROWS = 15
-# Rows of a kind of table in all operations together, and bytes of the page: a larger one lists fewer rows.
+# Rows of a kind of table, and bars, in all operations together, and bytes of the page: a larger one lists fewer rows.
 _LISTED, _BYTES = 2_000, 2_000_000
-# Bars of all plots together.
-_BARS = 4_000
 
 
 def render_usage(report: "UsageReport", *, plan: Plan | None = None, title: str | None = None) -> str:
@@ -43,12 +42,12 @@ def render_usage(report: "UsageReport", *, plan: Plan | None = None, title: str 
     sections = []
     for usage in report.operations:
         operation, policy = policies.get(usage.name, (None, None))
-        plot = draw_plot(usage, report, policy, most_bars=max(1, _BARS // number))
+        plot = draw_plot(usage, report, policy, limit=max(1, _LISTED // number))
         groups = group_callers(usage, policy, report.until)
         effects = describe_brownouts(usage, report, policy)
-        sections.append(_Section(usage, operation, policy, plot, groups, effects))
-    values: dict[str, Any] = {"report": report, "title": title, "sections": sections, "row_limit": _ROWS}
-    values |= {"sum_days": sum_days, "summarise": summarise}
+        sections.append(_Section(usage, operation, policy, plot, groups, effects, _count_weeks(usage, report)))
+    values: dict[str, Any] = {"report": report, "title": title, "sections": sections}
+    values |= {"row_limit": _ROWS, "summarise": summarise}
     listed = max(_ROWS, _LISTED // number)
     while len((page := render("usage.html", **values, listed=listed)).encode()) >= _BYTES and listed:
         listed = listed * 2 // 3
@@ -64,3 +63,11 @@ class _Section(NamedTuple):
     plot: Plot
     groups: Sequence[CallerGroup]
     brownouts: Sequence[BrownoutEffect]
+    weeks: Sequence[int]
+
+
+def _count_weeks(usage: "OperationUsage", report: "UsageReport") -> list[int]:
+    """Return the calls of the last seven days of a report, and of the seven days before."""
+    callers = [each for each in usage.callers if not each.ignored]
+    today = list_days(report.since, report.until)[-1]
+    return [count_calls(callers, today - timedelta(ago), today - timedelta(ago - 7)) for ago in (6, 13)]

@@ -12,19 +12,18 @@ from tests.pages.reports import DAY, NOW, utc
 @pytest.mark.parametrize(
     ("since", "until", "labels"),
     [
-        (utc(2026, 11, 20), utc(2026, 11, 22), ["20 Nov 2026", "21 Nov"]),
-        (utc(2026, 10, 23), utc(2026, 11, 23), ["23 Oct 2026", "30 Oct", "6 Nov", "13 Nov"]),
-        (utc(2026, 5, 24), utc(2026, 11, 22), ["Jul 2026", "Sep"]),
-        (utc(2025, 11, 1), utc(2026, 12, 1), ["Jan 2026", "Apr", "Jul"]),
-        (utc(2024, 3, 1), utc(2028, 3, 1), ["2025", "2026", "2027"]),
-        (utc(1970, 1, 1), utc(9999, 12, 31), ["2000", "4000", "6000", "8000"]),
+        (utc(2026, 11, 20), utc(2026, 11, 22), ["20 Nov", "21 Nov"]),
+        (utc(2026, 10, 23, 9), utc(2026, 11, 23), ["24 Oct", "31 Oct", "7 Nov", "14 Nov"]),
+        (utc(2026, 5, 24), utc(2026, 11, 22), ["Jun 2026", "Aug 2026", "Oct 2026"]),
+        (utc(2025, 11, 1), utc(2026, 12, 1), ["Nov 2025", "Feb 2026", "May 2026", "Aug 2026"]),
+        (utc(2024, 3, 1), utc(2030, 3, 1), ["2025", "2027", "2029"]),
+        (utc(1970, 1, 1), utc(9999, 12, 31), ["1970", "3576", "5182", "6788", "8394"]),
     ],
     ids=["two days", "a month", "half a year", "a year", "years", "all of time"],
 )
 def test_an_axis_has_a_few_labels_at_equal_intervals(since: datetime, until: datetime, labels: list[str]) -> None:
     ticks = Axis(since, until).ticks()
-    assert [tick.label for tick in ticks][: len(labels)] == labels
-    assert len(ticks) <= 5
+    assert [tick.label for tick in ticks] == labels
 
 
 def test_every_length_of_time_has_labels() -> None:

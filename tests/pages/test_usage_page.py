@@ -104,30 +104,33 @@ def test_the_table_of_days_has_the_numbers_of_the_plot() -> None:
     assert len(page.select("figure path")) == 2
 
 
-def test_a_page_with_too_many_days_has_a_table_of_months_or_years(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flask_notifications.formats.usage._LISTED", 30)
+def test_a_page_with_too_many_days_shows_weeks_months_or_years(monkeypatch: pytest.MonkeyPatch) -> None:
     days = [day(-30, 1), day(-23, 2), day(-22, 3), day(-21, 5, 0, 4), day(0, 6)]
-    page = page_of(caller("alice", None, days), caller("bob", None, [day(-21, 7)]))
-    table = page.select_one("figure + details table")
-    assert rows(table) == [
-        ["Month (UTC)", "alice", "bob", "All calls", "Got 410", "Recorded hours"],
-        ["Oct 2026", "6", "0", "6", "0", "216"],
-        ["Nov 2026", "15", "7", "22", "4", "528"],
+    callers = (caller("alice", None, days), caller("bob", None, [day(-21, 7)]))
+    monkeypatch.setattr("flask_notifications.formats.usage._LISTED", 30)
+    page = page_of(*callers, gap=range(5, 9))
+    assert rows(page.select_one("figure + details table")) == [
+        ["Week from (UTC)", "alice", "bob", "All calls", "Got 410", "Recorded hours"],
+        ["23 Oct 2026", "1", "0", "1", "0", "72"],
+        ["26 Oct 2026", "14", "7", "21", "4", "72"],
+        ["2 Nov 2026", "0", "0", "0", "0", "168"],
+        ["9 Nov 2026", "0", "0", "0", "0", "168"],
+        ["16 Nov 2026", "6", "0", "6", "0", "168"],
     ]
-    assert [time["datetime"] for time in table.select("time")] == ["2026-10", "2026-11"]  # type: ignore[union-attr]
-    assert words(page.select_one("summary")) == "Calls and coverage of each month"
-    page = page_of(caller("alice", None, days), days=1000)
-    assert rows(page.select_one("figure + details table"))[-1] == ["2026", "21", "21", "4", "7824"]
-    assert words(page.select_one("summary")) == "Calls and coverage of each year"
-
-
-def test_a_plot_of_too_many_days_has_a_bar_for_the_busiest_of_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flask_notifications.formats.usage._BARS", 10)
-    page = page_of(caller("alice", None, [day(-28, 1), day(-26, 2), day(0, 4)]), gap=range(5, 9))
-    assert str(page.select("figure path")[0]["d"]).startswith("M0 1000v-250h38v250h2v-500h38v500h2v0h38v0h2")
-    assert "Each bar is the busiest of 4 days." in words(page.figure)
+    assert str(page.select("figure path")[1]["d"]) == (
+        "M0 1000v-33h28v33h2v-467h68v467h2v0h68v0h2v0h68v0h2v-200h68v200h2z"
+    )
     strip = [(str(rect["class"][0]), rect["width"]) for rect in page.select("figure > svg > rect")]
     assert [level for level, _width in strip] == ["full", "part", "full"]
+    monkeypatch.setattr("flask_notifications.formats.usage._LISTED", 4)
+    page = page_of(*callers)
+    table = page.select_one("figure + details table")
+    assert rows(table)[1:] == [["Oct 2026", "6", "0", "6", "0", "216"], ["Nov 2026", "15", "7", "22", "4", "528"]]
+    assert [time["datetime"] for time in table.select("time")] == ["2026-10", "2026-11"]  # type: ignore[union-attr]
+    assert words(page.select_one("summary")) == "Calls and coverage of each month"
+    page = page_of(*callers, days=3000)
+    assert rows(page.select_one("figure + details table"))[-1] == ["2026", "21", "7", "28", "4", "7824"]
+    assert words(page.select_one("summary")) == "Calls and coverage of each year"
 
 
 def test_a_page_of_many_operations_stays_below_2_mb() -> None:
@@ -198,9 +201,9 @@ def test_coverage_is_drawn_as_a_strip_of_equal_days() -> None:
 
 
 def test_a_day_that_has_only_just_begun_is_not_shown() -> None:
-    usage = operation_usage("reports", [], coverage(30))
+    usage = operation_usage("reports", [caller("alice", None, [day(-1, 1), day(0, 2)])], coverage(30))
     page = parse(render_usage(report(usage, until=utc(2026, 11, 22))))
-    assert rows(page.select_one("figure + details table"))[-1][0] == "21 Nov 2026"
+    assert rows(page.select_one("figure + details table"))[-1][:2] == ["21 Nov 2026", "1"]
 
 
 def test_each_brownout_shows_which_callers_returned() -> None:
