@@ -11,6 +11,8 @@ import click
 from flask_notifications.dates import DATE, parse_time
 from flask_notifications.wording import escape
 
+from .output import fail, option
+
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan
 
@@ -33,22 +35,21 @@ PLAN_FILE = _PlanFile(exists=True, dir_okay=False, allow_dash=True, path_type=Pa
 
 def format_option(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the option ``--format`` with these formats, of which the first is the default."""
-    choice = click.Choice(formats)
-    return click.option("--format", "output", type=choice, default=formats[0], show_default=True, help="Output format.")
+    return option("--format", "output", type=click.Choice(formats), default=formats[0], help="Output format.")
 
 
-def parse_date(_context: click.Context, _parameter: click.Parameter, value: str | None) -> datetime | None:
+def parse_date(value: str) -> datetime:
     """Return a date, which begins at midnight UTC, or a date and time with an offset, as a datetime in UTC."""
     try:
-        return None if value is None else parse_time(value)
+        return parse_time(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
 
-def parse_day(context: click.Context, parameter: click.Parameter, value: str | None) -> datetime | date | None:
+def parse_day(value: str) -> datetime | date:
     """Return a date as it is, which includes all of the day, or a date and time with an offset in UTC."""
-    time = parse_date(context, parameter, value)
-    return time.date() if time is not None and value is not None and DATE.fullmatch(value) else time
+    time = parse_date(value)
+    return time.date() if DATE.fullmatch(value) else time
 
 
 def read_plan(path: Path, *, shown: str = "") -> "Plan":
@@ -69,13 +70,10 @@ def read_plan(path: Path, *, shown: str = "") -> "Plan":
         return load_plan(parse_plan(content, suffix, str(path)))
     except ValidationError as error:
         for place, message in flatten_messages(error.messages):
-            click.echo(escape(f"{shown}{_name(path, place)}: {message}"), err=True)
+            # As in operations.1.sunset_at; the file itself for the whole plan.
+            name = ".".join(str(key) for key in place if key != "_schema") or path
+            click.echo(escape(f"{shown}{name}: {message}"), err=True)
         raise click.exceptions.Exit(1) from error
-
-
-def _name(path: Path, place: tuple[str | int, ...]) -> str:
-    """Return a place in a plan as in ``operations.1.sunset_at``; the file itself for the whole plan."""
-    return ".".join(str(key) for key in place if key != "_schema") or str(path)
 
 
 def read_file(path: Path) -> bytes:
@@ -87,5 +85,4 @@ def read_file(path: Path) -> bytes:
         with click.open_file(str(path), "rb") as stream:
             return bytes(stream.read())
     except OSError as error:
-        message = f"{path}: {error.strerror}"
-        raise click.ClickException(message) from error
+        fail(f"{path}: {error.strerror}")

@@ -10,23 +10,21 @@ import click
 
 from flask_notifications.check.links import is_splittable
 from flask_notifications.headers import TOKEN
-from flask_notifications.wording import escape
 
 from .arguments import PLAN_FILE, format_option, read_plan
-from .output import print_result
+from .output import fail, option, print_result
 
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan
 
 # RFC 9110 sections 5.1 and 5.5: a token, a colon, and a value without control characters.
 _VISIBLE = r"[\x21-\x7e\xa1-\xff]"
+_TIMEOUT = click.FloatRange(min=0, min_open=True, max=3600)
 _HEADER = re.compile(rf"({TOKEN}):[ \t]*({_VISIBLE}+(?:[ \t]+{_VISIBLE}+)*)[ \t]*")
 
 
-def _parse_url(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+def _parse_url(value: str) -> str:
     """Return a URL without its fragment; the messages do not show it, because it may hold credentials."""
-    if value is None:
-        return None
     parts = urlsplit(value if is_splittable(value) else "")
     if parts.scheme not in {"http", "https"} or not parts.hostname or not re.fullmatch(r"[\x21-\x7e]+", value):
         message = "must be like https://example.com/old, percent-encoded"
@@ -61,7 +59,7 @@ def _read_lines(file: str) -> list[str]:
         raise click.BadParameter(message) from error
 
 
-def _parse_method(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+def _parse_method(value: str) -> str:
     if not re.fullmatch(TOKEN, value):
         message = f"{value!r} is not an HTTP method"
         raise click.BadParameter(message)
@@ -76,25 +74,21 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     if url is not None or base_url is None or plan is None:
         message = "give a URL, or --plan and --base-url"
         raise click.UsageError(message)
-    urls = list_simple_urls(plan, base_url)
-    if not urls:
-        message = "the plan has no GET operation without parameters and conditions: give the URL of one request"
-        raise click.ClickException(message)
-    return urls
+    return list_simple_urls(plan, base_url) or fail(
+        "the plan has no GET operation without parameters and conditions: give the URL of one request"
+    )
 
 
 @click.command
-@click.argument("url", callback=_parse_url, required=False)
-@click.option(
+@click.argument("url", type=_parse_url, required=False)
+@option(
     "--base-url",
     metavar="U",
-    callback=_parse_url,
+    type=_parse_url,
     help="Without URL: check each GET operation of the plan without parameters and conditions, below this URL.",
 )
-@click.option(
-    "--method", default="GET", show_default=True, metavar="M", callback=_parse_method, help="The HTTP method to call."
-)
-@click.option(
+@option("--method", default="GET", metavar="M", type=_parse_method, help="The HTTP method to call.")
+@option(
     "--header",
     "headers",
     multiple=True,
@@ -103,29 +97,20 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     help="A header to send to the origin of the URL, or a file with one header per line; @- is standard input. A file "
     "keeps credentials out of the list of processes. Headers in $FLASK_NOTIFICATIONS_HEADERS are sent too.",
 )
-@click.option("--plan", "file", type=PLAN_FILE, metavar="FILE", help="Compare with this plan file.")
-@click.option("--no-links", is_flag=True, help="Do not call the links.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True, max=3600),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="The time limit for each response.",
-)
+@option("--plan", "file", type=PLAN_FILE, metavar="FILE", help="Compare with this plan file.")
+@option("--no-links", "calls_links", flag_value=False, default=True, show_default=False, help="Do not call the links.")
+@option("--timeout", "time_limit", type=_TIMEOUT, default=10.0, metavar="SECONDS", help="The limit for each response.")
 @format_option("text", "json")
 @click.pass_context
 def check(
     context: click.Context,
+    /,
     *,
     url: str | None,
     base_url: str | None,
-    method: str,
-    headers: list[tuple[str, str]],
     file: Path | None,
-    no_links: bool,
-    timeout: float,
     output: str,
+    **options: Any,
 ) -> None:
     """Call a live URL and check its announcement strictly.
 
@@ -141,14 +126,13 @@ def check(
 
     plan = None if file is None else read_plan(file)
     urls = _list_urls(url, base_url, plan)
-    options: dict[str, Any] = {"time_limit": timeout, "calls_links": not no_links}
     try:
-        reports = [check_url(each, method=method, headers=headers, plan=plan, **options) for each in urls]
+        reports = [check_url(each, plan=plan, **options) for each in urls]
     except Unreachable as error:
-        raise click.ClickException(escape(str(error))) from error
+        fail(str(error))
     if output == "json":
         print_result(json.format_result(reports[0]) if base_url is None else json.format_results(reports))
     else:
-        print_result("\n\n".join(text.format_check(method, report) for report in reports))
+        print_result("\n\n".join(text.format_check(options["method"], report) for report in reports))
     if any(report.has_errors for report in reports):
         context.exit(3)

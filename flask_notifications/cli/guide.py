@@ -1,21 +1,21 @@
 """The command ``guide``: the migration guide of a plan as HTML."""
 
-from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from .arguments import PLAN_FILE, parse_date, read_plan
-from .output import TO, print_result
+from .output import TO, option, print_result
 
 
 @click.command
 @click.argument("file", type=PLAN_FILE)
-@click.option("--base-url", metavar="U", help="The URL of your API, for complete links.")
-@click.option("--contact", metavar="TEXT", help="The contact for questions: a name, an address or a URL.")
-@click.option("--at", callback=parse_date, metavar="DATE", help="Show the state at this time instead of now.")
+@option("--base-url", metavar="U", help="The URL of your API, for complete links.")
+@option("--contact", metavar="TEXT", help="The contact for questions: a name, an address or a URL.")
+@option("--at", type=parse_date, metavar="DATE", help="Show the state at this time instead of now.")
 @TO
-def guide(file: Path, base_url: str | None, contact: str | None, at: datetime | None, to: Path | None) -> None:
+def guide(file: Path, to: Path | None, **options: Any) -> None:
     """Write the migration guide of a plan as HTML.
 
     FILE must end with .toml or .json, or be - for standard input. The page shows callers which operations end and when,
@@ -27,7 +27,7 @@ def guide(file: Path, base_url: str | None, contact: str | None, at: datetime | 
 
     plan = read_plan(file)
     try:
-        page = render_guide(plan, at=at, contact=contact, base_url=base_url)
+        page = render_guide(plan, **options)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     print_result(page, to)

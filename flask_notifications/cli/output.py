@@ -1,17 +1,34 @@
 """Results on standard output, which may be a pipe, a full disk or a terminal of few characters."""
 
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
+from flask_notifications.wording import escape
+
+option = partial(click.option, show_default=True)
+
 # Where the result of a command goes.
-TO = click.option(
+TO = option(
     "--output",
     "to",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
     help="Write to this file, in UTF-8, instead of standard output.",
 )
+
+
+def demand(condition: object, message: str) -> None:
+    """Raise ``click.UsageError``, which is the exit code 2, unless a condition holds."""
+    if not condition:
+        raise click.UsageError(message)
+
+
+def fail(message: str) -> NoReturn:
+    """Raise ``click.ClickException``, which is the exit code 1; the message may hold what a file or a server sent."""
+    raise click.ClickException(escape(message))
 
 
 def print_result(result: str, to: Path | None = None) -> None:
@@ -23,17 +40,14 @@ def print_result(result: str, to: Path | None = None) -> None:
         try:
             to.write_text(f"{result}\n", encoding="utf-8")
         except OSError as error:
-            message = f"{to}: {error.strerror}"
-            raise click.ClickException(message) from error
+            fail(f"{to}: {error.strerror}")
         return
     try:
         click.echo(result)
     except UnicodeEncodeError as error:
         lacking = ascii(error.object[error.start])
-        message = f"standard output has the encoding {error.encoding}, without {lacking}: set PYTHONIOENCODING=utf-8"
-        raise click.ClickException(message) from error
+        fail(f"standard output has the encoding {error.encoding}, without {lacking}: set PYTHONIOENCODING=utf-8")
     except BrokenPipeError:  # click ends quietly, because nobody reads on
         raise
     except OSError as error:
-        message = f"standard output cannot be written to: {error.strerror}"
-        raise click.ClickException(message) from error
+        fail(f"standard output cannot be written to: {error.strerror}")

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flask_notifications.wording import escape
-
 from .arguments import FILE, PLAN_FILE, format_option, parse_date, read_file, read_plan
-from .output import print_result
+from .output import demand, fail, option, print_result
 
 if TYPE_CHECKING:
     from flask_notifications.plans.report import PlanReport
@@ -18,17 +16,17 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("file", type=PLAN_FILE, required=False)
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of a plan file, for editors.")
-@click.option(
+@option("--schema", is_flag=True, help="Print the JSON Schema of a plan file, for editors.")
+@option(
     "--from-openapi",
     "document",
     type=FILE,
     metavar="DOCUMENT",
     help="Print a plan file in TOML of the operations that an OpenAPI document deprecates, from the date of --at on.",
 )
-@click.option("--at", callback=parse_date, metavar="DATE", help="Show the phases at this time instead of now.")
-@click.option("--against", type=PLAN_FILE, metavar="OLD", help="Show the changes for callers since OLD.")
-@click.option(
+@option("--at", type=parse_date, metavar="DATE", help="Show the phases at this time instead of now.")
+@option("--against", type=PLAN_FILE, metavar="OLD", help="Show the changes for callers since OLD.")
+@option(
     "--min-notice",
     type=click.IntRange(0, 36500),
     default=0,
@@ -56,12 +54,9 @@ def plan(
 
     Exit code: 0; 1 with one line per error (place: message); 3 if the change breaks a promise to callers.
     """
-    if (file is not None) + schema + (document is not None) != 1:
-        message = "give one of FILE, --schema and --from-openapi DOCUMENT"
-        raise click.UsageError(message)
-    if against is None and min_notice:
-        message = "needs --against OLD, because it is about what is new"
-        raise click.BadParameter(message, param_hint="'--min-notice'")
+    is_one = (file is not None) + schema + (document is not None) == 1
+    demand(is_one, "give one of FILE, --schema and --from-openapi DOCUMENT")
+    demand(against is not None or not min_notice, "--min-notice needs --against OLD, because it is about what is new")
     time = datetime.now(UTC) if at is None else at
     if file is None:
         print_result(_write(document, time))
@@ -95,9 +90,8 @@ def _write(document: Path | None, at: datetime) -> str:
         from flask_notifications.formats.schema import format_schema
 
         return format_schema()
-    except ModuleNotFoundError as error:
-        message = "this needs: pip install 'Flask-Notifications[openapi]'"
-        raise click.ClickException(message) from error
+    except ModuleNotFoundError:
+        fail("this needs: pip install 'Flask-Notifications[openapi]'")
 
 
 def _convert(document: Path, at: datetime) -> str:
@@ -109,12 +103,8 @@ def _convert(document: Path, at: datetime) -> str:
     try:
         plan = plan_from_openapi(_read_document(document), DeprecationPolicy(deprecated_at=at.replace(microsecond=0)))
     except ValueError as error:
-        message = f"{document}: {error}"
-        raise click.ClickException(escape(message)) from error
-    if not plan:
-        message = f"{document}: no operation has deprecated: true"
-        raise click.ClickException(escape(message))
-    return format_plan(plan).removesuffix("\n")
+        fail(f"{document}: {error}")
+    return format_plan(plan or fail(f"{document}: no operation has deprecated: true")).removesuffix("\n")
 
 
 def _read_document(path: Path) -> Any:

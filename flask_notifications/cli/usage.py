@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flask_notifications.wording import escape
-
 from .arguments import FILE, PLAN_FILE, STANDARD_INPUT, format_option, parse_day, read_plan
-from .output import TO, print_result
+from .output import TO, demand, fail, option, print_result
 from .progress import open_logs
 
 if TYPE_CHECKING:
@@ -20,57 +18,31 @@ if TYPE_CHECKING:
     from flask_notifications.plans import Plan
     from flask_notifications.usage import UsageReport
 
+_HOURS, _SHARE = click.FloatRange(min=0), click.FloatRange(0, 1)
 _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
 
 
 @click.command
 @click.argument("database", envvar="FLASK_NOTIFICATIONS_DATABASE", required=False)
-@click.option(
-    "--log",
-    "files",
-    type=FILE,
-    multiple=True,
-    metavar="FILE",
-    help="Read this access log too, compressed with gzip or not; needs --plan.",
-)
-@click.option(
+@option("--log", "files", type=FILE, multiple=True, metavar="FILE", help="Read this access log too; needs --plan.")
+@option(
     "--log-format",
     metavar="REGEX",
     help="A regular expression for the lines of the logs, with groups named time, method, target, status, agent, user.",
 )
-@click.option("--log-prefix", metavar="PATH", help="The mount point of the application in the logs; / is the root.")
-@click.option("--plan", "file", type=PLAN_FILE, metavar="FILE", help="Report the retired operations of this plan.")
-@click.option(
-    "--days", type=click.IntRange(1, 3650), default=30, show_default=True, help="The window, in complete UTC days."
-)
-@click.option("--operation", "operations", multiple=True, metavar="NAME", help="Report this operation only.")
-@click.option("--caller", metavar="NAME", help="Write a notice for this caller alone; needs --plan.")
-@click.option(
-    "--ignore-client", "ignore_clients", multiple=True, metavar="C", help="Ignore calls of this client in the verdict."
-)
-@click.option(
-    "--ignore-caller", "ignore_callers", multiple=True, metavar="C", help="Ignore calls of this caller in the verdict."
-)
-@click.option(
-    "--allow-gap",
-    type=click.FloatRange(min=0),
-    default=6.0,
-    show_default=True,
-    metavar="HOURS",
-    help="The longest gap in the record that a safe verdict allows.",
-)
-@click.option(
-    "--min-coverage",
-    type=click.FloatRange(0, 1),
-    default=0.99,
-    show_default=True,
-    metavar="SHARE",
-    help="The share of the window that must be covered.",
-)
-@click.option("--service", metavar="NAME", help="The application, if several share the database.")
-@click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Require N hosts that record in each hour.")
-@click.option("--require-canary", is_flag=True, help="Require a call of flask-notifications-check on each day.")
-@click.option("--until", callback=parse_day, metavar="DATE", help="The end of the window, by default now.")
+@option("--log-prefix", metavar="PATH", help="The mount point of the application in the logs; / is the root.")
+@option("--plan", "file", type=PLAN_FILE, metavar="FILE", help="Report the retired operations of this plan.")
+@option("--days", type=click.IntRange(1, 3650), default=30, help="The window, in complete UTC days.")
+@option("--operation", "operations", multiple=True, metavar="NAME", help="Report this operation only.")
+@option("--caller", metavar="NAME", help="Write a notice for this caller alone; needs --plan.")
+@option("--ignore-client", "ignore_clients", multiple=True, metavar="C", help="Ignore this client in the verdict.")
+@option("--ignore-caller", "ignore_callers", multiple=True, metavar="C", help="Ignore this caller in the verdict.")
+@option("--allow-gap", type=_HOURS, default=6.0, metavar="HOURS", help="The longest gap that a safe verdict allows.")
+@option("--min-coverage", type=_SHARE, default=0.99, metavar="SHARE", help="The share of the window to be covered.")
+@option("--service", metavar="NAME", help="The application, if several share the database.")
+@option("--hosts", type=click.IntRange(min=1), metavar="N", help="Require N hosts that record in each hour.")
+@option("--require-canary", is_flag=True, help="Require a call of flask-notifications-check on each day.")
+@option("--until", type=parse_day, metavar="DATE", help="The end of the window, by default now.")
 @format_option("text", "json", "csv", "markdown", "html")
 @TO
 @click.pass_context
@@ -92,25 +64,18 @@ def usage(
 
     DATABASE is the SQLAlchemy URL that UsageRecorder writes to, as in sqlite:///usage.sqlite3. To keep a password out
     of the list of processes, put the URL into FLASK_NOTIFICATIONS_DATABASE instead. With --log, calls are read from
-    access logs in the Common or Combined format, alone or for the time before the first recorder of the database.
+    access logs in the Common or Combined format, also compressed with gzip, alone or for the time before the first
+    recorder of the database.
 
     Exit code: 0 if all operations are safe, 3 if any is in use, 4 if none is in use and any is unknown, 1 on an error,
     such as a missing database. With --caller, the code is for that caller alone, and a caller without a recorded call
     is an error.
     """
-    if file == STANDARD_INPUT and file in files:
-        message = "--log and --plan cannot both read standard input"
-        raise click.UsageError(message)
+    demand(file != STANDARD_INPUT or file not in files, "--log and --plan cannot both read standard input")
     plan = None if file is None else read_plan(file)
-    if caller is not None and plan is None:
-        message = "--caller needs --plan, for the dates and the successors"
-        raise click.UsageError(message)
-    if database is None and not files:
-        message = "give a DATABASE, or access logs with --log"
-        raise click.UsageError(message)
-    if files and plan is None:
-        message = "--log needs --plan, for the operations to look for"
-        raise click.UsageError(message)
+    demand(caller is None or plan is not None, "--caller needs --plan, for the dates and the successors")
+    demand(database is not None or files, "give a DATABASE, or access logs with --log")
+    demand(not files or plan is not None, "--log needs --plan, for the operations to look for")
     names = _select(plan, operations)
     # A report has many objects and no cycles. To look for some is a fifth of the time, half of that at the exit.
     gc.disable()
@@ -132,13 +97,9 @@ def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
     if plan is None:
         return list(names) or None
     retired = [operation.name for operation, policy in plan.items() if policy is not None]
-    if not retired:
-        message = "the plan has no retired operation"
-        raise click.BadParameter(message, param_hint="'--plan'")
+    demand(retired, "the plan has no retired operation")
     unknown = sorted(set(names) - set(retired))
-    if unknown:
-        message = f"the plan has no retired operation {unknown[0]!r}"
-        raise click.BadParameter(message, param_hint="'--operation'")
+    demand(not unknown, f"the plan has no retired operation {', '.join(map(repr, unknown))}")
     return list(names) or retired
 
 
@@ -147,13 +108,11 @@ def _call(function: str, *arguments: Any, **options: Any) -> Any:
     try:
         usage = import_module("flask_notifications.usage")
     except ModuleNotFoundError as error:  # its message says which extra is missing
-        raise click.ClickException(str(error)) from error
+        fail(str(error))
     try:
         return getattr(usage, function)(*arguments, **options)
-    except (usage.StoreUnavailable, ModuleNotFoundError) as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(escape(str(error))) from error
+    except (usage.StoreUnavailable, ModuleNotFoundError, OSError) as error:
+        fail(str(error))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 
@@ -172,10 +131,7 @@ def _describe_notice(
     if last_at is None and database is not None:
         names = [each.name for each in report.operations]
         last_at = _call("last_call", database, caller, operations=names, service=service)
-    if last_at is None:
-        message = f"no call of {caller!r} has been recorded"
-        raise click.ClickException(message)
-    return describe_notice(report, plan, caller, last_at)
+    return describe_notice(report, plan, caller, last_at or fail(f"no call of {caller!r} has been recorded"))
 
 
 def _format(report: "UsageReport", plan: "Plan | None", notice: "Notice | None", output: str) -> str:
@@ -210,7 +166,6 @@ def collect(spool: Path, database: str) -> None:
         number = _call("collect_spool", spool, database)
     except click.ClickException:
         raise
-    except Exception as error:  # drivers raise many kinds
-        message = f"the database cannot be written: {type(error).__name__}"
-        raise click.ClickException(message) from error
+    except Exception as error:  # noqa: BLE001 - drivers raise many kinds
+        fail(f"the database cannot be written: {type(error).__name__}")
     print_result(f"{number} brought in")

@@ -180,7 +180,7 @@ def test_a_plan_selects_its_retired_operations(database: str, tmp_path: Path) ->
 def test_a_plan_without_retired_operations_is_a_wrong_argument(database: str, tmp_path: Path) -> None:
     outcome = run_usage(database, "--plan", plan_file(tmp_path, "report", "new", "live"))
     assert (outcome.code, outcome.out) == (2, "")
-    assert "Invalid value for '--plan': the plan has no retired operation\n" in outcome.err
+    assert "Error: the plan has no retired operation\n" in outcome.err
 
 
 def test_the_client_of_a_check_is_the_canary() -> None:
