@@ -78,11 +78,11 @@ class Fetcher:
     """
 
     def __init__(self, url: str, headers: Sequence[tuple[str, str]], *, time_limit: float, total_limit: float) -> None:
-        self._origin = _origin(url)
+        self._home = _origin_of(url)
         self._time_limit = time_limit
         self._total_limit = total_limit
         self._end = monotonic() + total_limit
-        self._own = _merge([("User-Agent", USER_AGENT), *headers])
+        self._own = _join_repeated([("User-Agent", USER_AGENT), *headers])
         self._user_agent = self._own.pop("User-Agent")
         self._opener = urllib.request.build_opener(_AsReceived, _Connections)
         self._secrets = _pattern_of([value for name, value in headers if name.lower() not in _PUBLIC])
@@ -94,7 +94,7 @@ class Fetcher:
         :raises Unreachable: no response arrived within the limit of time, or what arrived is not HTTP.
         """
         self._check_time()
-        own = self._own if _origin(url) == self._origin else {}
+        own = self._own if _origin_of(url) == self._home else {}
         headers = {"User-Agent": self._user_agent, **own}
         request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310 - http and https only
         responses: SimpleQueue[LiveResponse | Exception] = SimpleQueue()
@@ -103,7 +103,7 @@ class Fetcher:
             response = self._take(responses)
         except Exception as error:  # the server decides how the standard library fails
             self._check_time()
-            raise Unreachable(_explain(error)) from error
+            raise Unreachable(_reason_of(error)) from error
         with suppress(Exception):
             return self._take(responses) if response.status == HTTPStatus.GONE else response
         return response
@@ -200,12 +200,12 @@ def _redirect_target(method: str, response: LiveResponse) -> str | None:
     return target if urlsplit(target).scheme in {"http", "https"} else None
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
+def _origin_of(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-def _merge(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
+def _join_repeated(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return headers with repeated ones joined, because urllib keeps only the last (RFC 9110 section 5.3)."""
     merged: defaultdict[str, list[str]] = defaultdict(list)
     for name, value in headers:
@@ -219,7 +219,7 @@ def _pattern_of(values: Sequence[str]) -> re.Pattern[str]:
     secrets = {secret for value in values for secret in (value, *_decode_basic(value))}
     words = {word for secret in secrets for word in re.split(r'[\s,;=<>"]+', secret) if len(word) >= _SECRET_LENGTH}
     longest_first = sorted(secrets | words, key=len, reverse=True)
-    return re.compile("|".join(map(_spell, longest_first)) or r"(?!)", re.IGNORECASE)
+    return re.compile("|".join(map(_pattern_of_secret, longest_first)) or r"(?!)", re.IGNORECASE)
 
 
 def _decode_basic(value: str) -> Iterator[str]:
@@ -231,19 +231,19 @@ def _decode_basic(value: str) -> Iterator[str]:
             yield from filter(None, (pair, *pair.split(":", 1)))
 
 
-def _spell(secret: str) -> str:
+def _pattern_of_secret(secret: str) -> str:
     """Return a pattern for a secret with each character plain, percent-encoded, or as ``repr`` shows it."""
-    pattern = "".join(map(_spell_character, secret))
+    pattern = "".join(map(_pattern_of_character, secret))
     return pattern if len(secret) >= _SECRET_LENGTH else rf"(?<!\w){pattern}(?!\w)"
 
 
-def _spell_character(character: str) -> str:
+def _pattern_of_character(character: str) -> str:
     encoded = {quote(character, safe="", encoding=encoding, errors="replace") for encoding in ("utf-8", "latin-1")}
     shown = repr(f'"{character}')[2:-1]  # after a double quote, so that a single one is escaped
     return f"(?:{'|'.join(map(re.escape, sorted({character, shown} | encoded)))})"
 
 
-def _explain(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"the certificate is not valid: {reason.verify_message}"

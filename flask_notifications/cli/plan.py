@@ -59,12 +59,12 @@ def plan(
     demand(against is not None or not min_notice, "--min-notice needs --against OLD, because it is about what is new")
     time = datetime.now(UTC) if at is None else at
     if file is None:
-        print_result(_write(document, time))
-    elif _show(file, time, against, timedelta(days=min_notice), output).has_errors:
+        print_result(_make_file(document, time))
+    elif _print_plan(file, time, against, timedelta(days=min_notice), output).has_errors:
         context.exit(3)
 
 
-def _show(file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str) -> "PlanReport":
+def _print_plan(file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str) -> "PlanReport":
     """Print a plan with its warnings and the changes since the plan ``against``, and return what was printed."""
     from flask_notifications.formats import json, text
     from flask_notifications.plans.changes import compare_plans
@@ -82,7 +82,7 @@ def _show(file: Path, time: datetime, against: Path | None, min_notice: timedelt
     return report
 
 
-def _write(document: Path | None, at: datetime) -> str:
+def _make_file(document: Path | None, at: datetime) -> str:
     """Return the plan file of an OpenAPI document or, without one, the JSON Schema of plan files."""
     try:
         if document is not None:

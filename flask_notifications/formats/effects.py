@@ -65,20 +65,20 @@ def describe_brownouts(
     touched = Counter(day for each in windows for day in list_days(each.start, each.end))
     rows = defaultdict(list)
     for each in usage.callers:
-        rows[_origin(each)].append(each)
+        rows[_client_and_source(each)].append(each)
     callers = [each for each in usage.callers if not each.ignored]
     described = []
     for number, window in enumerate(windows, 1):
         days = list_days(window.start, window.end)
         effects = [_measure_effect(each, window, days, rows) for each in callers]
         refused = [each for each in effects if each.closed]
-        reached = {_origin(each.usage) for each in refused if each.usage.caller is None}
+        reached = {_client_and_source(each.usage) for each in refused if each.usage.caller is None}
         before = [
             each
             for each in effects
             if each.usage.first_at < window.start and not _is_counted_by_label(each.usage, rows)
         ]
-        missed = [each for each in before if not each.closed and _origin(each.usage) not in reached]
+        missed = [each for each in before if not each.closed and _client_and_source(each.usage) not in reached]
         described.append(
             BrownoutEffect(
                 number=number,
@@ -95,20 +95,20 @@ def describe_brownouts(
 
 
 def _measure_effect(usage: "CallerUsage", window: Brownout, days: Sequence[date], rows: _Rows) -> CallerEffect:
-    compared = rows[_origin(usage)] if usage.caller is None else [usage]
+    compared = rows[_client_and_source(usage)] if usage.caller is None else [usage]
     closed = sum(day.closed for day in usage.days if day.day in days)
     before = sum(day.calls for each in compared for day in each.days if day.day < days[0])
     last_at = max(each.last_at for each in compared)
     return CallerEffect(usage, closed, before, last_at, last_at >= window.end)
 
 
-def _origin(usage: "CallerUsage") -> _Origin:
+def _client_and_source(usage: "CallerUsage") -> _Origin:
     return usage.client, usage.source
 
 
 def _is_counted_by_label(usage: "CallerUsage", rows: _Rows) -> bool:
     """Return whether a row has no label, but others of its client and source do, which are counted instead."""
-    return usage.caller is None and any(each.caller is not None for each in rows[_origin(usage)])
+    return usage.caller is None and any(each.caller is not None for each in rows[_client_and_source(usage)])
 
 
 def count_calls(callers: Sequence["CallerUsage"], first: date, end: date) -> int:

@@ -40,7 +40,7 @@ def render_guide(
         without ``base_url`` sends them.
     :raises ValueError: naming the argument that does not fit.
     """
-    now = _read_time(at)
+    now = _check_present(at)
     for name, value in (("title", title), ("contact", contact)):
         require(value is None or isinstance(value, str), name, "a string", value)
     check_base_url(base_url)
@@ -66,7 +66,7 @@ def render_guide(
     )
 
 
-def _read_time(at: Any) -> datetime:
+def _check_present(at: Any) -> datetime:
     if at is None:
         return datetime.now(UTC)
     require(isinstance(at, datetime) and at.utcoffset() is not None, "at", "an aware datetime", at)

@@ -21,27 +21,27 @@ _REFERENCE = re.compile(r"[@#!$%~&](?=\w)|:(?=//)")
 
 def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
     """Return a report for a pull request or a wiki."""
-    blocks = [_escape(format_verdict(report))]
+    blocks = [_escape_markdown(format_verdict(report))]
     for operation, groups in group_operations(report, plan):
-        blocks.append(f"## {_escape(operation.name)}: {operation.verdict}")
-        blocks += [f"- {_escape(reason)}" for reason in (*operation.reasons, operation.coverage_text)]
+        blocks.append(f"## {_escape_markdown(operation.name)}: {operation.verdict}")
+        blocks += [f"- {_escape_markdown(reason)}" for reason in (*operation.reasons, operation.coverage_text)]
         if groups:
-            rows = [TITLES, ["---"] * len(TITLES), *(map(_escape, list_cells(each)) for each in groups)]
+            rows = [TITLES, ["---"] * len(TITLES), *(map(_escape_markdown, list_cells(each)) for each in groups)]
             blocks += [f"{summarise(groups)}:", "\n".join(f"| {' | '.join(row)} |" for row in rows)]
     return "\n\n".join(blocks)
 
 
 def format_notice(notice: "Notice") -> str:
     """Return a notice to one caller, for an e-mail or an issue."""
-    blocks = [f"# {_escape(notice.title)}", *map(_escape, notice.sentences)]
+    blocks = [f"# {_escape_markdown(notice.title)}", *map(_escape_markdown, notice.sentences)]
     for operation, policy, _phase, sentences, move in notice.migrations:
-        blocks += [f"## {_escape(f'{operation.method} {operation.path}')}", *map(_escape, sentences)]
+        blocks += [f"## {_escape_markdown(f'{operation.method} {operation.path}')}", *map(_escape_markdown, sentences)]
         blocks += [] if policy.documentation is None else [f"More about it: <{policy.documentation}>"]
         # Indented, because no character ends such a block.
         blocks += list_examples(move)
     return "\n\n".join(blocks)
 
 
-def _escape(string: str) -> str:
+def _escape_markdown(string: str) -> str:
     """Return a string with the characters of Markdown escaped, because clients choose their names."""
     return _REFERENCE.sub(r"\g<0>&#8203;", _MARKDOWN.sub(r"\\\1", escape(string)))

@@ -170,7 +170,7 @@ def _format_retirement(operation: Operation, policy: DeprecationPolicy | None, a
     )
     if policy is None:
         return f"{title}\n  {style('live')}: not retired, sends no headers"
-    events = [(event.start, _explain(event, policy)) for event in schedule(policy)]
+    events = [(event.start, _describe_event(event, policy)) for event in schedule(policy)]
     ends = [(each.until, f"end of the exemption of {each.caller}: {escape(each.reason)}") for each in policy.exemptions]
     rows = [f"{format_time(time):<23}  {relative(time, at):<14}  {words}" for time, words in [*events, *ends]]
     lines = [wrap(row, "  ", hanging="  ") for row in rows]
@@ -195,7 +195,7 @@ def _format_state(policy: DeprecationPolicy, at: datetime) -> str:
     return f"{first.replace(phase, style(phase))};{then.replace(change.phase, style(change.phase), 1)}"
 
 
-def _explain(event: Event, policy: DeprecationPolicy) -> str:
+def _describe_event(event: Event, policy: DeprecationPolicy) -> str:
     if event.end is not None:
         return f"brownout for {duration(event.end - event.start)}: responds 410"
     if event.phase == "sunset":

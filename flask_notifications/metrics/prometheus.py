@@ -63,8 +63,8 @@ class PrometheusObserver:
         self._latest: dict[str, float] = {}
         self._lock = Lock()
         for operation, policy in retired.items():
-            deprecated.labels(operation.name).set(_seconds(policy.deprecated_at))
-            sunset.labels(operation.name).set(_seconds(policy.sunset_at))
+            deprecated.labels(operation.name).set(_timestamp_of(policy.deprecated_at))
+            sunset.labels(operation.name).set(_timestamp_of(policy.sunset_at))
             self._last_request.labels(operation.name)
             for (phase, code), source in product(_USUAL.items(), _SOURCES):
                 self._requests.labels(operation.name, phase.value, source, code)
@@ -80,5 +80,5 @@ class PrometheusObserver:
                 self._last_request.labels(call.operation).set(at)
 
 
-def _seconds(at: datetime | None) -> float:
+def _timestamp_of(at: datetime | None) -> float:
     return 0 if at is None else at.timestamp()

@@ -56,7 +56,7 @@ def openapi_document(
         spec.components.header(name, {"description": description, "schema": {"type": "string"}})
     _check_places([operation for operation, _own in retired])
     for operation, own in retired:
-        spec.path(operation.path, operations={_method_of(operation): _describe_operation(operation, own, statuses)})
+        spec.path(operation.path, operations={_method_of(operation): _write_operation(operation, own, statuses)})
     document: dict[str, Any] = spec.to_dict()
     return document
 
@@ -108,7 +108,7 @@ def _check_places(operations: Sequence[Operation]) -> None:
         require(other is operation, "plan", expected, [other.name, operation.name])
 
 
-def _describe_operation(operation: Operation, policy: DeprecationPolicy, statuses: Statuses) -> dict[str, Any]:
+def _write_operation(operation: Operation, policy: DeprecationPolicy, statuses: Statuses) -> dict[str, Any]:
     from flask_notifications.config import dump_plan  # noqa: PLC0415
 
     method = _method_of(operation).upper()

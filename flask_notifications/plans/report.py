@@ -26,12 +26,12 @@ class PlanReport(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a mapping for JSON."""
-        operations = [_describe_operation(operation, policy, self.at) for operation, policy in self.plan.items()]
+        operations = [_state_of(operation, policy, self.at) for operation, policy in self.plan.items()]
         changes = [change.to_dict() for change in self.changes or ()]
         return {"schema": 1, "at": iso(self.at), "operations": operations, "changes": changes}
 
 
-def _describe_operation(operation: Operation, policy: DeprecationPolicy | None, at: datetime) -> dict[str, Any]:
+def _state_of(operation: Operation, policy: DeprecationPolicy | None, at: datetime) -> dict[str, Any]:
     described: dict[str, Any] = {"name": operation.name, "method": operation.method, "path": operation.path}
     if operation.query or operation.headers:
         described["conditions"] = {"query": {**(operation.query or {})}, "headers": {**(operation.headers or {})}}

@@ -102,7 +102,7 @@ def assert_plan_reaches(
         if problem is not None:
             problems.append(f"no view is reached by {operation.name} ({own}): {problem}{_advise(operation, own)}")
         elif policy is not None:
-            for request, without, is_telling in (*_spell_otherwise(operation, own), *_escape(operation, own)):
+            for request, without, is_telling in (*_spell_otherwise(operation, own), *_read_otherwise(operation, own)):
                 if table.find(request.method, *request.target):
                     continue
                 shown = call(request)
@@ -187,7 +187,7 @@ def _advise(operation: Operation, own: _Request) -> str:
 _Other: TypeAlias = "tuple[_Request, _Request | None, bool]"
 
 
-def _escape(operation: Operation, own: _Request) -> Iterator[_Other]:
+def _read_otherwise(operation: Operation, own: _Request) -> Iterator[_Other]:
     """Yield requests that some applications read as the same one, and the part that they read otherwise."""
     form = tuple(example_values(operation.query, "1").items())
     if form:
@@ -212,7 +212,7 @@ def _find_problem(path: str, response: "_Outcome", other: "_Outcome") -> str | N
     if response.status_code in {404, 405}:
         return f"the status is {response.status_code}"
     target = urlsplit(response.location or "").path
-    if response.location and target != path and _spell(path) == _spell(target):
+    if response.location and target != path and _fold_spelling(path) == _fold_spelling(target):
         return f"it redirects to the spelling {target}"
     return f"the status is {response.status_code}, as for {_WITHOUT_A_VIEW}" if is_same else None
 
@@ -243,7 +243,7 @@ def _content_of(outcome: "_Outcome") -> object:
     return type(outcome) if isinstance(outcome, Exception) else (outcome.status_code, outcome.data)
 
 
-def _spell(path: str) -> str:
+def _fold_spelling(path: str) -> str:
     """Return the part of a path that a router keeps when it redirects to its own spelling."""
     return re.sub("/+", "/", f"{unquote(path)}/").lower()
 

@@ -78,10 +78,10 @@ class StorageContract:
     def test_callers_see_their_own_notifications(self) -> None:
         """Two sessions never mix, in any order of calls."""
         with _unit_of_work(self.make_storage()) as storage:
-            callers = [_resolve(storage, each) for each in (self.session_id, self.other_session_id)]
-            mine, theirs = [_read(storage.current_user_notifications(caller)) for caller in callers]
+            callers = [_resolve_caller(storage, each) for each in (self.session_id, self.other_session_id)]
+            mine, theirs = [_read_whole(storage.current_user_notifications(caller)) for caller in callers]
             assert mine != theirs, "session_id and other_session_id must have different notifications"
-            again = _read(storage.current_user_notifications(callers[0]))
+            again = _read_whole(storage.current_user_notifications(callers[0]))
             assert again == mine, "a caller must see the same notifications after another caller's"
 
     def test_callers_see_their_own_account(self) -> None:
@@ -116,12 +116,12 @@ class StorageContract:
     def test_records_can_be_left_unread(self) -> None:
         """Closing after the first record, or before it, harms no later call."""
         with _unit_of_work(self.make_storage()) as storage:
-            caller = _resolve(storage, self.session_id)
-            whole = _read(storage.current_user_notifications(caller))
+            caller = _resolve_caller(storage, self.session_id)
+            whole = _read_whole(storage.current_user_notifications(caller))
             for count in (0, 1):
                 with _closing(storage.current_user_notifications(caller)) as records:
                     list(islice(records, count))
-            again = _read(storage.current_user_notifications(caller))
+            again = _read_whole(storage.current_user_notifications(caller))
             assert again == whole, "records that were left unread must not change what is read later"
 
     def test_a_unit_of_work_changes_no_response(self) -> None:
@@ -180,7 +180,7 @@ def _unit_of_work(storage: NotificationStorage[Any]) -> Iterator[NotificationSto
         yield bound
 
 
-def _resolve(storage: NotificationStorage[Any], session_id: str) -> Any:
+def _resolve_caller(storage: NotificationStorage[Any], session_id: str) -> Any:
     caller = storage.resolve_session(session_id)
     assert caller is not None, f"the storage must know the session {session_id!r}"
     return caller
@@ -192,13 +192,13 @@ def _current_user(storage: NotificationStorage[Any], session_id: str) -> list[Re
 
 
 def _read_current_user(storage: NotificationStorage[Any], session_id: str) -> list[Record]:
-    return _read(storage.current_user_notifications(_resolve(storage, session_id)))
+    return _read_whole(storage.current_user_notifications(_resolve_caller(storage, session_id)))
 
 
 def _read_in_steps(storage: NotificationStorage[Any], session_id: str, found: list[Record]) -> Steps:
     """Read the notifications of a session into a list, and stop after each step: it yields ``True``."""
     with _unit_of_work(storage) as bound:
-        caller = _resolve(bound, session_id)
+        caller = _resolve_caller(bound, session_id)
         yield True
         with _closing(bound.current_user_notifications(caller)) as records:
             for record in records:
@@ -208,10 +208,10 @@ def _read_in_steps(storage: NotificationStorage[Any], session_id: str, found: li
 
 def _account(storage: NotificationStorage[Any], session_id: str, account_id: str) -> list[Record]:
     with _unit_of_work(storage) as bound:
-        return _read(bound.account_notifications(_resolve(bound, session_id), account_id))
+        return _read_whole(bound.account_notifications(_resolve_caller(bound, session_id), account_id))
 
 
-def _read(records: Iterable[Record]) -> list[Record]:
+def _read_whole(records: Iterable[Record]) -> list[Record]:
     """Read records to the end and close them, as the library does."""
     with _closing(records):
         return list(records)
