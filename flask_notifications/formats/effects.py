@@ -111,12 +111,8 @@ def _is_counted_by_label(usage: "CallerUsage", rows: _Rows) -> bool:
     return usage.caller is None and any(each.caller is not None for each in rows[_client_and_source(usage)])
 
 
-def count_calls(callers: Sequence["CallerUsage"], first: date, end: date) -> int:
-    """Return the calls on the days of a period, its end excluded."""
-    return sum(day.calls for each in callers for day in each.days if first <= day.day < end)
-
-
 def _average(callers: Sequence["CallerUsage"], report: "UsageReport", first: date, end: date) -> float | None:
     """Return the calls per day on those days of a period, its end excluded, that the report has completely."""
     first, end = max(first, report.since.date()), min(end, report.until.date())
-    return None if end <= first else count_calls(callers, first, end) / (end - first).days
+    calls = sum(day.calls for each in callers for day in each.days if first <= day.day < end)
+    return None if end <= first else calls / (end - first).days

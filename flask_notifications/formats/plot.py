@@ -60,7 +60,7 @@ class Run(NamedTuple):
 class Plot:
     """What the template draws; places are in per cent of the width.
 
-    A row is the first day of a period, then the calls of each series, all calls and 410s, and the covered hours.
+    A row is the first day of a period, the calls of each series, all calls, those that got 410, and the covered hours.
     """
 
     axis: Axis
@@ -69,7 +69,7 @@ class Plot:
     maximum: int
     grid: Sequence[int]
     series: Sequence[Series]
-    rows: Sequence[tuple[date, Sequence[int], float]]
+    rows: Sequence[tuple[date, Sequence[int], int, int, float]]
     coverage: Sequence[Run]
     labels: Sequence[Label]
     brownouts: Sequence[Brownout]
@@ -106,7 +106,8 @@ def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: Deprecatio
     maximum = _round_up(max(total))
     series = _draw_series(calls, [len(period) for period in periods], maximum)
     covered = [sum(usage.covered.get(day, 0) for day in period) for period in periods]
-    numbers = zip(*(each.calls for each in series), total, closed, strict=True)
+    starts = [period[0] for period in periods]
+    numbers = [[each.calls[place] for each in series] for place in range(len(periods))]
     axis = _choose_axis(report, policy, dates)
     brownouts = list_brownouts(policy, axis.since, axis.until)
     return Plot(
@@ -116,7 +117,7 @@ def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: Deprecatio
         maximum=maximum,
         grid=[maximum, maximum // 2] if maximum % 2 == 0 else [maximum],
         series=series,
-        rows=list(zip([period[0] for period in periods], numbers, covered, strict=True)),
+        rows=list(zip(starts, numbers, total, closed, covered, strict=True)),
         coverage=_draw_coverage(usage, report, periods, axis),
         labels=_label_plot(report, policy, axis, brownouts),
         brownouts=brownouts,

@@ -1,7 +1,6 @@
 """The usage report: whether each operation may be switched off, and the calls and coverage that say so."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask_notifications.deprecation import DeprecationPolicy
@@ -10,8 +9,8 @@ from flask_notifications.plans import Plan, retired_operations
 from flask_notifications.validation import require
 
 from .callers import CallerGroup, group_callers, summarise
-from .effects import BrownoutEffect, count_calls, describe_brownouts
-from .plot import Plot, draw_plot, list_days
+from .effects import BrownoutEffect, describe_brownouts
+from .plot import Plot, draw_plot
 from .rendering import render
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def render_usage(report: "UsageReport", *, plan: Plan | None = None, title: str 
         plot = draw_plot(usage, report, policy, limit=max(1, _LISTED // number))
         groups = group_callers(usage, policy, report.until)
         effects = describe_brownouts(usage, report, policy)
-        sections.append(_Section(usage, operation, policy, plot, groups, effects, _count_weeks(usage, report)))
+        sections.append(_Section(usage, operation, policy, plot, groups, effects))
     values: dict[str, Any] = {"report": report, "title": title, "sections": sections}
     values |= {"row_limit": _ROWS, "summarise": summarise}
     listed = max(_ROWS, _LISTED // number)
@@ -63,11 +62,3 @@ class _Section(NamedTuple):
     plot: Plot
     groups: Sequence[CallerGroup]
     brownouts: Sequence[BrownoutEffect]
-    weeks: Sequence[int]
-
-
-def _count_weeks(usage: "OperationUsage", report: "UsageReport") -> list[int]:
-    """Return the calls of the last seven days of a report, and of the seven days before."""
-    callers = [each for each in usage.callers if not each.ignored]
-    today = list_days(report.since, report.until)[-1]
-    return [count_calls(callers, today - timedelta(ago), today - timedelta(ago - 7)) for ago in (6, 13)]

@@ -114,27 +114,26 @@ def _write_operation(operation: Operation, policy: DeprecationPolicy, statuses: 
     method = _method_of(operation).upper()
     require(method.lower() in METHODS, f"the method of {operation.name!r}", "one that OpenAPI 3.1 has", method)
     is_ours = is_notification_operation(operation)
-    use = "It is retired." if operation.successor is None else f"Use {operation.successor} instead."
-    described: dict[str, Any] = {"summary": operation.name, "description": use, "deprecated": True}
-    described |= _describe_name(operation.name)
-    if is_ours:
-        described["security"] = [{"header": []}, {"query": []}]
-    described["responses"] = dict(_responses(operation, statuses) if is_ours else _retirement_responses(policy))
     (entry,) = dump_plan({operation: policy})["operations"]
-    described |= {f"x-{key.replace('_', '-')}": entry[key] for key in EXTENSIONS if key in entry}
-    if operation.method == ANY_METHOD:
-        described["x-method"] = ANY_METHOD
-    if "sunset_at" in entry:  # the date alone for midnight UTC, as people write it
-        described["x-sunset"] = entry["sunset_at"].removesuffix("T00:00:00Z")
-    if policy.documentation is not None:
-        described["externalDocs"] = {"url": policy.documentation}
-    if policy.sunset_documentation is not None:
-        described["x-sunset-documentation"] = policy.sunset_documentation
-    described["x-deprecation-plan"] = {key: entry[key] for key in _ONLY_IN_PLANS if key in entry}
     schema = _ACCOUNT_ID if is_ours else {"type": "string"}
     names = PARAMETER.findall(operation.path)
-    parameters = [{"name": name, "in": "path", "required": True, "schema": schema} for name in names]
-    return described | ({"parameters": parameters} if parameters else {})
+    described: dict[str, Any] = {
+        "summary": operation.name,
+        "description": "It is retired." if operation.successor is None else f"Use {operation.successor} instead.",
+        "deprecated": True,
+        **_describe_name(operation.name),
+        "security": [{"header": []}, {"query": []}] if is_ours else None,
+        "responses": dict(_responses(operation, statuses) if is_ours else _retirement_responses(policy)),
+        **{f"x-{key.replace('_', '-')}": entry.get(key) for key in EXTENSIONS},
+        "x-method": ANY_METHOD if operation.method == ANY_METHOD else None,
+        # The date alone for midnight UTC, as people write it.
+        "x-sunset": entry["sunset_at"].removesuffix("T00:00:00Z") if "sunset_at" in entry else None,
+        "externalDocs": None if policy.documentation is None else {"url": policy.documentation},
+        "x-sunset-documentation": policy.sunset_documentation,
+        "x-deprecation-plan": {key: entry[key] for key in _ONLY_IN_PLANS if key in entry},
+        "parameters": [{"name": name, "in": "path", "required": True, "schema": schema} for name in names] or None,
+    }
+    return {key: value for key, value in described.items() if value is not None}
 
 
 def _describe_name(name: str) -> dict[str, str]:
