@@ -94,17 +94,6 @@ MISTAKES: dict[str, Any] = {
         operation("/v1/**", method="*"): POLICY,
         operation("/v1/**", name="h", method="*"): None,
     },
-    "special: general covers it with the same dates, links and options; list only one": {
-        operation("/b", method="*"): policy(2),
-        operation("/b", name="before it"): POLICY,
-        operation("/{x}", name="general"): POLICY,
-        operation("/a", name="special"): POLICY,
-        operation("/a", name="conditional", query={"a": "1"}): policy(3),
-    },
-    "part: old covers it with the same dates, links and options; list only one": {
-        operation("/{x}", successor="/new/{x}"): POLICY,
-        operation("/\u00e9", name="part", successor="/new/%C3%A9"): POLICY,
-    },
     "old: no request has 'a/b, c/d' as one member of the header Accept; list several members": {
         operation("/a", headers={"Accept": ["a/b", "a/b, c/d"]}): POLICY
     },

@@ -8,15 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from flask_notifications.conditions import list_unmet
 from flask_notifications.deprecation import CLOSED_PHASES, DeprecationPolicy, is_path
-from flask_notifications.operations import (
-    ANY_METHOD,
-    PARAMETER,
-    Operation,
-    OperationTable,
-    Shape,
-    decode_path,
-    template_shape,
-)
+from flask_notifications.operations import ANY_METHOD, PARAMETER, Operation, Shape, template_shape
 from flask_notifications.plans import Plan, schedule, table_of
 
 from .overlaps import Group, Overlaps, Segments
@@ -28,14 +20,10 @@ def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
     """Return one sentence for each part of a plan that is valid, but probably a mistake.
 
     It finds methods that HTTP does not have, conditions that nothing meets, templates that match the same paths
-    although neither is more specific, operations that change nothing because another one covers them, live operations
-    that no retired one would match, links that lead to a retired operation, brownouts before the deprecation or after
-    an enforced sunset, sunsets that are over and not enforced, and exemptions that are over or without effect. It
-    cannot find what only the application knows, such as a misspelled path:
-    ``flask_notifications.testing.assert_plan_reaches`` finds that.
-
-    :param plan: the operations and their policies.
-    :param at: the present, an aware datetime.
+    although neither is more specific, live operations that no retired one would match, links that lead to a retired
+    operation, brownouts before the deprecation or after an enforced sunset, sunsets that are over and not enforced, and
+    exemptions that are over or without effect. It cannot find what only the application knows, such as a misspelled
+    path: ``flask_notifications.testing.assert_plan_reaches`` finds that.
     """
     retired = {operation: policy for operation, policy in plan.items() if policy is not None}
     if not retired:
@@ -44,7 +32,6 @@ def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
         *_method_warnings(plan),
         *_condition_warnings(plan),
         *_overlap_warnings(plan),
-        *_covered_warnings(plan, retired),
         *_live_warnings(plan, retired),
         *_link_warnings(plan, retired),
         *_brownout_warnings(retired),
@@ -85,35 +72,6 @@ def _show_path(first: Segments, second: Segments) -> str:
     """Return a path that two templates match."""
     path = "/".join(one or other or "{}" for one, other in zip_longest(first, second))
     return "/" + path.encode("latin-1").decode("utf-8", "backslashreplace")
-
-
-def _covered_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
-    """Yield retired operations that announce nothing else than a less specific one would in their place."""
-    overlaps = Overlaps(plan)
-    groups = overlaps.groups
-    covering = {group: [each for each in groups if each != group and each.contains(group)] for group in groups}
-    for operation, policy in retired.items():
-        shape = template_shape(operation)
-        group = Group.of(shape)
-        found = [each for _segments, each in overlaps.find(shape.segments, group, covering[group])]
-        nearest = min(found, key=_generality, default=None)
-        if nearest is not None and policy == plan[nearest] and _replaces(nearest, operation):
-            yield f"{operation.name}: {nearest.name} covers it with the same dates, links and options; list only one"
-
-
-def _generality(operation: Operation) -> tuple[list[int], bool]:
-    """Return a sort key, as in ``OperationTable``: the more specific operation first."""
-    group = Group.of(template_shape(operation))
-    return [*map(int, group.places), *[2] * group.is_subtree], operation.method == ANY_METHOD
-
-
-def _replaces(covering: Operation, operation: Operation) -> bool:
-    """Return whether an operation sends the same successor as another one that it covers, and has its options."""
-    method = "GET" if covering.method == ANY_METHOD else covering.method
-    match = OperationTable([covering]).match(method, decode_path(operation.path))
-    successors = [None if match is None else match.successor, operation.successor]
-    options = [(each.rewrite_path, each.unify_session) for each in (covering, operation)]
-    return len(set(options)) == len({each and unquote(each) for each in successors}) == 1
 
 
 def _live_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:

@@ -11,18 +11,17 @@ Segments = tuple[str | None, ...]
 
 
 class Group(NamedTuple):
-    """What operations have in common: the method, which segments are parameters, and whether there are conditions."""
+    """What operations have in common: the method, and which segments are parameters."""
 
     method: str
     places: tuple[bool, ...]
     is_subtree: bool
-    has_conditions: bool
 
     @classmethod
     def of(cls, shape: Shape) -> "Group":
         """Return the group of an operation with a shape."""
         places = tuple(segment is None for segment in shape.segments)
-        return cls(shape.method, places, shape.has_slash is None, bool(shape.conditions))
+        return cls(shape.method, places, shape.has_slash is None)
 
     def meets(self, other: "Group") -> bool:
         """Return whether templates may match the same path, as far as their lengths decide that."""
@@ -35,12 +34,6 @@ class Group(NamedTuple):
         own, theirs = (each.places + (True,) * (length - len(each.places)) for each in (self, other))
         return all(wide or not narrow for wide, narrow in zip(own, theirs, strict=True))
 
-    def contains(self, other: "Group") -> bool:
-        """Return whether all requests for a template of another group that it meets match this one too."""
-        is_longer = len(self.places) > len(other.places)
-        has_all = self.method in {other.method, ANY_METHOD} and not self.has_conditions
-        return has_all and not is_longer and (self.is_subtree or not other.is_subtree) and self.covers(other)
-
     def has_method_of(self, other: "Group") -> bool:
         """Return whether some request has a method of both."""
         return self.method == other.method or ANY_METHOD in {self.method, other.method}
@@ -50,8 +43,6 @@ class Overlaps:
     """Find the operations that match a path which another operation matches too, in any letter case.
 
     A search takes as long as the groups and the results are many, not the operations.
-
-    :param operations: any.
     """
 
     def __init__(self, operations: Iterable[Operation]) -> None:
@@ -65,12 +56,7 @@ class Overlaps:
     def find(
         self, segments: Segments, group: Group, among: Iterable[Group] | None = None
     ) -> Iterator[tuple[Segments, Operation]]:
-        """Yield the segments and the operation of each one that matches a path which these segments match too.
-
-        :param segments: those of a template.
-        :param group: the group of the template.
-        :param among: the groups that are searched, by default all.
-        """
+        """Yield the segments and the operation of each one among some groups that matches a path of a template too."""
         for other in self.groups if among is None else among:
             if group.meets(other):
                 pairs = enumerate(zip(segments, other.places, strict=False))
@@ -90,8 +76,6 @@ def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
 
     Letter case, slashes and parameters are considered, and dot segments as values of parameters. Methods, conditions
     and dot segments below ``/**`` are not, which may lead anywhere.
-
-    :param operations: those of a plan, live ones too.
     """
     overlaps = Overlaps(operations)
     rivals: dict[str, set[Operation]] = {operation.name: set() for operation in operations}
