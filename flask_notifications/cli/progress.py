@@ -32,10 +32,7 @@ class _Watched(io.RawIOBase):
 
 @contextmanager
 def open_logs(paths: Sequence[Path]) -> Iterator[list[io.RawIOBase]]:
-    """Open files, each once, and show on standard error how much of them has been read, if that is a terminal.
-
-    :param paths: those of the files; ``-`` is standard input.
-    """
+    """Open files, each once, and show on standard error how much of them has been read, if that is a terminal."""
     different = list({path if path == STANDARD_INPUT else path.resolve(): path for path in paths}.values())
     size = sum(path.stat().st_size for path in different if path != STANDARD_INPUT)
     is_hidden = size == 0 or not sys.stderr.isatty()

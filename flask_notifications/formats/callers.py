@@ -67,12 +67,7 @@ class CallerGroup(NamedTuple):
 
 
 def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, until: datetime) -> list[CallerGroup]:
-    """Return the callers of an operation, those about whom most remains to be done first.
-
-    :param usage: the calls of the operation.
-    :param policy: its policy, for brownouts and exemptions; ``None`` if it is not known.
-    :param until: the end of the window, an aware datetime.
-    """
+    """Return the callers of an operation, those about whom most remains to be done first."""
     rows: dict[tuple[str | None, str | None, bool], list[CallerUsage]] = {}
     for each in usage.callers:
         client = each.client if each.caller is None else None

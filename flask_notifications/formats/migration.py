@@ -41,14 +41,7 @@ def describe_migration(
     caller: str | None = None,
     base_url: str | None = None,
 ) -> Migration:
-    """Return what the callers of an operation have to know, or one caller of it.
-
-    :param operation: the operation.
-    :param policy: its policy.
-    :param now: the present, an aware datetime.
-    :param caller: the label of the caller, for its exemption; by default all callers are addressed.
-    :param base_url: the address in the requests, without a slash at the end; by default a placeholder.
-    """
+    """Return what the callers of an operation have to know, or one caller with its label."""
     move = describe_move(operation, base_url or EXAMPLE_URL)
     sentences = [_say_end(policy, caller, now), *_say_brownout(policy, caller, now), *_say_successor(operation, move)]
     return Migration(operation, policy, policy.phase(now, caller), sentences, move)

@@ -23,13 +23,7 @@ class Notice(NamedTuple):
 
 
 def describe_notice(report: "UsageReport", plan: Plan, caller: str, last_at: datetime) -> Notice:
-    """Return the notice for a caller.
-
-    :param report: the usage of the operations of the plan; rows of other callers are left out.
-    :param plan: the operations and their policies.
-    :param caller: the label of the caller.
-    :param last_at: the time of its last call of any of the operations, which may be before the report begins.
-    """
+    """Return the notice for a caller, whose last call may have been before the report begins."""
     retired = {operation.name: (operation, policy) for operation, policy in retired_operations(plan).items()}
     migrations = []
     for usage in report.operations:

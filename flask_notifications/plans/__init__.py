@@ -21,7 +21,6 @@ RETIRED_KEYS = ("successor", "rewrite_path", "unify_session")
 def check_plan(plan: Any) -> None:
     """Check that the argument ``plan`` is a plan, which may be empty; names are different, and live operations plain.
 
-    :param plan: the given value.
     :raises ValueError: the value is something else.
     """
     expected = "a mapping from each Operation to a DeprecationPolicy or None"
@@ -38,7 +37,6 @@ def check_plan(plan: Any) -> None:
 def retired_operations(plan: Any) -> dict[Operation, DeprecationPolicy]:
     """Return the operations of a plan that are retired, with their policies.
 
-    :param plan: the value of the argument ``plan``.
     :raises ValueError: it is not a plan.
     """
     check_plan(plan)
@@ -55,10 +53,7 @@ def is_notification_operation(operation: Operation) -> bool:
 
 
 def table_of(plan: Plan) -> OperationTable:
-    """Return the table that finds the operations of a plan, which is not empty.
-
-    :param plan: the operations and their policies.
-    """
+    """Return the table that finds the operations of a plan, which is not empty."""
     return OperationTable(plan, live=[operation for operation, policy in plan.items() if policy is None])
 
 
@@ -83,11 +78,7 @@ def schedule(policy: DeprecationPolicy) -> list[Event]:
 
 
 def next_event(policy: DeprecationPolicy, at: datetime) -> Event | None:
-    """Return the next change of phase, or ``None`` if no change is scheduled.
-
-    :param policy: the policy of the operation.
-    :param at: an aware datetime; the change is after it.
-    """
+    """Return the next change of phase after a time, or ``None`` if no change is scheduled."""
     phase = policy.phase(at)
     times = {time for event in schedule(policy) for time in (event.start, event.end) if time is not None and time > at}
     changes = (Event(policy.phase(time), time) for time in sorted(times))
