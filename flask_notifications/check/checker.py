@@ -106,7 +106,7 @@ def check_url(
     except Unreachable as error:
         message = f"{fetcher.mask(url)} is not reachable: {fetcher.mask(str(error))}"
         raise Unreachable(message) from error
-    candidates = [] if plan is None else find_candidates(plan, method, response.url, headers)
+    candidates = [] if plan is None else find_candidates(plan, method, response.url, headers, now)
     # A live operation need not announce anything.
     findings = [] if candidates and candidates[0].policy is None else [*_check_presence(response)]
     findings += [*_check_dates(response), *_check_links(response), *_check_cors(response)]
@@ -114,7 +114,7 @@ def check_url(
     if calls_links:
         findings += _check_targets(fetcher, response)
     if plan is not None:
-        differences = list_differences(plan, method, response, now, headers)
+        differences = list_differences(plan, method, response, candidates, now)
         findings += [Finding("plan-differs", f"{each}. Change the plan, or deploy it.") for each in differences]
     announced = [(name, fetcher.mask(value)) for name in _CHECKED for value in response.values(name)]
     masked = [Finding(finding.code, _shorten(fetcher.mask(finding.message))) for finding in findings]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from flask_notifications.conditions import environ_key
-from flask_notifications.deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy
+from flask_notifications.deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Exemption
 from flask_notifications.operations import ANY_METHOD, Match, Operation
 from flask_notifications.plans import Plan, table_of
 
@@ -39,47 +39,41 @@ def list_simple_urls(plan: Plan, base_url: str) -> list[str]:
     return [f"{base_url.rstrip('/')}{quote(path, safe='/%')}" for path in simple]
 
 
-def find_candidates(plan: Plan, method: str, url: str, headers: Headers) -> list[Candidate]:
-    """Return the matches of a request: first for an application at the root, then for each longer mount point."""
+def find_candidates(plan: Plan, method: str, url: str, headers: Headers, at: datetime) -> list[Candidate]:
+    """Return the matches of a request: first for an application at the root, then for each longer mount point.
+
+    Headers of the request may be the credentials of a caller that is exempt, so such callers are the last candidates.
+    """
     table = table_of(plan)
     path, environ = urlsplit(url).path or "/", {environ_key(name): value for name, value in headers}
     environ["QUERY_STRING"] = urlsplit(url).query
     mounts = [path[:place] for place, character in enumerate(path) if character == "/"]
-    matches = [(mount, table.match(method, unquote(path.removeprefix(mount), "latin-1"), environ)) for mount in mounts]
-    return [_candidate(plan, match, mount) for mount, match in matches if match is not None]
+    matches = [(table.match(method, unquote(path.removeprefix(mount), "latin-1"), environ), mount) for mount in mounts]
+    found = [(plan[match.operation], match, mount) for match, mount in matches if match is not None]
+    candidates = [_make_candidate(*each, None) for each in found]
+    for policy, match, mount in found if headers else ():
+        exemptions = () if policy is None else policy.exemptions
+        candidates += [_make_candidate(policy, match, mount, each) for each in exemptions if at < each.until]
+    return candidates
 
 
-def _candidate(plan: Plan, match: Match, mount: str) -> Candidate:
-    policy = plan[match.operation]
-    headers = [] if policy is None else DeprecationHeaders(policy).render(match.successor, mount)
-    return Candidate(match.operation, policy, headers)
+def _make_candidate(
+    policy: DeprecationPolicy | None, match: Match, mount: str, exemption: Exemption | None
+) -> Candidate:
+    if policy is None:
+        return Candidate(match.operation, None, [])
+    headers = DeprecationHeaders(policy, exemption=exemption).render(match.successor, mount)
+    own = policy if exemption is None else replace(policy, enforce_sunset=False, brownouts=())
+    return Candidate(match.operation, own, headers)
 
 
-def list_differences(plan: Plan, method: str, response: LiveResponse, at: datetime, headers: Headers) -> list[str]:
-    """Return how a response differs from a plan, one sentence without a full stop for each difference.
-
-    Where the URL may belong to several mount points, the one that fits best counts. Headers of the request may be the
-    credentials of a caller that is exempt, so what such a caller gets is no difference then.
-    """
-    candidates = find_candidates(plan, method, response.url, headers)
+def list_differences(
+    plan: Plan, method: str, response: LiveResponse, candidates: list[Candidate], at: datetime
+) -> list[str]:
+    """Return how a response differs from the candidate that fits best, one sentence without a full stop for each."""
     if not candidates:
         return [_explain_mismatch(plan, method, urlsplit(response.url).path or "/")]
-    exempt = [each for candidate in candidates for each in _list_exempt(candidate, at)] if headers else []
-    return min((list(_differences(candidate, response, at)) for candidate in [*candidates, *exempt]), key=len)
-
-
-def _list_exempt(candidate: Candidate, at: datetime) -> Iterator[Candidate]:
-    """Yield the candidate as it is for each caller that is exempt."""
-    operation, policy, headers = candidate
-    if policy is None:
-        return
-    for exemption in policy.exemptions:
-        if at < exemption.until:
-            own = replace(policy, sunset_at=policy.sunset_of(exemption), enforce_sunset=False, brownouts=())
-            dates = dict(DeprecationHeaders(own).render(None, ""))
-            yield Candidate(
-                operation, own, [(name, dates[name] if name == "Sunset" else value) for name, value in headers]
-            )
+    return min((list(_differences(candidate, response, at)) for candidate in candidates), key=len)
 
 
 def quote_values(values: Sequence[str]) -> str:
