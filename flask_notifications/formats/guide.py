@@ -74,14 +74,6 @@ def _check_present(at: Any) -> datetime:
     return at.astimezone(UTC)  # type: ignore[no-any-return]
 
 
-class _Closure(NamedTuple):
-    """A brownout and the operations that it closes."""
-
-    start: datetime
-    end: datetime
-    operations: list[Operation]
-
-
 class _Lane(NamedTuple):
     """A line of the timeline: operations with the same policy."""
 
@@ -108,13 +100,13 @@ def _label_lane(policy: DeprecationPolicy, axis: Axis) -> list[Label]:
     return arrange_labels(labels)
 
 
-def _list_windows(policies: dict[Operation, DeprecationPolicy]) -> list[_Closure]:
-    """Return all brownouts that happen, the earliest first."""
-    operations: defaultdict[tuple[datetime, datetime], list[Operation]] = defaultdict(list)
+def _list_windows(policies: dict[Operation, DeprecationPolicy]) -> dict[Brownout, list[Operation]]:
+    """Return all brownouts that happen, the earliest first, and the operations that each one closes."""
+    operations: defaultdict[Brownout, list[Operation]] = defaultdict(list)
     for operation, policy in policies.items():
         for window in list_brownouts(policy, FIRST, LAST):
-            operations[window.start, window.end].append(operation)
-    return [_Closure(*window, operations[window]) for window in sorted(operations)]
+            operations[window].append(operation)
+    return dict(sorted(operations.items(), key=lambda item: (item[0].start, item[0].end)))
 
 
 def _list_policy_pages(policies: Iterable[DeprecationPolicy], base_url: str) -> list[str]:
