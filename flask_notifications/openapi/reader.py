@@ -81,7 +81,7 @@ def _distinguish(entries: Iterable[_Entry]) -> Iterator[_Entry]:
 
 def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: DeprecationPolicy) -> Iterator[_Entry]:
     require(path.startswith("/"), "paths", "paths that begin with '/'", path)
-    item = _check_mapping(f"paths.{path}", _follow_reference(document, f"paths.{path}", item))
+    item = _check_mapping(f"paths.{path}", _follow(document, f"paths.{path}", item))
     unknown = [key for key in item if key not in _FIELDS and not key.startswith("x-")]
     require(not unknown, f"paths.{path}", "a path item, whose methods are in lower case", unknown)
     more = _check_mapping(f"paths.{path}.additionalOperations", item.get("additionalOperations", {}))
@@ -108,11 +108,9 @@ def _list_greedy(document: Mapping[str, Any], items: Mapping[str, Mapping[str, A
     schemas = {}
     for place, item in items.items():
         for each in _check_list(place, item.get("parameters")):
-            parameter = _check_mapping(place, _follow_reference(document, place, each))
+            parameter = _check_mapping(place, _follow(document, place, each))
             if parameter.get("in") == "path":
-                schemas[str(parameter.get("name"))] = _follow_reference(
-                    document, f"{place}.schema", parameter.get("schema")
-                )
+                schemas[str(parameter.get("name"))] = _follow(document, f"{place}.schema", parameter.get("schema"))
     return {name for name, schema in schemas.items() if isinstance(schema, Mapping) and schema.get("format") == "path"}
 
 
@@ -133,9 +131,7 @@ def _read_rest(place: str, path: str, successor: Any, greedy: set[str]) -> tuple
 def _check_base(document: Mapping[str, Any], place: str, method: str, path: str) -> None:
     """Check that what is below a path can be retired without an operation of the path itself, which is not."""
     base = path.removesuffix(f"/{REST}")
-    others = [
-        _follow_reference(document, place, document["paths"].get(other)) for other in (base, f"{base}/") if base != path
-    ]
+    others = [_follow(document, place, document["paths"].get(other)) for other in (base, f"{base}/") if base != path]
     declared = [each[method] for each in others if isinstance(each, Mapping) and isinstance(each.get(method), Mapping)]
     is_exact = all(each.get("deprecated") is True for each in declared)
     require(is_exact, place, f"deprecated together with {base}, which {path} includes", path)
@@ -194,7 +190,7 @@ def _read_date(place: str, value: Any) -> datetime:
         raise ValueError(message) from error
 
 
-def _follow_reference(document: Mapping[str, Any], place: str, item: Any, most: int = 9) -> Any:
+def _follow(document: Mapping[str, Any], place: str, item: Any, most: int = 9) -> Any:
     """Follow a few references within the document (RFC 6901 section 6); return any other value unchanged."""
     reference = item.get("$ref") if isinstance(item, Mapping) else None
     if reference is None:
@@ -207,6 +203,6 @@ def _follow_reference(document: Mapping[str, Any], place: str, item: Any, most: 
         key = step.replace("~1", "/").replace("~0", "~")
         require(isinstance(target, Mapping) and key in target, place, "a place in the document", reference)
         target = target[key]
-    target = _follow_reference(document, place, target, most - 1)
+    target = _follow(document, place, target, most - 1)
     require(isinstance(target, Mapping), place, "a reference to a mapping", reference)
     return {**target, **{key: value for key, value in item.items() if key != "$ref"}}

@@ -155,21 +155,21 @@ class _Request(NamedTuple):
 def _make_caller(
     application: "WSGIApplication", mount: str, headers: Mapping[str, str]
 ) -> Callable[[_Request], "_Outcome"]:
-    from werkzeug.test import Client, EnvironBuilder  # noqa: PLC0415 - the rest of the module needs no Werkzeug
+    from werkzeug.test import Client  # noqa: PLC0415 - the rest of the module needs no Werkzeug
 
     client = Client(application)
 
     def call(request: _Request) -> "_Outcome":
-        builder = EnvironBuilder(
-            request.path,
-            f"http://localhost{mount}",
-            method=request.method,
-            headers=[*headers.items(), *request.headers],
-            query_string=request.query or None,
-            data=dict(request.form) or None,
-        )
         try:
-            return client.open(builder, buffered=True)
+            return client.open(
+                request.path,
+                base_url=f"http://localhost{mount}",
+                method=request.method,
+                headers=[*headers.items(), *request.headers],
+                query_string=request.query or None,
+                data=dict(request.form) or None,
+                buffered=True,
+            )
         except Exception as error:  # noqa: BLE001 - a view that fails was reached
             return error
 
