@@ -71,7 +71,6 @@ def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta =
     """
     check_plan(old)
     check_plan(new)
-    notice = _Notice(at, min_notice)
     before, after = _Requests(old), _Requests(new)
     # The operation that is reported, by the treatments of its requests before and after the change.
     reported: dict[tuple[_Treatment, _Treatment], Operation] = {}
@@ -85,31 +84,26 @@ def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta =
     changes = (
         Change(operation.name, *each)
         for treatments, operation in reported.items()
-        for each in _list_changes(operation, *treatments, notice)
+        for each in _list_changes(operation, *treatments, at, min_notice)
     )
     return list(dict.fromkeys(changes))
 
 
-class _Notice(NamedTuple):
-    at: datetime
-    least: timedelta
-
-    def check_dates(self, old: DeprecationPolicy | None, new: DeprecationPolicy) -> Iterator[_Found]:
-        """Yield an error for each date of a policy that is new to callers and too soon."""
-        known, sunset = old and old.sunset_at, new.sunset_at
-        # A sunset that is postponed has been announced for long.
-        if sunset is not None and (known is None or sunset < known or known <= self.at < sunset):
-            yield from self.check("the sunset", sunset)
-        for window in new.brownouts:
-            if window.end > self.at and (old is None or window not in old.brownouts):
-                yield from self.check("the brownout", window.start)
-
-    def check(self, what: str, date: datetime) -> Iterator[_Found]:
-        """Yield an error if there is too little time before a new date."""
-        left = date - self.at
-        if left < self.least and self.least:
+def _list_short_notices(
+    old: DeprecationPolicy | None, new: DeprecationPolicy, at: datetime, least: timedelta
+) -> Iterator[_Found]:
+    """Yield an error for each date of a policy that is new to callers and too soon."""
+    known, sunset = old and old.sunset_at, new.sunset_at
+    windows = [each for each in new.brownouts if each.end > at and (old is None or each not in old.brownouts)]
+    dates = [("the brownout", window.start) for window in windows]
+    # A sunset that is postponed has been announced for long.
+    if sunset is not None and (known is None or sunset < known or known <= at < sunset):
+        dates.insert(0, ("the sunset", sunset))
+    for what, date in dates:
+        left = date - at
+        if left < least and least:
             words = f"in {duration(left)}" if left > timedelta() else "over"
-            yield "notice-too-short", f"{what} of {moment(date)} is {words}, not in {count(self.least.days, 'day')}"
+            yield "notice-too-short", f"{what} of {moment(date)} is {words}, not in {count(least.days, 'day')}"
 
 
 class _Requests:
@@ -142,28 +136,30 @@ class _Requests:
         return None if match is None else match.operation
 
 
-def _list_changes(operation: Operation, former: _Treatment, treatment: _Treatment, notice: _Notice) -> Iterator[_Found]:
+def _list_changes(
+    operation: Operation, former: _Treatment, treatment: _Treatment, at: datetime, least: timedelta
+) -> Iterator[_Found]:
     """Yield the changes for the callers whose requests of an operation of one of the plans are treated so."""
     (old, former_policy), (new, policy) = former, treatment
     subject = f"{operation.method} {operation.path}"
     if new and policy:
         if old and former_policy:
-            yield from _list_policy_changes(former_policy, policy, notice)
+            yield from _list_policy_changes(former_policy, policy, at)
             if _successor(old, old) != _successor(new, old):
                 successors = f"{new.successor or 'none'}, and was {old.successor or 'none'}"
                 yield "successor-changed", f"the successor is {successors}"
         else:
             yield "operation-added", f"{subject} is retired now{'' if new is operation else f' with {new.name}'}"
-        yield from notice.check_dates(former_policy, policy)
+        yield from _list_short_notices(former_policy, policy, at, least)
     elif former_policy and new is None:
         sunset = former_policy.sunset_at
-        if sunset is None or sunset > notice.at:
+        if sunset is None or sunset > at:
             end = "a sunset" if sunset is None else f"its sunset, {moment(sunset)}"
             yield "operation-removed", f"{subject} is removed before {end}; write live = true if it keeps working"
-        yield from _list_lost_exemptions(former_policy, (), notice)
+        yield from _list_lost_exemptions(former_policy, (), at)
 
 
-def _list_policy_changes(old: DeprecationPolicy, new: DeprecationPolicy, notice: _Notice) -> Iterator[_Found]:
+def _list_policy_changes(old: DeprecationPolicy, new: DeprecationPolicy, at: datetime) -> Iterator[_Found]:
     if old.sunset_at is not None and new.sunset_at is not None and new.sunset_at < old.sunset_at:
         yield "sunset-earlier", f"the sunset is {moment(new.sunset_at)}, and was {moment(old.sunset_at)}"
     if new.enforce_sunset and not old.enforce_sunset:
@@ -171,14 +167,14 @@ def _list_policy_changes(old: DeprecationPolicy, new: DeprecationPolicy, notice:
     for window in new.brownouts:
         if window not in old.brownouts:
             yield "brownout-added", f"responds 410 from {period(window.start, window.end)}"
-    yield from _list_lost_exemptions(old, new.exemptions, notice)
+    yield from _list_lost_exemptions(old, new.exemptions, at)
 
 
-def _list_lost_exemptions(old: DeprecationPolicy, exemptions: Sequence[Exemption], notice: _Notice) -> Iterator[_Found]:
+def _list_lost_exemptions(old: DeprecationPolicy, exemptions: Sequence[Exemption], at: datetime) -> Iterator[_Found]:
     remaining = {each.caller: each.until for each in exemptions}
     for each in old.exemptions:
         until = remaining.get(each.caller)
-        if each.until > notice.at and (until is None or until < each.until):
+        if each.until > at and (until is None or until < each.until):
             now = "is removed" if until is None else f"ends {moment(until)}"
             message = f"the exemption of {each.caller} {now}, and was promised until {moment(each.until)}"
             yield "exemption-removed", message

@@ -29,27 +29,19 @@ def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
     if not retired:
         return ["no operation of the plan is retired"]
     return [
-        *_method_warnings(plan),
-        *_condition_warnings(plan),
+        *(f"{each.name}: {mistake}" for each in plan for mistake in _find_unmet(each)),
         *_overlap_warnings(plan),
         *_live_warnings(plan, retired),
         *_link_warnings(plan, retired),
-        *_brownout_warnings(retired),
-        *_sunset_warnings(retired, at),
-        *_exemption_warnings(retired, at),
+        *(f"{each.name}: {mistake}" for each, policy in retired.items() for mistake in _find_wrong_dates(policy, at)),
     ]
 
 
-def _method_warnings(plan: Plan) -> Iterator[str]:
-    for operation in plan:
-        if operation.method not in {*HTTPMethod.__members__, ANY_METHOD}:
-            yield f"{operation.name}: {operation.method} is not an HTTP method (RFC 9110 section 9); is it misspelled?"
-
-
-def _condition_warnings(plan: Plan) -> Iterator[str]:
-    for operation in plan:
-        for name, value in list_unmet(operation.headers):
-            yield f"{operation.name}: no request has {value!r} as one member of the header {name}; list several members"
+def _find_unmet(operation: Operation) -> Iterator[str]:
+    if operation.method not in {*HTTPMethod.__members__, ANY_METHOD}:
+        yield f"{operation.method} is not an HTTP method (RFC 9110 section 9); is it misspelled?"
+    for name, value in list_unmet(operation.headers):
+        yield f"no request has {value!r} as one member of the header {name}; list several members"
 
 
 def _overlap_warnings(plan: Plan) -> Iterator[str]:
@@ -105,27 +97,18 @@ def _link_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
                 yield f"{operation.name}: {name} {uri} is a path of the retired operation {match.operation.name}"
 
 
-def _brownout_warnings(retired: _Retired) -> Iterator[str]:
-    for operation, policy in retired.items():
-        for window in policy.brownouts:
-            if window.start < policy.deprecated_at:
-                yield f"{operation.name}: the brownout of {window.start} is before deprecated_at"
-            if policy.enforce_sunset and policy.sunset_at is not None and window.end > policy.sunset_at:
-                yield f"{operation.name}: the brownout of {window.start} is not over at the enforced sunset"
-
-
-def _sunset_warnings(retired: _Retired, at: datetime) -> Iterator[str]:
-    for operation, policy in retired.items():
-        if policy.sunset_at is not None and policy.sunset_at <= at and not policy.enforce_sunset:
-            yield f"{operation.name}: the sunset of {policy.sunset_at} is over and not enforced, so it keeps working"
-
-
-def _exemption_warnings(retired: _Retired, at: datetime) -> Iterator[str]:
-    for operation, policy in retired.items():
-        closings = [event.start for event in schedule(policy) if policy.phase(event.start) in CLOSED_PHASES]
-        for each in policy.exemptions:
-            subject = f"{operation.name}: the exemption of {each.caller!r}"
-            if each.until <= at:
-                yield f"{subject} is over since {each.until}"
-            elif all(closing >= each.until for closing in closings):
-                yield f"{subject} has no effect, because the operation works until {each.until} for everybody"
+def _find_wrong_dates(policy: DeprecationPolicy, at: datetime) -> Iterator[str]:
+    for window in policy.brownouts:
+        if window.start < policy.deprecated_at:
+            yield f"the brownout of {window.start} is before deprecated_at"
+        if policy.enforce_sunset and policy.sunset_at is not None and window.end > policy.sunset_at:
+            yield f"the brownout of {window.start} is not over at the enforced sunset"
+    if policy.sunset_at is not None and policy.sunset_at <= at and not policy.enforce_sunset:
+        yield f"the sunset of {policy.sunset_at} is over and not enforced, so it keeps working"
+    closings = [event.start for event in schedule(policy) if policy.phase(event.start) in CLOSED_PHASES]
+    for each in policy.exemptions:
+        if each.until <= at:
+            yield f"the exemption of {each.caller!r} is over since {each.until}"
+        elif all(closing >= each.until for closing in closings):
+            everybody = f"because the operation works until {each.until} for everybody"
+            yield f"the exemption of {each.caller!r} has no effect, {everybody}"
