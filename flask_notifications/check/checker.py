@@ -28,6 +28,10 @@ _LEVELS = {
     "cors-not-exposed": "warning",
     "head-differs": "warning",
 }
+_EXPECTED_LINKS = (
+    ("successor-version", "successor-missing", "what replaces the operation, if anything does (RFC 5829 section 3.3)"),
+    ("deprecation", "documentation-missing", "a page that tells people what to change (RFC 9745 section 3)"),
+)
 _CHECKED = ("Deprecation", "Sunset", "Link")
 _MAX_TARGETS = 20
 # Characters of a message: those at its begin, and those at its end, where the advice is.
@@ -136,17 +140,9 @@ def _check_presence(response: LiveResponse) -> Iterator[Finding]:
             "'Deprecation: @1767225600' (RFC 9745 section 2).",
         )
     relations = {relation for link in own_links(response.values("Link"), response.url) for relation in link.relations}
-    if "successor-version" not in relations:
-        yield Finding(
-            "successor-missing",
-            'No Link has rel="successor-version". '
-            "Link to what replaces the operation, if anything does (RFC 5829 section 3.3).",
-        )
-    if "deprecation" not in relations:
-        yield Finding(
-            "documentation-missing",
-            'No Link has rel="deprecation". Link to a page that tells people what to change (RFC 9745 section 3).',
-        )
+    for relation, code, remedy in _EXPECTED_LINKS:
+        if relation not in relations:
+            yield Finding(code, f'No Link has rel="{relation}". Link to {remedy}.')
 
 
 def _check_dates(response: LiveResponse) -> Iterator[Finding]:
