@@ -38,20 +38,18 @@ response.raise_for_status()"""
 
 
 class Request(NamedTuple):
-    """One request: a method, a URL, headers, and whether the session ID is in the query too."""
+    """One request: a method, a URL and headers."""
 
     method: str
     url: str
     headers: Sequence[tuple[str, str]]
-    has_session: bool = False
 
     def in_curl(self, *options: str) -> str:
         """Return a command for a POSIX shell, with more options of curl."""
         method = {"GET": [], "HEAD": ["--head"]}.get(self.method, ["-X", self.method])
         headers = [word for name, value in self.headers for word in ("-H", f"{name}: {value}")]
         command = shlex.join(["curl", *options, *method, *headers])
-        url = _add_query(self.url, {"sessionId": SESSION_ID}) if self.has_session else self.url
-        return f"{command}{_CONTINUE if headers else ' '}{shlex.quote(url)}"
+        return f"{command}{_CONTINUE if headers else ' '}{shlex.quote(self.url)}"
 
     def in_python(self) -> str:
         """Return a program that uses the library requests."""
@@ -59,8 +57,6 @@ class Request(NamedTuple):
         arguments = [*([] if has_function else [json.dumps(self.method)]), json.dumps(self.url)]
         if self.headers:
             arguments.append(f"headers={json.dumps(dict(self.headers))}")
-        if self.has_session:
-            arguments.append(f'params={{"sessionId": "{SESSION_ID}"}}')
         lines = ",\n    ".join([*arguments, "timeout=30,"])
         return _PYTHON.format(call=self.method.lower() if has_function else "request", arguments=lines)
 
@@ -78,9 +74,12 @@ def describe_move(operation: Operation, base_url: str) -> Move:
     has_session = operation.unify_session
     method = "GET" if operation.method == ANY_METHOD else operation.method
     query = example_values(operation.query, _placeholder(""))
-    pairs = {name: value for name, value in query.items() if not has_session or name.lower() != "sessionid"}
+    if has_session:
+        query = {name: value for name, value in query.items() if name.lower() != "sessionid"} | {
+            "sessionId": SESSION_ID
+        }
     headers = list(example_values(operation.headers, _placeholder("")).items())
-    before = Request(method, _add_query(base_url + _fill_in(operation.path), pairs), headers, has_session)
+    before = Request(method, f"{base_url}{_fill_in(operation.path)}{'?' * bool(query)}{urlencode(query)}", headers)
     names = [_placeholder(name) for name in PARAMETER.findall(_name_rest(operation.path))]
     placeholders = (*names, *([SESSION_ID] if has_session else []))
     target = operation.successor
@@ -91,10 +90,6 @@ def describe_move(operation: Operation, base_url: str) -> Move:
     successor = urljoin(before.url, resolve_below(_fill_in(target), base_url))
     credential = [("Authorization", f"Bearer {SESSION_ID}")] if has_session else []
     return Move(before, Request(method, successor, credential), placeholders)
-
-
-def _add_query(url: str, pairs: dict[str, str]) -> str:
-    return f"{url}{'&' if '?' in url else '?'}{urlencode(pairs)}" if pairs else url
 
 
 def _name_rest(template: str) -> str:
