@@ -6,7 +6,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from flask_notifications.plans import Plan
-from flask_notifications.wording import escape, iso
+from flask_notifications.wording import escape
 
 from .callers import CallerGroup
 from .text import group_operations
@@ -38,11 +38,8 @@ _NOBODY = ("", "", "", "0", "0", "0", "", "", "", "")
 
 
 def _csv_row(caller: "CallerUsage", group: CallerGroup) -> Sequence[str]:
-    labels = (caller.caller or "", caller.client or "", caller.source or "")
-    counts = (caller.answered, caller.failed, caller.closed)
-    times = (iso(caller.first_at), iso(caller.last_at))
-    stopped = "" if group.stopped_on is None else group.stopped_on.isoformat()
-    return (*labels, *map(str, counts), *times, str(caller.ignored).lower(), stopped)
+    values = caller.to_dict() | {"ignored": str(caller.ignored).lower(), "stopped_on": group.stopped_on}
+    return ["" if value is None else str(value) for value in values.values()]
 
 
 def _guard(cell: str) -> str:
