@@ -20,7 +20,7 @@ _PICTURES = {
     "guide": ("guide.html", _NOW, "</head>", 1120, 1150),
     "usage": ("usage.html", _NOW, "</head>", 1120, 1130),
     "brownouts": ("usage.html", _NOW, _BROWNOUTS_ONLY, 1120, 850),
-    "sunset": ("guide.html", _NOW + timedelta(days=31), "</head>", 1120, 400),
+    "sunset": ("guide.html", _NOW + timedelta(days=31), "</head>", 1120, 300),
 }
 _OPTIONS = (
     "--headless",
