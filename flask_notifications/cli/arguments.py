@@ -1,7 +1,6 @@
 """Arguments that several commands have, and how they are read."""
 
 from codecs import BOM_UTF8
-from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import click
 from flask_notifications.dates import DATE, parse_time
 from flask_notifications.wording import escape
 
-from .output import fail, option
+from .output import Decorator, fail, option
 
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan
@@ -33,7 +32,7 @@ FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 PLAN_FILE = _PlanFile(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 
 
-def format_option(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def format_option(*formats: str) -> Decorator:
     """Return the option ``--format`` with these formats, of which the first is the default."""
     return option("--format", "output", type=click.Choice(formats), default=formats[0], help="Output format.")
 

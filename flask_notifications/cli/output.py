@@ -1,5 +1,6 @@
 """Results on standard output, which may be a pipe, a full disk or a terminal of few characters."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -8,7 +9,10 @@ import click
 
 from flask_notifications.wording import escape
 
-option = partial(click.option, show_default=True)
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+# An option of a command, whose help shows its default.
+option: Callable[..., Decorator] = partial(click.option, show_default=True)
 
 # Where the result of a command goes.
 TO = option(
