@@ -72,11 +72,7 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
 
 
 def flatten_messages(messages: Any, place: Place = ()) -> list[tuple[Place, str]]:
-    """Return the messages of a ``ValidationError`` one by one, each with its place, and ordered by it.
-
-    :param messages: the attribute ``messages`` of the error.
-    :param place: where in the plan these messages belong; by default the plan itself.
-    """
+    """Return the attribute ``messages`` of a ``ValidationError`` one by one, each with its place, and ordered by it."""
     if not isinstance(messages, Mapping):
         return [(place, message) for message in messages]
     keys = sorted(messages, key=lambda key: (isinstance(key, str), key))
@@ -104,7 +100,6 @@ def parse_plan(content: bytes, suffix: str, name: str) -> Any:
 def refuse_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs of a JSON object as a mapping; of two with the same key, one would be lost.
 
-    :param pairs: the keys and their values.
     :raises ValueError: a key is there twice.
     """
     mapping: dict[str, Any] = {}

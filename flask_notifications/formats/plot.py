@@ -151,11 +151,8 @@ def _midnight(day: date) -> datetime:
 def _draw_series(calls: Mapping[_Name, Sequence[int]], lengths: Sequence[int], maximum: int) -> list[Series]:
     """Return the series in the order of their size; each path reaches from the ground to the top of its own bars.
 
-    Drawn in the opposite order, each covers the lower part of the one above, so that no gaps show.
-
-    :param calls: by period, of each caller.
-    :param lengths: those of the periods, in days.
-    :param maximum: the calls at the top of the plot.
+    Drawn in the opposite order, each covers the lower part of the one above, so that no gaps show. The lengths of the
+    periods are in days.
     """
     ranked = sorted(calls.items(), key=lambda item: -sum(item[1]))
     shown = [(number, *name, own) for number, (name, own) in enumerate(ranked[:_SERIES], 1)]

@@ -11,10 +11,7 @@ _DATES = ("deprecated_at", "sunset_at")
 
 
 def format_plan(plan: Plan) -> str:
-    """Return a plan file, from which ``load_plan`` loads an equal plan.
-
-    :param plan: operations and their policies, one or more. A value that all of them have is written once.
-    """
+    """Return a file from which ``load_plan`` loads an equal plan. A value that all operations have is written once."""
     operations = dump_plan(plan)["operations"]
     for operation in operations:
         operation |= {key: datetime.fromisoformat(operation[key]) for key in _DATES if key in operation}
