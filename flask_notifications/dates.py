@@ -66,5 +66,5 @@ def parse_sunset(value: str) -> datetime:
         date = parsedate_to_datetime(value)
         if format_datetime(date, usegmt=True) == value:
             return date
-    message = f"Sunset must be like 'Fri, 01 Jan 2027 00:00:00 GMT', with the right weekday, not {value!r}"
+    message = f"Sunset must be like 'Fri, 01 Jan 2027 00:00:00 GMT', not {value!r}"
     raise ValueError(message)
