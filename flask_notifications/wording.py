@@ -86,8 +86,3 @@ def escape(line: str) -> str:
     if line.isprintable():
         return line
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
-
-
-def format_time(time: datetime) -> str:
-    """Return a time in UTC, as in ``2027-07-01 09:00 UTC``; with seconds where it has some."""
-    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S" if time.second else "%Y-%m-%d %H:%M") + " UTC"

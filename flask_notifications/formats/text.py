@@ -12,7 +12,7 @@ from flask_notifications.conditions import ABSENT, PRESENT, Values
 from flask_notifications.deprecation import DeprecationHeaders, DeprecationPolicy
 from flask_notifications.operations import Operation
 from flask_notifications.plans import Event, Plan, next_event, schedule
-from flask_notifications.wording import count, duration, escape, format_days, format_time, relative
+from flask_notifications.wording import count, duration, escape, format_days, moment, relative
 
 from .callers import CallerGroup, group_callers, summarise
 
@@ -118,7 +118,7 @@ def _describe_caller(group: CallerGroup) -> Iterator[str]:
 def list_cells(group: CallerGroup) -> tuple[str, ...]:
     """Return the cells of a caller, with a dash for each unknown value."""
     label, clients, sources = (escape(each or "-") for each in (group.caller, group.clients, group.sources))
-    return (label, clients, sources, *map(str, group.counts), format_time(group.last_at.replace(second=0)), group.state)
+    return (label, clients, sources, *map(str, group.counts), moment(group.last_at.replace(second=0)), group.state)
 
 
 def _align(rows: Sequence[Sequence[str]]) -> Iterable[str]:
@@ -146,7 +146,7 @@ def list_examples(move: "Move") -> list[str]:
 
 def format_plan(report: "PlanReport") -> str:
     """Return the schedule of a plan, and the changes for callers."""
-    blocks = [f"{count(len(report.plan), 'operation')} at {format_time(report.at)}"]
+    blocks = [f"{count(len(report.plan), 'operation')} at {moment(report.at)}"]
     blocks += [_format_retirement(operation, policy, report.at) for operation, policy in report.plan.items()]
     blocks += [] if report.changes is None else [_format_changes(report.changes)]
     return "\n\n".join(blocks)
@@ -172,7 +172,7 @@ def _format_retirement(operation: Operation, policy: DeprecationPolicy | None, a
         return f"{title}\n  {style('live')}: not retired, sends no headers"
     events = [(event.start, _describe_event(event, policy)) for event in schedule(policy)]
     ends = [(each.until, f"end of the exemption of {each.caller}: {escape(each.reason)}") for each in policy.exemptions]
-    rows = [f"{format_time(time):<23}  {relative(time, at):<14}  {words}" for time, words in [*events, *ends]]
+    rows = [f"{moment(time):<22}  {relative(time, at):<14}  {words}" for time, words in [*events, *ends]]
     lines = [wrap(row, "  ", hanging="  ") for row in rows]
     headers = [f"  {name}: {value}" for name, value in DeprecationHeaders(policy).render(operation.successor, "")]
     return "\n".join([title, _format_state(policy, at), "", *lines, "", *headers])
@@ -190,7 +190,7 @@ def _format_state(policy: DeprecationPolicy, at: datetime) -> str:
     phase = policy.phase(at)
     if change is None:
         return f"  {style(phase)}; no further change is scheduled"
-    words = f"{phase}; next: {change.phase} {relative(change.start, at)}, at {format_time(change.start)}"
+    words = f"{phase}; next: {change.phase} {relative(change.start, at)}, at {moment(change.start)}"
     first, _, then = wrap(words, "  ", hanging="  ").partition(";")
     return f"{first.replace(phase, style(phase))};{then.replace(change.phase, style(change.phase), 1)}"
 

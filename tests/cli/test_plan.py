@@ -50,14 +50,14 @@ def write_file(folder: Path, content: str, name: str = "plan.toml") -> Path:
 
 
 EXPECTED = """\
-2 operations at 2026-11-01 00:00 UTC
+2 operations at 1 Nov 2026, 00:00 UTC
 
 report  GET /reports/{id}
-  deprecated; next: brownout in 2 days, at 2026-11-03 09:00 UTC
+  deprecated; next: brownout in 2 days, at 3 Nov 2026, 09:00 UTC
 
-  2026-01-01 00:00 UTC     10 months ago   deprecated: keeps working
-  2026-11-03 09:00 UTC     in 2 days       brownout for 15 minutes: responds 410
-  2026-12-01 00:00 UTC     in 30 days      sunset, not enforced: keeps working
+  1 Jan 2026, 00:00 UTC   10 months ago   deprecated: keeps working
+  3 Nov 2026, 09:00 UTC   in 2 days       brownout for 15 minutes: responds 410
+  1 Dec 2026, 00:00 UTC   in 30 days      sunset, not enforced: keeps working
 
   Deprecation: @1767225600
   Sunset: Tue, 01 Dec 2026 00:00:00 GMT
@@ -105,7 +105,7 @@ def test_all_but_headers_fits_the_width_of_the_terminal_and_paths_are_whole(tmp_
     old = write_file(tmp_path, plan + EXEMPT.replace("holidays", "the holidays of their developers"), "old.toml")
     lines = run("plan", old, "--at", "2026-09-01").out.splitlines()
     assert lines[2:4] == ["report  GET", f"  /reports{long}"]
-    event = "  2026-10-01 00:00 UTC     in 30 days      end of the exemption of acme: the"
+    event = "  1 Oct 2026, 00:00 UTC   in 30 days      end of the exemption of acme: the"
     assert lines[lines.index(event) + 1] == "    holidays of their developers"
     lines = run("plan", write_file(tmp_path, plan), "--against", old, "--at", "2026-09-01").out.splitlines()
     assert [each for each in lines if len(each) > 80] == [f'  Link: </{"d" * 70}>; rel="deprecation"; type="text/html"']
@@ -128,9 +128,9 @@ def test_every_exemption_is_printed_with_its_end_and_reason(tmp_path: Path) -> N
     outcome = run("plan", file, "--at", "2026-11-01")
     assert outcome.code == 0
     assert [line for line in outcome.out.replace("\n    ", " ").splitlines() if "exemption" in line] == [
-        "  2027-03-01 00:00 UTC     in 4 months     end of the exemption of warehouse: contract\\nuntil \\x1bMarch",
-        "  2026-10-01 00:00 UTC     31 days ago     end of the exemption of acme: holidays",
-        "  2026-11-30 00:00 UTC     in 29 days      end of the exemption of early: by mistake",
+        "  1 Mar 2027, 00:00 UTC   in 4 months     end of the exemption of warehouse: contract\\nuntil \\x1bMarch",
+        "  1 Oct 2026, 00:00 UTC   31 days ago     end of the exemption of acme: holidays",
+        "  30 Nov 2026, 00:00 UTC  in 29 days      end of the exemption of early: by mistake",
     ]
     assert outcome.err.splitlines() == [
         "warning: report: the exemption of 'acme' is over since 2026-10-01 00:00:00+00:00",
@@ -162,8 +162,8 @@ def test_the_timeline_as_json(plan_file: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "state"),
     [
-        ("2025-12-31", "announced; next: deprecated in 24 hours, at 2026-01-01 00:00 UTC"),
-        ("2026-11-03T09:05:00Z", "brownout; next: deprecated in 10 minutes, at 2026-11-03 09:15 UTC"),
+        ("2025-12-31", "announced; next: deprecated in 24 hours, at 1 Jan 2026, 00:00 UTC"),
+        ("2026-11-03T09:05:00Z", "brownout; next: deprecated in 10 minutes, at 3 Nov 2026, 09:15 UTC"),
         ("2026-12-01", "sunset; no further change is scheduled"),
     ],
 )
@@ -178,7 +178,7 @@ def test_the_default_date_is_now(plan_file: Path) -> None:
 
 def test_a_time_with_seconds_is_shown_with_them(plan_file: Path) -> None:
     outcome = run("plan", plan_file, "--at", "2026-11-03T08:59:30Z")
-    assert outcome.out.startswith("2 operations at 2026-11-03 08:59:30 UTC\n")
+    assert outcome.out.startswith("2 operations at 3 Nov 2026, 08:59:30 UTC\n")
     assert "brownout in 30 seconds" in outcome.out
     assert " now " in run("plan", plan_file, "--at", "2026-11-03T09:00:00Z").out
 

@@ -35,8 +35,8 @@ def record(database: str, *calls: Call) -> None:
 
 TABLE = """
   caller  client  session in  answered  failed  closed  last call             state
-  team-a  job/1   header      2         0       0       2026-05-30 12:00 UTC  still calling
-  -       curl/8  query       0         1       0       2026-05-30 12:00 UTC  still calling
+  team-a  job/1   header      2         0       0       30 May 2026, 12:00 UTC  still calling
+  -       curl/8  query       0         1       0       30 May 2026, 12:00 UTC  still calling
 """
 
 
