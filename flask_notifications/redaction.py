@@ -184,7 +184,8 @@ def _redact(value: Any, name: object = "", parents: tuple[int, ...] = ()) -> Any
         return value if masked == value else masked
     if isinstance(value, str):
         key = _key_of(name)
-        masked = redact_string(key + value).removeprefix(key)
+        # A decoded value may have white space or quotes, which end one in a line.
+        masked = redact_string(redact_uri(key + value) if key else value).removeprefix(key)
         return value if masked == value else masked
     if len(parents) < _DEPTH and id(value) not in parents:
         with suppress(Exception):  # values are your application's, and their methods may raise anything
