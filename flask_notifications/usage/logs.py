@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from flask_notifications.deprecation import CLOSED_PHASES, Phase
 from flask_notifications.headers import TOKEN
 from flask_notifications.observers import Call, client_of, decode_user
-from flask_notifications.operations import Match, Operation, OperationTable, resolve_dots, template_shape
+from flask_notifications.operations import Match, Operation, OperationTable, decode_path, resolve_dots, template_shape
 from flask_notifications.plans import Plan, retired_operations
 from flask_notifications.plans.overlaps import find_rivals
 from flask_notifications.sessions import SessionCredential, list_session_ids, resolve
@@ -370,7 +370,7 @@ def _compile(log_format: str | None) -> re.Pattern[str]:
 def _check_prefix(prefix: str | None) -> str | None:
     is_path = prefix is None or (isinstance(prefix, str) and prefix.startswith("/") and set("?#").isdisjoint(prefix))
     require(is_path, "log_prefix", "a path that begins with '/'", prefix)
-    return None if prefix is None else unquote(prefix, "latin-1").rstrip("/")
+    return None if prefix is None else decode_path(prefix).rstrip("/")
 
 
 def _segments(operation: Operation) -> tuple[str | None, ...]:

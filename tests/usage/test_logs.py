@@ -214,6 +214,11 @@ def test_a_prefix_is_taken_from_paths_that_begin_with_it(target: str) -> None:
     assert read(line(target), plan=with_operation(path=path), log_prefix="/api/").answered == 1
 
 
+@pytest.mark.parametrize("prefix", ["/caf\u00e9", "/caf%C3%A9"])
+def test_a_prefix_may_be_percent_encoded(prefix: str) -> None:
+    assert read(line("/caf%C3%A9/reports/7"), log_prefix=prefix).answered == 1
+
+
 def test_conditions_on_the_query_are_in_logs_and_those_on_headers_are_not() -> None:
     plan = with_operation(query={"cmd": "heads"})
     assert read(*quiet(), line("/hg?cmd=other"), plan=plan).verdict == "safe"
