@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation, notification_operations
 from tests.wsgi import Response, call, plain_app
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 # Keys of the environ.
 SESSION = "flask_notifications.session"
@@ -51,7 +49,7 @@ class Spy:
         self.calls: list[tuple[WSGIEnvironment, StartResponse]] = []
         self.seen: dict[str, Any] = {}
 
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Any:
         self.calls.append((environ, start_response))
         self.seen = dict(environ)
         start_response(self.status, self.headers)
@@ -59,7 +57,7 @@ class Spy:
 
 
 def wrap(
-    app: "WSGIApplication | None" = None,
+    app: WSGIApplication | None = None,
     policy: DeprecationPolicy = POLICY,
     operations: Iterable[Operation] = OPERATIONS,
     **options: Any,

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+from wsgiref.types import WSGIApplication
 
 import flask
 
@@ -13,9 +14,6 @@ from flask_notifications import (
     create_blueprint,
     notification_operations,
 )
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 SESSION_ID = "5e551011-0000-4000-8000-0000000000aa"
 BEARER = {"HTTP_AUTHORIZATION": f"Bearer {SESSION_ID}"}
@@ -128,11 +126,11 @@ def flask_app(storage: Any, **options: Any) -> flask.Flask:
     return app
 
 
-def deprecated(app: "WSGIApplication") -> "WSGIApplication":
+def deprecated(app: WSGIApplication) -> WSGIApplication:
     return DeprecationMiddleware(app, PLAN, clock=lambda: datetime(2026, 6, 1, tzinfo=UTC))
 
 
-ENTRY_POINTS: "dict[str, Callable[..., WSGIApplication]]" = {
+ENTRY_POINTS: dict[str, Callable[..., WSGIApplication]] = {
     "blueprint": flask_app,
     "application": NotificationApp,
     "blueprint, middleware": lambda storage, **options: deprecated(flask_app(storage, **options)),

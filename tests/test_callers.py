@@ -4,8 +4,9 @@ from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
+from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 import pytest
 
@@ -26,12 +27,8 @@ from tests.middleware import PATH, Spy
 from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SECRET, SESSION_ID, OneSession, OneUnit, flask_app, raising
 from tests.wsgi import Response, call, environ_of, plain_app, run
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
-
-
 KEY = "flask_notifications.caller"
-ENTRY_POINTS: "dict[str, Callable[..., WSGIApplication]]" = {"blueprint": flask_app, "application": NotificationApp}
+ENTRY_POINTS: dict[str, Callable[..., WSGIApplication]] = {"blueprint": flask_app, "application": NotificationApp}
 
 
 def send_get(identify: Any, storage: Any = None, **extra: Any) -> Response:
@@ -42,7 +39,7 @@ def send_get(identify: Any, storage: Any = None, **extra: Any) -> Response:
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
 @pytest.mark.parametrize(("method", "path"), [("GET", CURRENT_USER), ("POST", ACCOUNT.format("a"))])
 def test_a_caller_is_labelled_once_per_request(
-    entry_point: "Callable[..., WSGIApplication]", method: str, path: str
+    entry_point: Callable[..., WSGIApplication], method: str, path: str
 ) -> None:
     identify = Mock(return_value="team of alice")
     response = run(entry_point(OneSession(), identify=identify), environ_of(method, path, **BEARER))
@@ -125,7 +122,7 @@ CLOSING = DeprecationPolicy(
 REPORT = Operation("report", "GET", "/reports/{id}", "/v2/reports/{id}")
 
 
-def caller_of(environ: "WSGIEnvironment") -> str | None:
+def caller_of(environ: WSGIEnvironment) -> str | None:
     return environ.get("HTTP_X_CALLER")
 
 
@@ -160,7 +157,7 @@ def test_any_other_label_is_dropped(label: Any) -> None:
 
 @pytest.mark.parametrize("failure", [ValueError("s3cret"), TypeError, "promise"], ids=["raises", "kind", "promises"])
 def test_an_identify_that_fails_is_logged_without_its_message(failure: Any, caplog: pytest.LogCaptureFixture) -> None:
-    def identify(_environ: "WSGIEnvironment") -> Any:
+    def identify(_environ: WSGIEnvironment) -> Any:
         if failure == "promise":
             return identify_asynchronously("acme")
         raise failure
@@ -191,7 +188,7 @@ def test_the_application_may_replace_the_label_but_not_the_exemption(replaced: s
     calls: list[Call] = []
     seen: list[str] = []
 
-    def app(environ: "WSGIEnvironment", start_response: Any) -> Any:
+    def app(environ: WSGIEnvironment, start_response: Any) -> Any:
         seen.append(environ[KEY])
         body = plain_app()(environ, start_response)
         environ[KEY] = replaced
@@ -204,7 +201,7 @@ def test_the_application_may_replace_the_label_but_not_the_exemption(replaced: s
 
 
 def test_identify_gets_a_copy_of_the_environ() -> None:
-    def identify(environ: "WSGIEnvironment") -> str:
+    def identify(environ: WSGIEnvironment) -> str:
         environ["PATH_INFO"] = environ["new"] = "/changed"  # as Request classes of frameworks do
         return "acme"
 

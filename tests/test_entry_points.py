@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+from wsgiref.types import WSGIApplication
 from wsgiref.util import FileWrapper
 
 import pytest
@@ -37,10 +38,6 @@ from tests.storages import (
     rows,
 )
 from tests.wsgi import Response, call, environ_of, run
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
-
 
 COMMON_HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"), ("Vary", "Authorization")]
 BARE_CHALLENGE = ("WWW-Authenticate", 'Bearer realm="notifications"')
@@ -81,7 +78,7 @@ class Case:
     def run(self, entry_point: str, method: str | None = None) -> Response:
         return self.call(build(self, entry_point), method)
 
-    def call(self, app: "WSGIApplication", method: str | None = None) -> Response:
+    def call(self, app: WSGIApplication, method: str | None = None) -> Response:
         header = {} if self.authorization is None else {"HTTP_AUTHORIZATION": self.authorization}
         return call(app, method or self.method, self.path, self.query, **header)
 
@@ -91,7 +88,7 @@ class Case:
 
 
 @cache
-def build(case: Case, entry_point: str) -> "WSGIApplication":
+def build(case: Case, entry_point: str) -> WSGIApplication:
     return ENTRY_POINTS[entry_point](OneSession(case.records), **case.options)
 
 
@@ -343,11 +340,11 @@ def test_an_invalid_account_id_is_refused(segment: str, slash: str, entry_point:
 MANY = rows(count=1000)
 
 
-def make_spooling_app(entry_point: str, records: Callable[[], Any] = MANY) -> "WSGIApplication":
+def make_spooling_app(entry_point: str, records: Callable[[], Any] = MANY) -> WSGIApplication:
     return ENTRY_POINTS[entry_point](OneSession(records), spool_threshold=100)
 
 
-def start(app: "WSGIApplication", **extra: Any) -> tuple[Any, dict[str, str]]:
+def start(app: WSGIApplication, **extra: Any) -> tuple[Any, dict[str, str]]:
     """Return the iterable of an application, and its headers."""
     headers: dict[str, str] = {}
 

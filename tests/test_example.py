@@ -1,10 +1,11 @@
 """The example application on both databases: access to notifications, its usage report and its pages."""
 
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from wsgiref.types import WSGIApplication
 
 import pytest
 
@@ -15,11 +16,6 @@ from flask_notifications.usage import UsageRecorder, read_usage
 from tests.services import postgresql_schema
 from tests.wsgi import call
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from _typeshed.wsgi import WSGIApplication
-
 ALICE, BOB = "a11ce000-0000-4000-8000-000000000001", "b0b00000-0000-4000-8000-000000000002"
 ADMIN, EXPIRED = "ad000000-0000-4000-8000-000000000003", "ca401000-0000-4000-8000-000000000004"
 ACCOUNT = "acc00000-0000-4000-8000-00000000000{}"
@@ -27,16 +23,14 @@ FOR_ACCOUNT = "/API/Notification/GetNotificationsForAccount/{}/"
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def application(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> "Iterator[WSGIApplication]":
+def application(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WSGIApplication]:
     sqlite = nullcontext(f"sqlite:///{tmp_path_factory.mktemp('example')}/example.sqlite3")
     with sqlite if request.param == "sqlite" else postgresql_schema() as url, served(url) as application:
         yield application
 
 
 @contextmanager
-def served(database_url: str | None = None) -> "Iterator[WSGIApplication]":
+def served(database_url: str | None = None) -> Iterator[WSGIApplication]:
     app = create_app(database_url)
     yield DeprecationMiddleware(app, app.extensions["plan"])
     app.extensions["engine"].dispose()
@@ -48,7 +42,7 @@ def served(database_url: str | None = None) -> "Iterator[WSGIApplication]":
     ids=["alice", "bob", "admin", "alice in upper case", "an expired session", "an unknown session"],
 )
 def test_callers_see_their_own_notifications(
-    application: "WSGIApplication", session: str, status: int, records: int
+    application: WSGIApplication, session: str, status: int, records: int
 ) -> None:
     response = call(application, "GET", "/api/notification", f"sessionId={session}")
     assert response.code == status
@@ -75,12 +69,12 @@ def test_callers_see_their_own_notifications(
     ],
 )
 def test_only_callers_with_access_see_an_account(
-    application: "WSGIApplication", session: str, account: str, status: int
+    application: WSGIApplication, session: str, account: str, status: int
 ) -> None:
     assert call(application, "POST", FOR_ACCOUNT.format(account), f"sessionId={session}").code == status
 
 
-def test_the_announced_documentation_is_an_html_page(application: "WSGIApplication") -> None:
+def test_the_announced_documentation_is_an_html_page(application: WSGIApplication) -> None:
     response = call(application, "GET", "/docs/retirement")
     assert response.one("Content-Type").startswith("text/html")
     assert b"2027-07-01" in response.body
@@ -96,7 +90,7 @@ def test_the_announced_documentation_is_an_html_page(application: "WSGIApplicati
     ],
 )
 def test_the_usage_report_is_for_administrators(
-    application: "WSGIApplication", headers: dict[str, str], query: str, status: int, code: str
+    application: WSGIApplication, headers: dict[str, str], query: str, status: int, code: str
 ) -> None:
     response = call(application, "GET", "/usage", query, **headers)
     assert (response.code, response.json["code"], response.json["status"]) == (status, code, status)
@@ -107,7 +101,7 @@ def test_the_usage_report_is_for_administrators(
 
 
 @pytest.mark.parametrize("query", ["", "days=90", "days=0", "days=none"])
-def test_an_administrator_sees_who_calls(application: "WSGIApplication", query: str) -> None:
+def test_an_administrator_sees_who_calls(application: WSGIApplication, query: str) -> None:
     response = call(application, "GET", "/usage", query, HTTP_AUTHORIZATION=f"Bearer {ADMIN}")
     assert (response.code, response.one("Content-Type")) == (200, "text/html; charset=utf-8")
     assert response.one("Cache-Control") == "no-store"

@@ -3,8 +3,9 @@
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import flask
 import pytest
@@ -30,9 +31,6 @@ from tests.middleware import (
     wrap,
 )
 from tests.wsgi import call, environ_of, plain_app, run
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 MATCHED_REQUESTS = [
     ("GET", "/API/Notification/"),
@@ -132,7 +130,7 @@ def test_an_inner_middleware_reports_its_own_operation_where_its_application_is_
     calls: list[Call] = []
     inner = wrap(policy=DATE_ONLY, operations=[Operation("inner", "GET", "/{id}")], observers=[calls.append])
 
-    def mount(environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
+    def mount(environ: WSGIEnvironment, start_response: StartResponse) -> Any:
         return inner(environ | {"SCRIPT_NAME": "/users", "PATH_INFO": "/7"}, start_response)
 
     app = wrap(mount, operations=[Operation("outer", "GET", "/users/{id}")], observers=[calls.append])
@@ -143,7 +141,7 @@ def test_an_inner_middleware_reports_its_own_operation_where_its_application_is_
 def test_a_call_with_a_copied_environ_matches_for_itself() -> None:
     """As that of a batch endpoint that is itself retired."""
 
-    def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> Any:
         if environ["PATH_INFO"] != "/batch":
             return plain_app()(environ, start_response)
         return middleware(environ | {"REQUEST_METHOD": "GET", "PATH_INFO": "/old"}, start_response)
@@ -155,7 +153,7 @@ def test_a_call_with_a_copied_environ_matches_for_itself() -> None:
 
 
 def test_headers_may_come_from_a_generator_and_no_third_argument_is_added() -> None:
-    def app(_environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+    def app(_environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
         start_response("200 OK", (header for header in [("X-Own", "1"), ("Sunset", "1")]))  # type: ignore[arg-type]
         return []
 
@@ -306,7 +304,7 @@ class Server:
         self._sent = True
         self.trace.append(("data", data))
 
-    def serve(self, app: "WSGIApplication") -> list[tuple[Any, ...]]:
+    def serve(self, app: WSGIApplication) -> list[tuple[Any, ...]]:
         body: Any = None
         try:
             body = app(environ_of("GET", "/page"), self.start_response)
@@ -327,7 +325,7 @@ class Scripted:
         self._called, self._read = called, read
         self.closed = 0
 
-    def __call__(self, _environ: "WSGIEnvironment", start_response: Any) -> Any:
+    def __call__(self, _environ: WSGIEnvironment, start_response: Any) -> Any:
         self._start_response = start_response
         self._write: Any = None
         self._do(self._called)

@@ -3,7 +3,8 @@
 import logging
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
 
@@ -12,9 +13,6 @@ from flask_notifications.plans import Plan
 from tests.middleware import DATE_ONLY, NOW, OPERATIONS, PATH, SESSION, Spy, wrap
 from tests.storages import Source
 from tests.wsgi import call, environ_of, plain_app, run
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 
 @pytest.mark.parametrize(
@@ -75,7 +73,7 @@ def test_an_unusual_status_line_is_sent_unchanged(status: Any, code: int | None)
 def test_observers_are_called_once_with_the_status_that_replaced_another() -> None:
     calls: list[Call] = []
 
-    def app(_environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+    def app(_environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
         start_response("200 OK", [("Content-Type", "text/plain")])
         assert not calls
         try:
@@ -123,7 +121,7 @@ def test_a_label_or_client_with_a_session_id_is_dropped_even_if_the_environ_was_
 ) -> None:
     calls: list[Call] = []
 
-    def app(environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
         if operations is OPERATIONS:
             for key in ("HTTP_AUTHORIZATION", SESSION, "QUERY_STRING"):
                 environ.pop(key, None)
@@ -191,7 +189,7 @@ def test_a_watcher_gets_the_plan_and_is_notified_once_that_requests_pass(caplog:
 def test_observers_of_a_lazy_application_are_called_when_it_starts() -> None:
     calls: list[Call] = []
 
-    def app(_environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterator[bytes]:
+    def app(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterator[bytes]:
         assert not calls
         start_response("202 Accepted", [("Content-Type", "text/plain")])
         assert len(calls) == 1
@@ -218,7 +216,7 @@ def test_an_observer_that_ends_the_process_leaves_no_body_open(closable: bool) -
 def test_observers_are_called_when_the_application_raises(failure: BaseException, started: bool) -> None:
     calls: list[Call] = []
 
-    def app(_environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+    def app(_environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
         if started:
             start_response("200 OK", [("Content-Type", "text/plain")])
         raise failure

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from unittest.mock import Mock
+from wsgiref.types import WSGIApplication
 
 import django.http
 import flask
@@ -39,9 +40,6 @@ from flask_notifications.testing import (
     parse_deprecation,
     parse_sunset,
 )
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 
 def make_memory_storage(kind: type[MemoryStorage] = MemoryStorage) -> MemoryStorage:
@@ -407,7 +405,7 @@ PLAIN_POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 OLD_LIST, OLD_ITEM = Operation("list", "GET", "/old_list"), Operation("item", "GET", "/items/{id}")
 
 
-def serving(*paths: str, body: str = "a view") -> "WSGIApplication":
+def serving(*paths: str, body: str = "a view") -> WSGIApplication:
     @Request.application
     def app(request: Request) -> Response:
         return Response(body or request.full_path, 200 if request.path in paths else 404)

@@ -4,11 +4,9 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from io import BytesIO, StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from wsgiref.validate import validator
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 
 @dataclass
@@ -18,7 +16,7 @@ class Response:
     status: str
     headers: list[tuple[str, str]]
     body: bytes
-    environ: "WSGIEnvironment" = field(repr=False, default_factory=dict)
+    environ: WSGIEnvironment = field(repr=False, default_factory=dict)
 
     @property
     def code(self) -> int:
@@ -41,7 +39,7 @@ class Response:
         return self.status, self.headers, self.body
 
 
-def environ_of(method: str = "GET", path: str = "/", query: str = "", **extra: Any) -> "WSGIEnvironment":
+def environ_of(method: str = "GET", path: str = "/", query: str = "", **extra: Any) -> WSGIEnvironment:
     """Return the environ of a request; ``path`` and ``query`` are WSGI strings."""
     return {
         "REQUEST_METHOD": method,
@@ -70,12 +68,12 @@ class _Errors(StringIO):
         raise AssertionError(text)
 
 
-def call(app: "WSGIApplication", method: str = "GET", path: str = "/", query: str = "", **extra: Any) -> Response:
+def call(app: WSGIApplication, method: str = "GET", path: str = "/", query: str = "", **extra: Any) -> Response:
     """Call an application under ``wsgiref.validate``, read its body to the end and close it."""
     return run(validator(app), environ_of(method, path, query, **extra))
 
 
-def run(app: "WSGIApplication", environ: "WSGIEnvironment") -> Response:
+def run(app: WSGIApplication, environ: WSGIEnvironment) -> Response:
     """Call an application with an environ as it is, read its body to the end and close it."""
     started: list[tuple[str, list[tuple[str, str]]]] = []
     written: list[bytes] = []
@@ -98,19 +96,15 @@ def run(app: "WSGIApplication", environ: "WSGIEnvironment") -> Response:
     return Response(status, headers, b"".join(written), environ)
 
 
-def between_validators(
-    wrap: "Callable[[WSGIApplication], WSGIApplication]", app: "WSGIApplication"
-) -> "WSGIApplication":
+def between_validators(wrap: Callable[[WSGIApplication], WSGIApplication], app: WSGIApplication) -> WSGIApplication:
     """Put a middleware between two validators, one towards the server and one towards the application."""
     return validator(wrap(validator(app)))
 
 
-def plain_app(
-    status: str = "200 OK", headers: Iterable[tuple[str, str]] = (), body: bytes = b"ok"
-) -> "WSGIApplication":
+def plain_app(status: str = "200 OK", headers: Iterable[tuple[str, str]] = (), body: bytes = b"ok") -> WSGIApplication:
     """Return an application whose response is always the same."""
 
-    def app(_environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+    def app(_environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
         start_response(status, [("Content-Type", "text/plain"), *headers])
         return [body]
 

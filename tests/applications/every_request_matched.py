@@ -12,13 +12,12 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+import pytest
 
 from flask_notifications import Call, DeprecationMiddleware, DeprecationPolicy, Operation
-
-if TYPE_CHECKING:
-    import pytest
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 OPERATIONS = [Operation("any", "*", "/**"), Operation("preflight", "OPTIONS", "/**")]
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), documentation="/docs")
@@ -32,11 +31,11 @@ calls: list[Call] = []
 announced: list[str] = []
 
 
-def retire(application: "WSGIApplication") -> "WSGIApplication":
+def retire(application: WSGIApplication) -> WSGIApplication:
     """Return the application with the middleware around it, and count what passes through it."""
     middleware = DeprecationMiddleware(application, PLAN, observers=[calls.append])
 
-    def count(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    def count(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Callable[[bytes], object]:
             announced.extend(value for name, value in headers if name == "Deprecation")
             return start_response(status, headers, *exc_info)
@@ -58,7 +57,7 @@ def wrap_calls(module: str, name: str) -> None:
     applications = getattr(import_module(module), name)
     call = applications.__call__
 
-    def call_retired(self: Any, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    def call_retired(self: Any, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         return retire(partial(call, self))(environ, start_response)
 
     applications.__call__ = call_retired
@@ -91,7 +90,7 @@ def pytest_configure() -> None:
         WRAP[name]()
 
 
-def pytest_runtest_logreport(report: "pytest.TestReport") -> None:
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     outcomes.setdefault(report.nodeid, []).append(report.outcome)
 
 

@@ -8,15 +8,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 import flask
 
 from flask_notifications import DeprecationPolicy, Operation, session_of
 from tests.services import service_or_skip
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
 
 AREAS = ("old", "new")
 # The status of each page, which is the same in every application. Only the crash differs.
@@ -44,12 +42,12 @@ def library(name: str) -> Any:
             raise
 
 
-def application_of(name: str) -> "WSGIApplication":
+def application_of(name: str) -> WSGIApplication:
     """Return the application of a framework."""
     return APPLICATIONS[name]()
 
 
-def report(environ: "WSGIEnvironment", authorization: str | None, body: bytes) -> dict[str, Any]:
+def report(environ: WSGIEnvironment, authorization: str | None, body: bytes) -> dict[str, Any]:
     """Return what an application sees: the session and the raw query, and the rest as its framework parses it."""
     session = session_of(environ)
     return {
@@ -72,14 +70,14 @@ def add_cookies(response: Any) -> Any:
     return response
 
 
-def redirect_target(environ: "WSGIEnvironment") -> str:
+def redirect_target(environ: WSGIEnvironment) -> str:
     """Return the target of ``moved``, with the query of the request appended as routers do."""
     query = environ.get("QUERY_STRING", "")
     return f"{environ[TARGET]}?{query}" if query else str(environ[TARGET])
 
 
 @cache
-def flask_application() -> "WSGIApplication":
+def flask_application() -> WSGIApplication:
     app = flask.Flask("app")
 
     def show(**_parameters: str) -> dict[str, Any]:
@@ -100,7 +98,7 @@ def flask_application() -> "WSGIApplication":
 
 
 @cache
-def django_application() -> "WSGIApplication":
+def django_application() -> WSGIApplication:
     settings, urls, http = library("django.conf").settings, library("django.urls"), library("django.http")
 
     def show(request: Any, **_parameters: str) -> Any:
@@ -129,7 +127,7 @@ def django_application() -> "WSGIApplication":
 
 
 @cache
-def pyramid_application() -> "WSGIApplication":
+def pyramid_application() -> WSGIApplication:
     library("pyramid")
     exceptions, responses = library("pyramid.httpexceptions"), library("pyramid.response")
 
@@ -154,7 +152,7 @@ def pyramid_application() -> "WSGIApplication":
     return app
 
 
-APPLICATIONS: dict[str, Callable[[], "WSGIApplication"]] = {
+APPLICATIONS: dict[str, Callable[[], WSGIApplication]] = {
     "django": django_application,
     "flask": flask_application,
     "pyramid": pyramid_application,

@@ -6,14 +6,12 @@ from functools import cache, partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import WSGIApplication
 
 import flask
 
 from tests.frameworks.applications import application_of, library
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 # What each view sends.
 VIEW = "a view"
@@ -25,7 +23,7 @@ def _view(*_arguments: Any, **_parameters: Any) -> str:
     return VIEW
 
 
-def flask_router(*, strict: bool) -> "WSGIApplication":
+def flask_router(*, strict: bool) -> WSGIApplication:
     app = flask.Flask("app")
     app.url_map.strict_slashes = app.url_map.merge_slashes = strict
     for rule in _RULES:
@@ -33,7 +31,7 @@ def flask_router(*, strict: bool) -> "WSGIApplication":
     return app
 
 
-def django_router(*, append_slash: bool) -> "WSGIApplication":
+def django_router(*, append_slash: bool) -> WSGIApplication:
     app, urls = application_of("django"), library("django.urls")
     http, override_settings = library("django.http"), library("django.test.utils").override_settings
     paths = [urls.path(rule[1:], lambda _request, **_parameters: http.HttpResponse(VIEW)) for rule in _RULES]
@@ -46,7 +44,7 @@ def django_router(*, append_slash: bool) -> "WSGIApplication":
     return router
 
 
-def falcon_router(*, strips_slash: bool) -> "WSGIApplication":
+def falcon_router(*, strips_slash: bool) -> WSGIApplication:
     falcon = library("falcon")
 
     class View:
@@ -61,7 +59,7 @@ def falcon_router(*, strips_slash: bool) -> "WSGIApplication":
     return router
 
 
-def pyramid_router() -> "WSGIApplication":
+def pyramid_router() -> WSGIApplication:
     with library("pyramid.config").Configurator() as config:
         for path in PATHS:
             config.add_route(path, path)
@@ -88,7 +86,7 @@ class _Reports(dict[str, Any]):
         return _Page()
 
 
-def pyramid_traversal() -> "WSGIApplication":
+def pyramid_traversal() -> WSGIApplication:
     root: dict[str, Any] = {"reports": _Reports(), "archive": _Page()}
 
     with library("pyramid.config").Configurator(root_factory=lambda _request: root) as config:
@@ -98,7 +96,7 @@ def pyramid_traversal() -> "WSGIApplication":
     return app
 
 
-def bottle_router() -> "WSGIApplication":
+def bottle_router() -> WSGIApplication:
     app = library("bottle").Bottle()
     for rule in _RULES:
         app.route(rule, "GET", _view)
@@ -106,7 +104,7 @@ def bottle_router() -> "WSGIApplication":
     return router
 
 
-def cherrypy_router() -> "WSGIApplication":
+def cherrypy_router() -> WSGIApplication:
     cherrypy = library("cherrypy")
     cherrypy.config.update({"log.screen": False})
     root = _controller(object, cherrypy.expose, "default")
@@ -125,7 +123,7 @@ def _controller(base: Any, expose: Callable[..., Any], default: str) -> Any:
     return type("Root", (base,), {"old_task": page(), "reports": reports(), "archive": archive()})()
 
 
-def morepath_router() -> "WSGIApplication":
+def morepath_router() -> WSGIApplication:
     morepath = library("morepath")
 
     class App(morepath.App):  # type: ignore[name-defined, misc]
@@ -147,7 +145,7 @@ def morepath_router() -> "WSGIApplication":
     return app
 
 
-def turbogears_router() -> "WSGIApplication":
+def turbogears_router() -> WSGIApplication:
     tg = library("tg")
     root = _controller(tg.TGController, lambda view: tg.expose()(view), "_default")  # noqa: PLW0108 - one for each view
     configuration = tg.MinimalApplicationConfigurator()
@@ -167,7 +165,7 @@ instancehome $INSTANCE
 
 
 @cache  # Zope has one database in a process
-def zope_router() -> "WSGIApplication":
+def zope_router() -> WSGIApplication:
     folder = Path(mkdtemp())
     atexit.register(rmtree, folder)
     (folder / "zope.conf").write_text(_ZOPE.format(folder=folder))
@@ -182,7 +180,7 @@ def zope_router() -> "WSGIApplication":
     return app
 
 
-ROUTERS: dict[str, Callable[[], "WSGIApplication"]] = {
+ROUTERS: dict[str, Callable[[], WSGIApplication]] = {
     "Flask": partial(flask_router, strict=True),
     "Flask, without strict_slashes and merge_slashes": partial(flask_router, strict=False),
     "Django": partial(django_router, append_slash=False),

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import WSGIApplication
 
 import flask
 import pytest
@@ -14,7 +15,7 @@ from flask_talisman import Talisman
 from flask_wtf.csrf import CSRFProtect
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
-from werkzeug.test import Client
+from werkzeug.test import Client, TestResponse
 
 from flask_notifications import (
     DeprecationMiddleware,
@@ -26,10 +27,6 @@ from flask_notifications import (
 )
 from flask_notifications.testing import MemoryStorage
 from tests.frameworks.applications import application_of, library
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
-    from werkzeug.test import TestResponse
 
 # Flask-SeaSurf 2.0.0 on Python 3.12 and newer.
 pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
@@ -52,7 +49,7 @@ def build_app(*extend: Callable[[flask.Flask], object]) -> flask.Flask:
     return app
 
 
-def call_account(app: flask.Flask) -> "TestResponse":
+def call_account(app: flask.Flask) -> TestResponse:
     return Client(DeprecationMiddleware(app, PLAN)).post(ACCOUNT)
 
 
@@ -102,7 +99,7 @@ FORWARDED = {"X-Forwarded-Prefix": "/shop"}
 CURRENT_USER = "/API/Notification/?sessionId=s3cret"
 
 
-def links(app: "WSGIApplication", path: str = CURRENT_USER, headers: dict[str, str] | None = None) -> list[str]:
+def links(app: WSGIApplication, path: str = CURRENT_USER, headers: dict[str, str] | None = None) -> list[str]:
     response = Client(app).get(path, headers=headers)
     assert response.status_code == 200
     return response.headers.getlist("Link")

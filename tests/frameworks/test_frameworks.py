@@ -5,8 +5,9 @@ from dataclasses import replace
 from functools import partial
 from io import BytesIO, StringIO
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote_to_bytes, urljoin, urlsplit
+from wsgiref.types import WSGIApplication
 
 import pytest
 
@@ -14,9 +15,6 @@ from flask_notifications import Call, DeprecationMiddleware, DeprecationPolicy, 
 from flask_notifications.sessions import digest_of
 from tests.frameworks.applications import APPLICATIONS, OPERATIONS, PAGES, POLICY, TARGET, application_of
 from tests.wsgi import Response, between_validators, call, environ_of, run
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 # Operations that leave the session where it is, and those of the applications, which unify it.
 PLAIN = (Operation("items", "GET", "/old/items/", "/new/items/"), Operation("old", "GET", "/old/{page}", "/new/items/"))
@@ -36,13 +34,13 @@ every_application = pytest.mark.parametrize("name", APPLICATIONS)
 
 
 def guard(
-    app: "WSGIApplication", operations: Iterable[Operation] = PLAIN, policy: DeprecationPolicy = POLICY, **options: Any
-) -> "WSGIApplication":
+    app: WSGIApplication, operations: Iterable[Operation] = PLAIN, policy: DeprecationPolicy = POLICY, **options: Any
+) -> WSGIApplication:
     """Return an application inside the middleware, with a WSGI validator before and after it."""
     return between_validators(partial(DeprecationMiddleware, plan=dict.fromkeys(operations, policy), **options), app)
 
 
-def ask(app: "WSGIApplication", path: str, method: str = "GET", query: str = QUERY, **extra: Any) -> Response:
+def ask(app: WSGIApplication, path: str, method: str = "GET", query: str = QUERY, **extra: Any) -> Response:
     environ = {TARGET: "/old/cookies", "wsgi.errors": StringIO(), **ADDRESSES}
     return call(app, method, path, query, **{**environ, **extra})
 
@@ -99,7 +97,7 @@ def test_every_application_reads_the_session_of_the_query(name: str) -> None:
     }
 
 
-def follow(app: "WSGIApplication", response: Response) -> Response:
+def follow(app: WSGIApplication, response: Response) -> Response:
     """Request the target of a redirect without any header, as an old client does."""
     url = urlsplit(urljoin(f"http://api.example{response.environ['PATH_INFO']}", response.one("Location")))
     return run(app, environ_of("GET", unquote_to_bytes(url.path).decode("latin-1"), url.query, **{TARGET: "/"}))

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import WSGIApplication
 
 import pytest
 
@@ -23,9 +24,6 @@ from tests.storages import CURRENT_USER, PLAN, OneSession, flask_app, raising
 from tests.wsgi import environ_of, run
 
 pytestmark = pytest.mark.slow
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 # Far from any line in a traceback, because the tools keep the source around those.
 SESSION_ID = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
@@ -97,11 +95,11 @@ def capture(tool: str) -> Captured:
 # The functions below run in the tool's own process.
 
 
-def outermost(app: "WSGIApplication") -> "WSGIApplication":
+def outermost(app: WSGIApplication) -> WSGIApplication:
     return DeprecationMiddleware(app, dict.fromkeys(OPERATIONS, POLICY), identify=lambda _environ: LABEL)
 
 
-def watch(app: "WSGIApplication", drain: Callable[[], str]) -> dict[str, str]:
+def watch(app: WSGIApplication, drain: Callable[[], str]) -> dict[str, str]:
     """Send each request as a server would, and return what was captured for each."""
     seen = {}
     for name, environ in environs():
@@ -159,7 +157,7 @@ def ask_failing_storage(drain: Callable[[], str]) -> str:
     return drain()
 
 
-def inside_of_flask() -> "WSGIApplication":
+def inside_of_flask() -> WSGIApplication:
     app: Any = application_of("flask")
     app.wsgi_app = outermost(app.wsgi_app)
     wrapped: WSGIApplication = app

@@ -3,7 +3,8 @@
 import base64
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import WSGIApplication
 
 import pytest
 from marshmallow import ValidationError
@@ -12,9 +13,6 @@ from flask_notifications.usage import read_usage
 from tests.frameworks.applications import library
 from tests.frameworks.routers import pyramid_router, zope_router
 from tests.wsgi import environ_of, run
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 PLAN = """
 deprecated_at = 2026-01-01T00:00:00Z
@@ -37,11 +35,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "wsgi.md").read_text(encoding="utf-
 BASIC = {"HTTP_AUTHORIZATION": f"Basic {base64.b64encode(b'warehouse:x').decode()}"}
 
 
-def make_pyramid(_global_conf: Any) -> "WSGIApplication":
+def make_pyramid(_global_conf: Any) -> WSGIApplication:
     return pyramid_router()
 
 
-def make_zope(_global_conf: Any) -> "WSGIApplication":
+def make_zope(_global_conf: Any) -> WSGIApplication:
     return zope_router()
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import cache
 from io import StringIO
 from itertools import product
-from typing import TYPE_CHECKING
+from wsgiref.types import WSGIApplication
 
 import pytest
 
@@ -14,9 +14,6 @@ from flask_notifications import Call, DeprecationMiddleware, DeprecationPolicy, 
 from flask_notifications.testing import assert_plan_reaches
 from tests.frameworks.routers import PATHS, ROUTERS, VIEW
 from tests.wsgi import Response, environ_of, run
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
 OPEN = DeprecationPolicy(deprecated_at=JANUARY)
@@ -63,7 +60,7 @@ def requests() -> dict[tuple[str, str], str]:
     return found | {("get", path): f"{path}: the method in lower case" for path in paths}
 
 
-def reaches(app: "WSGIApplication", method: str, path: str) -> Response | None:
+def reaches(app: WSGIApplication, method: str, path: str) -> Response | None:
     """Return the response of a view, or of the middleware in place of it; ``None`` if the router has no such path."""
     try:
         response = run(app, environ_of(method, path, "", **{"wsgi.errors": StringIO()}))

@@ -5,7 +5,8 @@ import logging
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import WSGIApplication
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Engine, create_engine
@@ -14,9 +15,6 @@ from flask_notifications import DeprecationMiddleware, NotificationApp, load_pla
 from flask_notifications.sql import SQLAlchemyStorage
 from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SESSION_ID, OneSession, flask_app, raising
 from tests.wsgi import call, plain_app
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 # New York has this hour twice. The dates of the others do not fit in 32 bits, signed and unsigned.
 TWICE = datetime(2026, 11, 1, 1, 30, tzinfo=ZoneInfo("America/New_York"))
@@ -36,7 +34,7 @@ REQUESTS: list[tuple[str, str, str, dict[str, str]]] = [
 ]
 
 
-def applications() -> Iterator["WSGIApplication"]:
+def applications() -> Iterator[WSGIApplication]:
     storage = OneSession(lambda: iter([{"name": "W\xf6chentlich", "on": datetime(2026, 1, 1, tzinfo=UTC)}, b"{}"]))
     yield flask_app(storage, spool_threshold=1)
     yield NotificationApp(storage)

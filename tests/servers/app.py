@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import flask
 
@@ -15,9 +15,6 @@ from flask_notifications import (
     notification_operations,
 )
 from flask_notifications.testing import MemoryStorage
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 # Bytes; a few records are sent from memory, LARGE from a temporary file.
 SPOOL_THRESHOLD = 65_536
@@ -82,7 +79,7 @@ def broken() -> str:
     raise RuntimeError(message)
 
 
-def application_that_crashes(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+def application_that_crashes(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """Fail outside Flask, before or during the response; serve any other path with the Flask application."""
     path = environ["PATH_INFO"]
     if path in {"/crash", "/unmatched/crash"}:
@@ -100,7 +97,7 @@ def _cut() -> Iterator[bytes]:
     raise RuntimeError(message)
 
 
-application: "WSGIApplication" = DeprecationMiddleware(
+application: WSGIApplication = DeprecationMiddleware(
     application_that_crashes,
     dict.fromkeys(
         [

@@ -6,12 +6,10 @@ Only ``warehouse`` is exempt, so it gets its own label as a response, and every 
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Exemption, Operation
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 PAGE = (Path(__file__).parents[2] / "docs" / "callers.md").read_text(encoding="utf-8")
 (DJANGO,) = re.findall(r"^```py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -27,12 +25,12 @@ POLICY = DeprecationPolicy(
 )
 
 
-def identify(environ: "WSGIEnvironment") -> Any:
+def identify(environ: WSGIEnvironment) -> Any:
     """Name the caller with the recipe that is the path."""
     return RECIPES[environ["PATH_INFO"].removeprefix("/")](environ)
 
 
-def respond(environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+def respond(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
     """Respond with the label of the caller."""
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [environ.get("flask_notifications.caller", "nobody").encode()]
