@@ -27,22 +27,26 @@ LATER = {"sunset_at": "2026-06-21T00:00:00Z"}
 PAST = {"sunset_at": "2026-05-01T00:00:00Z"}
 ENFORCED = SUNSET | {"enforce_sunset": True}
 REPORT, OLD, NEW = operation(), operation("old", "/old"), operation("new", "/new")
+REPORT_N = operation(path="/reports/{n}", successor="/v2/{n}")
 QUERY = operation("query", "/query")
 ME, USERS = operation("me", "/users/me", live=True), operation("user", "/users/{id}")
 
+
+def query(*values: str, name: str = "query", **more: Any) -> dict[str, Any]:
+    """Return an operation for some values of the parameter ``v``."""
+    return operation(name, "/query", query={"v": [*values]}, **more)
+
+
+def many(*more: str) -> dict[str, Any]:
+    return {"query": {name: [*"0123456789", *more] for name in "abcdefghij"}}
+
+
+W: dict[str, Any] = {"headers": {"W": ["1", ""]}}
 CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
-    "more combinations of values than are tried": (
-        [REPORT | {"query": {name: [*"0123456789"] for name in "abcdefghij"}}],
-        [REPORT | {"query": {name: [*"0123456789", "10"] for name in "abcdefghij"}}],
-        ["operation-added"],
-    ),
+    "more combinations of values than are tried": ([REPORT | many()], [REPORT | many("10")], ["operation-added"]),
     "nothing": ([REPORT | SUNSET], [REPORT | SUNSET], []),
     "another name": ([REPORT | SUNSET], [REPORT | SUNSET | {"name": "other"}], []),
-    "other parameter names": (
-        [REPORT | {"successor": "/v2/{id}"}],
-        [REPORT | {"path": "/reports/{n}", "successor": "/v2/{n}"}],
-        [],
-    ),
+    "other parameter names": ([REPORT | {"successor": "/v2/{id}"}], [REPORT_N], []),
     "an earlier sunset": ([REPORT | SUNSET], [REPORT | EARLIER], ["sunset-earlier"]),
     "a later sunset": ([REPORT | EARLIER], [REPORT | SUNSET], []),
     "a sunset that is soon, and later than before": ([REPORT | SOON], [REPORT | LATER], []),
@@ -59,11 +63,7 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
     "removed without a sunset": ([REPORT, OLD], [REPORT], ["operation-removed"]),
     "removed after its sunset": ([REPORT, OLD | PAST], [REPORT], []),
     "live again": ([REPORT | SUNSET, USERS], [REPORT | {"live": True}, USERS], []),
-    "another path of the same name": (
-        [REPORT | SUNSET],
-        [REPORT | SUNSET | {"path": "/other"}],
-        ["operation-added", "operation-removed"],
-    ),
+    "another path of the same name": ([REPORT], [REPORT | {"path": "/x"}], ["operation-added", "operation-removed"]),
     "a live part is retired": ([USERS, ME], [USERS, ME | {"live": False}], ["operation-added"]),
     "a live part is not listed any more": ([USERS, ME], [USERS], ["operation-added"]),
     "a live part of nothing is not listed any more": ([REPORT, ME], [REPORT], []),
@@ -79,83 +79,50 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
     ),
     "no exemption any more": ([REPORT | exempt("2027-03-01")], [REPORT], ["exemption-removed"]),
     "a shorter exemption": ([REPORT | exempt("2027-03-01")], [REPORT | exempt("2027-02-28")], ["exemption-removed"]),
-    "removed after its sunset, before the end of an exemption": (
+    "removed before the end of an exemption": (
         [REPORT, OLD | PAST | exempt("2027-03-01")],
         [REPORT],
         ["exemption-removed"],
     ),
-    "another value of a condition": (
-        [QUERY | {"query": {"v": "1"}}],
-        [QUERY | {"query": {"v": ["1", "2"]}}],
-        ["operation-added"],
-    ),
+    "an exemption that is over is removed": ([REPORT | exempt("2026-05-01")], [REPORT], []),
+    "another value of a condition": ([query("1")], [query("1", "2")], ["operation-added"]),
     "any value of a condition, and an earlier sunset": (
         [QUERY | SUNSET | {"headers": {"V": "1"}}],
         [QUERY | EARLIER | {"headers": {"V": "*"}}],
         ["operation-added", "sunset-earlier"],
     ),
-    "no condition any more": ([QUERY | {"query": {"v": "\u00e9"}}], [QUERY], ["operation-added"]),
-    "one value of a condition less": (
-        [QUERY | {"query": {"v": ["1", "2"]}}],
-        [QUERY | {"query": {"v": "1"}}],
-        ["operation-removed"],
-    ),
-    "one value of a condition instead of any": (
-        [QUERY | {"query": {"v": "*"}}],
-        [QUERY | {"query": {"v": "1"}}],
-        ["operation-removed"],
-    ),
-    "a condition instead of none": ([QUERY], [QUERY | {"query": {"v": "*"}}], ["operation-removed"]),
-    "a condition that requests without a value meet": (
-        [QUERY],
-        [QUERY | {"headers": {"V": ["1", ""]}}],
-        ["operation-removed"],
-    ),
-    "no condition any more that requests without a value meet": (
-        [QUERY | {"query": {"V": ["1", ""]}}],
-        [QUERY],
-        ["operation-added"],
-    ),
+    "no condition any more": ([query("\u00e9")], [QUERY], ["operation-added"]),
+    "one value of a condition less": ([query("1", "2")], [query("1")], ["operation-removed"]),
+    "one value of a condition instead of any": ([query("*")], [query("1")], ["operation-removed"]),
+    "a condition instead of none": ([QUERY], [query("*")], ["operation-removed"]),
+    "a condition that requests without a value meet": ([QUERY], [QUERY | W], ["operation-removed"]),
+    "no condition any more that requests without a value meet": ([query("1", "")], [QUERY], ["operation-added"]),
     "conditions that are met by every request": (
         [QUERY | SUNSET],
-        [QUERY | SUNSET | {"query": {"v": ""}}, OLD | EARLIER | {"path": "/query", "query": {"v": "*"}}],
+        [query("") | SUNSET, query("*", name="old") | EARLIER],
         ["sunset-earlier"],
     ),
     "a combination of values less": (
-        [QUERY | {"query": {"v": ["1", ""]}, "headers": {"W": ["1", ""]}}],
-        [
-            QUERY | {"query": {"v": ["1", ""]}, "headers": {"W": ""}},
-            OLD | {"path": "/query", "query": {"v": ""}, "headers": {"W": ["1", ""]}},
-        ],
+        [query("1", "", **W)],
+        [query("1", "", headers={"W": ""}), query("", name="old", **W)],
         ["operation-removed"],
     ),
     "two operations for the values of a condition, of which one ends earlier": (
-        [QUERY | SUNSET | {"query": {"v": ["1", "2"]}}],
-        [
-            OLD | SUNSET | {"path": "/query", "query": {"v": "1"}},
-            NEW | EARLIER | {"path": "/query", "query": {"v": "2"}},
-        ],
+        [query("1", "2") | SUNSET],
+        [query("1", name="old") | SUNSET, query("2", name="new") | EARLIER],
         ["sunset-earlier"],
     ),
     "one operation for the values of two conditions": (
-        [
-            OLD | SUNSET | {"path": "/query", "query": {"v": "1"}},
-            NEW | SUNSET | {"path": "/query", "query": {"v": "2"}},
-        ],
-        [QUERY | EARLIER | {"query": {"v": ["1", "2"]}}],
+        [query("1", name="old") | SUNSET, query("2", name="new") | SUNSET],
+        [query("1", "2") | EARLIER],
         ["sunset-earlier"],
     ),
     "other parameter names, with a condition": (
         [REPORT | {"successor": "/v2/{id}", "query": {"v": "1"}}],
-        [REPORT | {"path": "/reports/{n}", "successor": "/v2/{n}", "query": {"v": "1"}}],
+        [REPORT_N | {"query": {"v": "1"}}],
         [],
     ),
-    "another value of a condition is live": (
-        [QUERY | {"query": {"v": ["1", "2"]}}],
-        [QUERY | {"query": {"v": "1"}}, OLD | {"path": "/query", "query": {"v": "2"}, "live": True}],
-        [],
-    ),
-    "an exemption that is over is removed": ([REPORT | exempt("2026-05-01")], [REPORT], []),
+    "another value of a condition is live": ([query("1", "2")], [query("1"), query("2", name="old", live=True)], []),
 }
 
 

@@ -53,39 +53,29 @@ def test_paths_and_successors_begin_with_the_path_of_the_server(
 OLD = {"deprecated": True}
 
 
+TWO = [{"url": "/v1"}, {"url": "/v2"}]
+
+
 @pytest.mark.parametrize(
-    ("source", "methods"),
+    ("source", "names"),
     [
-        pytest.param(
-            document(paths={"/a": {"query": OLD, "additionalOperations": {"COPY": OLD, "LINK": {}}}}),
-            {"QUERY /a": "QUERY", "COPY /a": "COPY"},
-            id="the methods of OpenAPI 3.2",
+        (
+            {"paths": {"/a": {"query": OLD, "additionalOperations": {"COPY": OLD, "X": {}}}}},
+            ["QUERY: QUERY /a", "COPY: COPY /a"],
         ),
-        pytest.param(
-            document(paths={"/a": {"$ref": "#/x-shared", "get": OLD}}, **{"x-shared": {"put": OLD}}),
-            {"GET /a": "GET", "PUT /a": "PUT"},
-            id="an operation beside a reference",
+        (
+            {"paths": {"/a": {"$ref": "#/x-shared", "get": OLD}}, "x-shared": {"put": OLD}},
+            ["GET: GET /a", "PUT: PUT /a"],
         ),
-        pytest.param(
-            document(servers=[{"url": "/all"}], operation={"servers": [{"url": "/own"}]}),
-            {"GET /own/old/{id}": "GET"},
-            id="a server of the operation",
-        ),
-        pytest.param(
-            document(servers=[{"url": "/v1"}, {"url": "/v2"}], operation={"operationId": "old"}),
-            {"old": "GET", "old GET /v2/old/{id}": "GET"},
-            id="an operationId on two servers",
-        ),
-        pytest.param(
-            document(paths={"/a": {key: OLD | {"operationId": "a"} for key in ("get", "put")}}),
-            {"a": "GET", "a PUT /a": "PUT"},
-            id="an operationId twice",
-        ),
+        ({"servers": [{"url": "/all"}], "operation": {"servers": [{"url": "/own"}]}}, ["GET: GET /own/old/{id}"]),
+        ({"servers": TWO, "operation": {"operationId": "old"}}, ["GET: old", "GET: old GET /v2/old/{id}"]),
+        ({"paths": {"/a": dict.fromkeys(("get", "put"), OLD | {"operationId": "a"})}}, ["GET: a", "PUT: a PUT /a"]),
     ],
+    ids=["methods of OpenAPI 3.2", "beside a reference", "its own server", "an ID on two servers", "an ID twice"],
 )
-def test_the_operations_of_a_document_have_different_names(source: dict[str, Any], methods: dict[str, str]) -> None:
-    read = [(operation.name, operation.method) for operation in plan_from_openapi(source, POLICY)]
-    assert read == list(methods.items())
+def test_the_operations_of_a_document_have_different_names(source: dict[str, Any], names: list[str]) -> None:
+    read = plan_from_openapi(document(**source), POLICY)
+    assert [f"{operation.method}: {operation.name}" for operation in read] == names
 
 
 @pytest.mark.parametrize(
@@ -109,69 +99,50 @@ def test_an_operation_replaces_values_of_the_policy(operation: Any, changed: Any
     assert list(plan.values()) == [replace(policy, **changed)]
 
 
+def old(**operation: Any) -> dict[str, Any]:
+    return document(operation=operation)
+
+
+def on(url: str, variables: Any) -> dict[str, Any]:
+    return document(servers=[{"url": url, "variables": variables}])
+
+
 @pytest.mark.parametrize(
-    ("source", "place"),
+    ("message", "source"),
     [
-        pytest.param(document(openapi="4.0.0"), "openapi", id="another version"),
-        pytest.param(
-            document(operation={"externalDocs": {"url": 5}}), r"get: documentation must be a URI", id="no documentation"
-        ),
-        pytest.param(document(operation={"x-sunset": datetime(2027, 7, 1)}), "x-sunset", id="naive"),  # noqa: DTZ001
-        pytest.param(document(operation={"x-sunset": "0001-01-01T00:00:00+14:00"}), "x-sunset", id="too early"),
-        pytest.param(document(operation={"x-sunset": "2025-07-01"}), r"get: sunset_at", id="before the deprecation"),
-        pytest.param(document(servers=[{"url": "http://[x"}]), "servers", id="a server with a broken URL"),
-        pytest.param(
-            document(servers=[{"url": "/{a}", "variables": []}]),
-            r"get: the variables of a server must be a mapping, not \[\]",
-            id="a list",
-        ),
-        pytest.param(
-            document(servers=[{"url": "/{a}", "variables": {"a": "b"}}]),
-            r"get: the variable 'a' of a server must be a mapping with a default, .* not 'b'",
-            id="no default",
-        ),
-        pytest.param(
-            document(servers=[{"url": "/{a}", "variables": {"a": {"default": "{b}"}, "b": {"default": "c"}}}]),
-            "the variable 'a' of a server",
-            id="a variable in a variable",
-        ),
-        pytest.param(
-            document(servers=[{"url": "/{a}" * 90, "variables": {"a": {"default": "x" * 100}}}]),
-            "the path of a server must be at most 8,000 characters",
-            id="a long path of a server",
-        ),
-        pytest.param(
-            document(servers=[{"url": "/{a}", "variables": {"a": {"default": True}}}]),
-            "the variable 'a' of a server must be .* not {'default': True}",
-            id="a default that is no string",
-        ),
-        pytest.param(document(servers=5), "get: servers must be a list, not 5", id="a number instead of servers"),
-        pytest.param(document(operation={"parameters": 7}), r"get\.parameters must be a list, not 7", id="parameters"),
-        pytest.param(
-            document(paths={"/a": {"get": OLD, "parameters": {"b": 1}}}),
+        ("openapi", document(openapi="4.0.0")),
+        ("get: documentation must be a URI", old(externalDocs={"url": 5})),
+        ("x-sunset", old(**{"x-sunset": datetime(2027, 7, 1)})),  # noqa: DTZ001 - the mistake
+        ("x-sunset", old(**{"x-sunset": "0001-01-01T00:00:00+14:00"})),
+        ("get: sunset_at", old(**{"x-sunset": "2025-07-01"})),
+        ("servers", document(servers=[{"url": "http://[x"}])),
+        ("get: servers must be a list, not 5", document(servers=5)),
+        (r"get: the variables of a server must be a mapping, not \[\]", on("/{a}", [])),
+        ("get: the variable 'a' of a server must be a mapping with a default, .* not 'b'", on("/{a}", {"a": "b"})),
+        ("the variable 'a' of a server must be .* not {'default': True}", on("/{a}", {"a": {"default": True}})),
+        ("the variable 'a' of a server", on("/{a}", {"a": {"default": "{b}"}, "b": {"default": "c"}})),
+        ("the path of a server must be at most 8,000 characters", on("/{a}" * 90, {"a": {"default": "x" * 100}})),
+        (r"get\.parameters must be a list, not 7", old(parameters=7)),
+        (r"get\.parameters must be a mapping, not 'b'", old(parameters=["b"])),
+        (
             r"paths\./a\.parameters must be a list, not {'b': 1}",
-            id="parameters of a path that are a mapping",
+            document(paths={"/a": {"get": OLD, "parameters": {"b": 1}}}),
         ),
-        pytest.param(
-            document(operation={"parameters": ["b"]}), r"get\.parameters must be a mapping, not 'b'", id="a parameter"
-        ),
-        pytest.param(
-            document(paths={404: {"get": OLD}, None: {}}),
+        (
             r"paths must be a mapping whose keys are strings, not \[404, None\]",
-            id="a number instead of a path",
+            document(paths={404: {"get": OLD}, None: {}}),
         ),
-        pytest.param(
-            document(paths={"a": {"get": OLD}}, servers=[{"url": "/v1"}]),
+        (
             "paths must be paths that begin with '/', not 'a'",
-            id="a path without a slash",
+            document(paths={"a": {"get": OLD}}, servers=[{"url": "/v1"}]),
         ),
-        pytest.param(document(paths={"/a": {"purge": {}}}), r"paths\./a must .* \['purge'\]", id="no version"),
-        pytest.param(document(paths={"/a": {"$ref": "#/paths/~1a"}}), r"paths\./a\.\$ref", id="a reference to itself"),
-        pytest.param(document(paths={"/a": {"$ref": "other.yaml"}}), r"paths\./a\.\$ref", id="another document"),
+        (r"paths\./a must .* \['purge'\]", document(paths={"/a": {"purge": {}}})),
+        (r"paths\./a\.\$ref", document(paths={"/a": {"$ref": "#/paths/~1a"}})),
+        (r"paths\./a\.\$ref", document(paths={"/a": {"$ref": "other.yaml"}})),
     ],
 )
-def test_the_error_about_a_wrong_document_has_the_place(source: Any, place: str) -> None:
-    with pytest.raises(ValueError, match=place):
+def test_the_error_about_a_wrong_document_has_the_place(message: str, source: Any) -> None:
+    with pytest.raises(ValueError, match=message):
         plan_from_openapi(source, POLICY)
 
 
@@ -223,15 +194,11 @@ def test_the_error_about_a_method_that_openapi_lacks_names_the_operation() -> No
 @pytest.mark.parametrize(
     ("path", "method", "statuses"),
     [
-        ("/API/Notification/", "get", ["200", "400", "401", "403", "410", "500", "503"]),
-        (
-            "/API/Notification/GetNotificationsForAccount/{id}/",
-            "post",
-            ["200", "400", "401", "403", "404", "410", "500", "503"],
-        ),
+        ("/API/Notification/", "get", "200 400 401 403 410 500 503"),
+        ("/API/Notification/GetNotificationsForAccount/{id}/", "post", "200 400 401 403 404 410 500 503"),
     ],
 )
-def test_the_two_operations_are_documented_with_every_status(path: str, method: str, statuses: list[str]) -> None:
+def test_the_two_operations_are_documented_with_every_status(path: str, method: str, statuses: str) -> None:
     written = openapi_document(PLAN)
     validate(written)
     operation = written["paths"][path][method]
@@ -240,9 +207,9 @@ def test_the_two_operations_are_documented_with_every_status(path: str, method: 
     assert operation["externalDocs"] == {"url": "https://example.com/retire"}
     assert operation["security"] == [{"header": []}, {"query": []}]
     responses = operation["responses"]
-    assert sorted(responses) == statuses
+    assert " ".join(sorted(responses)) == statuses
     assert responses["200"]["description"] == f"All notifications of the {'user' if method == 'get' else 'account'}."
-    for status in statuses[1:]:
+    for status in statuses.split()[1:]:
         assert list(responses[status]["content"]) == ["application/problem+json"]
         assert {"Deprecation", "Sunset", "Link"} <= set(responses[status]["headers"])
     assert "WWW-Authenticate" in responses["401"]["headers"]
