@@ -1,10 +1,11 @@
 """Policies, their phases, and the responses that announce them."""
 
 import logging
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone
 from itertools import permutations, product
 from typing import Any
 from unittest.mock import Mock
+from zoneinfo import ZoneInfo
 
 import http_sf
 import pytest
@@ -137,20 +138,9 @@ def test_overlapping_brownouts_are_refused_in_any_order(intruder: Brownout) -> N
             DeprecationPolicy(deprecated_at=JANUARY, brownouts=order)
 
 
-class ZoneWithRepeatedHour(tzinfo):
-    """A time zone in the night when clocks go back. Each time of day occurs twice, the second time with ``fold=1``."""
-
-    def utcoffset(self, at: datetime | None) -> timedelta:
-        return HOUR if at is not None and at.fold else 2 * HOUR
-
-    def dst(self, _at: datetime | None) -> None: ...
-
-    def tzname(self, _at: datetime | None) -> None: ...
-
-
 def test_brownouts_in_an_hour_that_occurs_twice_are_compared_in_utc() -> None:
-    night = ZoneWithRepeatedHour()
-    first, last = (datetime(2026, 10, 25, 2, minute, tzinfo=night, fold=minute < 30) for minute in (45, 15))
+    berlin = ZoneInfo("Europe/Berlin")
+    first, last = (datetime(2026, 10, 25, 2, minute, tzinfo=berlin, fold=minute < 30) for minute in (45, 15))
     assert last.astimezone(UTC) - first.astimezone(UTC) == HOUR / 2  # though the clock says 02:45, then 02:15
     policy = DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(first, last)])
     assert policy.phase(first.astimezone(UTC)) == "brownout"

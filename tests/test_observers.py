@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
@@ -41,13 +42,29 @@ def test_an_observer_is_called_for_each_matched_request(
     assert "'s'" not in repr(seen)
 
 
+class Unprintable(Exception):
+    """An exception that cannot be converted to a string."""
+
+    def __str__(self) -> str:
+        raise self
+
+
+class Unnamed:
+    """An observer that fails, and has no representation."""
+
+    def __repr__(self) -> str:
+        raise Unprintable
+
+    __call__ = Mock(side_effect=Unprintable)
+
+
 def test_an_observer_that_raises_affects_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
     calls: list[Call] = []
 
     def fail(call: Call) -> None:
         raise ValueError(call)
 
-    app = wrap(observers=[fail, calls.append, fail, calls.append])
+    app = wrap(observers=[fail, calls.append, Unnamed(), calls.append])
     response = call(app, "GET", PATH, "sessionId=s3cret")
     assert response.wire == call(wrap(), "GET", PATH, "sessionId=s3cret").wire
     assert len(calls) == 2

@@ -2,8 +2,6 @@
 
 import json
 import os
-import tempfile
-import tracemalloc
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from marshmallow import Schema, fields, post_dump, pre_dump
 from sqlalchemy.sql.elements import quoted_name
 
 from flask_notifications import StorageUnavailable
-from flask_notifications.records import BATCH, ArrayWriter, SpoolUnavailable, UnserialisableRecord
+from flask_notifications.records import BATCH, ArrayWriter, UnserialisableRecord
 from tests.storages import Source
 
 MEMORY = 1_000_000
@@ -299,29 +297,6 @@ def test_a_file_is_rewound_nameless_and_complete() -> None:
         status = os.fstat(body.fileno())
         assert (status.st_size, status.st_nlink) == (length, 0)
         assert json.loads(body.read()) == make_records(1000)
-
-
-def test_memory_does_not_grow_with_the_result() -> None:
-    records = ({"n": number, "text": "x" * 1000} for number in range(8000))
-    tracemalloc.start()
-    try:
-        body, length = make_writer(threshold=100_000).write(records)
-        _now, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert not isinstance(body, bytes)
-    body.close()
-    assert length > 8_000_000
-    assert peak < 2_000_000
-
-
-def test_without_a_directory_for_the_file_only_small_arrays_are_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with pytest.raises(SpoolUnavailable):
-        make_writer(threshold=10).write(make_records(10))
-    assert json.loads(write(make_records(10))) == make_records(10)  # in memory
 
 
 # Any records.

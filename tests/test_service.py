@@ -11,8 +11,6 @@ from concurrent.futures import Future
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from inspect import stack
 from itertools import product
 from multiprocessing.pool import ThreadPool
@@ -34,7 +32,6 @@ from flask_notifications import (
 from flask_notifications.responses import PlainResponse
 from flask_notifications.service import NotificationService
 from tests import storages
-from tests.services import service_or_skip
 from tests.storages import SECRET, SESSION_ID, OneSession, OneUnit, Source, raising, rows
 from tests.tracebacks import raise_and_catch
 
@@ -415,11 +412,6 @@ def result_of_a_pool(*_arguments: object) -> Any:
         return pool.apply_async(lambda: "alice")
 
 
-def greenlet(*_arguments: object) -> Any:
-    service_or_skip("gevent", find_spec("gevent") is not None)
-    return import_module("gevent").spawn(lambda: "alice")
-
-
 def hide(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that its kind cannot be recognised."""
     return lambda *arguments: function(*arguments)  # noqa: PLW0108 - that is its purpose
@@ -438,7 +430,6 @@ HIDDEN_PROMISES = [
     pytest.param(Promise, id="awaitable"),
     pytest.param(finished_future, id="future"),
     pytest.param(result_of_a_pool, id="result of a pool"),
-    pytest.param(greenlet, id="greenlet"),
 ]
 GENERATORS = [
     pytest.param(generator, id="generator function"),

@@ -314,17 +314,8 @@ def test_two_columns_with_the_same_name_are_refused(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     "returned",
-    [
-        lambda: promise_permission(None, None),
-        Future,
-        object,
-        list,
-        lambda: "no",
-        lambda: 2,
-        lambda: column("is_admin"),
-        lambda: column("is_admin") == 1,
-    ],
-    ids=["coroutine", "future", "object", "list", "string", "2", "SQL", "=="],
+    [lambda: promise_permission(None, None), Future, lambda: "no", lambda: column("is_admin") == 1],
+    ids=["coroutine", "future", "string", "SQL"],
 )
 def test_only_a_truth_value_is_a_permission(engine: Engine, returned: Callable[[], Any]) -> None:
     storage = storage_on(engine, may_see_account=lambda _caller, _account_id: returned())

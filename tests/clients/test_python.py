@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import httpx
 import pytest
 import requests
 from requests.adapters import HTTPAdapter
@@ -49,17 +48,6 @@ def test_requests_finds_the_links(server: Server, session: requests.Session) -> 
         "deprecation": {"url": DOCUMENTATION, "rel": "deprecation", "type": "text/html"},
         "sunset": {"url": POLICY, "rel": "sunset", "type": "text/html"},
     }
-
-
-def test_httpx_finds_the_links_one_per_line(server: Server) -> None:
-    response = httpx.get(server.url(LIST), headers=AUTHORIZATION, trust_env=False)
-    assert response.headers.get_list("Link") == [
-        '</help>; rel="help"',
-        f'<{SUCCESSOR}>; rel="successor-version"',
-        f'<{DOCUMENTATION}>; rel="deprecation"; type="text/html"',
-        f'<{POLICY}>; rel="sunset"; type="text/html"',
-    ]
-    assert response.links["successor-version"]["url"] == SUCCESSOR
 
 
 def test_retry_returns_the_410_of_a_brownout_at_once(server: Server, session: requests.Session) -> None:

@@ -164,13 +164,6 @@ def test_memory_stays_flat_over_many_rows_if_the_driver_streams(database: Databa
     assert grown < 8 * MIB or not database.driver.flat, f"{grown / MIB:.0f} MiB"
 
 
-def test_a_mistake_in_a_statement_is_a_500(engine: Engine) -> None:
-    for statement in ("SELECT nothing FROM alerts", "SELECT FROM WHERE"):
-        response = ask(storage_on(engine, statement))
-        assert (response.code, response.json["code"]) == (500, "storage_error")
-        assert ask(storage_on(engine)).code == 200
-
-
 def is_unavailable(response: Response) -> bool:
     return (response.code, response.json["code"]) == (503, "storage_unavailable")
 
@@ -286,22 +279,11 @@ def test_a_connection_in_autocommit_reads_one_whole_result_after_the_other(datab
 # Events of the engine that use the connection.
 
 
-def set_tenant_with_cursor(engine: Engine, statement: str) -> None:
+def test_an_event_may_set_the_tenant(database: Database, engine: Engine) -> None:
     @event.listens_for(engine, "before_cursor_execute")
     def set_tenant(_connection: object, cursor: Any, *_arguments: object) -> None:
-        cursor.execute(statement)
+        cursor.execute(database.driver.dialect.tenant)
 
-
-def set_tenant_with_connection(engine: Engine, statement: str) -> None:
-    @event.listens_for(engine, "before_cursor_execute")
-    def set_tenant(connection: Connection, _cursor: object, executed: str, *_arguments: object) -> None:
-        if executed != statement:
-            connection.exec_driver_sql(statement)
-
-
-@pytest.mark.parametrize("listen", [set_tenant_with_cursor, set_tenant_with_connection])
-def test_an_event_may_set_the_tenant(database: Database, engine: Engine, listen: Callable[[Engine, str], None]) -> None:
-    listen(engine, database.driver.dialect.tenant)
     assert_whole(ask(storage_on(engine, select_documents(database.driver, 2_001))), 2_001)
 
 

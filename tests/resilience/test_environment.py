@@ -11,9 +11,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from flask_notifications import DeprecationMiddleware
 from tests.resilience.responses import responses
-from tests.storages import BEARER, CURRENT_USER, ENTRY_POINTS, PLAN, OneSession, Source, raising
+from tests.storages import BEARER, CURRENT_USER, ENTRY_POINTS, OneSession, Source, raising
 from tests.wsgi import call
 
 ROOT = Path(__file__).parents[2]
@@ -68,30 +67,3 @@ def test_a_failure_that_cannot_be_logged_gets_the_usual_response(
     usual = call(app, path=CURRENT_USER, **BEARER).wire
     monkeypatch.setattr(logging.getLogger("flask_notifications"), "handle", Mock(side_effect=OSError))
     assert call(app, path=CURRENT_USER, **BEARER).wire == usual
-
-
-# Observers that fail.
-
-
-class Unprintable(Exception):
-    """An exception that cannot be converted to a string."""
-
-    def __str__(self) -> str:
-        raise self
-
-
-@pytest.mark.parametrize("error", [ValueError(), Unprintable()], ids=repr)
-@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
-def test_an_observer_that_fails_changes_no_response(error: Exception, entry_point: str) -> None:
-    class Unnamed:
-        """An observer that has no representation."""
-
-        def __repr__(self) -> str:
-            raise error
-
-        def __call__(self, _call: object) -> None:
-            raise error
-
-    app = ENTRY_POINTS[entry_point](OneSession())
-    usual, observed = (DeprecationMiddleware(app, PLAN, observers=each) for each in ([], [Unnamed()]))
-    assert call(observed, path=CURRENT_USER, **BEARER).wire == call(usual, path=CURRENT_USER, **BEARER).wire

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.servers.app import LARGE
 from tests.servers.nginx import proxying
 from tests.servers.process import Server, gunicorn, serving
 from tests.wsgi import Response
@@ -68,8 +67,3 @@ def test_every_caller_gets_their_own_response(cache: Server, origin: Server, ask
 def test_a_cacheable_page_of_the_application_never_reaches_another_caller(cache: Server, ask: Any) -> None:
     for session in SESSIONS[:3] * 2:
         assert ask(cache, "GET", "/profile", session).body == f"this is for Bearer {session}".encode()
-
-
-def test_a_large_response_arrives_complete_through_the_cache(cache: Server, ask: Any) -> None:
-    response = ask(cache, "GET", LIST, "large-0004")
-    assert (response.status, response.body, response.one("Deprecation")) == ("200 OK", LARGE, "@1767225600")

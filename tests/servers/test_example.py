@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import shlex
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from tests.servers.process import ROOT, Server, eventually, free_port, peak_memory, response_of, running
+from tests.servers.process import ROOT, Server, free_port, peak_memory, response_of, running
 from tests.services import postgresql_schema, program_or_skip
 
 ALICE, BOB = "a11ce000-0000-4000-8000-000000000001", "b0b00000-0000-4000-8000-000000000002"
@@ -45,17 +44,6 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         if request.param == "postgresql":
             url = stack.enter_context(postgresql_schema())
         yield stack.enter_context(example(url, folder))
-
-
-def test_sessions_are_random_where_other_machines_can_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = f"sqlite:///{tmp_path}/example.sqlite3"
-    for name, host in (("before", "127.0.0.1"), ("public", "0.0.0.0"), ("after", "127.0.0.1")):  # noqa: S104 - the case
-        monkeypatch.setenv("HOST", host)
-        with example(url, tmp_path / name) as server:
-            assert (server.ask("GET", f"/API/Notification/?sessionId={ALICE}").code == 200) == (name != "public")
-            eventually(lambda: "Try, in another terminal" in server.written())
-            (session,) = re.findall(r"curl -i '.*?sessionId=(.*?)'", server.written())[:1]
-            assert server.ask("GET", f"/API/Notification/?sessionId={session}").code == 200
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", f"GetNotificationsForAccount/{ACCOUNT_OF_ALICE}/")])
