@@ -1,5 +1,6 @@
 """A service that tests can break: a server, its database, and the network between them."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,6 +15,17 @@ from tests.resilience.postgresql import Cluster
 from tests.resilience.proxy import RESET, Failure, Proxy
 from tests.servers.process import Program, Server, eventually, serving
 from tests.wsgi import Response
+
+# What no log may contain: a session ID, a statement, what is stored, and a traceback through the library.
+FORBIDDEN = re.compile(
+    r"5e55-4000|SELECT|FROM notifications|tttt"
+    r"|Traceback \(most recent call last\):\n(?:\s.*\n)*?\s.*flask_notifications/"
+)
+
+
+def find_leaks(log: str) -> list[str]:
+    """Return each forbidden part of a log, with its surroundings."""
+    return [log[max(0, found.start() - 500) : found.end() + 500] for found in FORBIDDEN.finditer(log)]
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 import psycopg
 import pytest
 
-from tests.resilience.breakable import Service, application_on
+from tests.resilience.breakable import Service, application_on, find_leaks
 from tests.resilience.database_app import POOL, documents_of, prepare, session_of
 from tests.resilience.postgresql import IMMEDIATE, Cluster, postgresql
 from tests.resilience.proxy import BLACK_HOLE, PASS, RESET, End, Failure, Proxy
 from tests.servers.process import GUNICORN_FILTER, Server, eventually, gunicorn
-from tests.soak.traffic import find_leaks
 from tests.wsgi import Response
 
 # More threads than the pool has connections, so that some must wait for one.
@@ -63,7 +62,7 @@ def assert_logged(server: Server, *kinds: str) -> Iterator[None]:
     before = len(line.findall(server.written()))
     yield
     eventually(lambda: len(line.findall(server.written())) > before)
-    assert [*find_leaks(server.written())] == []
+    assert find_leaks(server.written()) == []
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +100,7 @@ def assert_recovered(service: Service) -> None:
         assert_whole(service.ask(login), login)
     eventually(lambda: not service.cluster.busy_backends())
     eventually(lambda: not service.server.open_spools())
-    assert [*find_leaks(service.server.written())] == []
+    assert find_leaks(service.server.written()) == []
 
 
 @contextmanager
