@@ -31,8 +31,6 @@ def is_redirect(response: Response) -> bool:
     return 300 <= response.code < 400 or bool(response.all("Location"))
 
 
-# Paths.
-
 SPELLINGS = [
     pytest.param("GET", "/API/Notification", 200, id="without a slash"),
     pytest.param("GET", "/API/Notification/", 200, id="with a slash"),
@@ -139,9 +137,6 @@ def test_the_blueprint_can_be_registered_twice_under_two_names() -> None:
         assert flask.url_for("older.account", id="a").rstrip("/") == "/old/Notification/GetNotificationsForAccount/a"
 
 
-# The application.
-
-
 LIVE = [("POST", "/"), ("POST", "/run/"), ("GET", "/CurrentUser"), ("GET", "/<id>")]
 
 
@@ -175,9 +170,6 @@ def test_the_application_gains_nothing_but_routes() -> None:
         ("/API/Notification/GetNotificationsForAccount/<string:id>", "notifications.account"),
         ("/API/Notification/GetNotificationsForAccount/<string:id>/", "notifications.account"),
     }
-
-
-# The successors.
 
 
 SUCCESSOR_SESSIONS = [
@@ -221,9 +213,6 @@ def test_the_account_successor_decodes_its_parameter_once(query: str, account_id
     assert storage.calls[-1] == ("account_notifications", "alice", account_id)
 
 
-# Arguments.
-
-
 PREFIXES = [
     *("", "API/Notification", "/a b", "/a//b", "/../a", "/a\n", "/{a", "/{a}", "/a%20b", "/a?b", "/a#b", "//a", "/Ünï")
 ]
@@ -265,9 +254,6 @@ def app_with(hook: Hook, threshold: int = 1_000_000, *later: Hook) -> flask.Flas
     return app
 
 
-# Errors and requests.
-
-
 def test_error_handlers_of_the_application_handle_its_own_pages_only() -> None:
     app = flask_app(OneSession(raising(AccessDenied())))
 
@@ -280,9 +266,6 @@ def test_error_handlers_of_the_application_handle_its_own_pages_only() -> None:
     assert call(app, "GET", "/elsewhere").code == 418
     assert call(app, "POST", ALICE, **BEARER).json["code"] == "access_denied"
     assert get(flask_app(OneSession(raising(ValueError())))).json["code"] == "storage_error"
-
-
-# Hooks that read or replace the body.
 
 
 def read_data(response: flask.Response) -> None:
@@ -339,9 +322,6 @@ def test_a_hook_may_read_the_body_or_return_another_response_with_it(
     assert (response.code, response.one("Content-Length")) == (200, str(len(ARRAY)))
     assert response.body == (b"" if method == "HEAD" else ARRAY)
     assert all(file.closed for file in spooled)
-
-
-# Closing the file.
 
 
 def fail(_response: flask.Response) -> None:

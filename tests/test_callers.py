@@ -227,9 +227,6 @@ def test_two_middlewares_identify_for_themselves(outer: str | None, inner: str |
     assert {name: [each.caller for each in own] for name, own in calls.items()} == {"outer": [outer], "inner": [inner]}
 
 
-# Exemptions.
-
-
 @pytest.mark.parametrize(
     ("at", "caller", "code", "phase", "sunset"),
     [

@@ -155,9 +155,6 @@ def test_the_keys_of_an_operation_replace_the_defaults(own: dict[str, Any], poli
     assert list(plan.values()) == [DeprecationPolicy(**{"deprecated_at": JANUARY, **policy})]
 
 
-# Errors.
-
-
 def errors_of(source: Any) -> Any:
     with pytest.raises(ValidationError) as caught:
         load_plan(source)
@@ -317,9 +314,6 @@ def test_the_work_on_a_plan_grows_linearly(keys: dict[str, Any]) -> None:
         return plan_of(*({**operation(f"o{number}", f"/{number}/{{id}}"), **keys} for number in range(size)))
 
     assert grows_linearly(load, make_plan)
-
-
-# Writing a plan.
 
 
 TIMES = st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - the bounds

@@ -59,9 +59,6 @@ def test_the_announced_dates_are_read_back(first: datetime, second: datetime) ->
     assert parse_sunset(sunset) == sunset_at.replace(microsecond=0)
 
 
-# Refused arguments.
-
-
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - the mistake that is tested
 NO_DATES = [
     *(NAIVE, "2026-01-01T00:00:00Z", 1767225600),
@@ -163,9 +160,6 @@ def test_a_policy_cannot_be_changed() -> None:
             setattr(value, name, JULY)
 
 
-# Phases.
-
-
 def test_a_brownout_overrides_the_deprecation_and_a_sunset_overrides_both() -> None:
     early, late = Brownout(JANUARY - HOUR, JANUARY + HOUR), Brownout(JULY - HOUR, JULY + HOUR)
     dates: dict[str, Any] = {"deprecated_at": JANUARY, "sunset_at": JULY, "brownouts": [early, late]}
@@ -173,8 +167,6 @@ def test_a_brownout_overrides_the_deprecation_and_a_sunset_overrides_both() -> N
     assert enforced.phase(JANUARY - TICK) == kept.phase(JANUARY - TICK) == "brownout"
     assert (enforced.phase(JULY), kept.phase(JULY)) == ("sunset", "brownout")
 
-
-# Responses of the middleware.
 
 WINDOW = Brownout(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 6, 1, 1, tzinfo=UTC))
 # It starts after the sunset, so it never takes effect.

@@ -235,9 +235,6 @@ def test_the_phase_is_checked_first(case: Case, policy: DeprecationPolicy, code:
     assert response.all("WWW-Authenticate") == []
 
 
-# Headers, bodies and parameters that clients add.
-
-
 class Unread(BytesIO):
     """A request body that must not be read."""
 
@@ -277,9 +274,6 @@ def test_headers_and_bodies_that_clients_add_make_no_difference(threshold: int, 
             assert response.wire == plain.wire, name
 
 
-# Account IDs.
-
-
 @pytest.mark.parametrize(
     "account_id",
     ["acc0", "A B", "Ünï-東京", "\xa0\xad\u2028\u200b\ufeff", "a;b=c", "a%2Fb", "+", "x" * 512, "é" * 512, "..a", "…"],
@@ -305,9 +299,6 @@ def test_an_invalid_account_id_is_refused(segment: str, slash: str, entry_point:
     response = call(ENTRY_POINTS[entry_point](storage), "POST", path, **BEARER)
     assert (response.code, response.json["code"]) == (400, "invalid_account_id")
     assert storage.calls == []
-
-
-# The temporary file.
 
 
 MANY = rows(count=1000)
@@ -405,9 +396,6 @@ def test_any_other_method_is_not_allowed(path: str, allow: str, methods: list[st
         if method != "HEAD":
             check_document(response, "method_not_allowed")
     assert storage.calls == []
-
-
-# Operations of the application's own.
 
 
 def test_operations_are_distinguished_by_their_names() -> None:

@@ -72,9 +72,6 @@ def make_records(count: int) -> list[dict[str, int]]:
     return [{"n": number} for number in range(count)]
 
 
-# Records that are accepted.
-
-
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
@@ -170,9 +167,6 @@ def test_keys_may_be_of_a_subclass_of_str(
     assert json.loads(write(mixed, make_writer(encode))) == [{"n": -1}, {"n": 0, "m": 0}, {}, {"n": 1, "m": 1}]
 
 
-# How many records are encoded in one call.
-
-
 def list_batch_sizes(records: Iterable[Any], threshold: int = MEMORY) -> list[int]:
     """Return the number of records in each call of ``encode``, in order."""
     sizes: list[int] = []
@@ -223,9 +217,6 @@ def test_the_lists_of_a_storage_are_never_changed(count: int, kind: str) -> None
     assert records == [b"{}", *make_records(count), b"{}"]
 
 
-# Records that are refused.
-
-
 def nest(depth: int) -> dict[str, Any]:
     record: dict[str, Any] = {}
     for _level in range(depth):
@@ -274,9 +265,6 @@ def test_a_result_of_encode_that_is_no_array_of_objects_is_refused(result: objec
     assert caught.value.index == 0
 
 
-# Memory and file.
-
-
 @pytest.mark.parametrize("records", [[], [{}], [b'{"a":1}', {"b": 2}], make_records(1000)], ids=["0", "1", "2", "1000"])
 def test_the_threshold_is_the_last_size_that_stays_in_memory(records: list[Any], spooled: list[BinaryIO]) -> None:
     array = write(records)
@@ -298,8 +286,6 @@ def test_a_file_is_rewound_nameless_and_complete() -> None:
         assert (status.st_size, status.st_nlink) == (length, 0)
         assert json.loads(body.read()) == make_records(1000)
 
-
-# Any records.
 
 STRINGS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 VALUES = st.recursive(

@@ -125,9 +125,6 @@ def test_a_traceback_that_another_formatter_has_cached_is_masked_too() -> None:
     assert record.exc_text == "formatted ?sessionId=REDACTED"
 
 
-# Records for any formatter.
-
-
 def make_structlog_formatter() -> Any:
     structlog = library("structlog")
     remove, render = structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()
@@ -328,8 +325,6 @@ def test_a_value_whose_methods_fail_does_not_make_the_filter_raise(value: object
     filter_record(value)
 
 
-# Any records.
-
 DELIMITERS = st.sampled_from(["?", "&", "#", ";", "\n", " ", '"', "'", "/", ",", "(", "\xe9", "\x00"])
 ENCODED = ["%3F", "%3f", "%26", "%23", "%3B", "%3b", "%0A", "%0a", "%253F", "%25253f", "%20", "%22"]
 VALUES = st.text("ABCxyz019-._~+/", max_size=8).map("S3CRET".__add__)
@@ -390,8 +385,6 @@ def test_a_masked_string_is_not_masked_again(string: str) -> None:
         assert redact(once) == once
         assert "S3CRET" not in once
 
-
-# Linear work.
 
 UNITS = [
     *('"', "\\", ";", ";a", "&", "=", "%", "%25", "25", "%3F", "%26", "%26a", "%26a%3D", "%73", " ", "\t", "a ", "s"),

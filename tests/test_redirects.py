@@ -203,9 +203,6 @@ def test_work_on_a_location_grows_linearly_with_its_length(unit: str) -> None:
     assert grows_linearly(follow, lambda size: f"/API/Notification/?{unit * size}")
 
 
-# Loops.
-
-
 @pytest.mark.parametrize(("path", "location", "shown"), [("/V1/s3", "/v1/s3", "/v1/**"), ("/V1", "/v1", "/v1")])
 def test_the_error_about_a_loop_below_a_path_has_nothing_of_the_rest(
     path: str, location: str, shown: str, caplog: pytest.LogCaptureFixture

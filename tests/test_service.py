@@ -88,9 +88,6 @@ def test_only_none_is_an_unknown_session(call: ServiceCall, caller: object) -> N
     assert storage.calls[1][1] is caller
 
 
-# What a storage may raise or return.
-
-
 @pytest.mark.parametrize(("failure", "expected"), FAILURES)
 @both_operations
 def test_an_exception_anywhere_gets_its_response_and_leaves_no_file(
@@ -133,9 +130,6 @@ def test_retry_after_is_in_whole_seconds_rounded_up(call: ServiceCall, seconds: 
     for records in (raising(StorageUnavailable(retry_after=seconds)), rows(StorageUnavailable(retry_after=seconds))):
         response = call(make_service(OneSession(records)))
         assert [value for name, value in response.headers if name == "Retry-After"] == [header]
-
-
-# Storage is released, exactly once, on every path.
 
 
 @pytest.mark.parametrize("failure", [None, AccessDenied(), StorageUnavailable(), ValueError(), OSError()], ids=repr)

@@ -70,8 +70,6 @@ def check_outcome(environ: dict[str, Any]) -> Outcome:
     return alone
 
 
-# Any strings.
-
 LATIN_1 = st.text(st.characters(max_codepoint=0xFF), max_size=12)
 PIECES = st.sampled_from(
     [
@@ -152,17 +150,11 @@ def test_the_rules_decide_which_session_a_request_has(query: str | None, header:
     assert check_outcome(request(query, header)) == expected
 
 
-# Linear work.
-
-
 def test_work_on_many_session_pairs_grows_linearly_with_their_number() -> None:
     def make_request(size: int) -> dict[str, Any]:
         return request("&".join(f"sessionId={number}&&&&&&&&&&&&&&&" for number in range(size)))
 
     assert grows_linearly(send, make_request)
-
-
-# Any query and any header.
 
 
 @given(QUERIES)

@@ -115,9 +115,6 @@ def test_without_a_rule_no_caller_may_see_any_account(engine: Engine) -> None:
         list(read(Numbers(engine), "a1", "alice"))
 
 
-# A request uses one connection, and releases it before anything is sent.
-
-
 @pytest.mark.parametrize(
     ("method", "path", "session", "code"),
     [
@@ -201,8 +198,6 @@ def test_an_exception_of_a_signal_handler_at_any_moment_releases_the_connection(
     assert interrupted > 40
     assert response.body == expected
 
-
-# Methods that your application overrides.
 
 NUMBERED = {
     "sqlite": """WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 2500)

@@ -78,9 +78,6 @@ class TestMemoryStorageWithoutAdministrators(Contract):
     administrator_session_id = None
 
 
-# Storages that break one promise each.
-
-
 class AcceptsEverySession(MemoryStorage):
     def resolve_session(self, session_id: str) -> str | None:
         return super().resolve_session(session_id) or "alice"

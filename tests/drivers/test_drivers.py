@@ -276,9 +276,6 @@ def test_a_connection_in_autocommit_reads_one_whole_result_after_the_other(datab
     engine.dispose()
 
 
-# Events of the engine that use the connection.
-
-
 def test_an_event_may_set_the_tenant(database: Database, engine: Engine) -> None:
     @event.listens_for(engine, "before_cursor_execute")
     def set_tenant(_connection: object, cursor: Any, *_arguments: object) -> None:

@@ -53,9 +53,6 @@ def call_account(app: flask.Flask) -> TestResponse:
     return Client(DeprecationMiddleware(app, PLAN)).post(ACCOUNT)
 
 
-# Extensions that refuse legacy clients.
-
-
 def csrf_protect(app: flask.Flask) -> None:
     csrf = CSRFProtect(app)
     csrf.exempt(app.blueprints["notifications"])
@@ -92,8 +89,6 @@ def test_an_extension_refuses_a_legacy_client_unless_the_blueprint_is_exempt(
     assert (refused.status_code, refused.headers["Deprecation"]) == (status, "@1767225600")
     assert call_account(build_app(exempt)).get_json() == [{"name": "Weekly sales"}]
 
-
-# Prefixes that the application sets after the middleware.
 
 FORWARDED = {"X-Forwarded-Prefix": "/shop"}
 CURRENT_USER = "/API/Notification/?sessionId=s3cret"
@@ -133,9 +128,6 @@ def test_a_mount_inside_is_matched_from_where_the_middleware_is() -> None:
         assert links(app, path) == ['</shop/API/Notification/CurrentUser>; rel="successor-version"']
 
 
-# Redirects from http to https.
-
-
 @pytest.mark.parametrize(
     ("origin", "target", "kept"),
     [
@@ -154,8 +146,6 @@ def test_only_the_redirect_to_https_keeps_the_session(origin: str, target: str, 
     expected = target.partition("?")[2] if kept is None else kept
     assert sorted(query.split("&")) == sorted(expected.split("&"))
 
-
-# Versions that a header chooses.
 
 VERSIONED = {
     "DEFAULT_VERSIONING_CLASS": "rest_framework.versioning.AcceptHeaderVersioning",
@@ -194,8 +184,6 @@ def test_a_version_that_accept_chooses_in_django_rest_framework_is_live_beside_a
             assert is_live or "Accept" in response.headers["Vary"]
             assert response.status_code == 410 or response.get_json()["version"] in version
 
-
-# Caches inside the application, with the URL as their key.
 
 USERS = ("alice", "bob", "alice", "bob")
 ROWS = dict.fromkeys([Operation("rows", "GET", "/rows/", unify_session=True)], POLICY)

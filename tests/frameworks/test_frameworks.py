@@ -80,9 +80,6 @@ def test_a_closed_operation_is_refused_before_the_application_and_others_are_ser
     assert ask(app, "/q3", "POST").code == 200
 
 
-# Operations that unify the session.
-
-
 @every_application
 def test_every_application_reads_the_session_of_the_query(name: str) -> None:
     body = BytesIO(b"sessionId=of-the-body&x=1")

@@ -48,9 +48,6 @@ def test_responses_do_not_depend_on_python_options_or_the_environment(
     assert run_python([*flags, *ASK], **environ) == expected
 
 
-# Logging that fails.
-
-
 FAILURES: dict[str, Callable[[], Any]] = {
     "the storage fails": raising(OSError()),
     "a record cannot be expressed": lambda: [{"n": object()}],

@@ -147,8 +147,6 @@ def test_an_exit_gets_no_response_from_the_library_and_leaves_nothing_open(
             assert server.exit_code() == exit_code
 
 
-# Without disk space.
-
 # A private disk for temporary files with space for one large response; it is unmounted with the server.
 SMALL_DISK = [
     *("unshare", "--map-root-user", "--mount"),
@@ -208,8 +206,6 @@ def free_bytes(server: Server, folder: Path) -> int:
     disk = os.statvfs(Path(f"/proc/{server.workers()[0]}/root{folder}", "tmp"))
     return disk.f_bfree * disk.f_frsize
 
-
-# Clients that disconnect or stop reading.
 
 REQUEST = request_of("GET", LIST, bearer("large"))
 # How much of the request a client sends, and how many bytes of the body it reads before it disconnects.

@@ -152,8 +152,6 @@ def test_without_the_filter_gunicorn_shows_sessions(tmp_path: Path) -> None:
     assert not {"alice-0001", "bob-0002", "c0de05"} & found
 
 
-# Servers that use logging, each with the filter on its loggers.
-
 PREPARE = """
 import logging
 from flask_notifications import SessionLogFilter
@@ -245,8 +243,6 @@ def test_a_server_that_uses_logging_shows_every_request_and_no_session(
     missing = [marker for marker in MARKERS if marker not in unquote(log)]
     assert all(skipped and marker.startswith(("case=crash", "case=cut")) for marker in missing)
 
-
-# Proxies, with the log that the documentation shows.
 
 HAPROXY = """
 global
