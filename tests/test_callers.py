@@ -282,12 +282,9 @@ def test_an_exempt_caller_of_the_notification_operations_still_needs_a_session()
 @pytest.mark.parametrize(
     ("values", "name"),
     [
-        (("", UNTIL, "why"), "caller"),
-        ((None, UNTIL, "why"), "caller"),
-        (("acme", datetime(2027, 3, 1), "why"), "until"),  # noqa: DTZ001 - the mistake
-        (("acme", "2027-03-01", "why"), "until"),
-        (("acme", UNTIL, " \n"), "reason"),
-        (("acme", UNTIL, None), "reason"),
+        *(((caller, UNTIL, "why"), "caller") for caller in ("", None)),
+        *((("acme", until, "why"), "until") for until in (datetime(2027, 3, 1), "2027-03-01")),  # noqa: DTZ001
+        *((("acme", UNTIL, reason), "reason") for reason in (" \n", None)),
     ],
 )
 def test_an_exemption_is_checked_when_it_is_built(values: Any, name: str) -> None:
@@ -307,17 +304,10 @@ def test_the_exemptions_of_a_policy_are_checked(exemptions: Any) -> None:
         (f"Basic {b64encode(b'alice:s3cret').decode()}", "alice"),
         (f"bAsIc  {b64encode(b'alice:').decode()} ", "alice"),
         (f"Basic {b64encode(b'a:b:c').decode()}", "a"),
-        (f"Basic {b64encode('Müller:x'.encode()).decode()}", "Müller"),
-        (f"Basic {b64encode('Müller:x'.encode('latin-1')).decode()}", "Müller"),
-        (f"Basic {b64encode(b'alice').decode()}", None),
-        (f"Basic {b64encode(b':s3cret').decode()}", None),
+        *((f"Basic {b64encode('Müller:x'.encode(encoding)).decode()}", "Müller") for encoding in ("utf-8", "latin-1")),
+        *((f"Basic {b64encode(user).decode()}", None) for user in (b"alice", b":s3cret")),
         (f"Bearer {b64encode(b'alice:s3cret').decode()}", None),
-        ("Basic", None),
-        ("Basic !", None),
-        ("Basic YWxpY2U6eA", None),
-        ("Basic \u00e9", None),
-        ("", None),
-        (None, None),
+        *((header, None) for header in ("Basic", "Basic !", "Basic YWxpY2U6eA", "Basic \u00e9", "", None)),
     ],
     ids=ascii,
 )

@@ -4,6 +4,7 @@ import re
 import string
 from collections.abc import Callable
 from operator import methodcaller
+from typing import Any
 
 import pytest
 
@@ -63,19 +64,16 @@ def test_a_token_is_made_of_letters_digits_and_fifteen_signs() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("method", "arguments"),
     [
-        pytest.param(methodcaller("vary_on", ["Authorization"]), id="vary_on"),
-        pytest.param(ResponseHeaders.keep_private, id="keep_private"),
-        pytest.param(methodcaller("merge", "Vary", ["B"]), id="merge"),
-        pytest.param(methodcaller("edit", "vary", str.lower), id="edit"),
-        pytest.param(methodcaller("put", "Cache-Control", "no-store"), id="put"),
+        *(("vary_on", [["Authorization"]]), ("keep_private", []), ("merge", ["Vary", ["B"]])),
+        *(("edit", ["vary", str.lower]), ("put", ["Cache-Control", "no-store"])),
     ],
 )
-def test_no_list_is_changed_in_place(change: Callable[[ResponseHeaders], object]) -> None:
+def test_no_list_is_changed_in_place(method: str, arguments: list[Any]) -> None:
     headers = [("Vary", "A"), TYPE, ("Cache-Control", "public")]
     before = list(headers)
-    assert edit(headers, change) != before
+    assert edit(headers, methodcaller(method, *arguments)) != before
     assert headers == before
 
 

@@ -8,11 +8,9 @@ from flask_notifications.check.links import Link, own_links, parse_links, valid_
 @pytest.mark.parametrize(
     ("value", "links"),
     [
-        ('</new>; rel="successor-version"', [Link("/new", ("successor-version",))]),
         ("</new>;rel=successor-version", [Link("/new", ("successor-version",))]),
         ('</d>; type="text/html"; REL = "Deprecation"', [Link("/d", ("deprecation",))]),
         ('</d>; rel="deprecation sunset"', [Link("/d", ("deprecation", "sunset"))]),
-        ('</a>; rel="a", </b>; rel="b"', [Link("/a", ("a",)), Link("/b", ("b",))]),
         ('</a>; rel="a" ,,\t</b>; rel="b",', [Link("/a", ("a",)), Link("/b", ("b",))]),
         ('</a>; title="x, </b>; \\"y\\""; rel=a; crossorigin;', [Link("/a", ("a",))]),
         ("<>; rel=self", [Link("", ("self",))]),
@@ -27,32 +25,21 @@ def test_a_valid_header_is_read(value: str, links: list[Link]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "reason"),
+    ("reason", "values"),
     [
-        ("", "it contains no link"),
-        (" , ", "no link"),
-        ('/new; rel="a"', "begins with its target"),
-        ('</new; rel="a"', "begins with its target"),
-        ("</new>", "needs one rel"),
-        ("</new>; type=a", "needs one rel"),
-        ('</new>; rel="a"; rel="b"', "needs one rel"),
-        ('</new>; rel=""', "is empty"),
-        ("</new>; rel", "is empty"),
-        ('</new> rel="a"', "after a link"),
-        ('</new>; rel="a" x', "after a link"),
-        ('</new>; rel="a', "after a link"),
-        ('</a>; rel="a" </b>; rel="b"', "after a link"),
-        ('</a b>; rel="a"', "not a URI reference"),
-        ('</v2/{id}>; rel="a"', "not a URI reference"),
-        ('<http://[x/>; rel="a"', "not a URI reference"),
-        ('<http://x:99999/>; rel="a"', "not a URI reference"),
-        ('</%zz>; rel="a"', "not a URI reference"),
-        ('</\u00e9>; rel="a"', "not a URI reference"),
+        ("it contains no link", ["", " , "]),
+        ("begins with its target", ['/new; rel="a"', '</new; rel="a"']),
+        ("needs one rel", ["</new>", "</new>; type=a", '</new>; rel="a"; rel="b"']),
+        ("is empty", ['</new>; rel=""', "</new>; rel"]),
+        ("after a link", ['</new> rel="a"', '</new>; rel="a" x', '</new>; rel="a', '</a>; rel="a" </b>; rel="b"']),
+        ("not a URI reference", [f'<{uri}>; rel="a"' for uri in ("/a b", "/v2/{id}", "http://[x/", "/%zz", "/\u00e9")]),
+        ("not a URI reference", ['<http://x:99999/>; rel="a"']),
     ],
 )
-def test_an_invalid_header_is_refused_with_a_reason(value: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        parse_links(value)
+def test_an_invalid_header_is_refused_with_a_reason(reason: str, values: list[str]) -> None:
+    for value in values:
+        with pytest.raises(ValueError, match=reason):
+            parse_links(value)
 
 
 def test_an_invalid_header_does_not_hide_the_others() -> None:

@@ -40,7 +40,6 @@ def document(**changed: Any) -> dict[str, Any]:
         ([{"url": "/{base}/{base}", "variables": {"base": {"default": "v3"}}}], ["/v3/v3/old/{id}"]),
         ([{"url": "https://a.example:{port}/v1", "variables": {"port": {"default": 8443}}}], ["/v1/old/{id}"]),
     ],
-    ids=["absolute", "a path", "no path", "none", "one path twice", "two paths", "a variable", "a number"],
 )
 def test_paths_and_successors_begin_with_the_path_of_the_server(
     servers: list[dict[str, Any]], paths: list[str]
@@ -89,7 +88,6 @@ def test_the_operations_of_a_document_have_different_names(source: dict[str, Any
             for written in ("2027-07-01", "2027-07-01T02:00:00+02:00", JULY.date(), JULY)
         ),
     ],
-    ids=["nothing", "documentation", "sunset documentation", "a date", "with an offset", "a YAML date", "a YAML time"],
 )
 def test_an_operation_replaces_values_of_the_policy(operation: Any, changed: Any) -> None:
     window = Brownout(datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC))
@@ -154,7 +152,6 @@ def test_the_error_about_a_wrong_document_has_the_place(message: str, source: An
         (datetime(2026, 1, 1, 23, 59, 59, tzinfo=UTC), "2026-01-01T23:59:59Z"),
         (datetime(2027, 7, 1, 0, 0, 0, 5, tzinfo=UTC), "2027-07-01T00:00:00.000005Z"),
     ],
-    ids=["midnight UTC", "midnight elsewhere", "on the day of the deprecation", "with microseconds"],
 )
 def test_a_sunset_keeps_its_time(sunset_at: datetime, written: str) -> None:
     policy = replace(POLICY, deprecated_at=datetime(2026, 1, 1, 12, tzinfo=UTC), sunset_at=sunset_at)
@@ -225,7 +222,6 @@ def test_the_two_operations_are_documented_with_every_status(path: str, method: 
         Operation("current_user", "GET", "/{tenant}/me", unify_session=True),
         Operation("report", "POST", "/reports/{id}", unify_session=True),
     ],
-    ids=["account without a session", "two parameters", "current_user without a session", "a parameter", "a name"],
 )
 def test_an_operation_that_only_resembles_one_of_the_two_is_documented_as_any_other(other: Operation) -> None:
     (item,) = openapi_document({other: POLICY})["paths"].values()

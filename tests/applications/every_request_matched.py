@@ -70,17 +70,9 @@ def wrap_webtest() -> None:
     caller.lint = SimpleNamespace(middleware=lambda application: validate(retire(validate(application))))
 
 
-def wrap_placement() -> None:
-    """Put the middleware around what OpenStack Placement deploys."""
-    deploy: Any = import_module("placement.deploy")
-    load = deploy.loadapp
-    deploy.loadapp = lambda *arguments: retire(load(*arguments))
-
-
 WRAP: dict[str, Callable[[], None]] = {
     "bottle": partial(wrap_calls, "bottle", "Bottle"),
     "ihatemoney": partial(wrap_calls, "flask", "Flask"),
-    "placement": wrap_placement,
     "webtest": wrap_webtest,
 }
 

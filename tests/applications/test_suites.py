@@ -42,12 +42,6 @@ SUITES = {
         ("pytest-flask",),
         20,
     ),
-    "placement": Suite(
-        "openstack-placement==16.0.0",
-        ("--noconftest", str(HERE / "placement_api.py")),
-        ("gabbi", "oslotest", "testtools", "wsgi-intercept"),
-        1300,
-    ),
     "webtest": Suite("webtest==3.0.7", ("tests",), ("pastedeploy", "pyquery", "wsgiproxy2"), 180),
 }
 

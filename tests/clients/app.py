@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import flask
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
@@ -17,19 +17,22 @@ from flask_notifications import (
     notification_operations,
 )
 from tests.servers.app import Storage
+from tests.servers.process import gunicorn
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
-
+# With a thread, because the open connections of browsers would block a sync worker.
+PROGRAM = gunicorn("gthread", application="tests.clients.app:application")
+LIST = "/API/Notification/"
 SESSION = "c0de5e55-0000-4000-8000-000000000001"
 RECORDS = [{"id": 1, "name": "Daily"}, {"id": 2, "name": "Weekly"}]
 
 BASE_URL = "https://api.example.com"
+SUCCESSOR, DOCUMENTATION = f"{BASE_URL}{LIST}CurrentUser", f"{BASE_URL}/docs/retirement"
+SUNSET_DOCUMENTATION = "https://example.com/policy"
 POLICY = DeprecationPolicy(
     deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
     sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
     documentation="/docs/retirement",
-    sunset_documentation="https://example.com/policy",
+    sunset_documentation=SUNSET_DOCUMENTATION,
     brownouts=[Brownout(datetime(2026, 10, 1, 12, tzinfo=UTC), datetime(2026, 10, 1, 14, tzinfo=UTC))],
     enforce_sunset=True,
 )
@@ -67,23 +70,23 @@ def make_application(headers: dict[str, str]) -> flask.Flask:
     return app
 
 
-def deprecate(*, at: datetime = DEPRECATED, headers: dict[str, str] = CORS) -> "WSGIApplication":
+def deprecate(*, at: datetime = DEPRECATED, headers: dict[str, str] = CORS) -> WSGIApplication:
     """Return the application wrapped by the middleware, with a fixed clock."""
     plan = dict.fromkeys(notification_operations(), POLICY)
     return DeprecationMiddleware(make_application(headers), plan, base_url=BASE_URL, clock=lambda: at)
 
 
-def retire_everything() -> "WSGIApplication":
+def retire_everything() -> WSGIApplication:
     """Return the application whose whole API is switched off, for any method."""
     plan = {Operation("version", "*", "/API/**", "/v2/**"): POLICY}
     return DeprecationMiddleware(make_application({}), plan, clock=lambda: SUNSET)
 
 
-def expose(app: "WSGIApplication") -> "WSGIApplication":
+def expose(app: WSGIApplication) -> WSGIApplication:
     """Return the application wrapped by a layer that adds the CORS headers to all responses."""
     exposed = {"Access-Control-Expose-Headers": "Deprecation, Sunset, Link, Retry-After"}
 
-    def layer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    def layer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         def start(status: str, original: list[tuple[str, str]], exc_info: object = None) -> Callable[[bytes], object]:
             assert exc_info is None
             return start_response(status, [*original, *(CORS | exposed).items()])

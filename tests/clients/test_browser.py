@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.servers import Canned, canned_server
-from tests.clients.app import SESSION
-from tests.clients.serving import DEPRECATION, DOCUMENTATION, LIST, POLICY, PROGRAM, SUCCESSOR, SUNSET
+from tests.clients.app import DOCUMENTATION, LIST, PROGRAM, SESSION, SUCCESSOR, SUNSET_DOCUMENTATION
 from tests.servers.process import PATIENCE, Server, serving
 from tests.services import chromium_or_skip
 
@@ -38,6 +37,7 @@ CLOSED: dict[str, tuple[str, dict[str, Any], int]] = {
     "version": (f"/version{LIST}", {**HEADER, "method": "DELETE"}, 410),
 }
 
+DATES = ("@1767225600", "Thu, 01 Jul 2027 00:00:00 GMT")
 PAGE = (
     b'<!doctype html><title>Page</title><link rel="icon" href="data:,"><script type="module" src="/page.mjs"></script>'
 )
@@ -94,7 +94,7 @@ def links(mount: str) -> str:
         [
             f'<{successor}>; rel="successor-version"',
             f'<{documentation}>; rel="deprecation"; type="text/html"',
-            f'<{POLICY}>; rel="sunset"; type="text/html"',
+            f'<{SUNSET_DOCUMENTATION}>; rel="sunset"; type="text/html"',
         ]
     )
 
@@ -104,7 +104,7 @@ def test_a_page_of_another_origin_reads_the_deprecation_headers(seen: dict[str, 
     target, _init, status = READABLE[name]
     mount = "/wildcard" if target.startswith("/wildcard") else ""
     assert seen[name]["status"] == status
-    assert deprecation_headers(seen[name]) == (DEPRECATION, SUNSET, f'</help>; rel="help", {links(mount)}')
+    assert deprecation_headers(seen[name]) == (*DATES, f'</help>; rel="help", {links(mount)}')
 
 
 def test_a_page_still_reads_the_headers_that_the_application_exposes(seen: dict[str, Any]) -> None:
@@ -117,7 +117,7 @@ def test_a_page_reads_a_brownout_only_if_a_cors_layer_wraps_the_middleware(seen:
     # Only the application can expose the headers in this case.
     response = seen["outermost"]
     assert (response["status"], response["headers"]["retry-after"]) == (410, "3600")
-    assert deprecation_headers(response) == (DEPRECATION, SUNSET, links("/outermost"))
+    assert deprecation_headers(response) == (*DATES, links("/outermost"))
 
 
 def test_a_page_reads_the_410_of_a_version_because_its_preflight_request_passes(seen: dict[str, Any]) -> None:

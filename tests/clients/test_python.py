@@ -7,8 +7,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from tests.clients.app import SESSION
-from tests.clients.serving import ACCOUNT, DOCUMENTATION, LIST, POLICY, PROGRAM, SUCCESSOR
+from tests.clients.app import DOCUMENTATION, LIST, PROGRAM, SESSION, SUCCESSOR, SUNSET_DOCUMENTATION
 from tests.servers.app import OUT_OF_REACH
 from tests.servers.process import Server, serving
 
@@ -46,7 +45,7 @@ def test_requests_finds_the_links(server: Server, session: requests.Session) -> 
         "help": {"url": "/help", "rel": "help"},
         "successor-version": {"url": SUCCESSOR, "rel": "successor-version"},
         "deprecation": {"url": DOCUMENTATION, "rel": "deprecation", "type": "text/html"},
-        "sunset": {"url": POLICY, "rel": "sunset", "type": "text/html"},
+        "sunset": {"url": SUNSET_DOCUMENTATION, "rel": "sunset", "type": "text/html"},
     }
 
 
@@ -58,7 +57,7 @@ def test_retry_returns_the_410_of_a_brownout_at_once(server: Server, session: re
 
 
 def test_retry_repeats_a_request_if_the_storage_is_unavailable(server: Server, session: requests.Session) -> None:
-    target = f"{ACCOUNT.replace('alice', OUT_OF_REACH)}?case=out-of-reach"
+    target = f"{LIST}GetNotificationsForAccount/{OUT_OF_REACH}/?case=out-of-reach"
     response = session.post(server.url(target), headers=AUTHORIZATION)
     assert (response.status_code, response.headers["Retry-After"]) == (503, "7")
     assert len(seen(server, "case=out-of-reach")) == 4

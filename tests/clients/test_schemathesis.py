@@ -1,6 +1,8 @@
 """Schemathesis tests the example application against the OpenAPI document that it publishes."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
+from wsgiref.types import WSGIApplication
 
 import pytest
 import schemathesis
@@ -9,37 +11,32 @@ from hypothesis import strategies as st
 from openapi_spec_validator import validate
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
+from schemathesis.schemas import APIOperation
 
 from tests.test_example import ADMIN, ALICE, EXPIRED, served
 from tests.wsgi import call
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from _typeshed.wsgi import WSGIApplication
-    from schemathesis.schemas import APIOperation
-
 
 @pytest.fixture(scope="module")
-def application(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[WSGIApplication]":
+def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WSGIApplication]:
     with served(f"sqlite:///{tmp_path_factory.mktemp('example')}/example.sqlite3") as application:
         yield application
 
 
 @pytest.fixture(scope="module")
-def operations(application: "WSGIApplication") -> "list[APIOperation[Any, Any, Any, Any]]":
+def operations(application: WSGIApplication) -> list[APIOperation[Any, Any, Any, Any]]:
     schema = schemathesis.openapi.from_wsgi("/openapi.json", application)
     return [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
 
 
-def test_the_published_document_is_valid(application: "WSGIApplication") -> None:
+def test_the_published_document_is_valid(application: WSGIApplication) -> None:
     validate(call(application, "GET", "/openapi.json").json)
 
 
 @pytest.mark.parametrize("session", [None, ALICE, ADMIN, EXPIRED], ids=["none", "alice", "admin", "expired"])
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_every_response_is_described_by_the_document(
-    operations: "list[APIOperation[Any, Any, Any, Any]]", session: str | None, mode: GenerationMode
+    operations: list[APIOperation[Any, Any, Any, Any]], session: str | None, mode: GenerationMode
 ) -> None:
     headers = {} if session is None else {"Authorization": f"Bearer {session}"}
 

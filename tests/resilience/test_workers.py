@@ -4,8 +4,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from http.client import HTTPConnection, HTTPException
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
@@ -32,29 +31,20 @@ PROXIES = {
     "gzip": "proxy_buffering off; gzip on; gzip_proxied any; gzip_types *",
 }
 
-# A client reads the beginning of a response, and yields a function that reads the rest and returns the whole body.
-Client = Callable[[int, str], AbstractContextManager[Callable[[], bytes]]]
 # What clients raise when a response is truncated.
-CUT = (HTTPException, OSError)
+CUT = requests.RequestException
 
 
 @contextmanager
-def http_client(port: int, session: str) -> Iterator[Callable[[], bytes]]:
-    with closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
-        connection.request("GET", LIST, headers={"Authorization": f"Bearer {session}"})
-        yield connection.getresponse().read
-
-
-@contextmanager
-def requests_client(port: int, session: str) -> Iterator[Callable[[], bytes]]:
+def client(port: int, session: str) -> Iterator[Callable[[], bytes]]:
+    """Read the beginning of a response, and yield a function that reads the rest and returns the whole body."""
     headers = {"Authorization": f"Bearer {session}", "Accept-Encoding": "gzip"}
     with requests.get(f"http://127.0.0.1:{port}{LIST}", headers=headers, stream=True, timeout=PATIENCE) as response:
         yield lambda: response.content
 
 
-CLIENTS: dict[str, Client] = {"http.client": http_client, "requests": requests_client}
-# One worker or thread for each client on each way to the server.
-READERS = len(CLIENTS) * (len(PROXIES) + 1)
+# One worker or thread for each way to the server.
+READERS = len(PROXIES) + 1
 
 THREADS = gunicorn("gthread", f"threads = {READERS}", APPLICATION)
 PROCESSES = gunicorn("sync", f"workers = {READERS}; preload_app = True; timeout = 1", APPLICATION)
@@ -72,13 +62,9 @@ def on_every_way(server: Server, folder: Path) -> Iterator[dict[str, int]]:
 
 @contextmanager
 def reading(ports: dict[str, int], session: str) -> Iterator[dict[str, Callable[[], bytes]]]:
-    """Yield clients of each kind on every way, each of which has read the beginning of its response."""
+    """Yield a client on every way, each of which has read the beginning of its response."""
     with ExitStack() as stack:
-        yield {
-            f"{name}, {way}": stack.enter_context(client(port, session))
-            for name, client in CLIENTS.items()
-            for way, port in ports.items()
-        }
+        yield {way: stack.enter_context(client(port, session)) for way, port in ports.items()}
 
 
 def is_cut(rest: Callable[[], bytes]) -> bool:
@@ -146,7 +132,7 @@ def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(tmp_path: P
 )
 def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(program: Program, tmp_path: Path) -> None:
     with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
-        with http_client(server.port, "large") as rest:
+        with client(server.port, "large") as rest:
             short = pool.submit(server.ask, "GET", LIST, "Authorization: Bearer wait-at-280")
             eventually(lambda: "storage INFO waits" in server.written())
             server.signal(signal.SIGTERM)
@@ -189,8 +175,8 @@ def ask_until(done: Event, port: int, number: int) -> int:
     expected = b"[" + b",".join(records_of(number)) + b"]"
     count = 0
     while not done.is_set():
-        with suppress(*CUT):  # a connection may be lost, but never a part of a response
-            with http_client(port, f"user-{number}") as rest:
+        with suppress(CUT):  # a connection may be lost, but never a part of a response
+            with client(port, f"user-{number}") as rest:
                 assert rest() == expected
             count += 1
     return count
