@@ -69,9 +69,7 @@ SWITCHES: dict[str, Callable[[flask.Flask], None]] = {
 
 @pytest.mark.parametrize("registration", [{}, {"url_defaults": {"tenant": "acme"}}], ids=["plain", "with URL defaults"])
 @pytest.mark.parametrize("switch", SWITCHES)
-def test_paths_are_exact_whatever_an_application_sets_for_its_own_routes(
-    switch: str, registration: dict[str, Any]
-) -> None:
+def test_paths_are_exact_whatever_an_application_sets_for_its_own_routes(switch: str, registration: Any) -> None:
     app = flask.Flask("app")
     SWITCHES[switch](app)
     app.register_blueprint(create_blueprint(OneSession(), successors=True), **registration)
@@ -142,9 +140,7 @@ LIVE = [("POST", "/"), ("POST", "/run/"), ("GET", "/CurrentUser"), ("GET", "/<id
 
 @pytest.mark.parametrize(("method", "path"), [*LIVE, ("GET", "/GetNotificationsForAccount")])
 @pytest.mark.parametrize("wrap", [lambda app: app, deprecated], ids=["alone", "middleware"])
-def test_live_operations_under_the_prefix_reach_the_application(
-    method: str, path: str, wrap: Callable[[Any], Any]
-) -> None:
+def test_live_operations_under_the_prefix_reach_the_application(method: str, path: str, wrap: Any) -> None:
     app = flask_app(OneSession())
     for live_method, rule in LIVE:
         app.add_url_rule(f"/API/Notification{rule}", rule, lambda **_parameters: "live", methods=[live_method])
@@ -327,7 +323,7 @@ def abort(_response: flask.Response) -> None:
 @pytest.mark.parametrize("first", [set_header, read_data], ids=lambda hook: hook.__name__)
 @pytest.mark.parametrize("propagate", [False, True])
 def test_the_file_is_closed_when_a_hook_raises(
-    hook: Hook, first: Hook, propagate: bool, spooled: list[BinaryIO]
+    hook: Hook, first: Any, propagate: bool, spooled: list[BinaryIO]
 ) -> None:
     app = app_with(first, 100, hook)
     app.config["PROPAGATE_EXCEPTIONS"] = propagate

@@ -38,9 +38,7 @@ def send_get(identify: Any, storage: Any = None, **extra: Any) -> Response:
 
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
 @pytest.mark.parametrize(("method", "path"), [("GET", CURRENT_USER), ("POST", ACCOUNT.format("a"))])
-def test_a_caller_is_labelled_once_per_request(
-    entry_point: Callable[..., WSGIApplication], method: str, path: str
-) -> None:
+def test_a_caller_is_labelled_once_per_request(entry_point: Any, method: str, path: str) -> None:
     identify = Mock(return_value="team of alice")
     response = run(entry_point(OneSession(), identify=identify), environ_of(method, path, **BEARER))
     assert (response.code, response.environ[KEY]) == (200, "team of alice")
@@ -74,9 +72,7 @@ def test_a_label_of_the_application_is_kept_unless_identify_returns_one() -> Non
 
 
 @pytest.mark.parametrize("error", [ValueError(SECRET), StorageUnavailable(SECRET), AccessDenied(SECRET)], ids=repr)
-def test_an_identify_that_raises_gives_no_label_and_no_error(
-    error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_identify_that_raises_gives_no_label(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     def identify(_caller: str) -> str:
         raise error
 
@@ -241,9 +237,7 @@ def test_two_middlewares_identify_for_themselves(outer: str | None, inner: str |
         pytest.param(date(2026, 6), "other", 200, "deprecated", SUNSET, id="another caller while it is open"),
     ],
 )
-def test_one_caller_is_let_through_until_a_date(
-    at: datetime, caller: str | None, code: int, phase: str, sunset: str
-) -> None:
+def test_a_caller_is_let_through_until_a_date(at: datetime, caller: Any, code: int, phase: str, sunset: str) -> None:
     calls: list[Call] = []
     extra = {} if caller is None else {"HTTP_X_CALLER": caller}
     response = call(wrap(at=at, observers=[calls.append]), "GET", "/reports/7", **extra)

@@ -315,9 +315,7 @@ EXPOSE = "Access-Control-Expose-Headers"
     ],
 )
 @pytest.mark.parametrize("origin", ["*", "https://page.example"])
-def test_a_page_that_may_read_the_response_may_read_the_announcement(
-    own: list[str], exposed: list[str], origin: str
-) -> None:
+def test_a_page_that_may_read_the_response_may_read_the_announcement(own: Any, exposed: Any, origin: str) -> None:
     headers = [("access-control-allow-origin", origin), *((EXPOSE, value) for value in own)]
     assert response_of(headers=headers).all(EXPOSE) == exposed
 

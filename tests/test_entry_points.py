@@ -154,9 +154,7 @@ every_entry_point = pytest.mark.parametrize("entry_point", ENTRY_POINTS)
 
 @every_case
 @every_entry_point
-def test_each_request_gets_the_response_in_the_table(
-    case: Case, entry_point: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_each_request_gets_the_response_listed(case: Case, entry_point: str, caplog: pytest.LogCaptureFixture) -> None:
     response = case.run(entry_point)
     assert response.status == case.status
     extra, announced = list(case.headers), []

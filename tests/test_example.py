@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from wsgiref.types import WSGIApplication
 
 import pytest
@@ -41,9 +42,7 @@ def served(database_url: str | None = None) -> Iterator[WSGIApplication]:
     [(ALICE, 200, 3), (BOB, 200, 0), (ADMIN, 200, 1), (ALICE.upper(), 200, 3), (EXPIRED, 401, 0), ("unknown", 401, 0)],
     ids=["alice", "bob", "admin", "alice in upper case", "an expired session", "an unknown session"],
 )
-def test_callers_see_their_own_notifications(
-    application: WSGIApplication, session: str, status: int, records: int
-) -> None:
+def test_callers_see_their_own_notifications(application: Any, session: str, status: int, records: int) -> None:
     response = call(application, "GET", "/api/notification", f"sessionId={session}")
     assert response.code == status
     assert status != 200 or len(response.json) == records
@@ -68,9 +67,7 @@ def test_callers_see_their_own_notifications(
         pytest.param(ADMIN, "no guid", 404, id="admin, no GUID"),
     ],
 )
-def test_only_callers_with_access_see_an_account(
-    application: WSGIApplication, session: str, account: str, status: int
-) -> None:
+def test_only_callers_with_access_see_an_account(application: Any, session: str, account: str, status: int) -> None:
     assert call(application, "POST", FOR_ACCOUNT.format(account), f"sessionId={session}").code == status
 
 
@@ -147,9 +144,7 @@ def test_an_environment_variable_replaces_the_plan(tmp_path: Path, monkeypatch: 
     assert response.one("Sunset") == "Sun, 01 Feb 2026 00:00:00 GMT"
 
 
-def test_without_a_url_the_database_is_a_file_in_the_instance_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_database_is_a_file_in_the_instance_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.setattr("flask.Flask.auto_find_instance_path", lambda _app: str(tmp_path / "instance"))
     (tmp_path / "instance").mkdir(mode=0o755)

@@ -106,9 +106,7 @@ def test_another_kind_of_plan_registry_or_provider_is_refused() -> None:
     ],
     ids=["a success", "in lower case", "a failure without a status"],
 )
-def test_opentelemetry_counts_requests_and_marks_their_span(
-    method: str, app: Any, attributes: dict[str, str | int]
-) -> None:
+def test_opentelemetry_counts_requests_and_marks_their_span(method: str, app: Any, attributes: Any) -> None:
     reader, exporter, spans = InMemoryMetricReader(), InMemorySpanExporter(), TracerProvider()
     spans.add_span_processor(SimpleSpanProcessor(exporter))
     observer = OpenTelemetryObserver(PLAN, meter_provider=MeterProvider([reader]))
@@ -143,8 +141,8 @@ def test_a_method_that_http_does_not_define_has_no_attribute_of_its_own() -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preload", [False, True])
-def test_a_scrape_has_the_requests_to_all_workers(
-    preload: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_scrape_has_the_requests_of_all_workers(
+    preload: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "metrics"
     directory.mkdir()

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -196,9 +196,7 @@ def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> No
         pytest.param(lambda app: wrap(wrap(app)), id="twice"),
     ],
 )
-def test_an_application_that_is_wrapped_around_itself_is_refused_with_the_line_to_write(
-    around: Callable[[Any], Any],
-) -> None:
+def test_an_application_that_is_wrapped_around_itself_is_refused_with_the_line_to_write(around: Any) -> None:
     app = flask.Flask("shop")
     app.wsgi_app = around(app)  # type: ignore[method-assign]
     with pytest.raises(RuntimeError, match=r"write app\.wsgi_app = DeprecationMiddleware\(app\.wsgi_app, plan\)"):
@@ -350,9 +348,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.lists(STEPS, max_size=3), st.sampled_from([1, 2]))
-def test_any_sequence_of_calls_is_as_without_the_middleware(
-    called: list[Step], read: list[list[Step]], times: int
-) -> None:
+def test_any_sequence_of_calls_is_as_without_the_middleware(called: list[Step], read: list[Any], times: int) -> None:
     bare, app, calls = Scripted(called, read), Scripted(called, read), list[Call]()
     wrapped: WSGIApplication = app
     for _time in range(times):

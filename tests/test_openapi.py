@@ -41,9 +41,7 @@ def document(**changed: Any) -> dict[str, Any]:
         ([{"url": "https://a.example:{port}/v1", "variables": {"port": {"default": 8443}}}], ["/v1/old/{id}"]),
     ],
 )
-def test_paths_and_successors_begin_with_the_path_of_the_server(
-    servers: list[dict[str, Any]], paths: list[str]
-) -> None:
+def test_paths_and_successors_begin_with_the_path_of_the_server(servers: list[Any], paths: list[str]) -> None:
     source = document(servers=servers, operation={"x-successor": "/new/{id}"})
     read = [(operation.path, operation.successor) for operation in plan_from_openapi(source, POLICY)]
     assert read == [(path, path.replace("old", "new")) for path in paths]

@@ -136,7 +136,7 @@ def test_the_methods_of_a_path_are_those_of_its_operations() -> None:
     ],
 )
 def test_the_operations_may_have_another_prefix(
-    prefix: str, successor_prefix: str | None, paths: str, successors: str
+    prefix: str, successor_prefix: Any, paths: str, successors: str
 ) -> None:
     assert notification_operations(prefix, successor_prefix=successor_prefix) == (
         Operation("current_user", "GET", f"{paths}/", f"{successors}/CurrentUser", **LIKE_OLD_SERVER),
@@ -405,8 +405,6 @@ BROKEN_PLANS = [
 
 @pytest.mark.parametrize("consume", CONSUMERS)
 @pytest.mark.parametrize(("plan", "expected"), BROKEN_PLANS)
-def test_everything_that_takes_a_plan_refuses_a_broken_one(
-    consume: Callable[[Any], object], plan: Any, expected: str
-) -> None:
+def test_everything_that_takes_a_plan_refuses_a_broken_one(consume: Any, plan: Any, expected: str) -> None:
     with pytest.raises(ValueError, match=rf"^plan must be .*{expected}"):
         consume(plan)

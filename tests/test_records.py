@@ -123,9 +123,7 @@ def test_records_are_not_read_beyond_the_batch_of_a_wrong_record() -> None:
     ],
     ids=["Decimal and big int", "dataclass", "lone surrogate", "indent", "newline", "spaces", "bytearray", "default"],
 )
-def test_an_application_may_have_its_own_encode(
-    encode: Callable[[list[Any]], Any], record: object, expected: bytes
-) -> None:
+def test_an_application_may_have_its_own_encode(encode: Any, record: object, expected: bytes) -> None:
     assert write([record], make_writer(encode)) == expected
 
 
@@ -157,9 +155,7 @@ KEYED: dict[str, Callable[[int], Any]] = {
 @pytest.mark.parametrize("make", KEYED.values(), ids=KEYED)
 @pytest.mark.parametrize("count", [1, BATCH, 1000])
 @pytest.mark.parametrize("encode", [encode_and_clear, encode_with_flask], ids=["orjson", "Flask"])
-def test_keys_may_be_of_a_subclass_of_str(
-    make: Callable[[int], Any], count: int, encode: Callable[[list[Any]], bytes]
-) -> None:
+def test_keys_may_be_of_a_subclass_of_str(make: Any, count: int, encode: Any) -> None:
     expected = [{"n": number, "m": number} for number in range(count)]
     for records in ([make(number) for number in range(count)], (make(number) for number in range(count))):
         assert json.loads(write(records, make_writer(encode))) == expected
@@ -248,9 +244,7 @@ WRONG_RECORDS = [
         pytest.param(make_records(1000), make_records(1000), id="in the sample of a long list"),
     ],
 )
-def test_a_wrong_record_is_found_by_its_index(
-    record: object, before: list[Any], after: list[Any], spooled: list[BinaryIO]
-) -> None:
+def test_a_wrong_record_is_found_by_its_index(record: object, before: Any, after: Any, spooled: list[BinaryIO]) -> None:
     with pytest.raises(UnserialisableRecord) as caught:
         write([*before, record, *after], make_writer(threshold=10))
     assert caught.value.index == len(before)

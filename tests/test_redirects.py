@@ -114,9 +114,7 @@ OPERATIONS = [
     ],
 )
 @pytest.mark.filterwarnings("ignore:Unknown REQUEST_METHOD")
-def test_the_method_after_the_redirect_decides_about_the_match(
-    method: str, status: str, location: str, has_pair: bool
-) -> None:
+def test_the_method_after_a_redirect_decides(method: str, status: str, location: str, has_pair: bool) -> None:
     path = {"POST": ACCOUNT, "HEAD": "/look", "GET": "/things"}.get(method, "/things/7")
     left = redirect_to(location, status=status, method=method, path=path, operations=OPERATIONS)
     assert left == (f"{location}?{PAIR}" if has_pair else location)

@@ -371,9 +371,7 @@ def test_another_process_makes_another_digest() -> None:
         pytest.param("sessionId=%00", None, None, id="not set to a refused value"),
     ],
 )
-def test_the_authorization_header_is_set_only_in_a_request_without_one(
-    query: str, header: str | None, left: str | None
-) -> None:
+def test_the_authorization_header_is_set_only_in_a_request_without_one(query: str, header: Any, left: Any) -> None:
     environ = request(query, header)
     send(environ)
     assert environ.get("HTTP_AUTHORIZATION") == left
@@ -390,7 +388,7 @@ def test_an_operation_that_does_not_unify_the_session_leaves_it_where_it_is() ->
 
 
 @pytest.mark.parametrize(("own", "sent"), [([], ["no-referrer"]), ([("referrer-policy", "origin")], ["origin"])])
-def test_no_other_site_learns_the_url_unless_the_application_says_what_it_learns(
+def test_no_other_site_learns_the_url_unless_the_application_says_so(
     own: list[tuple[str, str]], sent: list[str]
 ) -> None:
     app = wrap(plain_app("200 OK", own), operations=PAGES)

@@ -21,39 +21,12 @@ from sqlalchemy.exc import ProgrammingError, ResourceClosedError, SQLAlchemyErro
 from flask_notifications import AccessDenied, NotificationApp, StorageUnavailable
 from flask_notifications.sql import SQLAlchemyStorage, rows
 from flask_notifications.sql import storage as sql_storage
+from tests.drivers.drivers import DOCUMENTS, create_tables, read, storage_on
 from tests.services import postgresql_schema
 from tests.storages import ACCOUNT, CURRENT_USER
 from tests.wsgi import Response, call
 
 pytestmark = pytest.mark.slow
-
-TABLES = """
-CREATE TABLE accounts (id TEXT PRIMARY KEY);
-CREATE TABLE sessions (id TEXT PRIMARY KEY, user_id TEXT NOT NULL, is_admin BOOLEAN NOT NULL);
-CREATE TABLE notifications (id INTEGER PRIMARY KEY, account TEXT NOT NULL, document TEXT NOT NULL);
-INSERT INTO accounts VALUES ('alice'), ('bob'), ('carol');
-INSERT INTO sessions VALUES ('a1', 'alice', false), ('b2', 'bob', false), ('c3', 'carol', true);
-INSERT INTO notifications VALUES
-    (1, 'alice', '{"name": "first",  "n": 1.50, "ü": null}'),
-    (2, 'alice', '{"name":"second"}'),
-    (3, 'bob', '{"name":"third"}')
-"""
-DOCUMENTS = "SELECT document FROM notifications WHERE account = {} ORDER BY id"
-
-
-def may_see(caller: Row[Any], account_id: str) -> bool:
-    return bool(caller.is_admin) or caller.user_id == account_id
-
-
-def storage_on(engine: Engine, **changed: Any) -> SQLAlchemyStorage:
-    arguments: dict[str, Any] = {
-        "session_query": "SELECT user_id, is_admin FROM sessions WHERE id = :session_id",
-        "current_user_query": DOCUMENTS.format(":user_id"),
-        "account_query": DOCUMENTS.format(":account_id"),
-        "account_exists_query": "SELECT 1 FROM accounts WHERE id = :account_id",
-        "may_see_account": may_see,
-    }
-    return SQLAlchemyStorage(engine, **arguments | changed)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -65,12 +38,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield schema
 
 
-def create_tables(engine: Engine) -> None:
-    with engine.begin() as connection:
-        for statement in TABLES.split(";"):
-            connection.exec_driver_sql(statement)
-
-
 @pytest.fixture
 def engine(url: str) -> Iterator[Engine]:
     engine = create_engine(url, pool_size=1, max_overflow=0, pool_timeout=0.05)
@@ -79,20 +46,11 @@ def engine(url: str) -> Iterator[Engine]:
     engine.dispose()
 
 
-def read(storage: SQLAlchemyStorage, session_id: str, account_id: str | None = None) -> Iterator[Any]:
-    """Return the records of a session's user, or of an account."""
-    caller = storage.resolve_session(session_id)
-    assert caller is not None
-    if account_id is None:
-        return storage.current_user_notifications(caller)
-    return storage.account_notifications(caller, account_id)
-
-
 @pytest.mark.parametrize(
     ("query", "account_id"),
     [
         ("sessionId=a1%27--", None),
-        *(("sessionId=a1", "alice' OR '1'='1"), ("sessionId=c3", "bob'; DROP TABLE accounts; --")),
+        *(("sessionId=a1", "alice' OR '1'='1"), ("sessionId=c3", "bob'; DROP TABLE alerts; --")),
     ],
     ids=["session", "denied account", "unknown account"],
 )
@@ -105,9 +63,9 @@ def test_values_are_bound_and_never_part_of_a_statement(engine: Engine, query: s
 
 def test_an_account_id_in_the_callers_row_never_replaces_that_of_the_request(engine: Engine) -> None:
     storage = storage_on(
-        engine, session_query="SELECT user_id, is_admin, 'alice' AS account_id FROM sessions WHERE id = :session_id"
+        engine, session_query="SELECT login, is_admin, 'alice' AS account_id FROM users WHERE session = :session_id"
     )
-    assert list(read(storage, "c3", "bob")) == [b'{"name":"third"}']
+    assert list(read(storage, "c3", "bob")) == [b'{"n":3}']
 
 
 def test_without_a_rule_no_caller_may_see_any_account(engine: Engine) -> None:
@@ -144,9 +102,7 @@ def test_a_unit_of_work_applies_to_the_storage_that_it_yields_only(engine: Engin
 
 
 @pytest.mark.parametrize("use", [list, methodcaller("close")], ids=["read on", "closed"])
-def test_records_of_a_nested_unit_of_work_that_has_ended_do_not_block(
-    engine: Engine, use: Callable[[Any], object]
-) -> None:
+def test_records_of_a_nested_unit_of_work_that_has_ended_do_not_block(engine: Engine, use: Any) -> None:
     two_connections = create_engine(engine.url, pool_size=2, max_overflow=0, pool_timeout=0.05)
     storage = Numbers(two_connections)
     with storage.unit_of_work() as outer:
@@ -201,9 +157,9 @@ def test_an_exception_of_a_signal_handler_at_any_moment_releases_the_connection(
 
 NUMBERED = {
     "sqlite": """WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 2500)
-        SELECT '{"n": ' || n || '}' AS document FROM number WHERE :user_id = 'alice'""",
+        SELECT '{"n": ' || n || '}' AS document FROM number WHERE :login = 'alice'""",
     "postgresql": """SELECT '{"n": ' || n || '}' AS document FROM generate_series(1, 2500) n
-        WHERE CAST(:user_id AS TEXT) = 'alice'""",
+        WHERE CAST(:login AS TEXT) = 'alice'""",
 }
 
 
@@ -213,7 +169,7 @@ class Numbers(SQLAlchemyStorage):
     def __init__(self, engine: Engine) -> None:
         super().__init__(
             engine,
-            session_query="SELECT user_id FROM sessions WHERE id = :session_id",
+            session_query="SELECT login FROM users WHERE session = :session_id",
             current_user_query=NUMBERED[engine.dialect.name],
             account_query=DOCUMENTS.format(":account_id"),
         )
@@ -300,9 +256,7 @@ def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> No
 
 
 def test_two_columns_with_the_same_name_are_refused(engine: Engine) -> None:
-    storage = storage_on(
-        engine, current_user_query="SELECT id, account AS id FROM notifications WHERE account = :user_id"
-    )
+    storage = storage_on(engine, current_user_query="SELECT id, owner AS id FROM alerts WHERE owner = :login")
     with pytest.raises(ValueError, match="columns"):
         list(read(storage, "a1"))
 

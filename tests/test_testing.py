@@ -391,9 +391,7 @@ def test_an_operation_with_a_view_passes(app: flask.Flask, operation: Operation,
         pytest.param(Operation("a", "GET", "/mine"), "the status is 404", id="a view without its header"),
     ],
 )
-def test_an_operation_without_a_view_is_listed_with_the_reason(
-    app: flask.Flask, operation: Operation, reason: str
-) -> None:
+def test_an_operation_without_a_view_is_listed_with_the_reason(app: Any, operation: Operation, reason: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(reason)):
         assert_plan_reaches(app, {operation: None})
 

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from io import BytesIO, StringIO
+from io import StringIO
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+from wsgiref.util import setup_testing_defaults
 from wsgiref.validate import validator
 
 
@@ -41,24 +42,11 @@ class Response:
 
 def environ_of(method: str = "GET", path: str = "/", query: str = "", **extra: Any) -> WSGIEnvironment:
     """Return the environ of a request; ``path`` and ``query`` are WSGI strings."""
-    return {
-        "REQUEST_METHOD": method,
-        "SCRIPT_NAME": "",
-        "PATH_INFO": path,
-        "QUERY_STRING": query,
-        "SERVER_NAME": "api.example",
-        "SERVER_PORT": "80",
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "HTTP_HOST": "api.example",
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "http",
-        "wsgi.input": BytesIO(),
-        "wsgi.errors": _Errors(),
-        "wsgi.multithread": True,
-        "wsgi.multiprocess": False,
-        "wsgi.run_once": False,
-        **extra,
-    }
+    host = {"SERVER_NAME": "api.example", "HTTP_HOST": "api.example", "SERVER_PROTOCOL": "HTTP/1.1"}
+    target = {"REQUEST_METHOD": method, "SCRIPT_NAME": "", "PATH_INFO": path, "QUERY_STRING": query}
+    environ = {**target, **host, "wsgi.errors": _Errors(), **extra}
+    setup_testing_defaults(environ)
+    return environ
 
 
 class _Errors(StringIO):

@@ -1,6 +1,52 @@
-"""The database drivers under test, and the SQL that the tests need in each dialect."""
+"""The database drivers under test, the SQL that the tests need in each dialect, and a storage on its tables."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine, Row, text
+
+from flask_notifications.sql import SQLAlchemyStorage
+
+TABLES = """
+CREATE TABLE users (session VARCHAR(40), login VARCHAR(40), is_admin BOOLEAN);
+CREATE TABLE alerts (id INTEGER, owner VARCHAR(40), document TEXT);
+INSERT INTO users VALUES ('a1', 'alice', false), ('b2', 'bob', false), ('c3', 'carol', true);
+INSERT INTO alerts VALUES
+    (1, 'alice', '{"name": "first",  "n": 1.50, "ü": null}'), (2, 'alice', '{"name":"second"}'), (3, 'bob', '{"n":3}')
+"""
+DOCUMENTS = "SELECT document FROM alerts WHERE owner = {} ORDER BY id"
+DOCUMENTS_OF_THE_CALLER = DOCUMENTS.format(":login")
+
+
+def create_tables(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for statement in TABLES.split(";"):
+            connection.execute(text(statement.replace(":", r"\:")))
+
+
+def may_see_account(caller: Row[Any], account_id: str) -> bool:
+    return bool(caller.is_admin) or caller.login == account_id
+
+
+def storage_on(engine: Engine, documents: Any = DOCUMENTS_OF_THE_CALLER, **changed: Any) -> SQLAlchemyStorage:
+    arguments: dict[str, Any] = {
+        "session_query": "SELECT login, is_admin FROM users WHERE session = :session_id",
+        "current_user_query": documents,
+        "account_query": DOCUMENTS.format(":account_id"),
+        "account_exists_query": "SELECT 1 FROM users WHERE login = :account_id",
+        "may_see_account": may_see_account,
+    }
+    return SQLAlchemyStorage(engine, **arguments | changed)
+
+
+def read(storage: SQLAlchemyStorage, session_id: str, account_id: str | None = None) -> Iterator[Any]:
+    """Return the records of a session's user, or of an account."""
+    caller = storage.resolve_session(session_id)
+    assert caller is not None
+    if account_id is None:
+        return storage.current_user_notifications(caller)
+    return storage.account_notifications(caller, account_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from sqlalchemy import URL, Connection, Engine, NullPool, Row, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
 
 from flask_notifications import NotificationApp, NotificationStorage, StorageUnavailable
-from flask_notifications.sql import SQLAlchemyStorage
 from flask_notifications.testing import StorageContract
-from tests.drivers.drivers import DRIVERS, Driver
+from tests.drivers.drivers import DRIVERS, Driver, create_tables, read, storage_on
 from tests.servers.process import eventually, free_port, peak_memory
 from tests.services import mariadb_database, postgresql_database, service_or_skip
 from tests.storages import CURRENT_USER
@@ -26,14 +25,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 MIB = 1024 * 1024
 ROWS = 200_000
 PADDING = "t" * 150
-
-TABLES = """
-CREATE TABLE users (session VARCHAR(40), login VARCHAR(40), is_admin BOOLEAN);
-CREATE TABLE alerts (id INTEGER, owner VARCHAR(40), document TEXT);
-INSERT INTO users VALUES ('a1', 'alice', false), ('b2', 'bob', false), ('c3', 'carol', true);
-INSERT INTO alerts VALUES
-    (1, 'alice', '{"name": "first",  "n": 1.50, "ü": null}'), (2, 'alice', '{"name":"second"}'), (3, 'bob', '{"n":3}')
-"""
 
 
 class Database(NamedTuple):
@@ -47,9 +38,7 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     service_or_skip(request.param, find_spec(driver.module.partition(".")[0]) is not None)
     with new_database(driver, tmp_path_factory) as url:
         engine = create_engine(url)
-        with engine.begin() as connection:
-            for statement in TABLES.split(";"):
-                connection.execute(text(statement.replace(":", r"\:")))
+        create_tables(engine)
         engine.dispose()
         yield Database(driver, url)
         gc.collect()
@@ -69,21 +58,6 @@ def engine(database: Database) -> Iterator[Engine]:
     engine = create_engine(database.url, pool_size=1, max_overflow=0, pool_timeout=0.05)
     yield engine
     engine.dispose()
-
-
-def may_see_account(caller: Row[Any], account_id: str) -> bool:
-    return bool(caller.is_admin) or caller.login == account_id
-
-
-def storage_on(engine: Engine, documents: Any = "SELECT document FROM alerts WHERE owner = :login ORDER BY id") -> Any:
-    return SQLAlchemyStorage(
-        engine,
-        session_query="SELECT login, is_admin FROM users WHERE session = :session_id",
-        current_user_query=documents,
-        account_query="SELECT document FROM alerts WHERE owner = :account_id ORDER BY id",
-        account_exists_query="SELECT 1 FROM users WHERE login = :account_id",
-        may_see_account=may_see_account,
-    )
 
 
 def select_documents(driver: Driver, count: int) -> Any:
@@ -112,12 +86,10 @@ class TestContract(StorageContract):
         self.engine.dispose()
 
     def make_storage(self) -> NotificationStorage[Any]:
-        storage: NotificationStorage[Any] = storage_on(self.engine)
-        return storage
+        return storage_on(self.engine)
 
     def make_unreachable_storage(self) -> NotificationStorage[Any]:
-        storage: NotificationStorage[Any] = storage_on(unreachable(self.engine))
-        return storage
+        return storage_on(unreachable(self.engine))
 
 
 def unreachable(engine: Engine) -> Engine:
@@ -152,11 +124,10 @@ def test_a_row_that_cannot_be_computed_is_a_500(database: Database, engine: Engi
 
 def test_memory_stays_flat_over_many_rows_if_the_driver_streams(database: Database, engine: Engine) -> None:
     storage = storage_on(engine, select_documents(database.driver, ROWS))
-    caller = storage.resolve_session("a1")
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
     before = peak_memory(Path("/proc/self"))
     last, count = b"", 0
-    for record in storage.current_user_notifications(caller):
+    for record in read(storage, "a1"):
         last, count = record, count + 1
     assert (count, last[:13]) == (ROWS, b'{"n":200000,"')
     grown = peak_memory(Path("/proc/self")) - before
@@ -232,7 +203,7 @@ def test_a_result_that_is_ended_halfway_is_whole_or_an_error(database: Database,
     storage = storage_on(engine, select_documents(database.driver, rows))
     try:
         with administrator(database) as execute, storage.unit_of_work() as bound:
-            for _record in bound.current_user_notifications(bound.resolve_session("a1")):
+            for _record in read(bound, "a1"):
                 if count == 0:
                     execute(getattr(dialect, end).format(connections[0]))
                 count += 1
@@ -267,7 +238,7 @@ def test_a_connection_in_autocommit_reads_one_whole_result_after_the_other(datab
     assert ask(storage_on(engine, failing)).code == 500
     assert_whole(ask(storage), 2_001)
     with storage.unit_of_work() as bound:
-        left_open = bound.current_user_notifications(bound.resolve_session("a1"))
+        left_open = read(bound, "a1")
         next(left_open)
     with engine.connect() as connection:
         connection.execute(text("INSERT INTO alerts VALUES (9, 'nobody else', '{}')"))

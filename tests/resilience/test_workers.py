@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 import requests
@@ -153,9 +154,7 @@ def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(pro
         pytest.param("max_requests = 30; preload_app = True; ", lambda _server: None, id="max-requests-preloaded"),
     ],
 )
-def test_every_response_is_correct_while_workers_are_replaced(
-    conf: str, act: Callable[[Server], None], tmp_path: Path
-) -> None:
+def test_every_response_is_correct_while_workers_are_replaced(conf: str, act: Any, tmp_path: Path) -> None:
     program = gunicorn("gthread", f"{conf}workers = 2; threads = 4", APPLICATION)
     with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
         done = Event()
