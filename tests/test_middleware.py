@@ -3,8 +3,10 @@
 import re
 import sys
 from collections.abc import Iterator
+from io import BytesIO, StringIO
 from typing import Any
 from unittest.mock import Mock
+from wsgiref.handlers import BaseCGIHandler
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import flask
@@ -242,13 +244,9 @@ def test_a_request_without_a_required_session_is_refused() -> None:
         assert response.all("WWW-Authenticate") == ['Bearer realm="r s"']
 
 
-ADDED = [("Deprecation", "@1767225600"), ("Link", '</new>; rel="successor-version"')]
-PAGE_OPERATIONS = [
-    Operation("page", "GET", "/page", "/new", rewrite_path=True, unify_session=True),
-    Operation("post", "POST", "/page", "/new", rewrite_path=True, unify_session=True),
-]
+ADDED = b'Vary: Authorization\r\nDeprecation: @1767225600\r\nLink: </new>; rel="successor-version"\r\n'
+PAGE = Operation("page", "GET", "/page", "/new", rewrite_path=True, unify_session=True)
 TEXT = ("Content-Type", "text/plain")
-COOKIES = [("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]
 
 
 class Failure(Exception):
@@ -258,38 +256,11 @@ class Failure(Exception):
 Step = tuple[str, Any]
 
 
-class Server:
-    """Serve as PEP 3333 specifies, and record each event."""
-
-    def __init__(self) -> None:
-        self.trace: list[tuple[Any, ...]] = []
-        self._started = self._sent = False
-
-    def start_response(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-        if exc_info and self._sent:
-            raise exc_info[1]
-        if self._started and not exc_info:
-            raise AssertionError(status)
-        self._started = True
-        self.trace.append(("start", status, headers, bool(exc_info)))
-        return self.write
-
-    def write(self, data: bytes) -> None:
-        self._sent = True
-        self.trace.append(("data", data))
-
-    def serve(self, app: WSGIApplication) -> list[tuple[Any, ...]]:
-        body: Any = None
-        try:
-            body = app(environ_of("GET", "/page"), self.start_response)
-            self.trace.append(("returned",))
-            for part in body:
-                self.write(part)
-        except (Failure, AssertionError) as failure:
-            self.trace.append(("raised", type(failure)))
-        if body is not None:
-            body.close()
-        return self.trace
+def serve(app: WSGIApplication) -> bytes:
+    """Return what wsgiref sends, which replaces a failure before the headers with a 500 of its own."""
+    sent = BytesIO()
+    BaseCGIHandler(BytesIO(), sent, StringIO(), environ_of("GET", "/page")).run(app)
+    return sent.getvalue()
 
 
 class Scripted:
@@ -330,19 +301,14 @@ class Scripted:
 
 STARTS = st.sampled_from(
     [
-        ("200 OK", [TEXT]),
-        ("404 Not Found", [TEXT, *COOKIES]),
-        ("304 Not Modified", []),
-        ("500 Oops", [("X-A", "1")] * 2),
+        *(("200 OK", [TEXT]), ("404 Not Found", [TEXT, ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")])),
+        *(("304 Not Modified", []), ("500 Oops", [("X-A", "1")] * 2)),
     ]
 )
 STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("start"), STARTS),
-        st.tuples(st.just("restart"), STARTS),
-        st.tuples(st.just("write"), st.sampled_from([b"", b"written"])),
-        st.tuples(st.just("raise"), st.none()),
-    ),
+    st.tuples(st.sampled_from(["start", "restart"]), STARTS)
+    | st.tuples(st.just("write"), st.sampled_from([b"", b"written"]))
+    | st.tuples(st.just("raise"), st.none()),
     max_size=4,
 )
 
@@ -352,20 +318,9 @@ def test_any_sequence_of_calls_is_as_without_the_middleware(called: list[Step], 
     bare, app, calls = Scripted(called, read), Scripted(called, read), list[Call]()
     wrapped: WSGIApplication = app
     for _time in range(times):
-        wrapped = DeprecationMiddleware(wrapped, dict.fromkeys(PAGE_OPERATIONS, DATE_ONLY), observers=[calls.append])
-    expected, trace = Server().serve(bare), Server().serve(wrapped)
-    assert [without_added(event) for event in trace] == expected
+        wrapped = DeprecationMiddleware(wrapped, {PAGE: DATE_ONLY}, observers=[calls.append])
+    expected, sent = serve(bare), serve(wrapped)
+    assert sent.replace(ADDED, b"", 1) == expected
+    assert (ADDED in sent) == (b"Status: 500 Internal Server Error" not in sent)
     assert app.closed == bare.closed
-    returned, started = ("returned",) in trace, [event[1] for event in trace if event[0] == "start"]
     assert len(calls) == times
-    if returned and started and trace.index(("returned",)) > 0:
-        known = [event[1] for event in trace[: trace.index(("returned",))] if event[0] == "start"]
-        assert calls[0].status == int((known or started[:1])[-1][:3])
-
-
-def without_added(event: tuple[Any, ...]) -> tuple[Any, ...]:
-    if event[0] != "start":
-        return event
-    kind, status, headers, replaced = event
-    assert headers[-3:] == [("Vary", "Authorization"), *ADDED]
-    return kind, status, headers[:-3], replaced

@@ -9,11 +9,8 @@ from typing import Any
 from wsgiref.types import WSGIApplication
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Engine, create_engine
-
 from flask_notifications import DeprecationMiddleware, NotificationApp, load_plan
-from flask_notifications.sql import SQLAlchemyStorage
-from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SESSION_ID, OneSession, flask_app, raising
+from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SESSION_ID, OneSession, flask_app
 from tests.wsgi import call, plain_app
 
 # New York has this hour twice. The dates of the others do not fit in 32 bits, signed and unsigned.
@@ -38,23 +35,8 @@ def applications() -> Iterator[WSGIApplication]:
     storage = OneSession(lambda: iter([{"name": "W\xf6chentlich", "on": datetime(2026, 1, 1, tzinfo=UTC)}, b"{}"]))
     yield flask_app(storage, spool_threshold=1)
     yield NotificationApp(storage)
-    yield NotificationApp(OneSession(raising(OSError())))
     yield NotificationApp(OneSession(lambda: [{"n": object()}]))
     yield plain_app("302 Found", [("Location", CURRENT_USER)])
-    engine = create_engine("sqlite://")
-    yield NotificationApp(rows(engine))
-    engine.dispose()
-
-
-def rows(engine: Engine) -> SQLAlchemyStorage:
-    """Return a storage that knows one session, on a database without tables."""
-    return SQLAlchemyStorage(
-        engine,
-        session_query=f"SELECT 'alice' AS name WHERE :session_id = '{SESSION_ID}'",
-        current_user_query="SELECT :name AS name, 1.5 AS n",
-        account_query="SELECT :account_id AS name, NULL AS n",
-        may_see_account=lambda *_both: True,
-    )
 
 
 def responses() -> list[Any]:
