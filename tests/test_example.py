@@ -57,14 +57,10 @@ def test_callers_see_their_own_notifications(application: Any, session: str, sta
 @pytest.mark.parametrize(
     ("session", "account", "status"),
     [
-        pytest.param(ALICE, ACCOUNT.format("a"), 200, id="alice, her own"),
-        pytest.param(ALICE, ACCOUNT.format("A").upper(), 200, id="alice, her own in upper case"),
-        pytest.param(BOB, ACCOUNT.format("b"), 200, id="bob, his own"),
-        pytest.param(BOB, ACCOUNT.format("a"), 403, id="bob, alice's"),
-        pytest.param(BOB, ACCOUNT.format("0"), 403, id="bob, an unknown one"),
-        pytest.param(ADMIN, ACCOUNT.format("a"), 200, id="admin, alice's"),
-        pytest.param(ADMIN, ACCOUNT.format("0"), 404, id="admin, an unknown one"),
-        pytest.param(ADMIN, "no guid", 404, id="admin, no GUID"),
+        *((ALICE, account, 200) for account in (ACCOUNT.format("a"), ACCOUNT.format("A").upper())),  # her own
+        *((BOB, ACCOUNT.format(last), status) for last, status in {"b": 200, "a": 403, "0": 403}.items()),
+        *((ADMIN, ACCOUNT.format(last), status) for last, status in {"a": 200, "0": 404}.items()),
+        (ADMIN, "no guid", 404),
     ],
 )
 def test_only_callers_with_access_see_an_account(application: Any, session: str, account: str, status: int) -> None:
@@ -79,21 +75,20 @@ def test_the_announced_documentation_is_an_html_page(application: WSGIApplicatio
 
 
 @pytest.mark.parametrize(
-    ("headers", "query", "status", "code"),
+    ("session", "query", "status", "code"),
     [
-        pytest.param({}, f"sessionId={ADMIN}", 401, "session_missing", id="a session in the query"),
-        pytest.param({"HTTP_AUTHORIZATION": "Bearer unknown"}, "", 401, "session_invalid", id="an unknown session"),
-        pytest.param({"HTTP_AUTHORIZATION": f"Bearer {ALICE}"}, "", 403, "access_denied", id="no administrator"),
+        ("", f"sessionId={ADMIN}", 401, "session_missing"),
+        *(("unknown", "", 401, "session_invalid"), (ALICE, "", 403, "access_denied")),
     ],
 )
 def test_the_usage_report_is_for_administrators(
-    application: WSGIApplication, headers: dict[str, str], query: str, status: int, code: str
+    application: WSGIApplication, session: str, query: str, status: int, code: str
 ) -> None:
+    headers = {"HTTP_AUTHORIZATION": f"Bearer {session}"} if session else {}
     response = call(application, "GET", "/usage", query, **headers)
     assert (response.code, response.json["code"], response.json["status"]) == (status, code, status)
     assert response.one("Content-Type") == "application/problem+json"
-    challenge = dict(response.headers).get("WWW-Authenticate", "")
-    assert challenge.startswith('Bearer realm="notifications"') == (status in {400, 401})
+    assert ("Bearer" in str(response.all("WWW-Authenticate"))) == (status == 401)
     assert (response.one("Vary"), response.one("X-Content-Type-Options")) == ("Authorization", "nosniff")
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -67,18 +68,7 @@ def look(policies: Any, path: str, method: str, status: str, query: str) -> tupl
     return (calls[0] if calls else None), response.headers
 
 
-def closed(name: str) -> Outcome:
-    return Outcome(name, "closed", is_lookalike=False)
-
-
-def retired(name: str) -> Outcome:
-    return Outcome(name, "retired", is_lookalike=False)
-
-
-def lookalike(name: str) -> Outcome:
-    return Outcome(name, "retired", is_lookalike=True)
-
-
+closed, retired = (partial(Outcome, state=state, is_lookalike=False) for state in ("closed", "retired"))
 REPORT = {"/reports/{id}": "closed"}
 USERS = {"/users/{id}": "closed", "/users/me": "live"}
 CITIES = {"/city/{name}": "closed", "/city/\u0131zmir": "live", "/city/new": "live"}
@@ -95,18 +85,18 @@ SEARCH = {"/search/": "closed", "/search/{word}": "live"}
         pytest.param(USERS, "/users//me/", None, id="a live sibling with two slashes"),
         pytest.param(USERS, "/users/me/\n", None, id="a live sibling with a line feed at the end"),
         pytest.param({"/New": "retired", "/{id}": "retired"}, "/new", retired("/{id}"), id="in this letter case"),
-        pytest.param(
-            {"/\u0131": "live", "/{x}/": "retired", "/i": "closed"},
-            "/\xc4\xb1/",
-            closed("/i"),
-            id="a closed one of three",
-        ),
+        pytest.param({"/\u0131": "live", "/{x}/": "retired", "/i": "closed"}, "/\xc4\xb1/", closed("/i"), id="three"),
         pytest.param({"/users/{id}/": "closed", "/users/me": "live"}, "/users/me/", closed("/users/{id}/"), id="slash"),
         pytest.param({"/users/{id}": "live", "/users/me": "closed"}, "/users/me ", None, id="live, with this space"),
         pytest.param(CITIES, "/city/\xc4\xb1zmir", None, id="a live sibling that folds to ASCII"),
         pytest.param(CITIES, "/city/new ", closed("/city/{name}"), id="a live sibling with a space"),
         pytest.param(SEARCH, "/search/\xd7\xc9\xce\xcf", None, id="a live word in KOI8-R"),
-        pytest.param({"/old": "retired"}, "//old", lookalike("/old"), id="two slashes while it is open"),
+        pytest.param(
+            {"/old": "retired"},
+            "//old",
+            Outcome("/old", "retired", is_lookalike=True),
+            id="open",
+        ),
         pytest.param({"/old": "retired"}, "/OLD/", retired("/old"), id="letter case, open"),
         pytest.param(REPORT, "/reports/..", closed("/reports/{id}"), id="dots as a parameter"),
         pytest.param({"/ask": "closed"}, "/a\xc5\xbfk", closed("/ask"), id="a long s"),

@@ -11,7 +11,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import flask
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from werkzeug.middleware.proxy_fix import ProxyFix
 
@@ -29,6 +29,7 @@ from tests.middleware import (
     POLICY,
     SESSION,
     Spy,
+    response_of,
     wrap,
 )
 from tests.wsgi import call, environ_of, plain_app, run
@@ -237,11 +238,14 @@ def test_sessions_are_masked_in_the_environ_of_a_refused_request(query: str, pol
 
 
 def test_a_request_without_a_required_session_is_refused() -> None:
-    for statuses, status in ((Statuses(), "401 Unauthorized"), (Statuses(session_missing=440), "440 Login Time-out")):
-        spy = Spy()
-        response = call(wrap(spy, require_session=True, realm="r s", statuses=statuses), "GET", PATH)
-        assert (response.status, response.json["code"], spy.calls) == (status, "session_missing", [])
-        assert response.all("WWW-Authenticate") == ['Bearer realm="r s"']
+    refused = response_of(require_session=True)
+    assert (refused.status, refused.json["code"]) == ("401 Unauthorized", "session_missing")
+    assert refused.all("WWW-Authenticate") == ['Bearer realm="notifications"']
+    spy = Spy()
+    app = wrap(spy, require_session=True, realm="r s", statuses=Statuses(session_missing=440))
+    response = call(app, "GET", PATH)
+    assert (response.status, response.json["status"], spy.calls) == ("440 Login Time-out", 440, [])
+    assert response.all("WWW-Authenticate") == ['Bearer realm="r s"']
 
 
 ADDED = b'Vary: Authorization\r\nDeprecation: @1767225600\r\nLink: </new>; rel="successor-version"\r\n'
@@ -314,6 +318,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.lists(STEPS, max_size=3), st.sampled_from([1, 2]))
+@example([], [[("start", ("200 OK", [TEXT]))], []], 1)  # it starts when it is read
 def test_any_sequence_of_calls_is_as_without_the_middleware(called: list[Step], read: list[Any], times: int) -> None:
     bare, app, calls = Scripted(called, read), Scripted(called, read), list[Call]()
     wrapped: WSGIApplication = app

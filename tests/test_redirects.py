@@ -20,6 +20,7 @@ from tests.wsgi import call, environ_of, plain_app
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 PAIR = "sessionId=S3CRET"
 DIGEST = digest_of("S3CRET")
+ENCODED = DIGEST.replace("=", "%3D")
 TABLE = OperationTable(notification_operations())
 ACCOUNT = "/API/Notification/GetNotificationsForAccount/acc/"
 
@@ -42,9 +43,7 @@ def redirect_to(
 @pytest.mark.parametrize(
     ("location", "left"),
     [
-        pytest.param(
-            "http://api.example:80/API/Notification", f"http://api.example:80/API/Notification?{PAIR}", id="port"
-        ),
+        ("http://api.example:80/API/Notification", f"http://api.example:80/API/Notification?{PAIR}"),
         pytest.param("Notification/", f"Notification/?{PAIR}", id="relative"),
         pytest.param("?page=2", f"?page=2&{PAIR}", id="query alone"),
         pytest.param("?page=2&", f"?page=2&{PAIR}", id="query that ends in &"),
@@ -150,12 +149,8 @@ def test_a_session_in_the_header_is_never_written_into_a_url() -> None:
     [
         pytest.param(f"?a=%7e&{DIGEST}&b", f"?a=%7e&{PAIR}&b", id="in between, other bytes stay"),
         pytest.param(f"/API/Notification/?{DIGEST}&{PAIR}", f"/API/Notification/?{PAIR}", id="beside the pair"),
-        pytest.param(
-            f"/API/Notification/?next=%3F{DIGEST.replace('=', '%3D')}",
-            f"/API/Notification/?next=&{PAIR}",
-            id="inside another value",
-        ),
-        pytest.param(f"/API/Notification/?{DIGEST.replace('=', '%3D')}", f"/API/Notification/?{PAIR}", id="encoded"),
+        pytest.param(f"/API/Notification/?next=%3F{ENCODED}", f"/API/Notification/?next=&{PAIR}", id="inside a value"),
+        pytest.param(f"/API/Notification/?{ENCODED}", f"/API/Notification/?{PAIR}", id="encoded"),
         pytest.param(f"/API/Notification/#{DIGEST}", f"/API/Notification/?{PAIR}#", id="in a fragment"),
     ],
 )
@@ -167,11 +162,7 @@ def test_the_pair_replaces_the_digest_that_a_router_copied(location: str, left: 
     ("location", "left"),
     [
         pytest.param("/login#{}", "/login#", id="in a fragment"),
-        pytest.param(
-            "https://api.example:8443/API/Notification/?{}",
-            "https://api.example:8443/API/Notification/",
-            id="another port",
-        ),
+        ("https://api.example:8443/API/Notification/?{}", "https://api.example:8443/API/Notification/"),
         pytest.param("/login?next=%2Fx%3Fgo%3D%252Fy%253F{}%26b&c", "/login?next=%2Fx%3Fgo%3D%252Fy%26b&c", id="deep"),
         pytest.param("/login?a&{0}&{0}", "/login?a", id="twice, last"),
         pytest.param("not a URL ?{}", "not a URL ", id="no URL"),
@@ -190,11 +181,8 @@ def test_the_digest_is_removed_from_the_location_of_any_status(status: str) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
-    [
-        *["&", "?", "#", "/", "a", "%25", "%2526", "%3F", "flask_notifications.session"],
-        pytest.param(DIGEST, id="digest"),
-        pytest.param(f"&{DIGEST}", id="separated digest"),
-    ],
+    ["&", "?", "#", "/", "a", "%25", "%2526", "%3F", DIGEST.partition("=")[0], DIGEST, f"&{DIGEST}"],
+    ids=len,
 )
 def test_work_on_a_location_grows_linearly_with_its_length(unit: str) -> None:
     assert grows_linearly(partial(restore_pair, pair=PAIR, digest=DIGEST), lambda size: f"/x?{unit * size}")
