@@ -243,10 +243,12 @@ WRONG_RECORDS = [
     ],
 )
 def test_a_wrong_record_is_found_by_its_index(record: object, before: Any, after: Any, spooled: list[BinaryIO]) -> None:
-    with pytest.raises(UnserialisableRecord) as caught:
-        write([*before, record, *after], make_writer(threshold=10))
-    assert caught.value.index == len(before)
-    assert str(caught.value) == f"record {len(before)} cannot be expressed as a JSON object"
+    records = [*before, record, *after]
+    for given_records in (records, iter(records)):
+        with pytest.raises(UnserialisableRecord) as caught:
+            write(given_records, make_writer(threshold=10))
+        assert caught.value.index == len(before)
+        assert str(caught.value) == f"record {len(before)} cannot be expressed as a JSON object"
     assert all(file.closed for file in spooled)
 
 
