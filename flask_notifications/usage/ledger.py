@@ -157,6 +157,8 @@ class Ledger:
         self.file: LedgerFile | None = None
         self.boot: str = boot()
         self.machine: str = machine()
+        # Whether this process has counted all that is in here: another one sees the file only.
+        self.is_own: bool = True
         # Whether the store has exactly the entries that are marked as stored; otherwise each has to be looked for.
         self.is_sure: bool = True
         # What the clock of this machine showed when it was started, as far as it was right when counting began.
@@ -356,7 +358,7 @@ class LedgerFile:
         ledger.id, ledger.head, ledger.oldest = mapped[_ID].decode("ascii"), head, head[_BEGAN]
         ledger.boot, ledger.machine = started, written_on
         ledger.entries = dict(self._entries())
-        ledger.is_sure = False
+        ledger.is_sure = ledger.is_own = False
         ledger.file = self
         return ledger
 

@@ -254,7 +254,7 @@ class UsageStore:
     def _sign(self, connection: Connection, ledger: Ledger, now: int, *, is_final: bool, is_alive: bool) -> bool:
         """Write the row of a recorder, and return whether there was one."""
         heard = now if is_alive else min(_place(ledger, ledger.heard, now), now)
-        if not is_alive and not ledger.is_whole:
+        if not (ledger.is_own or ledger.is_whole):
             heard = 0  # the time since the last sign of life in the row is unknown
         sign = {
             "own_id": ledger.id,
@@ -268,8 +268,8 @@ class UsageStore:
             return True
         if ledger.registered:
             raise RowChanged
-        row = _recorder_row(ledger, heard or now)
-        row |= {"began_at": min(_place(ledger, ledger.began, now), heard or now), "ended": int(is_final)}
+        began = min(_place(ledger, ledger.began, now), now)
+        row = _recorder_row(ledger, heard or began) | {"began_at": began, "ended": int(is_final)}
         connection.execute(insert(recorders).values(row))
         return False
 

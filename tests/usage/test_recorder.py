@@ -479,11 +479,16 @@ def change_head(path: Path, number: int, value: int) -> None:
         head.write(value.to_bytes(8, "little"))
 
 
-def test_a_spool_that_is_not_whole_is_counted_and_does_not_end_the_loss(file: str, spool: Path) -> None:
-    change_head(killed(file, spool, flush=True), ledgers._WHOLE, 0)
+@pytest.mark.parametrize("flush", [True, False])
+def test_a_spool_that_is_not_whole_is_counted_covers_nothing_and_does_not_end_the_loss(
+    flush: bool, file: str, spool: Path
+) -> None:
+    change_head(killed(file, spool, flush=flush), ledgers._WHOLE, 0)
+    known = rows(file, "began_at", "heard_at") if flush else []
     assert collect_spool(spool, file) == 1
-    assert total(file) == 2
+    assert total(file) == 1 + flush
     assert rows(file, "ended") == [(0,)]
+    assert rows(file, "began_at", "heard_at") == (known or rows(file, "began_at", "began_at"))
 
 
 @pytest.mark.parametrize(("machine", "ended"), [("this", [(0,)]), ("", []), ("another", [])])
@@ -645,6 +650,22 @@ def test_a_process_without_threads_begins_anew_after_a_failover(
     execute(file, delete(usage))
     assert collect_spool(spool, file) == 1
     assert total(file) == 1
+
+
+def test_a_process_without_threads_gives_no_sign_of_life_while_its_disk_is_full(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others do not see the counts that it has in memory only."""
+    run_in_uwsgi(monkeypatch)
+    silent = record(file, spool=spool)
+    silent(now())
+    assert collect_spool(spool, file) == 1
+    heard = rows(file, "heard_at")
+    ledger_of(silent).head[ledgers._WHOLE] = 0
+    assert collect_spool(spool, file) == 1
+    assert rows(file, "heard_at") == heard
+    silent.close()
+    assert rows(file, "heard_at", "ended") > [(*heard[0], 0)]
 
 
 @pytest.mark.parametrize("option", ["threads", "enable-threads"])
