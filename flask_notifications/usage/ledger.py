@@ -11,8 +11,8 @@ import mmap
 import os
 import secrets
 import time
-from collections.abc import Iterator, MutableSequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -45,9 +45,9 @@ _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 TOLERANCE = 60 * SECOND
 
 _SEGMENT, _PAGE = 1 << 16, 4096
-_MAGIC = 0x666E5F7573616731
+_MAGIC = 0x666E5F7573616732
 # Where the first page has which integer, the ID of the recorder (bytes), and its description (bytes).
-_KIND, _SIZE, _WHOLE, _REGISTERED, _STAMP, _ATTEMPT, _BEGAN, _HEARD, _HAS_THREAD, _STORE, _SKEW = range(11)
+_KIND, _SIZE, _WHOLE, _STAMP, _ATTEMPT, _BEGAN, _HEARD, _HAS_THREAD, _STORE, _SKEW = range(10)
 _ID, _DESCRIPTION = slice(128, 160), 256
 
 FIRST_AT, LAST_AT, ANSWERED, FAILED, CLOSED = range(5)
@@ -55,6 +55,8 @@ FIRST_AT, LAST_AT, ANSWERED, FAILED, CLOSED = range(5)
 Key: TypeAlias = tuple[int, str, str | None, str | None, str | None]
 """A UTC day since 1970, the name of an operation, a caller, a client and a source."""
 Cells: TypeAlias = "MutableSequence[int] | memoryview[int]"
+Taken: TypeAlias = "tuple[Key, Entry, tuple[int, ...]]"
+"""A key, its entry, and the numbers of that when it was taken."""
 
 
 @dataclass(slots=True)
@@ -75,17 +77,21 @@ class Entry:
 class Origin(NamedTuple):
     """Where a ledger comes from; equal for all ledgers of a process.
 
-    ``plan`` is the digest of ``operations``, which is a JSON object of the fingerprint of each operation by name.
-    ``database`` identifies the store as far as its URL does.
+    ``began`` is when the process did, in the same unit as in a ledger. ``plan`` is the digest of ``operations``, which
+    is a JSON object of the fingerprint of each operation by name. ``database`` identifies the store as far as its URL
+    does. ``boot`` and ``machine`` are the IDs of the functions with these names.
     """
 
-    service: str
-    host: str
-    process: int
-    has_own_clock: bool
-    plan: str
-    operations: str
-    database: str
+    service: str = ""
+    host: str = ""
+    process: int = 0
+    began: int = 0
+    has_own_clock: bool = False
+    plan: str = ""
+    operations: str = ""
+    database: str = ""
+    boot: str = ""
+    machine: str = ""
 
 
 @cache
@@ -128,7 +134,7 @@ class _Cell:
 
 
 class Ledger:
-    """Count calls by key, and remember the numbers that the store has of them. All calls are made under a lock.
+    """Count calls by key, and remember the numbers that the store has of them. Count and take under the lock.
 
     :param began: the time since which all calls are in here: the uptime, or the time of a clock of the recorder's own.
     """
@@ -138,13 +144,12 @@ class Ledger:
     heard: _Cell = _Cell(_HEARD)
     # The largest difference of the machine's clock from the database's, and of two of its own times.
     skew: _Cell = _Cell(_SKEW)
-    # The ID of the store that has the row, or 0. What the row has as its stamp: the one, or the other if nobody knows
-    # whether the last write was committed.
+    # The ID of the store that has the row, or 0 if no write is known to have been committed. What the row has as its
+    # stamp: the one, or the other if nobody knows whether the last write was committed.
     store: _Cell = _Cell(_STORE)
     stamp: _Cell = _Cell(_STAMP)
     attempted: _Cell = _Cell(_ATTEMPT)
-    # 1 or 0: whether the row is known to have been written, and whether the process writes its counts itself.
-    registered: _Cell = _Cell(_REGISTERED)
+    # 1 or 0: whether the process writes its counts itself.
     has_thread: _Cell = _Cell(_HAS_THREAD)
 
     def __init__(self, origin: Origin, began: int) -> None:
@@ -155,16 +160,14 @@ class Ledger:
         self.head[_WHOLE] = self.has_thread = 1
         self.began = self.heard = began
         self.file: LedgerFile | None = None
-        self.boot: str = boot()
-        self.machine: str = machine()
-        # Whether this process has counted all that is in here: another one sees the file only.
+        self.lock: AbstractContextManager[object] = nullcontext()
+        self.clock: Callable[[], int] = uptime
+        # Whether the process that counts is alive, and whether it is this one: others see what is in the file only.
+        self.is_alive: bool = True
         self.is_own: bool = True
-        # Whether the store has exactly the entries that are marked as stored; otherwise each has to be looked for.
-        self.is_sure: bool = True
         # What the clock of this machine showed when it was started, as far as it was right when counting began.
         self._epoch: int | None = None
-        # When the process began, which may be before the ledger did, and the day of its last sign of life.
-        self.oldest: int = began
+        # The day of the last sign of life.
         self.day: int = 0
         # The time of the database when this machine was started, as of the last write.
         self.started: int = 0
@@ -225,12 +228,26 @@ class Ledger:
         """The calls whose entries the store may not have."""
         return sum(sum(entry.numbers[ANSWERED:]) for entry in self.entries.values() if entry.is_dirty)
 
-    def take(self) -> list[tuple[Key, Entry, tuple[int, ...]]]:
-        """Return the entries that the store may not have, as they are now."""
-        taken = [(key, entry, entry.numbers) for key, entry in self.entries.items() if entry.is_dirty]
-        for _key, entry, _numbers in taken:
-            entry.is_dirty = False
+    def take(self, now: int) -> list[Taken]:
+        """Return the entries that the store may not have, as they are now, and note how far clocks are off.
+
+        :param now: the time of the database.
+        """
+        with self.lock:
+            taken = [(key, entry, entry.numbers) for key, entry in self.entries.items() if entry.is_dirty]
+            for _key, entry, _numbers in taken:
+                entry.is_dirty = False
+        if self._is_of_this_boot and not self.origin.has_own_clock:
+            self._measure_skew(taken, now)
         return taken
+
+    def _measure_skew(self, taken: Iterable[Taken], now: int) -> None:
+        """Note how far the clock of this machine and the times of calls are off."""
+        began, heard = self.started + self.origin.began, self.started + self.heard
+        skews = [abs(time.time_ns() // 1000 - now)] if self.is_alive else []
+        for _key, _entry, (first_at, last_at, *_counts) in taken:
+            skews += [each for each in (last_at - heard, began - first_at) if each > TOLERANCE]
+        self.note_skew(*skews, 0)
 
     def attempt(self) -> int:
         """Return the stamp that is about to be written, the same until it is confirmed."""
@@ -238,23 +255,24 @@ class Ledger:
             self.attempted = secrets.randbits(62)  # a clone of this machine gets another one
         return self.attempted
 
-    def confirm(self, store: int) -> None:
+    def confirm(self, store: int, taken: Iterable[Taken]) -> None:
         """Note that the last attempt was committed."""
-        self.stamp, self.registered, self.store = self.attempted, 1, store
+        self.stamp, self.store = self.attempted, store
+        for _key, entry, _numbers in taken:
+            entry.is_stored = True
 
-    def renew(self, began: int) -> None:
+    def renew(self) -> None:
         """Take a new identity, because the row is not as it was left: all totals are written again.
 
-        :param began: when the new row begins; the time before it is not covered by the new row.
+        The time before the last sign of life is not covered by the new row.
         """
         self.id = secrets.token_hex(16)
-        self.registered = self.stamp = self.attempted = self.store = 0
-        self.began = began
+        self.stamp = self.attempted = self.store = 0
+        self.began = self.heard
         if self.file is not None:
             self.file.write_id(self.id)
         for entry in self.entries.values():
             entry.is_dirty, entry.is_stored = True, False
-        self.is_sure = True
 
     def note_skew(self, *skews: int) -> None:
         """Note differences of a clock, of which the largest is kept."""
@@ -270,10 +288,24 @@ class Ledger:
         elif abs(epoch - self._epoch) > TOLERANCE:
             self.note_skew(abs(epoch - self._epoch))
 
+    def locate(self, at: int, now: int) -> int:
+        """Return when something was that is here as an uptime, by the clock of the database; now if that is unknown."""
+        return min(at + self.started, now) if self._is_of_this_boot or self.origin.has_own_clock else now
+
     @property
     def is_whole(self) -> bool:
         """Whether every count is in the file, and the kernel that kept it is the same."""
-        return bool(self.head[_WHOLE]) and self.boot == boot()
+        return bool(self.head[_WHOLE]) and self._is_of_this_boot
+
+    @property
+    def _is_of_this_boot(self) -> bool:
+        return self.origin.boot == boot()
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether it was written on this machine, as far as machines have IDs."""
+        origin = self.origin
+        return bool(boot() and origin.boot == boot()) or bool(machine() and origin.machine == machine())
 
     def drop(self) -> None:
         """Leave the file to others, as a forked child does: its parent's lock must not live on in it."""
@@ -351,14 +383,12 @@ class LedgerFile:
             raise ValueError(message)
         mapped, head = self._maps[0]
         description = json.loads(mapped[_DESCRIPTION : _DESCRIPTION + head[_SIZE]])
-        started, written_on = description.pop("boot"), description.pop("machine")
         plan = self.path.with_name(f"{description['plan']}.plan")
         description["operations"] = plan.read_text(encoding="ascii") if plan.exists() else ""
         ledger = Ledger(Origin(**description), 0)
-        ledger.id, ledger.head, ledger.oldest = mapped[_ID].decode("ascii"), head, head[_BEGAN]
-        ledger.boot, ledger.machine = started, written_on
+        ledger.id, ledger.head = mapped[_ID].decode("ascii"), head
         ledger.entries = dict(self._entries())
-        ledger.is_sure = ledger.is_own = False
+        ledger.is_own = False
         ledger.file = self
         return ledger
 
@@ -393,7 +423,7 @@ def create_file(ledger: Ledger, folder: Path) -> None:
 
     :raises OSError: the file cannot be made.
     """
-    description = ledger.origin._asdict() | {"boot": boot(), "machine": machine()}
+    description = ledger.origin._asdict()
     _keep_plan(folder / f"{ledger.origin.plan}.plan", str(description.pop("operations")))
     text = json.dumps(description).encode()
     path = folder / f"{ledger.id}.new"

@@ -135,7 +135,7 @@ class _Reader:
         literals = "|".join(re.escape(each) for each in chain("%", *self._literals.values()))
         self._may_continue = re.compile(rf"[^/]*+/.*(?:{literals})", re.DOTALL | re.IGNORECASE).match
         self._hidden = _find_hidden(plan)
-        self.ledger = Ledger(Origin("", _HOST, 0, has_own_clock=False, plan="", operations="", database=""), 0)
+        self.ledger = Ledger(Origin(), 0)
         self.total = self.unreadable = 0
         self._suspicious: set[str] = set()
         self._below: Counter[str] = Counter()

@@ -25,9 +25,9 @@ from flask_notifications.validation import require
 
 from .connections import identify
 from .fingerprints import digest, fingerprints
-from .ledger import Ledger, Origin, create_file, uptime
-from .spool import collect, open_folder, write_ledger
-from .store import OtherStore, RowChanged, UsageStore, explain
+from .ledger import Ledger, Origin, boot, create_file, machine, uptime
+from .spool import collect, open_folder
+from .store import UsageStore, explain
 from .times import DAY, SECOND
 
 if TYPE_CHECKING:
@@ -200,13 +200,13 @@ class UsageRecorder:
     def _start(self, ledger: Ledger) -> None:
         """Start the thread that writes a ledger, if there is none; ``close()`` does it later."""
         self._has_thread = self._has_thread or (not self._is_closing and _start_thread(self._run))
-        ledger.is_sure = self._has_thread  # without one, another process may write its rows
         ledger.has_thread = int(self._has_thread)
 
     def _new_ledger(self, began: int) -> Ledger:
-        origin = Origin(self._service, self._host, self._process, self._clock is not None, *self._plan, self._database)
-        ledger = Ledger(origin, began)
-        ledger.oldest = self._began
+        names = self._service, self._host, self._process
+        clock = self._began, self._clock is not None
+        ledger = Ledger(Origin(*names, *clock, *self._plan, self._database, boot(), machine()), began)
+        ledger.lock, ledger.clock = self._lock, self._now
         folder = open_folder(self._spool, self._database)
         if folder is not None:
             try:
@@ -283,12 +283,10 @@ class UsageRecorder:
 
     def _write_ledgers(self) -> None:
         ledger = self._ledger
-        if ledger is not None:
-            now = self._write(ledger)
-            if self._turn(ledger, now):
-                self._write_ledgers()
+        if ledger is not None and self._turn(ledger, self._store.write(ledger)):
+            self._write_ledgers()
         for ended in list(self._ended):
-            self._write(ended, is_final=True)
+            self._store.write(ended, is_final=True)
             self._ended.remove(ended)
             if ended.file is not None:
                 ended.file.delete()
@@ -305,18 +303,6 @@ class UsageRecorder:
                 self._ledger = self._new_ledger(self._now())
                 self._ledger.has_thread = ledger.has_thread
         return True
-
-    def _write(self, ledger: Ledger, *, is_final: bool = False) -> int:
-        try:
-            return self._write_once(ledger, is_final=is_final)
-        except (RowChanged, OtherStore):
-            ledger.renew(self._now())
-            log_error("the row of this recorder is not as it was left; it begins anew")
-            return self._write_once(ledger, is_final=is_final)
-
-    def _write_once(self, ledger: Ledger, *, is_final: bool) -> int:
-        clock = None if self._clock is None else self._now()
-        return write_ledger(self._store, ledger, self._lock, clock=clock, is_final=is_final)
 
     def _clean(self) -> None:
         """Merge and delete rows, if nobody has on this day."""

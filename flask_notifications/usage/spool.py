@@ -6,17 +6,16 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import URL, Engine
 
 from flask_notifications.log import log_error
 
 from .connections import identify
-from .ledger import TOLERANCE, Ledger, LedgerFile, boot, has_locks, lock_file, machine, open_file, uptime
-from .store import OtherStore, RowChanged, UsageStore
+from .ledger import Ledger, LedgerFile, has_locks, lock_file, open_file
+from .store import UsageStore
 
 # Seconds between two signs of life that are written for a process that runs no threads.
 _SIGN = 30.0
@@ -55,47 +54,6 @@ def open_folder(spool: str | None, database: str) -> Path | None:
         _report_once(str(folder), "usage is counted without a spool, because %s is not private", folder)
         return None
     return folder
-
-
-def write_ledger(
-    store: UsageStore, ledger: Ledger, lock: Any, *, clock: int | None, is_final: bool = False, is_alive: bool = True
-) -> int:
-    """Write a ledger to the store, and return the time of that.
-
-    :param lock: a context manager that keeps others from counting.
-    :param clock: the time of a clock of the recorder's own, or ``None``.
-    """
-    taken: list[Any] = []
-
-    def take(now: int) -> list[Any]:
-        with lock:
-            taken.extend(ledger.take())
-            if is_alive:
-                ledger.heard = now if ledger.origin.has_own_clock else uptime()
-            if not ledger.origin.has_own_clock and ledger.boot == boot():
-                _measure_skew(ledger, taken, now, is_alive=is_alive)
-        return taken
-
-    try:
-        now = store.write(ledger, take, clock=clock, is_final=is_final, is_alive=is_alive)
-    except BaseException:
-        ledger.is_sure = False  # nobody knows whether a transaction was committed that failed then
-        for _key, entry, _numbers in taken:
-            entry.is_dirty = True
-        raise
-    ledger.is_sure = bool(ledger.has_thread)
-    for _key, entry, _numbers in taken:
-        entry.is_stored = True
-    return now
-
-
-def _measure_skew(ledger: Ledger, taken: list[Any], now: int, *, is_alive: bool) -> None:
-    """Note how far the clock of this machine and the times of calls are off."""
-    began, heard = ledger.started + ledger.oldest, ledger.started + ledger.heard
-    skews = [abs(time.time_ns() // 1000 - now)] if is_alive else []
-    for _key, _entry, (first_at, last_at, *_counts) in taken:
-        skews += [each for each in (last_at - heard, began - first_at) if each > TOLERANCE]
-    ledger.note_skew(*skews, 0)
 
 
 def collect(folder: Path | None, store: UsageStore, seen: dict[str, tuple[int, float]] | None = None) -> int:
@@ -141,55 +99,33 @@ def _alone(folder: Path | None) -> Iterator[bool]:
 def _collect_file(path: Path, store: UsageStore, seen: dict[str, tuple[int, float]]) -> bool:
     file, has_ended = open_file(path)
     try:
-        if not (has_ended or file.is_without_thread()):
-            return False
-        ledger = _read(file)
-        if ledger is None or not _belongs(ledger, path, store):
+        ledger = _open_ledger(file, store) if has_ended or file.is_without_thread() else None
+        if ledger is None:
             return False
         if not has_ended:
             return _write_for(ledger, store, seen)
-        _bring_in(ledger, store)
+        ledger.is_alive = False
+        store.write(ledger, is_final=ledger.is_whole)  # that ends its loss if nothing can be missing
         file.delete()
-    except OtherStore:
-        _report_once(str(path), "%s has calls for another database", path)
-        return False
     finally:
         file.close()
     return True
 
 
-def _read(file: LedgerFile) -> Ledger | None:
+def _open_ledger(file: LedgerFile, store: UsageStore) -> Ledger | None:
+    """Return the ledger that is in a file; ``None`` if it is of another machine or for another database."""
     try:
-        return file.read()
+        ledger = file.read()
     except (ValueError, KeyError, TypeError) as error:
         _report_once(str(file.path), "%s cannot be read: %s", file.path, error)
         return None
-
-
-def _belongs(ledger: Ledger, path: Path, store: UsageStore) -> bool:
-    """Return whether a ledger was written on this machine; raise if it is for another database."""
-    if ledger.store == 0 and ledger.origin.database != identify(store.engine):
-        raise OtherStore
-    is_here = bool(boot()) and ledger.boot == boot()
-    is_here = is_here or (bool(machine()) and ledger.machine == machine())
-    if not is_here:
-        _report_once(str(path), "%s was written on another machine", path)
-    return is_here
-
-
-def _bring_in(ledger: Ledger, store: UsageStore) -> None:
-    """Write the totals of a process that has ended; that ends its loss if nothing can be missing."""
-    clock = ledger.heard if ledger.origin.has_own_clock else None
-    _write_or_renew(store, ledger, ledger.heard, clock=clock, is_final=ledger.is_whole, is_alive=False)
-
-
-def _write_or_renew(store: UsageStore, ledger: Ledger, began: int, **options: Any) -> None:
-    """Write a ledger; under a new identity if its row is not as it was left."""
-    try:
-        write_ledger(store, ledger, nullcontext(), **options)
-    except RowChanged:
-        ledger.renew(began)
-        write_ledger(store, ledger, nullcontext(), **options)
+    if not (ledger.store == store.prepare() if ledger.store else ledger.origin.database == identify(store.engine)):
+        _report_once(str(file.path), "%s has calls for another database", file.path)
+    elif not ledger.is_of_this_machine:
+        _report_once(str(file.path), "%s was written on another machine", file.path)
+    else:
+        return ledger
+    return None
 
 
 def _write_for(ledger: Ledger, store: UsageStore, seen: dict[str, tuple[int, float]]) -> bool:
@@ -198,6 +134,6 @@ def _write_for(ledger: Ledger, store: UsageStore, seen: dict[str, tuple[int, flo
     known, at = seen.get(ledger.id, (-1, 0.0))
     if known == calls and time.monotonic() < at + _SIGN:
         return False
-    _write_or_renew(store, ledger, uptime(), clock=None)
+    store.write(ledger)
     seen[ledger.id] = calls, time.monotonic()
     return True

@@ -6,7 +6,7 @@ All times are whole microseconds since 1970 in UTC, by the clock of the database
 
 import json
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import groupby
@@ -38,8 +38,10 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.schema import CreateTable
 
+from flask_notifications.log import log_error
+
 from .connections import MARIADB, MYSQL, begin, forget_connections, open_engine
-from .ledger import CANARY, OTHER, PAIRS, Key, Ledger, boot, is_canary
+from .ledger import CANARY, OTHER, PAIRS, Key, Ledger, Origin, Taken, is_canary
 from .times import DAY, SECOND
 
 # Until when a recorder promises to be heard again.
@@ -125,12 +127,8 @@ class StoreUnavailable(Exception):
     """There is no such database, it cannot be reached, or its tables are missing or have foreign content."""
 
 
-class RowChanged(Exception):
-    """The row of a recorder is not as its last write left it: a failover or a restored database has dropped it."""
-
-
-class OtherStore(Exception):
-    """A file has the counts of a recorder of another store."""
+class _RowChanged(Exception):
+    """The row of a recorder is not as its last write left it."""
 
 
 @cache
@@ -178,37 +176,37 @@ class UsageStore:
         """Leave all connections to the parent, as a process does that has just been forked."""
         self.engine = forget_connections(self.engine, self._database)
 
-    def write(
-        self,
-        ledger: Ledger,
-        take: Callable[[int], Sequence[Any]],
-        *,
-        clock: int | None,
-        is_final: bool = False,
-        is_alive: bool = True,
-    ) -> int:
+    def write(self, ledger: Ledger, *, is_final: bool = False) -> int:
         """Write a sign of life with everything that was counted before it, in one transaction; return its time.
 
-        Writing again changes nothing, because the numbers are totals.
+        Writing again changes nothing, because the numbers are totals. If the row of the recorder is not as its last
+        write left it, as after a failover or in a restored database, all is written under a new identity.
 
-        :param take: returns the entries to write, given the time of the sign.
-        :param clock: the time of a clock of the recorder's own; ``None`` asks the database.
         :param is_final: whether nothing follows: the rows of the recorder may be merged.
-        :param is_alive: whether the process is alive; otherwise its last sign of life is in the ledger.
-        :raises RowChanged: the row is not as the ledger left it.
-        :raises OtherStore: the ledger is that of another store.
         """
-        store = self.prepare()
-        if ledger.store not in {0, store}:
-            raise OtherStore
-        with begin(self.engine) as (connection, at, before):
-            now = at if clock is None else clock
-            ledger.started = 0 if ledger.origin.has_own_clock else now - before
-            taken = take(now)
-            if not self._sign(connection, ledger, now, is_final=is_final, is_alive=is_alive):
-                _write_plan(connection, ledger)
-            _write_entries(connection, ledger, taken)
-        ledger.confirm(store)
+        try:
+            return self._write_once(ledger, is_final=is_final)
+        except _RowChanged:
+            log_error("the row of this recorder is not as it was left; it begins anew")
+            ledger.renew()
+            return self._write_once(ledger, is_final=is_final)
+
+    def _write_once(self, ledger: Ledger, *, is_final: bool) -> int:
+        store, taken = self.prepare(), list[Taken]()
+        try:
+            with begin(self.engine) as (connection, at, before):
+                if ledger.is_alive:
+                    ledger.heard = ledger.clock()
+                now, ledger.started = (ledger.heard, 0) if ledger.origin.has_own_clock else (at, at - before)
+                taken = ledger.take(now)
+                if not self._sign(connection, ledger, now, is_final=is_final):
+                    _write_plan(connection, ledger.origin)
+                _write_entries(connection, ledger.id, taken)
+        except BaseException:
+            for _key, entry, _numbers in taken:
+                entry.is_dirty = True
+            raise
+        ledger.confirm(store, taken)
         return now
 
     def prepare(self) -> int:
@@ -251,9 +249,9 @@ class UsageStore:
         with suppress(IntegrityError), self.begin() as connection:  # another process was faster
             connection.execute(insert(values).values([{"name": name, "value": rows[name]} for name in sorted(rows)]))
 
-    def _sign(self, connection: Connection, ledger: Ledger, now: int, *, is_final: bool, is_alive: bool) -> bool:
+    def _sign(self, connection: Connection, ledger: Ledger, now: int, *, is_final: bool) -> bool:
         """Write the row of a recorder, and return whether there was one."""
-        heard = now if is_alive else min(_place(ledger, ledger.heard, now), now)
+        heard = ledger.locate(ledger.heard, now)
         if not (ledger.is_own or ledger.is_whole):
             heard = 0  # the time since the last sign of life in the row is unknown
         sign = {
@@ -266,9 +264,9 @@ class UsageStore:
         }
         if connection.execute(_SIGN, sign).rowcount:
             return True
-        if ledger.registered:
-            raise RowChanged
-        began = min(_place(ledger, ledger.began, now), now)
+        if ledger.store:
+            raise _RowChanged
+        began = ledger.locate(ledger.began, now)
         row = _recorder_row(ledger, heard or began) | {"began_at": began, "ended": int(is_final)}
         connection.execute(insert(recorders).values(row))
         return False
@@ -352,12 +350,6 @@ _UPDATE = (
 )
 
 
-def _place(ledger: Ledger, at: int, now: int) -> int:
-    """Return when something was that a ledger has as an uptime, by the clock of the database."""
-    is_known = ledger.origin.has_own_clock or ledger.boot == boot()
-    return at + ledger.started if is_known else now
-
-
 def _recorder_row(ledger: Ledger, heard: int) -> dict[str, Any]:
     origin = ledger.origin
     return {
@@ -388,40 +380,24 @@ def _keep_out_others(connection: Connection) -> None:
     connection.execute(select(values.c.value).where(values.c.name == "id").with_for_update())
 
 
-def _write_plan(connection: Connection, ledger: Ledger) -> None:
-    digest = ledger.origin.plan
-    is_known = bool(ledger.origin.operations)
-    if is_known and connection.scalar(select(plans.c.digest).where(plans.c.digest == digest)) is None:
-        try:
-            with connection.begin_nested():
-                connection.execute(insert(plans).values(digest=digest, operations=ledger.origin.operations))
-        except IntegrityError:  # another process was faster
-            pass
+def _write_plan(connection: Connection, origin: Origin) -> None:
+    known = select(plans.c.digest).where(plans.c.digest == origin.plan)
+    if origin.operations and connection.scalar(known) is None:
+        with suppress(IntegrityError), connection.begin_nested():  # another process was faster
+            connection.execute(insert(plans).values(digest=origin.plan, operations=origin.operations))
 
 
-def _write_entries(connection: Connection, ledger: Ledger, taken: Sequence[Any]) -> None:
-    """Write totals: update the rows that are there, and insert the others."""
-    old, new = [], []
+def _write_entries(connection: Connection, recorder: str, taken: Iterable[Taken]) -> None:
+    """Write totals: update the rows that are there, and replace those that may be."""
+    old, new = list[dict[str, Any]](), list[dict[str, Any]]()
     for key, entry, numbers in sorted(taken, key=lambda each: _encode_key(each[0])):
-        row = _row(key, ledger.id, numbers)
-        if entry.is_stored or not (ledger.is_sure or _insert_missing(connection, row)):
-            old.append(row)
-        elif ledger.is_sure:
-            new.append(row)
+        (old if entry.is_stored else new).append(_row(key, recorder, numbers))
     if old:
         rows = [{f"{'key' if name in _KEY else 'new'}_{name}": row[name] for name in row} for row in old]
         connection.execute(_UPDATE, rows)
     if new:
+        _delete_rows(connection, usage, new)
         connection.execute(insert(usage), new)
-
-
-def _insert_missing(connection: Connection, row: Mapping[str, Any]) -> bool:
-    """Insert a row unless it is there, and return whether it was not."""
-    own = and_(*(usage.c[name] == row[name] for name in _KEY))
-    if connection.execute(select(usage.c.day).where(own)).first() is not None:
-        return False
-    connection.execute(insert(usage).values(row))
-    return True
 
 
 def _encode_key(key: Key) -> tuple[int, str, str, str, str]:
@@ -488,5 +464,5 @@ def add_numbers(one: Row, other: Row) -> Row:
 
 def _delete_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
-        own = and_(*(column == bindparam(f"key_{column.name}") for column in table.primary_key))
-        connection.execute(delete(table).where(own), [{f"key_{name}": row[name] for name in row} for row in rows])
+        own = and_(*(column == bindparam(column.name) for column in table.primary_key))
+        connection.execute(delete(table).where(own), rows)

@@ -303,12 +303,12 @@ def simulated(folder: Path, chance: random.Random) -> Iterator[World]:
         return True
 
     fakes: list[tuple[Any, str, Any]] = [
-        *((module, "uptime", world.uptime) for module in (ledger, recorder, spool)),
-        *((module, "boot", world.boot) for module in (ledger, spool, store)),
-        *((module, "machine", world.machine) for module in (ledger, spool)),
-        *((module, "time", clock) for module in (recorder, spool)),
+        *((module, "uptime", world.uptime) for module in (connections, ledger, recorder)),
+        *((module, "boot", world.boot) for module in (ledger, recorder)),
+        *((module, "machine", world.machine) for module in (ledger, recorder)),
+        *((module, "time", clock) for module in (ledger, recorder, spool)),
         (reading, "read_clock", world.database_clock),
-        *((module, "log_error", lambda *_: None) for module in (recorder, spool)),
+        *((module, "log_error", lambda *_: None) for module in (recorder, spool, store)),
         (recorder, "_start_thread", start),
         (recorder, "_PAUSE", 0),
         (store, "begin", lambda engine: world.begin(begin, engine)),

@@ -495,11 +495,10 @@ def test_a_spool_that_is_not_whole_is_counted_covers_nothing_and_does_not_end_th
 def test_a_spool_from_before_a_restart_is_counted_on_its_own_machine_and_does_not_end_the_loss(
     machine: str, ended: list[Any], file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledgers, "machine", lambda: "this")
+    monkeypatch.setattr("flask_notifications.usage.recorder.machine", lambda: "this")
     killed(file, spool)
-    for module in ("ledger", "store", "spool"):
-        monkeypatch.setattr(f"flask_notifications.usage.{module}.boot", lambda: "later")
-    monkeypatch.setattr("flask_notifications.usage.spool.machine", lambda: machine)
+    monkeypatch.setattr(ledgers, "boot", lambda: "later")
+    monkeypatch.setattr(ledgers, "machine", lambda: machine)
     metadata.create_all(create_engine(file))
     assert collect_spool(spool, file) == len(ended)
     assert rows(file, "ended") == ended

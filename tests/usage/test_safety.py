@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from sqlalchemy import Connection, Engine, delete, insert
 
-from flask_notifications.usage import coverage, reading, recorder, spool, store
+from flask_notifications.usage import coverage, reading, store
 from flask_notifications.usage.ledger import Ledger
 from flask_notifications.usage.times import DAY
 from tests.usage.simulation import KINDS, simulate
@@ -27,13 +27,13 @@ def test_no_report_says_safe_after_a_call(first: int) -> None:
     assert min(verdicts["safe"], verdicts["in use"], verdicts["unknown"]) > 3
 
 
-write_ledger, sign, renew = spool.write_ledger, store.UsageStore._sign, Ledger.renew
+write_once, sign, renew = store.UsageStore._write_once, store.UsageStore._sign, Ledger.renew
 read_recorders = coverage.Recorders.__init__
 
 
-def forget_after_a_failure(usage: store.UsageStore, ledger: Ledger, lock: Any, **options: Any) -> int:
+def forget_after_a_failure(usage: store.UsageStore, ledger: Ledger, **options: Any) -> int:
     try:
-        return write_ledger(usage, ledger, lock, **options)
+        return write_once(usage, ledger, **options)
     except BaseException:
         for entry in ledger.entries.values():
             entry.is_dirty = False
@@ -54,11 +54,16 @@ def delete_in_silence(usage: store.UsageStore, day: int) -> None:
 def accept_any_row(usage: store.UsageStore, connection: Connection, ledger: Ledger, now: int, **options: Any) -> bool:
     try:
         return sign(usage, connection, ledger, now, **options)
-    except store.RowChanged:
+    except store._RowChanged:
         row = store._recorder_row(ledger, now) | {"began_at": ledger.began + ledger.started, "ended": 0}
         connection.execute(delete(store.recorders).where(store.recorders.c.id == ledger.id))
         connection.execute(insert(store.recorders).values(row))
         return True
+
+
+def cover_the_past(ledger: Ledger) -> None:
+    renew(ledger)
+    ledger.began = ledger.origin.began
 
 
 @contextmanager
@@ -68,7 +73,7 @@ def read_without_a_snapshot(engine: Engine) -> Iterator[Connection]:
 
 
 MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
-    "counts of a failed write are forgotten": ("away", recorder, "write_ledger", forget_after_a_failure),
+    "counts of a failed write are forgotten": ("away", store.UsageStore, "_write_once", forget_after_a_failure),
     "a lost recorder uncovers nothing": ("cut", coverage.Recorders, "__init__", forget_the_lost),
     "calls are deleted without a note": ("expire", store.UsageStore, "_delete_before", delete_in_silence),
     "a report is no snapshot": ("expire", reading, "_reading", read_without_a_snapshot),
@@ -80,7 +85,7 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     ),
     "clocks are not compared": ("clock", Ledger, "note_skew", lambda *_: None),
     "a row that was restored is accepted": ("restore", store.UsageStore, "_sign", accept_any_row),
-    "a new identity covers the past": ("restore", Ledger, "renew", lambda ledger, _began: renew(ledger, ledger.oldest)),
+    "a new identity covers the past": ("restore", Ledger, "renew", cover_the_past),
     "a spool from before a power failure ends the loss": ("power", Ledger, "is_whole", True),
 }
 
