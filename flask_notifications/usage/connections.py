@@ -24,8 +24,6 @@ from sqlalchemy.exc import ArgumentError
 
 from flask_notifications.validation import require
 
-from .ledger import uptime
-
 SQLITE, POSTGRESQL, MYSQL, MARIADB = "sqlite", "postgresql", "mysql", "mariadb"
 # Drivers that work with a recorder, and their limits for connecting and for a silent network.
 _KEEPALIVE = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
@@ -188,11 +186,10 @@ def _preparing_nothing(connection: Any) -> Iterator[None]:
 
 
 class Transaction(NamedTuple):
-    """A connection in a transaction, the time of the database when that began, and the uptime just before."""
+    """A connection in a transaction, and the time of the database when that began."""
 
     connection: Connection
     now: int
-    before: int
 
 
 @contextmanager
@@ -202,8 +199,7 @@ def begin(engine: Engine) -> Iterator[Transaction]:
         *limits, clock = _BEGIN[backend(engine)]
         for statement in limits:
             connection.exec_driver_sql(statement)
-        before = uptime()
-        yield Transaction(connection, int(connection.exec_driver_sql(clock).scalar_one()), before)
+        yield Transaction(connection, int(connection.exec_driver_sql(clock).scalar_one()))
 
 
 def identify(engine: Engine) -> str:

@@ -30,8 +30,8 @@ from .store import (
     missing_tables,
     plans,
     recorders,
+    state,
     usage,
-    values,
 )
 from .times import DAY, HOUR
 
@@ -170,7 +170,7 @@ def read_snapshot(
     with _reading(database) as connection:
         now = read_clock(connection)
         since = (now // DAY if day is None else day) - days
-        kept = connection.scalar(select(values.c.value).where(values.c.name == "kept_from"))
+        kept = connection.scalar(select(state.c.kept_from))
         rows = _read_recorders(connection, since, service)
         known = {digest: json.loads(text) for digest, text in connection.execute(select(plans))}
         found = _read_calls(connection, since, until, operations, service)

@@ -6,8 +6,8 @@ All times are whole microseconds since 1970 in UTC, by the clock of the database
 
 import json
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import groupby
 from operator import attrgetter
@@ -41,7 +41,7 @@ from sqlalchemy.schema import CreateTable
 from flask_notifications.log import log_error
 
 from .connections import MARIADB, MYSQL, begin, forget_connections, open_engine
-from .ledger import CANARY, OTHER, PAIRS, Key, Ledger, Origin, Taken, is_canary
+from .ledger import CANARY, OTHER, PAIRS, Key, Ledger, Origin, Taken, is_canary, uptime
 from .times import DAY, SECOND
 
 # Until when a recorder promises to be heard again.
@@ -64,12 +64,15 @@ def _text(length: int) -> String:
 
 _INNODB: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
 
-# `id`: a random number that identifies the store. `kept_from`: the first day whose rows are all there. `cleaned_at`.
-values: Table = Table(
+# The only row: a random number that identifies the store, the first day whose rows are all there, and when a process
+# has looked last for what is to be deleted.
+state: Table = Table(
     "flask_notifications_store",
     metadata,
-    Column("name", _text(16), primary_key=True),
-    Column("value", BigInteger, nullable=False),
+    Column("number", SmallInteger, primary_key=True, autoincrement=False),
+    Column("id", BigInteger, nullable=False),
+    Column("kept_from", BigInteger, nullable=False),
+    Column("cleaned_at", BigInteger, nullable=False),
     **_INNODB,
 )
 # What recorders listened for: the fingerprint of each operation by name, in JSON, and its digest.
@@ -161,12 +164,6 @@ class UsageStore:
         self._create_tables = create_tables
         self._id = 0
 
-    @contextmanager
-    def begin(self) -> Iterator[Connection]:
-        """Lend a connection with a transaction, and with limits for locks and statements."""
-        with begin(self.engine) as (connection, _now, _before):
-            yield connection
-
     def release(self) -> None:
         """Close the connection that nobody uses now."""
         if self.engine is not self._database:
@@ -194,10 +191,10 @@ class UsageStore:
     def _write_once(self, ledger: Ledger, *, is_final: bool) -> int:
         store, taken = self.prepare(), list[Taken]()
         try:
-            with begin(self.engine) as (connection, at, before):
+            with begin(self.engine) as (connection, at):
                 if ledger.is_alive:
                     ledger.heard = ledger.clock()
-                now, ledger.started = (ledger.heard, 0) if ledger.origin.has_own_clock else (at, at - before)
+                now, ledger.started = (ledger.heard, 0) if ledger.origin.has_own_clock else (at, at - uptime())
                 taken = ledger.take(now)
                 if not self._sign(connection, ledger, now, is_final=is_final):
                     _write_plan(connection, ledger.origin)
@@ -221,11 +218,10 @@ class UsageStore:
     def _initialise(self) -> int:
         if self._create_tables:
             self._create_missing_tables()
-        known = self._read_id()
-        if known is None:
-            self._write_id()
-            known = self._read_id()
-        return int(known or 0)
+        with begin(self.engine) as (connection, _now):
+            if connection.scalar(select(state.c.id)) is None:
+                _insert_once(connection, state, number=1, id=secrets.randbits(62), kept_from=0, cleaned_at=0)
+            return int(connection.scalars(select(state.c.id)).one())
 
     def forget_tables(self) -> None:
         """Look again whether the tables are there, after a failure."""
@@ -238,16 +234,6 @@ class UsageStore:
                 connection.execute(CreateTable(table, if_not_exists=True))
                 for index in table.indexes:
                     index.create(connection, checkfirst=True)
-
-    def _read_id(self) -> int | None:
-        with self.begin() as connection:
-            known: int | None = connection.scalar(select(values.c.value).where(values.c.name == "id"))
-        return known
-
-    def _write_id(self) -> None:
-        rows = {"id": secrets.randbits(62), "kept_from": 0, "cleaned_at": 0}
-        with suppress(IntegrityError), self.begin() as connection:  # another process was faster
-            connection.execute(insert(values).values([{"name": name, "value": rows[name]} for name in sorted(rows)]))
 
     def _sign(self, connection: Connection, ledger: Ledger, now: int, *, is_final: bool) -> bool:
         """Write the row of a recorder, and return whether there was one."""
@@ -274,7 +260,7 @@ class UsageStore:
     def leave_loss(self, ledger: Ledger, calls: int) -> None:
         """Note in the row of a recorder that some of its calls are lost."""
         own = and_(recorders.c.id == ledger.id, recorders.c.stamp.in_([ledger.stamp, ledger.attempted]))
-        with self.begin() as connection:
+        with begin(self.engine) as (connection, _now):
             connection.execute(update(recorders).where(own).values(lost=recorders.c.lost + calls))
 
     def merge(self, today: int) -> bool:
@@ -285,8 +271,8 @@ class UsageStore:
             .order_by(recorders.c.heard_at, recorders.c.id)
             .limit(_MERGED_AT_ONCE)
         )
-        with self.begin() as connection:
-            _keep_out_others(connection)
+        with begin(self.engine) as (connection, _now):
+            connection.execute(update(state).values(id=state.c.id))  # other processes wait until this one has merged
             rows = connection.execute(candidates.with_for_update()).all()
             for service in sorted({row.service for row in rows}):
                 own = [row for row in rows if row.service == service]
@@ -302,27 +288,26 @@ class UsageStore:
 
         What is deleted is said first: from then on, nothing before ``kept_from`` is covered.
         """
-        with begin(self.engine) as (connection, at, _before):
+        with begin(self.engine) as (connection, at):
             now = at if clock is None else clock
-            cleaned_at = connection.scalar(select(values.c.value).where(values.c.name == "cleaned_at")) or 0
+            cleaned_at = connection.scalars(select(state.c.cleaned_at)).one()
             if cleaned_at <= now < cleaned_at + DAY:
                 return
             is_doubtful = clock is None and not cleaned_at <= now < cleaned_at + _DOUBT
-            is_last = and_(values.c.name == "cleaned_at", values.c.value == cleaned_at)
-            if connection.execute(update(values).where(is_last).values(value=now)).rowcount == 0 or is_doubtful:
+            clean = update(state).where(state.c.cleaned_at == cleaned_at).values(cleaned_at=now)
+            if connection.execute(clean).rowcount == 0 or is_doubtful:
                 return
         while self.merge(now // DAY):
             pass
         self._delete_before(now // DAY - retention)
 
     def _delete_before(self, day: int) -> None:
-        kept = values.c.name == "kept_from"
-        with self.begin() as connection:
-            connection.execute(update(values).where(kept, values.c.value < day).values(value=day))
+        with begin(self.engine) as (connection, _now):
+            connection.execute(update(state).where(state.c.kept_from < day).values(kept_from=day))
         for table, condition in ((usage, usage.c.day < day), (recorders, recorders.c.heard_at < day * DAY)):
             key = list(table.primary_key)
             while True:
-                with self.begin() as connection:
+                with begin(self.engine) as (connection, _now):
                     rows = connection.execute(select(*key).where(condition).limit(_DELETED_AT_ONCE)).all()
                     _delete_rows(connection, table, [row._asdict() for row in rows])
                 if len(rows) < _DELETED_AT_ONCE:
@@ -374,17 +359,16 @@ def missing_tables(connection: Connection) -> list[Table]:
     return [table for name, table in metadata.tables.items() if not tables.has_table(name)]
 
 
-def _keep_out_others(connection: Connection) -> None:
-    """Keep other processes from merging until the transaction ends."""
-    connection.execute(update(values).where(values.c.name == "id").values(value=values.c.value))
-    connection.execute(select(values.c.value).where(values.c.name == "id").with_for_update())
-
-
 def _write_plan(connection: Connection, origin: Origin) -> None:
     known = select(plans.c.digest).where(plans.c.digest == origin.plan)
     if origin.operations and connection.scalar(known) is None:
-        with suppress(IntegrityError), connection.begin_nested():  # another process was faster
-            connection.execute(insert(plans).values(digest=origin.plan, operations=origin.operations))
+        _insert_once(connection, plans, digest=origin.plan, operations=origin.operations)
+
+
+def _insert_once(connection: Connection, table: Table, **row: Any) -> None:
+    """Insert a row, unless another process was faster."""
+    with suppress(IntegrityError), connection.begin_nested():
+        connection.execute(insert(table).values(row))
 
 
 def _write_entries(connection: Connection, recorder: str, taken: Iterable[Taken]) -> None:
@@ -407,7 +391,7 @@ def _encode_key(key: Key) -> tuple[int, str, str, str, str]:
 
 
 def _row(key: Key, recorder: str, numbers: Sequence[int]) -> dict[str, Any]:
-    return dict(zip((*_KEY, *NUMBERS), (*_encode_key(key), recorder, *numbers), strict=True))
+    return dict(zip(usage.c.keys(), (*_encode_key(key), recorder, *numbers), strict=True))
 
 
 Row: TypeAlias = tuple[Any, ...]
@@ -416,7 +400,7 @@ Row: TypeAlias = tuple[Any, ...]
 def _merge_day(connection: Connection, day: int, ids: Sequence[str], merged: str) -> None:
     """Replace the rows of some recorders, and those that were merged before, by their sums."""
     is_merged = and_(usage.c.day == day, usage.c.recorder.in_([*ids, merged]))
-    rows = connection.execute(select(*(usage.c[name] for name in (*_KEY, *NUMBERS))).where(is_merged)).all()
+    rows = connection.execute(select(usage).where(is_merged)).all()
     if not any(row.recorder != merged for row in rows):
         return
     connection.execute(delete(usage).where(is_merged))
@@ -424,7 +408,7 @@ def _merge_day(connection: Connection, day: int, ids: Sequence[str], merged: str
     for operation, group in groupby(sorted(rows), key=attrgetter("operation")):
         totals = limit_pairs((row[2:5], row[6:]) for row in group)
         new += [(day, operation, *key, merged, *total) for key, total in sorted(totals.items())]
-    connection.execute(insert(usage), [dict(zip((*_KEY, *NUMBERS), row, strict=True)) for row in new])
+    connection.execute(insert(usage), [dict(zip(usage.c.keys(), row, strict=True)) for row in new])
 
 
 def is_crowded(keys: Collection[Row]) -> bool:

@@ -249,7 +249,7 @@ class World:
         if self.is_away or self.host.is_cut_off:
             raise ConnectionError
         with real(engine) as transaction:
-            yield transaction._replace(now=self.database_clock(None), before=self.uptime())
+            yield transaction._replace(now=self.database_clock(None))
         if self.loses_confirmation:
             self.loses_confirmation = False
             raise ConnectionError
@@ -303,7 +303,7 @@ def simulated(folder: Path, chance: random.Random) -> Iterator[World]:
         return True
 
     fakes: list[tuple[Any, str, Any]] = [
-        *((module, "uptime", world.uptime) for module in (connections, ledger, recorder)),
+        *((module, "uptime", world.uptime) for module in (ledger, recorder, store)),
         *((module, "boot", world.boot) for module in (ledger, recorder)),
         *((module, "machine", world.machine) for module in (ledger, recorder)),
         *((module, "time", clock) for module in (ledger, recorder, spool)),

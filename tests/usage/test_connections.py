@@ -57,7 +57,7 @@ def test_locks_and_statements_are_limited_and_those_of_the_application_are_not(
     own = ask(engine, query)
     assert own != expected
     for each in (open_engine(database), open_engine(engine)):
-        with begin(each) as (connection, now, _before):
+        with begin(each) as (connection, now):
             assert str(connection.scalar(text(query))) == expected
             assert abs(now / 1e6 - time.time()) < 60
         assert ask(engine, query) == own

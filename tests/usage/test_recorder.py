@@ -24,7 +24,7 @@ from flask_notifications.usage import OTHER, UsageRecorder, collect_spool, metad
 from flask_notifications.usage import ledger as ledgers
 from flask_notifications.usage.ledger import Ledger
 from flask_notifications.usage.spool import _reported, collect
-from flask_notifications.usage.store import UsageStore, plans, recorders, usage, values
+from flask_notifications.usage.store import UsageStore, plans, recorders, state, usage
 from flask_notifications.usage.times import SECOND
 from tests.servers.process import eventually
 from tests.services import postgresql_schema
@@ -880,7 +880,7 @@ def test_rows_older_than_the_retention_are_deleted_by_the_clock_of_the_database(
     past.write()
     past.cover(NOON + DAY, NOON + DAY, retention_days=3)
     assert len(stored_rows(database)) == 3
-    kept_from = execute(database, select(values.c.value).where(values.c.name == "kept_from"))
+    kept_from = execute(database, select(state.c.kept_from))
     assert kept_from == [((NOON + DAY - datetime(1970, 1, 1, tzinfo=UTC)).days - 3,)]
 
 
@@ -888,7 +888,7 @@ def test_a_clock_that_jumps_ahead_deletes_nothing_at_once(file: str) -> None:
     past = Past(file)
     past.call(NOON - 5 * DAY)
     past.write()
-    execute(file, update(values).where(values.c.name == "cleaned_at").values(value=5))
+    execute(file, update(state).values(cleaned_at=5))
     recorder = record(file, retention_days=1)
     recorder(now())
     assert recorder.flush()

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Connection, Engine, delete, insert
 
 from flask_notifications.usage import coverage, reading, store
+from flask_notifications.usage.connections import begin
 from flask_notifications.usage.ledger import Ledger
 from flask_notifications.usage.times import DAY
 from tests.usage.simulation import KINDS, simulate
@@ -46,7 +47,7 @@ def forget_the_lost(recorders: coverage.Recorders, *arguments: Any) -> None:
 
 
 def delete_in_silence(usage: store.UsageStore, day: int) -> None:
-    with usage.begin() as connection:
+    with begin(usage.engine) as (connection, _now):
         connection.execute(delete(store.usage).where(store.usage.c.day < day))
         connection.execute(delete(store.recorders).where(store.recorders.c.heard_at < day * DAY))
 
