@@ -6,11 +6,11 @@ Times are microseconds since 1970. Knows nothing of calls and verdicts.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import islice
+from functools import cache, cached_property
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
-from .ledger import TOLERANCE
 from .times import DAY, HOUR
 
 Interval: TypeAlias = tuple[int, int]
@@ -31,35 +31,28 @@ class RecorderRow(NamedTuple):
     lost: int
     skew: int
 
-
-def unite(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return disjoint intervals in order that cover the same."""
-    united: list[Interval] = []
-    for start, end in sorted(intervals):
-        if united and start <= united[-1][1]:
-            united[-1] = (united[-1][0], max(end, united[-1][1]))
-        else:
-            united.append((start, end))
-    return united
+    def is_in(self, since: int, until: int) -> bool:
+        """Return whether the recorder was alive in a window."""
+        return self.began_at < until and self.heard_at >= since
 
 
-def subtract(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """Return the parts of intervals outside of others; both are disjoint and in order."""
-    rest: list[Interval] = []
-    number = 0
-    for start, end in intervals:
-        place = start
-        while number < len(others) and others[number][1] <= start:
-            number += 1
-        for other_start, other_end in islice(others, number, None):
-            if other_start >= end:
-                break
-            if other_start > place:
-                rest.append((place, other_start))
-            place = max(place, other_end)
-        if place < end:
-            rest.append((place, end))
-    return rest
+def combine(intervals: Iterable[Interval], *, without: Iterable[Interval] = ()) -> list[Interval]:
+    """Return disjoint intervals in order that cover the time of some, but not that of others."""
+    edges = [edge for start, end in intervals for edge in ((start, 1, 0), (end, -1, 0))]
+    edges += [edge for start, end in without for edge in ((start, 0, 1), (end, 0, -1))]
+    combined: list[Interval] = []
+    inside = outside = 0
+    since: int | None = None
+    for at, group in groupby(sorted(edges), key=itemgetter(0)):
+        for _at, one, other in group:
+            inside, outside = inside + one, outside + other
+        is_covered = inside > 0 and outside == 0
+        if is_covered and since is None:
+            since = at
+        elif since is not None and not is_covered:
+            combined.append((since, at))
+            since = None
+    return combined
 
 
 def clip(intervals: Iterable[Interval], since: int, until: int) -> list[Interval]:
@@ -90,7 +83,7 @@ class Coverage:
     @cached_property
     def gaps(self) -> list[Interval]:
         """The parts of the window that are not covered."""
-        return subtract([(self.since, self.until)], self.covered)
+        return combine([(self.since, self.until)], without=self.covered)
 
     @cached_property
     def longest_gap(self) -> Interval:
@@ -129,23 +122,18 @@ class Recorders:
     ) -> None:
         self.rows = rows
         self.heard_at: int = max(row.heard_at for row in rows)
-        self._plans = plans
-        self._lives: dict[str, dict[str, list[Interval]]] = defaultdict(lambda: defaultdict(list))
-        self.losses: list[tuple[Interval, RecorderRow]] = []
-        for row in rows:
-            self._lives[row.plan][row.host].append((row.began_at, row.heard_at))
-            if not row.ended and row.next_at < (until if row.own_clock else now):
-                # Whatever it counted since its last sign of life is missing, and nobody knows when it ended.
-                loss = (row.heard_at, max((row.heard_at // DAY + 1) * DAY, row.heard_at + HOUR))
-                self.losses.append((loss, row))
-        self._remarkable = [row for row in rows if row.lost or row.skew > TOLERANCE]
+        self._plans = {row.plan: plans.get(row.plan, {}) for row in rows}
+        lost = [row for row in rows if not row.ended and row.next_at < (until if row.own_clock else now)]
+        # Whatever it counted since its last sign of life is missing, and nobody knows when it ended.
+        self.losses = [((row.heard_at, max((row.heard_at // DAY + 1) * DAY, row.heard_at + HOUR)), row) for row in lost]
+        self._join = cache(self._join_lives)
 
     def fitting(self, operation: str, expected: str | None) -> frozenset[str] | None:
         """Return the digests of the plans with the rules of an operation, or ``None`` if no recorder knows it.
 
         :param expected: the fingerprint; ``None`` is that of the recorder that was heard last, of those that know it.
         """
-        known = {plan: self._plans[plan][operation] for plan in self._lives if operation in self._plans.get(plan, {})}
+        known = {plan: own[operation] for plan, own in self._plans.items() if operation in own}
         if not known:
             return None
         if expected is None:
@@ -155,24 +143,14 @@ class Recorders:
 
     def cover(self, fitting: frozenset[str], since: int, until: int) -> Coverage:
         """Return the coverage of an operation by the recorders whose plans have its rules."""
-        lives: dict[bool, list[Interval]] = {True: [], False: [loss for loss, _row in self.losses]}
+        covered, hosts = self._join(fitting)
+        return Coverage(since, until, clip(covered, since, until), hosts)
+
+    def _join_lives(self, fitting: frozenset[str]) -> tuple[list[Interval], dict[str, list[Interval]]]:
+        """Return the time that is covered, and when each host recorded."""
         hosts: dict[str, list[Interval]] = defaultdict(list)
-        for plan, own in self._lives.items():
-            for host, intervals in own.items():
-                lives[plan in fitting] += intervals
-                if plan in fitting:
-                    hosts[host] += intervals
-        covered = subtract(*(unite(clip(lives[fits], since, until)) for fits in (True, False)))
-        return Coverage(since, until, covered, {host: unite(own) for host, own in hosts.items()})
-
-    def strangers(self, fitting: frozenset[str], since: int, until: int) -> list[RecorderRow]:
-        """Return the rows in a window of recorders whose plans have other rules."""
-        return _in_window((row for row in self.rows if row.plan not in fitting), since, until)
-
-    def remarkable(self, since: int, until: int) -> list[RecorderRow]:
-        """Return the rows in a window of recorders that lost calls or whose clock was off."""
-        return _in_window(self._remarkable, since, until)
-
-
-def _in_window(rows: Iterable[RecorderRow], since: int, until: int) -> list[RecorderRow]:
-    return [row for row in rows if row.began_at < until and row.heard_at >= since]
+        others = [loss for loss, _row in self.losses]
+        for row in self.rows:
+            (hosts[row.host] if row.plan in fitting else others).append((row.began_at, row.heard_at))
+        covered = combine(chain.from_iterable(hosts.values()), without=others)
+        return covered, {host: combine(own) for host, own in hosts.items()}

@@ -28,7 +28,7 @@ from flask_notifications.sessions import SessionCredential, list_session_ids, re
 from flask_notifications.validation import clean_label, require
 from flask_notifications.wording import count
 
-from .coverage import RecorderRow, clip, unite
+from .coverage import RecorderRow, clip, combine
 from .fingerprints import fingerprints
 from .ledger import Ledger, Origin
 from .reading import Calls, Snapshot
@@ -74,23 +74,18 @@ def add_logs(
     snapshot: Snapshot,
     logs: Iterable[Log],
     plan: Plan,
-    *,
     log_format: str | None,
     log_prefix: str | None,
+    *,
     since: int,
     last: int | None,
     service: str | None,
 ) -> Snapshot:
     """Return a snapshot with the calls of access logs before the first recorder.
 
-    :param snapshot: that of the recorders.
-    :param logs: paths or binary streams.
-    :param plan: the plan whose operations are looked for.
-    :param log_format: a regular expression for a line, or ``None``, as for ``read_usage``.
-    :param log_prefix: the path below which the application is mounted, if it is known.
-    :param since: the beginning of the window, in microseconds since 1970.
+    :param logs: paths or binary streams. ``log_format``, ``log_prefix`` and ``service`` are as for ``read_usage``.
+    :param since: the beginning of the window.
     :param last: the last moment whose calls belong to the window; ``None`` is now.
-    :param service: whose logs they are; ``None`` is every service.
     :raises ValueError: ``log_format`` or ``log_prefix`` does not fit.
     :raises OSError: a log cannot be read, or is not complete.
     """
@@ -144,7 +139,7 @@ class _Reader:
     @property
     def spans(self) -> list[tuple[int, int]]:
         """The times from the first to the last line, without gaps of more than an hour, in microseconds since 1970."""
-        spans = unite((start, end + _GAP) for start, end in self._spans if start >= 0)
+        spans = combine((start, end + _GAP) for start, end in self._spans if start >= 0)
         return [(start * SECOND, (end - _GAP) * SECOND) for start, end in spans]
 
     @property

@@ -33,7 +33,7 @@ from .store import (
     state,
     usage,
 )
-from .times import DAY, HOUR
+from .times import DAY, HOUR, start_of_window
 
 # Days of an operation that are fetched at once.
 _ROWS = 100
@@ -102,11 +102,11 @@ class Snapshot:
     """
 
     now: int
-    kept_from: int
-    latest: int
-    rows: Sequence[RecorderRow]
-    plans: Mapping[str, Mapping[str, str]]
-    calls: Mapping[Name, Calls]
+    kept_from: int = 0
+    latest: int = 0
+    rows: Sequence[RecorderRow] = ()
+    plans: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    calls: Mapping[Name, Calls] = field(default_factory=dict)
     began: int | None = None
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     remarks: Sequence[str] = ()
@@ -153,8 +153,8 @@ def _require_tables(connection: Connection) -> None:
 def read_snapshot(
     database: str | URL | Engine,
     days: int,
-    day: int | None,
-    until: int | None,
+    end: int | None,
+    last: int | None,
     *,
     operations: Collection[str] | None,
     service: str | None,
@@ -162,18 +162,18 @@ def read_snapshot(
     """Return the contents of the store for a window.
 
     :param days: the complete days of the window.
-    :param day: the day after them, by its number since 1970; ``None`` is today, by the clock of the database.
-    :param until: the last moment whose calls belong to the window; ``None`` is now.
+    :param end: its end; ``None`` is now, by the clock of the database.
+    :param last: the last moment whose calls belong to the window; ``None`` is its end.
     :raises StoreUnavailable: when there is no such database, it cannot be reached, or its tables are missing or have
         foreign content.
     """
     with _reading(database) as connection:
         now = read_clock(connection)
-        since = (now // DAY if day is None else day) - days
+        since = start_of_window(now if end is None else end, days) // DAY
         kept = connection.scalar(select(state.c.kept_from))
         rows = _read_recorders(connection, since, service)
         known = {digest: json.loads(text) for digest, text in connection.execute(select(plans))}
-        found = _read_calls(connection, since, until, operations, service)
+        found = _read_calls(connection, since, last, operations, service)
         # A row of a later time is one of today or of a later day.
         latest = connection.scalar(select(func.max(usage.c.last_at)).where(usage.c.day >= now // DAY))
         began = _read_beginning(connection, service)
@@ -235,7 +235,7 @@ _ARRAYS = func.aggregate_strings(_ARRAY, ",")
 
 
 def _read_calls(
-    connection: Connection, since: int, until: int | None, operations: Collection[str] | None, service: str | None
+    connection: Connection, since: int, last: int | None, operations: Collection[str] | None, service: str | None
 ) -> dict[Name, Calls]:
     """Return the calls of each caller, with a limited number of callers by name on each day.
 
@@ -243,8 +243,8 @@ def _read_calls(
     """
     query = select(usage.c.day, usage.c.operation, func.count(), _ARRAYS).where(usage.c.day >= since)
     query = query.where(*_of_operations(operations), *_of_service(service))
-    if until is not None:
-        query = query.where(usage.c.day <= until // DAY, usage.c.first_at <= until)
+    if last is not None:
+        query = query.where(usage.c.day <= last // DAY, usage.c.first_at <= last)
     rows = connection.execution_options(yield_per=_ROWS).execute(query.group_by(usage.c.day, usage.c.operation))
     calls: dict[Name, Calls] = {}
     for day, encoded, number, packed in rows:

@@ -1,11 +1,12 @@
 """Read a report from the store, from access logs, or from both."""
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, Engine
 
+from flask_notifications.dates import utc_now
 from flask_notifications.operations import Operation
 from flask_notifications.validation import clean_label, require
 
@@ -87,33 +88,23 @@ def read_usage(
         expected = fingerprints(plan)
         names = list(expected) if names is None else names
     ignored = _labels("ignore_clients", ignore_clients), _labels("ignore_callers", ignore_callers)
-    end = _end(until, days)
+    end = None if until is None else _end(until, days)
     # A call at the very end belongs to a window, unless a date ends it.
-    last = None if until is None else to_microseconds(end) - (not isinstance(until, datetime))
+    last = None if end is None else end - (not isinstance(until, datetime))
     if database is None:
         require(logs, "database", "an SQLAlchemy URL or engine, or None with logs", database)
-        snapshot = Snapshot(to_microseconds(end), 0, 0, [], {}, {})
+        snapshot = Snapshot(to_microseconds(utc_now()) if end is None else end)
     else:
-        day = None if until is None else to_microseconds(end) // DAY
-        snapshot = read_snapshot(database, days, day, last, operations=names, service=service)
-    if until is None:
-        end = to_datetime(snapshot.now)
+        snapshot = read_snapshot(database, days, end, last, operations=names, service=service)
+    end = snapshot.now if end is None else end
     since = start_of_window(end, days)
     if logs:
         require(plan, "plan", "a plan, with logs", plan)
-        snapshot = add_logs(
-            snapshot,
-            logs,
-            plan or {},
-            log_format=log_format,
-            log_prefix=log_prefix,
-            since=to_microseconds(since),
-            last=last,
-            service=service,
-        )
+        window: dict[str, Any] = {"since": since, "last": last, "service": service}
+        snapshot = add_logs(snapshot, logs, plan or {}, log_format, log_prefix, **window)
     rules = Rules(end, days, expected, *ignored, min_coverage, allow_gap * HOUR, hosts, require_canary, caller)
     usages = Judge(snapshot, rules).judge_all(names)
-    return UsageReport(since=since, until=end, days=days, operations=tuple(usages))
+    return UsageReport(since=to_datetime(since), until=to_datetime(end), days=days, operations=tuple(usages))
 
 
 def last_call(
@@ -147,17 +138,17 @@ def _check_number(name: str, value: Any, most: float, expected: str) -> None:
     require(is_number and 0 <= value <= most, name, expected, value)
 
 
-def _end(until: datetime | date | None, days: int) -> datetime:
-    if until is None:
-        return datetime.now(UTC)
+def _end(until: datetime | date, days: int) -> int:
+    """Return the end of a window in microseconds since 1970."""
+    require(isinstance(until, date), "until", "an aware datetime or a date", until)
     try:
         if isinstance(until, datetime):
             require(until.tzinfo is not None, "until", "an aware datetime", until)
-            end = until.astimezone(UTC)
+            end = to_microseconds(until)
         else:
-            require(isinstance(until, date), "until", "an aware datetime or a date", until)
-            end = datetime(until.year, until.month, until.day, tzinfo=UTC) + timedelta(days=1)
-        start_of_window(end, days)
+            end = to_microseconds(datetime(until.year, until.month, until.day, tzinfo=UTC)) + DAY
+        to_datetime(start_of_window(end, days))
+        to_datetime(end)
     except OverflowError as error:
         message = f"until must be a time whose window is within the years 1 to 9999, not {until!r}"
         raise ValueError(message) from error

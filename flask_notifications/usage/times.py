@@ -31,6 +31,6 @@ def describe_moment(microseconds: int) -> str:
     return moment(to_datetime(microseconds).replace(second=0, microsecond=0))
 
 
-def start_of_window(end: datetime, days: int) -> datetime:
+def start_of_window(end: int, days: int) -> int:
     """Return the beginning of the complete days before a time and of the day so far."""
-    return datetime(end.year, end.month, end.day, tzinfo=UTC) - timedelta(days=days)
+    return (end // DAY - days) * DAY

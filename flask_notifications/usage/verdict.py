@@ -2,30 +2,31 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
-from operator import itemgetter
+from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
 
 from flask_notifications.wording import count, duration, full_date
 
-from .coverage import Coverage, RecorderRow, Recorders, subtract
+from .coverage import Coverage, RecorderRow, Recorders, combine
 from .ledger import CANARY, OTHER, TOLERANCE, is_canary
 from .reading import Snapshot
 from .results import CallerUsage, OperationUsage, Verdict
-from .times import DAY, HOUR, describe_moment, start_of_window, to_date, to_datetime, to_microseconds
+from .times import DAY, HOUR, describe_moment, start_of_window, to_date, to_datetime
 
 
 class Rules(NamedTuple):
-    """What ``read_usage`` was asked for."""
+    """What ``read_usage`` was asked for, with times in microseconds."""
 
-    until: datetime
+    until: int
     days: int
     expected: Mapping[str, str] | None
     ignored_clients: frozenset[str]
     ignored_callers: frozenset[str]
     min_coverage: float
-    allow_gap: float  # microseconds
+    allow_gap: float
     hosts: int | None
     require_canary: bool
     caller: str | None
@@ -36,8 +37,8 @@ class Rules(NamedTuple):
         return client != OTHER and (is_ignored or is_canary(client))
 
     def last(self, days: int) -> tuple[int, int]:
-        """Return the window of the last complete days and the day so far, in microseconds since 1970."""
-        return to_microseconds(start_of_window(self.until, days)), to_microseconds(self.until)
+        """Return the window of the last complete days and the day so far."""
+        return start_of_window(self.until, days), self.until
 
 
 # The recorders of each service that has to cover an operation, and the digests of the plans that have its rules.
@@ -52,8 +53,7 @@ class Judge:
         rows: dict[str, list[RecorderRow]] = defaultdict(list)
         for row in snapshot.rows:
             rows[row.service].append(row)
-        until = to_microseconds(rules.until)
-        self._services = [Recorders(own, snapshot.plans, snapshot.now, until) for own in rows.values()]
+        self._services = [Recorders(own, snapshot.plans, snapshot.now, rules.until) for own in rows.values()]
         # Most operations have the same recorders, whose number may be large.
         self._cover, self._doubt_record = cache(self._compute_coverage), cache(self._list_doubts)
         self._calls: dict[str, list[CallerUsage]] = defaultdict(list)
@@ -129,9 +129,7 @@ class Judge:
         own = [recorders.cover(fitting, kept, until) for recorders, fitting in listening]
         if not own:
             return Coverage(since, until, ())
-        covered = own[0].covered
-        for each in own[1:]:
-            covered = subtract(covered, each.gaps)
+        covered = combine([(kept, until)], without=chain.from_iterable(each.gaps for each in own))
         return Coverage(since, until, covered, min(own, key=lambda each: each.fewest_hosts).hosts)
 
     def _doubts(self, name: str, listening: _Listening, callers: Sequence[CallerUsage], days: int) -> list[str]:
@@ -154,7 +152,7 @@ class Judge:
         doubts += self._gap_doubts(coverage)
         for recorders, fitting in listening:
             doubts += _loss_doubts(recorders, since, until)
-            doubts += _stranger_doubts(recorders.strangers(fitting, since, until))
+            doubts += _stranger_doubts([row for row in recorders.rows if row.is_in(since, until)], fitting)
             if recorders.heard_at < until - HOUR:
                 doubts.append(f"nothing was recorded after {describe_moment(recorders.heard_at)}")
         if self._rules.hosts is not None and coverage.fewest_hosts < self._rules.hosts:
@@ -181,9 +179,9 @@ class Judge:
 
     def _clock_doubts(self, since: int, until: int) -> list[str]:
         snapshot = self._snapshot
-        rows = [row for each in self._services for row in each.remarkable(since, until)]
         doubts = []
-        off = max((row.skew for row in rows if not row.own_clock), default=0)
+        skews = (row.skew for row in snapshot.rows if not row.own_clock and row.is_in(since, until))
+        off = max(skews, default=0)
         if off > TOLERANCE:
             doubts.append(f"the clock of a machine was off by {duration(timedelta(microseconds=off))}")
         if any(row.own_clock for row in snapshot.rows):
@@ -197,7 +195,7 @@ class Judge:
 
     def _missing_canaries(self, callers: Sequence[CallerUsage], since: int) -> list[str]:
         called = {day for each in callers if is_canary(each.client) for day in each.day_numbers}
-        days = range(since // DAY, to_microseconds(self._rules.until) // DAY)
+        days = range(since // DAY, self._rules.until // DAY)
         missing = [to_date(day) for day in days if day not in called]
         if not missing:
             return []
@@ -216,23 +214,23 @@ def _loss_doubts(recorders: Recorders, since: int, until: int) -> list[str]:
     doubts = []
     lost = [row for (start, end), row in recorders.losses if start < until and end > since]
     if lost:
-        last = max(lost, key=lambda row: row.heard_at)
+        last = max(lost, key=attrgetter("heard_at"))
         named = f"{last.host} (process {last.process})"
         more = f" and {count(len(lost) - 1, 'other')}" if lost[1:] else ""
         doubts.append(
             f"{named}{more} {'were' if more else 'was'} not heard again after {describe_moment(last.heard_at)}; "
             f"{'their' if more else 'its'} last calls may be missing"
         )
-    calls = sum(row.lost for row in recorders.remarkable(since, until))
+    calls = sum(row.lost for row in recorders.rows if row.is_in(since, until))
     if calls:
         doubts.append(f"{count(calls, 'call')} could not be recorded")
     return doubts
 
 
-def _stranger_doubts(rows: Sequence[RecorderRow]) -> list[str]:
-    if not rows:
+def _stranger_doubts(rows: Sequence[RecorderRow], fitting: frozenset[str]) -> list[str]:
+    last = max((row for row in rows if row.plan not in fitting), key=attrgetter("heard_at"), default=None)
+    if last is None:
         return []
-    last = max(rows, key=lambda row: row.heard_at)
     others = "has another plan, or is that of another application (which needs a service of its own)"
     return [
         f"the recorder of {last.host} (process {last.process}), heard on {describe_moment(last.heard_at)}, {others}"

@@ -7,7 +7,6 @@ from typing import Any
 
 from flask_notifications import Brownout, DeprecationPolicy, Operation, notification_operations
 from flask_notifications.usage import CallerUsage, DayUsage, OperationUsage, UsageReport, Verdict
-from flask_notifications.usage.times import start_of_window
 
 NOW = datetime(2026, 11, 22, 17, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -112,19 +111,20 @@ def operation_usage(
 
 
 def report(*operations: OperationUsage, days: int = 30, until: datetime = NOW) -> UsageReport:
-    return UsageReport(since=start_of_window(until, days), until=until, days=days, operations=operations)
+    since = datetime.combine(until.date(), time(), UTC) - days * DAY
+    return UsageReport(since=since, until=until, days=days, operations=operations)
 
 
 def coverage(days: int, *, gap: range = range(0)) -> dict[date, float]:
     """Return full coverage of some days until today, except for a gap."""
-    first = start_of_window(NOW, days).date()
+    first = NOW.date() - days * DAY
     return {first + number * DAY: 0 if number in gap else 24 for number in range(days + 1)}
 
 
 def busy_operation(name: str, *, callers: int, days: int, names: Names = ordinary_names) -> OperationUsage:
     """Return an operation with random calls, the same each time; every seventh caller is ignored."""
     chance = random.Random(f"{name} {callers} {days}")  # noqa: S311 - the same each time
-    first = start_of_window(NOW, days).date()
+    first = NOW.date() - days * DAY
     made = []
     for number in range(callers):
         weight = 1 + 5000 // (number + 1)

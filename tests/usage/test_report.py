@@ -20,7 +20,7 @@ from flask_notifications.usage import (
     last_call,
     read_usage,
 )
-from flask_notifications.usage.coverage import subtract
+from flask_notifications.usage.coverage import combine
 from flask_notifications.usage.store import recorders, usage
 from tests.usage.databases import EXPORT, NOON, POLICY, REPORT, Past, execute, use
 
@@ -384,7 +384,13 @@ def test_a_caller_has_its_calls_by_day(file: str) -> None:
 
 
 def test_what_is_in_intervals_and_not_in_others() -> None:
-    assert subtract([(0, 10), (20, 30), (40, 50)], [(2, 3), (5, 22), (45, 60)]) == [(0, 2), (3, 5), (22, 30), (40, 45)]
+    without = [(45, 60), (2, 3), (5, 22)]
+    assert combine([(40, 50), (0, 7), (5, 5), (7, 10), (20, 30)], without=without) == [
+        (0, 2),
+        (3, 5),
+        (22, 30),
+        (40, 45),
+    ]
 
 
 # Databases that are no stores

@@ -82,7 +82,7 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
         "deploy",
         coverage.Recorders,
         "fitting",
-        lambda itself, *_: frozenset(itself._lives),
+        lambda itself, *_: frozenset(itself._plans),
     ),
     "clocks are not compared": ("clock", Ledger, "note_skew", lambda *_: None),
     "a row that was restored is accepted": ("restore", store.UsageStore, "_sign", accept_any_row),
