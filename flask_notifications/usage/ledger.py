@@ -115,6 +115,11 @@ def is_canary(client: str | None) -> bool:
     return client is not None and client.partition("/")[0] == CANARY
 
 
+def name_others(client: str | None) -> tuple[str, str]:
+    """Return the caller and the client for a call of a client that is not kept by name; canaries stay apart."""
+    return OTHER, CANARY if is_canary(client) else OTHER
+
+
 def uptime() -> int:
     """Return the microseconds since this machine was started, which no clock that is set can change."""
     return (time.monotonic_ns() if _BOOTTIME is None else time.clock_gettime_ns(_BOOTTIME)) // 1000
@@ -210,7 +215,7 @@ class Ledger:
             else:
                 fits = False
         if not fits:
-            key = (day, operation, OTHER, CANARY if is_canary(client) else OTHER, source)
+            key = (day, operation, *name_others(client), source)
         if key not in self.entries:
             self.entries[key] = self._new_entry(key, at)
         return self.entries[key]

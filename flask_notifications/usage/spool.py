@@ -5,8 +5,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from sqlalchemy import URL, Engine
@@ -20,13 +19,10 @@ from .store import UsageStore
 # Seconds between two signs of life that are written for a process that runs no threads.
 _SIGN = 30.0
 
-_reported: set[str] = set()
 
-
-def _report_once(subject: str, message: str, *details: object) -> None:
-    if subject not in _reported:
-        _reported.add(subject)
-        log_error(message, *details)
+@cache
+def _report_once(message: str) -> None:
+    log_error("%s", message)
 
 
 def open_folder(spool: str | None, database: str) -> Path | None:
@@ -38,7 +34,7 @@ def open_folder(spool: str | None, database: str) -> Path | None:
     if spool is None:
         return None
     if not has_locks():
-        _report_once("locks", "usage is counted without a spool, because this system has no flock")
+        _report_once("usage is counted without a spool, because this system has no flock")
         return None
     name = hashlib.sha256(database.encode()).hexdigest()[:16]
     automatic = Path(tempfile.gettempdir(), f"flask_notifications-{os.getuid()}-{name}")
@@ -47,26 +43,28 @@ def open_folder(spool: str | None, database: str) -> Path | None:
         folder.mkdir(mode=0o700, parents=spool != "auto", exist_ok=True)
         found = folder.lstat()
     except OSError as error:
-        _report_once(str(folder), "usage is counted without a spool: %s", error)
+        _report_once(f"usage is counted without a spool: {error}")
         return None
     is_private = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
     if spool == "auto" and not is_private:
-        _report_once(str(folder), "usage is counted without a spool, because %s is not private", folder)
+        _report_once(f"usage is counted without a spool, because {folder} is not private")
         return None
     return folder
 
 
-def collect(folder: Path | None, store: UsageStore, seen: dict[str, tuple[int, float]] | None = None) -> int:
+def collect(folder: Path | None, store: UsageStore, seen: dict[str, tuple[int, float]]) -> int:
     """Write the counts of ended processes in a folder, and of processes without threads; return their number.
 
     :param seen: the counts already written for processes without threads; it is changed.
     """
-    number = 0
-    with _alone(folder) as is_alone:
-        for path in sorted(folder.glob("*.spool")) if folder is not None and is_alone else ():
-            with suppress(FileNotFoundError):
-                number += _collect_file(path, store, {} if seen is None else seen)
-    return number
+    if folder is None or not folder.is_dir() or not has_locks():
+        return 0
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        is_alone = lock_file(descriptor)
+        return sum(_collect_file(path, store, seen) for path in sorted(folder.glob("*.spool")) if is_alone)
+    finally:
+        os.close(descriptor)
 
 
 def collect_spool(folder: str | os.PathLike[str], database: str | URL | Engine) -> int:
@@ -78,26 +76,16 @@ def collect_spool(folder: str | os.PathLike[str], database: str | URL | Engine) 
     """
     store = UsageStore(database, create_tables=True)
     try:
-        return collect(Path(folder), store)
+        return collect(Path(folder), store, {})
     finally:
         store.release()
 
 
-@contextmanager
-def _alone(folder: Path | None) -> Iterator[bool]:
-    """Lock a folder, unless another process has."""
-    if folder is None or not folder.is_dir() or not has_locks():
-        yield False
-        return
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        yield lock_file(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _collect_file(path: Path, store: UsageStore, seen: dict[str, tuple[int, float]]) -> bool:
-    file, has_ended = open_file(path)
+    try:
+        file, has_ended = open_file(path)
+    except FileNotFoundError:
+        return False
     try:
         ledger = _open_ledger(file, store) if has_ended or file.is_without_thread() else None
         if ledger is None:
@@ -117,12 +105,12 @@ def _open_ledger(file: LedgerFile, store: UsageStore) -> Ledger | None:
     try:
         ledger = file.read()
     except (ValueError, KeyError, TypeError) as error:
-        _report_once(str(file.path), "%s cannot be read: %s", file.path, error)
+        _report_once(f"{file.path} cannot be read: {error}")
         return None
     if not (ledger.store == store.prepare() if ledger.store else ledger.origin.database == identify(store.engine)):
-        _report_once(str(file.path), "%s has calls for another database", file.path)
+        _report_once(f"{file.path} has calls for another database")
     elif not ledger.is_of_this_machine:
-        _report_once(str(file.path), "%s was written on another machine", file.path)
+        _report_once(f"{file.path} was written on another machine")
     else:
         return ledger
     return None

@@ -6,6 +6,7 @@ All times are whole microseconds since 1970 in UTC, by the clock of the database
 
 import json
 import secrets
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -41,7 +42,7 @@ from sqlalchemy.schema import CreateTable
 from flask_notifications.log import log_error
 
 from .connections import MARIADB, MYSQL, begin, forget_connections, open_engine
-from .ledger import CANARY, OTHER, PAIRS, Key, Ledger, Origin, Taken, is_canary, uptime
+from .ledger import OTHER, PAIRS, Key, Ledger, Taken, name_others, uptime
 from .times import DAY, SECOND
 
 # Until when a recorder promises to be heard again.
@@ -196,8 +197,7 @@ class UsageStore:
                     ledger.heard = ledger.clock()
                 now, ledger.started = (ledger.heard, 0) if ledger.origin.has_own_clock else (at, at - uptime())
                 taken = ledger.take(now)
-                if not self._sign(connection, ledger, now, is_final=is_final):
-                    _write_plan(connection, ledger.origin)
+                self._sign(connection, ledger, now, is_final=is_final)
                 _write_entries(connection, ledger.id, taken)
         except BaseException:
             for _key, entry, _numbers in taken:
@@ -235,27 +235,23 @@ class UsageStore:
                 for index in table.indexes:
                     index.create(connection, checkfirst=True)
 
-    def _sign(self, connection: Connection, ledger: Ledger, now: int, *, is_final: bool) -> bool:
-        """Write the row of a recorder, and return whether there was one."""
-        heard = ledger.locate(ledger.heard, now)
-        if not (ledger.is_own or ledger.is_whole):
-            heard = 0  # the time since the last sign of life in the row is unknown
+    def _sign(self, connection: Connection, ledger: Ledger, now: int, *, is_final: bool) -> None:
+        """Write a sign of life to the row of a recorder."""
+        # Without all counts, the time since the last sign of life in the row is unknown.
+        knows_all = ledger.is_own or ledger.is_whole
         sign = {
             "own_id": ledger.id,
             "own_stamp": ledger.stamp,
-            "heard": heard,
+            "heard": ledger.locate(ledger.heard, now) if knows_all else 0,
             "ends": int(is_final),
             "difference": ledger.skew,
             "attempt": ledger.attempt(),
         }
-        if connection.execute(_SIGN, sign).rowcount:
-            return True
-        if ledger.store:
-            raise _RowChanged
-        began = ledger.locate(ledger.began, now)
-        row = _recorder_row(ledger, heard or began) | {"began_at": began, "ended": int(is_final)}
-        connection.execute(insert(recorders).values(row))
-        return False
+        if connection.execute(_SIGN, sign).rowcount == 0:
+            if ledger.store:
+                raise _RowChanged
+            _register(connection, ledger, ledger.locate(ledger.began, now))
+            connection.execute(_SIGN, sign)
 
     def leave_loss(self, ledger: Ledger, calls: int) -> None:
         """Note in the row of a recorder that some of its calls are lost."""
@@ -335,34 +331,31 @@ _UPDATE = (
 )
 
 
-def _recorder_row(ledger: Ledger, heard: int) -> dict[str, Any]:
+def _register(connection: Connection, ledger: Ledger, began: int) -> None:
+    """Insert the row of a recorder, which covers nothing yet, and what the recorder listens for."""
     origin = ledger.origin
-    return {
+    known = select(plans.c.digest).where(plans.c.digest == origin.plan)
+    if origin.operations and connection.scalar(known) is None:
+        _insert_once(connection, plans, digest=origin.plan, operations=origin.operations)
+    row = {
         "id": ledger.id,
         "service": origin.service,
         "host": encode(origin.host),
         "process": origin.process,
         "plan": origin.plan,
-        "heard_at": heard,
-        "next_at": heard + PROMISE,
+        "began_at": began,
+        "heard_at": began,
+        "next_at": began + PROMISE,
         "own_clock": int(origin.has_own_clock),
-        "merged": 0,
-        "lost": 0,
-        "skew": ledger.skew,
-        "stamp": ledger.attempted,
+        "stamp": ledger.stamp,
     }
+    connection.execute(insert(recorders).values(row | dict.fromkeys(("ended", "merged", "lost", "skew"), 0)))
 
 
 def missing_tables(connection: Connection) -> list[Table]:
     """Return the tables that the database does not have."""
     tables = inspect(connection)
     return [table for name, table in metadata.tables.items() if not tables.has_table(name)]
-
-
-def _write_plan(connection: Connection, origin: Origin) -> None:
-    known = select(plans.c.digest).where(plans.c.digest == origin.plan)
-    if origin.operations and connection.scalar(known) is None:
-        _insert_once(connection, plans, digest=origin.plan, operations=origin.operations)
 
 
 def _insert_once(connection: Connection, table: Table, **row: Any) -> None:
@@ -422,26 +415,27 @@ def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
     :param rows: pairs of such a key, as the store has it, and of its numbers. Pairs with a caller come first, then
         those with more calls.
     """
-    totals: dict[Row, Row] = {}
-    for key, numbers in rows:
-        totals[key] = add_numbers(totals[key], numbers) if key in totals else numbers
+    totals = _sum_up(rows)
     if not is_crowded(totals):
         return totals
-    calls: dict[Row, int] = {}
+    calls: Counter[Row] = Counter()
     for key, numbers in totals.items():
         if key[0] != OTHER:
-            calls[key[:2]] = calls.get(key[:2], 0) + sum(numbers[2:])
+            calls[key[:2]] += sum(numbers[2:])
     named = set(sorted(calls, key=lambda pair: (not pair[0], -calls[pair], pair))[:PAIRS])
-    limited: dict[Row, Row] = {}
-    for key, numbers in totals.items():
-        _caller, client, source = key
-        name = key if key[:2] in named else (OTHER, CANARY if is_canary(client) else OTHER, source)
-        limited[name] = add_numbers(limited[name], numbers) if name in limited else numbers
-    return limited
+    return _sum_up(
+        (key if key[:2] in named else (*name_others(key[1]), key[2]), numbers) for key, numbers in totals.items()
+    )
 
 
-def add_numbers(one: Row, other: Row) -> Row:
-    """Return the sum of the numbers of two rows."""
+def _sum_up(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
+    totals: dict[Row, Row] = {}
+    for key, numbers in rows:
+        totals[key] = _add_numbers(totals[key], numbers) if key in totals else numbers
+    return totals
+
+
+def _add_numbers(one: Row, other: Row) -> Row:
     sums = (first + second for first, second in zip(one[2:], other[2:], strict=True))
     return (min(one[0], other[0]), max(one[1], other[1]), *sums)
 

@@ -23,7 +23,7 @@ from flask_notifications import Call, Operation
 from flask_notifications.usage import OTHER, UsageRecorder, collect_spool, metadata, read_usage
 from flask_notifications.usage import ledger as ledgers
 from flask_notifications.usage.ledger import Ledger
-from flask_notifications.usage.spool import _reported, collect
+from flask_notifications.usage.spool import _report_once, collect
 from flask_notifications.usage.store import UsageStore, plans, recorders, state, usage
 from flask_notifications.usage.times import SECOND
 from tests.servers.process import eventually
@@ -45,7 +45,7 @@ def make_recorders(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """Let every test begin without reports, and close its recorders before its database and its engine go."""
     for name in {"database", "engine"}.intersection(request.fixturenames):
         request.getfixturevalue(name)
-    _reported.clear()
+    _report_once.cache_clear()
     made: list[UsageRecorder] = []
     build = UsageRecorder.__init__
 
@@ -514,7 +514,7 @@ def test_a_spool_of_another_database_is_reported_and_left(
         assert collect_spool(spool, other) == 0
     assert caplog.text.count("has calls for another database") == 1
     change_head(path, ledgers._STORE, 5)
-    _reported.clear()
+    _report_once.cache_clear()
     metadata.create_all(create_engine(file))
     assert collect_spool(spool, file) == 0
     assert (path.exists(), total(file)) == (True, 0)

@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from sqlalchemy import Connection, Engine, delete, insert
+from sqlalchemy import Connection, Engine, delete
 
 from flask_notifications.usage import coverage, reading, store
 from flask_notifications.usage.connections import begin
@@ -52,14 +52,13 @@ def delete_in_silence(usage: store.UsageStore, day: int) -> None:
         connection.execute(delete(store.recorders).where(store.recorders.c.heard_at < day * DAY))
 
 
-def accept_any_row(usage: store.UsageStore, connection: Connection, ledger: Ledger, now: int, **options: Any) -> bool:
+def accept_any_row(usage: store.UsageStore, connection: Connection, ledger: Ledger, now: int, **options: Any) -> None:
     try:
-        return sign(usage, connection, ledger, now, **options)
+        sign(usage, connection, ledger, now, **options)
     except store._RowChanged:
-        row = store._recorder_row(ledger, now) | {"began_at": ledger.began + ledger.started, "ended": 0}
         connection.execute(delete(store.recorders).where(store.recorders.c.id == ledger.id))
-        connection.execute(insert(store.recorders).values(row))
-        return True
+        ledger.store = 0
+        sign(usage, connection, ledger, now, **options)
 
 
 def cover_the_past(ledger: Ledger) -> None:
