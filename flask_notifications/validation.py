@@ -1,8 +1,10 @@
 """Checks of constructor arguments. Knows the form of valid values, and nothing of their use."""
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable
+from typing import cast
 from urllib.parse import urlsplit
 
 # RFC 8288 section 3: a Link target has no controls, spaces, delimiters or non-ASCII characters.
@@ -33,6 +35,18 @@ def require(condition: object, argument: str, expected: str, given: object) -> N
     if not condition:
         message = f"{argument} must be {expected}, not {given!r}"
         raise ValueError(message)
+
+
+def is_number(value: object, least: float, most: float = math.inf, *, is_whole: bool = False) -> bool:
+    """Return whether a value is a number in a range. A boolean is none, nor is NaN in any range.
+
+    :param value: any value.
+    :param least: the smallest number of the range.
+    :param most: the largest one; infinity by default.
+    :param is_whole: whether it has to be an ``int``; by default a ``float`` may be one, too.
+    """
+    is_kind = isinstance(value, int) or (isinstance(value, float) and not is_whole)
+    return is_kind and not isinstance(value, bool) and least <= cast("float", value) <= most
 
 
 def check_uri(argument: str, value: object) -> None:

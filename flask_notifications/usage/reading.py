@@ -10,7 +10,7 @@ from itertools import chain
 from operator import add
 from pathlib import Path
 from sys import intern
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, String, cast, func, literal, select
 from sqlalchemy.exc import DBAPIError
@@ -120,11 +120,10 @@ def _reading(database: str | URL | Engine) -> Iterator[Connection]:
     try:
         _require_file(engine)
         with connect(engine, SNAPSHOT) as connection:
-            _require_tables(connection)
-            connection.rollback()
             if kind == "sqlite":
                 connection.exec_driver_sql("BEGIN")  # otherwise each SELECT sees a state of its own
             connection.exec_driver_sql(READ_LIMIT[kind])  # a report may take longer than a write
+            _require_tables(connection)
             yield connection
     except (DBAPIError, ValueError, KeyError, TypeError) as error:  # SQLite stores anything in a column
         message = f"the database cannot be read: {explain(error)}"
@@ -176,19 +175,10 @@ def read_snapshot(
         found = _read_calls(connection, since, last, operations, service)
         # A row of a later time is one of today or of a later day.
         latest = connection.scalar(select(func.max(usage.c.last_at)).where(usage.c.day >= now // DAY))
-        began = _read_beginning(connection, service)
-        return Snapshot(now, int(kept or 0) * DAY, int(latest or 0), rows, known, found, began)
-
-
-def _read_beginning(connection: Connection, service: str | None) -> int | None:
-    """Return the first moment of which the store knows, of all services or one."""
-    own: list[Any] = [] if service is None else [recorders.c.service == service]
-    day = select(func.min(usage.c.day)).where(*_of_service(service)).scalar_subquery()
-    first = [
-        select(func.min(recorders.c.began_at)).where(*own),
-        select(func.min(usage.c.first_at)).where(usage.c.day == day, *_of_service(service)),
-    ]
-    return min((int(each) for each in map(connection.scalar, first) if each is not None), default=None)
+        began = connection.scalar(select(func.min(recorders.c.began_at)).where(*_recorded_by(service)))
+        return Snapshot(
+            now, int(kept or 0) * DAY, int(latest or 0), rows, known, found, None if began is None else int(began)
+        )
 
 
 def read_last_call(
@@ -207,23 +197,23 @@ def read_last_call(
 def _read_recorders(connection: Connection, since: int, service: str | None) -> list[RecorderRow]:
     query = select(*(recorders.c[name] for name in RecorderRow._fields))
     # A recorder that was lost shortly before the window uncovers its beginning.
-    query = query.where(recorders.c.heard_at >= since * DAY - HOUR)
-    if service is not None:
-        query = query.where(recorders.c.service == service)
+    query = query.where(recorders.c.heard_at >= since * DAY - HOUR, *_recorded_by(service))
     return [  # SQLite stores anything in a column
         RecorderRow(own, decode(host) or "", int(process), plan, *map(int, numbers))
         for own, host, process, plan, *numbers in connection.execute(query)
     ]
 
 
-def _of_service(service: str | None) -> list[Any]:
-    if service is None:
-        return []
-    own = select(recorders.c.id).where(recorders.c.service == service)
-    return [usage.c.recorder.in_(own) | (usage.c.recorder == f"{MERGED}{service}")]
+def _recorded_by(service: str | None) -> list[ColumnElement[bool]]:
+    return [] if service is None else [recorders.c.service == service]
 
 
-def _of_operations(operations: Collection[str] | None) -> list[Any]:
+def _of_service(service: str | None) -> list[ColumnElement[bool]]:
+    own = select(recorders.c.id).where(*_recorded_by(service))
+    return [] if service is None else [usage.c.recorder.in_(own) | (usage.c.recorder == f"{MERGED}{service}")]
+
+
+def _of_operations(operations: Collection[str] | None) -> list[ColumnElement[bool]]:
     return [] if operations is None else [usage.c.operation.in_([encode(name) for name in operations])]
 
 

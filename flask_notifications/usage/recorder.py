@@ -21,7 +21,7 @@ from sqlalchemy import URL, Engine
 from flask_notifications.dates import Clock, utc_now
 from flask_notifications.log import log_error
 from flask_notifications.observers import Call
-from flask_notifications.validation import require
+from flask_notifications.validation import is_number, require
 
 from .connections import identify
 from .fingerprints import digest, fingerprints
@@ -90,8 +90,10 @@ class UsageRecorder:
         host: str | None = None,
         clock: Clock = utc_now,
     ) -> None:
-        _check_number("flush_interval", flush_interval, (int, float), _MAX_INTERVAL)
-        _check_number("retention_days", retention_days, int, _MAX_RETENTION)
+        is_interval = is_number(flush_interval, 0, _MAX_INTERVAL) and flush_interval > 0
+        require(is_interval, "flush_interval", f"a number above 0, at most {_MAX_INTERVAL}", flush_interval)
+        is_days = is_number(retention_days, 1, _MAX_RETENTION, is_whole=True)
+        require(is_days, "retention_days", f"a whole number from 1 to {_MAX_RETENTION}", retention_days)
         require(isinstance(create_tables, bool), "create_tables", "True or False", create_tables)
         require(callable(clock), "clock", "a function that returns an aware datetime", clock)
         is_text = isinstance(service, str) and service.isascii() and service.isprintable()
@@ -346,13 +348,6 @@ class UsageRecorder:
         self._store.forget_connections()
 
 
-def _check_number(name: str, value: object, kinds: Any, most: int) -> None:
-    is_number = isinstance(value, kinds) and not isinstance(value, bool)
-    fits = is_number and 0 < value <= most  # type: ignore[operator]
-    kind = "a whole number" if kinds is int else "a number"
-    require(fits, name, f"{kind} above 0, at most {most}", value)
-
-
 def _plan_of(operations: Mapping[str, str]) -> tuple[str, str]:
     """Return the digest of the operations of a recorder, and the operations as JSON."""
     return digest(operations), json.dumps(operations, sort_keys=True)
@@ -366,8 +361,9 @@ def _system(name: str) -> Any:
 
 def _start_thread(target: Callable[[], None]) -> bool:
     """Start a thread of the system, and return whether there is one now."""
-    if not _runs_threads():
-        return False
+    uwsgi = sys.modules.get("uwsgi")
+    if uwsgi is not None and {"threads", "enable-threads"}.isdisjoint(uwsgi.opt):
+        return False  # threads run during requests only
     try:
         if "gevent.monkey" in sys.modules:  # a driver that waits in C would stop all greenlets of a thread
             _system("start_new_thread")(target, ())
@@ -376,12 +372,6 @@ def _start_thread(target: Callable[[], None]) -> bool:
     except RuntimeError:  # no more threads, or the end of the process
         return False
     return True
-
-
-def _runs_threads() -> bool:
-    """Return whether threads run between requests: not in uWSGI without the option."""
-    uwsgi = sys.modules.get("uwsgi")
-    return uwsgi is None or bool({"threads", "enable-threads"} & set(uwsgi.opt))
 
 
 _recorders: "weakref.WeakSet[UsageRecorder]" = weakref.WeakSet()

@@ -8,7 +8,7 @@ from sqlalchemy import URL, Engine
 
 from flask_notifications.dates import utc_now
 from flask_notifications.operations import Operation
-from flask_notifications.validation import clean_label, require
+from flask_notifications.validation import clean_label, is_number, require
 
 from .fingerprints import fingerprints
 from .logs import Log, add_logs
@@ -75,12 +75,13 @@ def read_usage(
     :raises StoreUnavailable: when there is no such database, it cannot be reached, or its tables are missing or have
         foreign content.
     """
-    require(_is_int(days) and 1 <= days <= _MAX_DAYS, "days", f"a whole number from 1 to {_MAX_DAYS}", days)
-    _check_number("min_coverage", min_coverage, 1, "a number from 0 to 1")
-    _check_number("allow_gap", allow_gap, float("inf"), "a number of hours, 0 or more")
+    is_days = is_number(days, 1, _MAX_DAYS, is_whole=True)
+    require(is_days, "days", f"a whole number from 1 to {_MAX_DAYS}", days)
+    require(is_number(min_coverage, 0, 1), "min_coverage", "a number from 0 to 1", min_coverage)
+    require(is_number(allow_gap, 0), "allow_gap", "a number of hours, 0 or more", allow_gap)
     require(isinstance(require_canary, bool), "require_canary", "True or False", require_canary)
     require(service is None or isinstance(service, str), "service", "a string", service)
-    require(hosts is None or (_is_int(hosts) and hosts >= 1), "hosts", "a whole number, 1 or more", hosts)
+    require(hosts is None or is_number(hosts, 1, is_whole=True), "hosts", "a whole number, 1 or more", hosts)
     require(caller is None or clean_label(caller) is not None, "caller", "a label", caller)
     names = None if operations is None else _names(operations)
     expected: dict[str, str] | None = None
@@ -127,15 +128,6 @@ def last_call(
     names = None if operations is None else _names(operations)
     found = read_last_call(database, caller, operations=names, service=service)
     return None if found is None else to_datetime(found)
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _check_number(name: str, value: Any, most: float, expected: str) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    require(is_number and 0 <= value <= most, name, expected, value)
 
 
 def _end(until: datetime | date, days: int) -> int:
