@@ -1,8 +1,8 @@
 """The counts of one process, in memory or in a file that survives the process.
 
 A file is mapped into memory, and its disk space is allocated before: a full disk must not kill the process. It begins
-with a page of integers and a description in JSON; then each key follows with its numbers. The kernel keeps what a
-process has stored there, whatever happens to the process. Standard library only.
+with integers and the ID of the recorder; then its origin follows, in parts, and each key with its numbers, all in JSON.
+The kernel keeps what a process has stored there, whatever happens to the process. Standard library only.
 """
 
 import errno
@@ -44,11 +44,12 @@ _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 # Microseconds by which a clock may be off.
 TOLERANCE = 60 * SECOND
 
-_SEGMENT, _PAGE = 1 << 16, 4096
+# Bytes of a segment of a file, and of its head; and characters of a part of the origin, whose bytes in JSON fit.
+_SEGMENT, _HEAD, _PART = 1 << 16, 256, 30_000
 _MAGIC = 0x666E5F7573616732
-# Where the first page has which integer, the ID of the recorder (bytes), and its description (bytes).
-_KIND, _SIZE, _WHOLE, _STAMP, _ATTEMPT, _BEGAN, _HEARD, _HAS_THREAD, _STORE, _SKEW = range(10)
-_ID, _DESCRIPTION = slice(128, 160), 256
+# Where the head has which integer, and the ID of the recorder (bytes).
+_KIND, _WHOLE, _STAMP, _ATTEMPT, _BEGAN, _HEARD, _HAS_THREAD, _STORE, _SKEW = range(9)
+_ID = slice(128, 160)
 
 FIRST_AT, LAST_AT, ANSWERED, FAILED, CLOSED = range(5)
 
@@ -222,9 +223,8 @@ class Ledger:
 
     def _new_entry(self, key: Key, at: int) -> Entry:
         if self.file is not None:
-            entry = self.file.append(key, at)
-            if entry is not None:
-                return entry
+            with suppress(OSError):
+                return self.file.append(key, at)
             self.head[_WHOLE] = 0  # the disk is full: this key is in memory only
         return Entry([at, at, 0, 0, 0], 0)
 
@@ -346,18 +346,18 @@ class LedgerFile:
         number = len(self._maps)
         if os.pwrite(self._descriptor, bytes(_SEGMENT), number * _SEGMENT) != _SEGMENT:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._used = 0 if number else _PAGE
+        self._used = 0 if number else _HEAD
         return self._map(number)
 
-    def append(self, key: Key, at: int) -> Entry | None:
-        """Add a key, or return ``None`` if the disk is full. Its length is written last: it makes the entry valid."""
-        text = json.dumps(key).encode()
+    def append(self, value: Key | str, at: int) -> Entry:
+        """Add a key, or a part of the origin. Its length is written last: it makes the entry valid.
+
+        :raises OSError: the disk is full.
+        """
+        text = json.dumps(value).encode()
         length = -(-len(text) // 8) * 8
         if self._used + 8 + length + 40 > _SEGMENT:
-            try:
-                self.allocate()
-            except OSError:
-                return None
+            self.allocate()
         mapped, cells = self._maps[-1]
         start = self._used
         mapped[start + 8 : start + 8 + length] = text.ljust(length)
@@ -387,23 +387,21 @@ class LedgerFile:
             message = f"{self.path} is not the file of a recorder"
             raise ValueError(message)
         mapped, head = self._maps[0]
-        description = json.loads(mapped[_DESCRIPTION : _DESCRIPTION + head[_SIZE]])
-        plan = self.path.with_name(f"{description['plan']}.plan")
-        description["operations"] = plan.read_text(encoding="ascii") if plan.exists() else ""
-        ledger = Ledger(Origin(**description), 0)
-        ledger.id, ledger.head = mapped[_ID].decode("ascii"), head
-        ledger.entries = dict(self._entries())
+        entries = list(self._entries())
+        origin = "".join(value for value, _entry in entries if isinstance(value, str))
+        ledger = Ledger(Origin(**json.loads(origin)), 0)
+        ledger.id, ledger.head, ledger.file = mapped[_ID].decode("ascii"), head, self
+        ledger.entries = {tuple(value): entry for value, entry in entries if not isinstance(value, str)}
         ledger.is_own = False
-        ledger.file = self
         return ledger
 
-    def _entries(self) -> Iterator[tuple[Key, Entry]]:
+    def _entries(self) -> Iterator[tuple[Any, Entry]]:
         for number, (mapped, cells) in enumerate(self._maps):
-            place = 0 if number else _PAGE // 8
+            place = 0 if number else _HEAD // 8
             while place < len(cells) and (length := cells[place]) > 0:
                 text = mapped[place * 8 + 8 : place * 8 + 8 + length]
                 place += 1 + length // 8
-                yield tuple(json.loads(text)), Entry(cells, place)
+                yield json.loads(text), Entry(cells, place)
                 place += 5
 
     def delete(self) -> None:
@@ -428,9 +426,6 @@ def create_file(ledger: Ledger, folder: Path) -> None:
 
     :raises OSError: the file cannot be made.
     """
-    description = ledger.origin._asdict()
-    _keep_plan(folder / f"{ledger.origin.plan}.plan", str(description.pop("operations")))
-    text = json.dumps(description).encode()
     path = folder / f"{ledger.id}.new"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     file = LedgerFile(path, descriptor)
@@ -439,10 +434,11 @@ def create_file(ledger: Ledger, folder: Path) -> None:
         head = file.allocate()
         for number, value in enumerate(ledger.head):
             head[number] = value
-        head[_KIND], head[_SIZE] = _MAGIC, len(text)
-        mapped = file._maps[0][0]
-        mapped[_DESCRIPTION : _DESCRIPTION + len(text)] = text
+        head[_KIND] = _MAGIC
         file.write_id(ledger.id)
+        origin = json.dumps(ledger.origin._asdict())
+        for start in range(0, len(origin), _PART):
+            file.append(origin[start : start + _PART], 0)
         file.path = path.with_suffix(".spool")
         path.rename(file.path)
     except OSError:
@@ -450,13 +446,6 @@ def create_file(ledger: Ledger, folder: Path) -> None:
         file.delete()
         raise
     ledger.file, ledger.head = file, head
-
-
-def _keep_plan(path: Path, operations: str) -> None:
-    if not path.exists():
-        new = path.with_suffix(f".{secrets.token_hex(4)}")
-        new.write_text(operations, encoding="ascii")
-        new.rename(path)
 
 
 def open_file(path: Path) -> tuple[LedgerFile, bool]:

@@ -118,7 +118,7 @@ def _open_ledger(file: LedgerFile, store: UsageStore) -> Ledger | None:
 
 def _write_for(ledger: Ledger, store: UsageStore, seen: dict[str, tuple[int, float]]) -> bool:
     """Write the totals of a process that is alive and runs no threads."""
-    calls = sum(sum(entry.numbers[2:]) for entry in ledger.entries.values())
+    calls = ledger.unwritten
     known, at = seen.get(ledger.id, (-1, 0.0))
     if known == calls and time.monotonic() < at + _SIGN:
         return False

@@ -42,7 +42,7 @@ from sqlalchemy.schema import CreateTable
 from flask_notifications.log import log_error
 
 from .connections import MARIADB, MYSQL, begin, forget_connections, open_engine
-from .ledger import OTHER, PAIRS, Key, Ledger, Taken, name_others, uptime
+from .ledger import OTHER, PAIRS, Ledger, Taken, name_others, uptime
 from .times import DAY, SECOND
 
 # Until when a recorder promises to be heard again.
@@ -125,6 +125,9 @@ usage: Table = Table(
 )
 NUMBERS = ("first_at", "last_at", "answered", "failed", "closed")
 _KEY = [column.name for column in usage.primary_key]
+_COLUMNS = usage.columns.keys()
+
+Row: TypeAlias = tuple[Any, ...]
 
 
 class StoreUnavailable(Exception):
@@ -366,28 +369,16 @@ def _insert_once(connection: Connection, table: Table, **row: Any) -> None:
 
 def _write_entries(connection: Connection, recorder: str, taken: Iterable[Taken]) -> None:
     """Write totals: update the rows that are there, and replace those that may be."""
-    old, new = list[dict[str, Any]](), list[dict[str, Any]]()
-    for key, entry, numbers in sorted(taken, key=lambda each: _encode_key(each[0])):
-        (old if entry.is_stored else new).append(_row(key, recorder, numbers))
+    old, new = list[Row](), list[Row]()
+    for (day, *names), entry, numbers in taken:
+        (old if entry.is_stored else new).append((day, *map(encode, names), recorder, *numbers))
     if old:
-        rows = [{f"{'key' if name in _KEY else 'new'}_{name}": row[name] for name in row} for row in old]
-        connection.execute(_UPDATE, rows)
+        columns = [f"{'key' if name in _KEY else 'new'}_{name}" for name in _COLUMNS]
+        connection.execute(_UPDATE, [dict(zip(columns, row, strict=True)) for row in sorted(old)])
     if new:
-        _delete_rows(connection, usage, new)
-        connection.execute(insert(usage), new)
-
-
-def _encode_key(key: Key) -> tuple[int, str, str, str, str]:
-    day, *names = key
-    operation, caller, client, source = map(encode, names)
-    return day, operation, caller, client, source
-
-
-def _row(key: Key, recorder: str, numbers: Sequence[int]) -> dict[str, Any]:
-    return dict(zip(usage.c.keys(), (*_encode_key(key), recorder, *numbers), strict=True))
-
-
-Row: TypeAlias = tuple[Any, ...]
+        rows = [dict(zip(_COLUMNS, row, strict=True)) for row in sorted(new)]
+        _delete_rows(connection, usage, rows)
+        connection.execute(insert(usage), rows)
 
 
 def _merge_day(connection: Connection, day: int, ids: Sequence[str], merged: str) -> None:
@@ -401,7 +392,7 @@ def _merge_day(connection: Connection, day: int, ids: Sequence[str], merged: str
     for operation, group in groupby(sorted(rows), key=attrgetter("operation")):
         totals = limit_pairs((row[2:5], row[6:]) for row in group)
         new += [(day, operation, *key, merged, *total) for key, total in sorted(totals.items())]
-    connection.execute(insert(usage), [dict(zip(usage.c.keys(), row, strict=True)) for row in new])
+    connection.execute(insert(usage), [dict(zip(_COLUMNS, row, strict=True)) for row in new])
 
 
 def is_crowded(keys: Collection[Row]) -> bool:

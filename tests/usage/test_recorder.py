@@ -2,6 +2,7 @@
 
 import _thread
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -407,6 +408,18 @@ def test_what_was_written_before_a_kill_is_not_counted_twice(file: str, spool: P
     assert collect_spool(spool, file) == 0
     assert calls(file) == {(None, "job/1"): 2, (None, "job/2"): 1}
     assert rows(file, "ended", "lost") == [(1, 0)]
+
+
+def test_the_rules_of_a_large_plan_are_in_a_spool(file: str, spool: Path) -> None:
+    def work() -> None:
+        recorder = sleepy(file, spool=spool)
+        recorder.listen({Operation(f"operation-{number}", "GET", f"/{number}"): POLICY for number in range(2000)})
+        recorder(now())
+
+    in_child(work)
+    assert collect_spool(spool, file) == 1
+    ((operations,),) = execute(file, select(plans.c.operations))
+    assert len(json.loads(operations)) == 2001
 
 
 def test_a_child_leaves_the_spool_of_its_parent_alone(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
