@@ -140,18 +140,9 @@ def _set_limits(dialect: Dialect, _record: object, _arguments: object, options: 
             undo.callback(options.pop, name)
 
 
-def _is_in_memory(engine: Engine) -> bool:
+def is_in_memory(engine: Engine) -> bool:
     """Return whether a database lives in the connections of its engine."""
     return isinstance(engine.pool, StaticPool | SingletonThreadPool)
-
-
-def forget_connections(engine: Engine, database: str | URL | Engine) -> Engine:
-    """Return an engine for a process that has just been forked; all connections are left to its parent."""
-    if engine is not database:
-        return open_engine(database)  # the old one may have locks that a thread of the parent held
-    if not _is_in_memory(engine):
-        engine.dispose(close=False)
-    return engine
 
 
 @contextmanager
@@ -163,26 +154,17 @@ def connect(engine: Engine, isolation: Mapping[str, str]) -> Iterator[Connection
     with ExitStack() as undo:
         undo.callback(_undo.reset, _undo.set(undo))
         connection = engine.connect()
-    with connection, _preparing_nothing(connection.connection.dbapi_connection):
+    with connection, ExitStack() as undo:
+        driver: Any = connection.connection.dbapi_connection
+        if getattr(driver, "prepare_threshold", None) is not None:
+            # Psycopg must prepare no statement, because PgBouncer may lend each transaction another connection.
+            undo.callback(setattr, driver, "prepare_threshold", driver.prepare_threshold)
+            driver.prepare_threshold = None
         if isolation is not _ISOLATION or not engine.get_execution_options().get(_IS_ISOLATED):
             connection.execution_options(isolation_level=isolation[backend(engine)])
-        if engine.dialect.driver not in _POOLED and not _is_in_memory(engine):
+        if engine.dialect.driver not in _POOLED and not is_in_memory(engine):
             connection.detach()  # its limits are not for the application
         yield connection
-
-
-@contextmanager
-def _preparing_nothing(connection: Any) -> Iterator[None]:
-    """Keep psycopg from preparing statements, because PgBouncer may lend each transaction another connection."""
-    threshold = getattr(connection, "prepare_threshold", None)
-    if threshold is None:
-        yield
-        return
-    connection.prepare_threshold = None
-    try:
-        yield
-    finally:
-        connection.prepare_threshold = threshold
 
 
 class Transaction(NamedTuple):

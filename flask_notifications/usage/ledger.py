@@ -36,8 +36,8 @@ OTHER = "(other)"
 PAIRS = 200
 # Keys that a process keeps at most, besides those of other pairs.
 _KEYS = 20_000
-# Characters of a label, of a client, and of a text as the store writes it.
-_LABEL, _STORED = 64, 768
+# Characters of a label and of a client. The store has place for them whatever they are.
+_LENGTH = 64
 
 # A clock that goes on while a machine sleeps, on Linux.
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
@@ -207,7 +207,7 @@ class Ledger:
         Pairs with a caller have their own limit, so that a flood of invented clients cannot push them out.
         """
         day, operation, caller, client, source = key
-        fits = _fits(caller) and _fits(client)
+        fits = all(each is None or 0 < len(each) <= _LENGTH for each in (caller, client))
         named = self._pairs.setdefault((day, operation, caller is not None), set())
         if (caller, client) not in named:
             others = () if caller is not None else self._pairs.get((day, operation, True), ())
@@ -309,18 +309,13 @@ class Ledger:
     @property
     def is_of_this_machine(self) -> bool:
         """Whether it was written on this machine, as far as machines have IDs."""
-        origin = self.origin
-        return bool(boot() and origin.boot == boot()) or bool(machine() and origin.machine == machine())
+        return bool(boot() and self._is_of_this_boot) or bool(machine() and self.origin.machine == machine())
 
     def drop(self) -> None:
         """Leave the file to others, as a forked child does: its parent's lock must not live on in it."""
         if self.file is not None:
             self.file.close()
             self.file = None
-
-
-def _fits(text: str | None) -> bool:
-    return text is None or (0 < len(text) <= _LABEL and len(json.dumps(text)) <= _STORED + 2)
 
 
 class LedgerFile:

@@ -89,7 +89,7 @@ def add_logs(
     :raises ValueError: ``log_format`` or ``log_prefix`` does not fit.
     :raises OSError: a log cannot be read, or is not complete.
     """
-    pattern, prefix = _compile(log_format), _check_prefix(log_prefix)
+    pattern, prefix = _compile_format(log_format), _clean_prefix(log_prefix)
     ends = [snapshot.began, None if last is None else last + 1]
     until = min((each for each in ends if each is not None), default=snapshot.now + DAY)
     reader = _Reader(plan, pattern, prefix, since, until)
@@ -106,6 +106,7 @@ def add_logs(
     for (day, operation, caller, client, source), entry in reader.ledger.entries.items():
         name, numbers = (operation, caller, client, source), entry.numbers
         calls.setdefault(name, Calls(numbers[0], numbers[1])).add(day, numbers)
+    unreadable = f"{count(reader.unreadable, 'line')} of {reader.total:,} in the logs cannot be read"
     return replace(
         snapshot,
         latest=max([snapshot.latest, *times]),
@@ -113,7 +114,7 @@ def add_logs(
         plans={**snapshot.plans, _HOST: fingerprints(plan)},
         calls=calls,
         doubts={operation.name: reader.doubts(operation.name) for operation in plan},
-        remarks=reader.remarks,
+        remarks=[unreadable] if reader.unreadable else [],
     )
 
 
@@ -142,13 +143,6 @@ class _Reader:
         spans = combine((start, end + _GAP) for start, end in self._spans if start >= 0)
         return [(start * SECOND, (end - _GAP) * SECOND) for start, end in spans]
 
-    @property
-    def remarks(self) -> list[str]:
-        """The remarks for readers of the report, with any verdict."""
-        return [f"{count(self.unreadable, 'line')} of {self.total:,} in the logs cannot be read"] * bool(
-            self.unreadable
-        )
-
     def doubts(self, name: str) -> list[str]:
         """Return why the absence of calls of an operation proves nothing."""
         doubts = []
@@ -176,7 +170,7 @@ class _Reader:
         try:
             is_compressed = buffered.peek(2).startswith(_GZIP)
             stream: io.BufferedIOBase = gzip.GzipFile(fileobj=buffered) if is_compressed else buffered
-            for lines in _split(stream):
+            for lines in _read_chunks(stream):
                 self._read_lines(lines)
         except (EOFError, zlib.error) as error:
             message = f"{log if is_path else getattr(log, 'name', 'a log')} is not a complete gzip file: {error}"
@@ -336,7 +330,7 @@ def _parse_iso(time: str) -> int | None:
         return None
 
 
-def _split(stream: io.BufferedIOBase) -> Iterator[list[str]]:
+def _read_chunks(stream: io.BufferedIOBase) -> Iterator[list[str]]:
     """Yield the lines of a stream, many at once; one that is too long is cut."""
     rest = ""
     while chunk := stream.read(_CHUNK):
@@ -347,7 +341,7 @@ def _split(stream: io.BufferedIOBase) -> Iterator[list[str]]:
     yield [rest]
 
 
-def _compile(log_format: str | None) -> re.Pattern[str]:
+def _compile_format(log_format: str | None) -> re.Pattern[str]:
     if log_format is None:
         return re.compile(_COMMON)
     expected = f"a regular expression with the named groups {', '.join(_NEEDED)}"
@@ -362,19 +356,15 @@ def _compile(log_format: str | None) -> re.Pattern[str]:
     return pattern
 
 
-def _check_prefix(prefix: str | None) -> str | None:
+def _clean_prefix(prefix: str | None) -> str | None:
     is_path = prefix is None or (isinstance(prefix, str) and prefix.startswith("/") and set("?#").isdisjoint(prefix))
     require(is_path, "log_prefix", "a path that begins with '/'", prefix)
     return None if prefix is None else decode_path(prefix).rstrip("/")
 
 
-def _segments(operation: Operation) -> tuple[str | None, ...]:
-    return template_shape(operation).segments
-
-
 def _literals(operation: Operation) -> list[str]:
     """Return the literal segments of an operation in lower case; what every line has, if there are none."""
-    return [segment for segment in _segments(operation) if segment is not None] or [""]
+    return [segment for segment in template_shape(operation).segments if segment is not None] or [""]
 
 
 def _compile_filter(plan: Plan) -> Callable[[str], object]:
@@ -383,7 +373,7 @@ def _compile_filter(plan: Plan) -> Callable[[str], object]:
     Such a path has nothing to decode and nothing that routers read leniently, and the first segment of each operation
     is a literal that is not a segment of it in any letter case.
     """
-    first = [(_segments(operation) or (None,))[0] for operation in plan]
+    first = [(template_shape(operation).segments or (None,))[0] for operation in plan]
     if None in first:
         return len
     literals = "|".join(sorted({re.escape(str(segment)) for segment in first}))

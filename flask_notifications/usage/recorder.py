@@ -272,7 +272,6 @@ class UsageRecorder:
             if not self._has_failed:
                 log_error("usage is counted on this machine while the database cannot be written: %s", explain(error))
             self._has_failed = True
-            self._store.forget_tables()
         else:
             self._has_failed = False
         finally:

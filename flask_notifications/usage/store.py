@@ -41,7 +41,7 @@ from sqlalchemy.schema import CreateTable
 
 from flask_notifications.log import log_error
 
-from .connections import MARIADB, MYSQL, begin, forget_connections, open_engine
+from .connections import MARIADB, MYSQL, begin, is_in_memory, open_engine
 from .ledger import OTHER, PAIRS, Ledger, Taken, name_others, uptime
 from .times import DAY, SECOND
 
@@ -175,7 +175,10 @@ class UsageStore:
 
     def forget_connections(self) -> None:
         """Leave all connections to the parent, as a process does that has just been forked."""
-        self.engine = forget_connections(self.engine, self._database)
+        if self.engine is not self._database:
+            self.engine = open_engine(self._database)  # the old one may have locks that a thread of the parent held
+        elif not is_in_memory(self.engine):
+            self.engine.dispose(close=False)
 
     def write(self, ledger: Ledger, *, is_final: bool = False) -> int:
         """Write a sign of life with everything that was counted before it, in one transaction; return its time.
@@ -203,6 +206,7 @@ class UsageStore:
                 self._sign(connection, ledger, now, is_final=is_final)
                 _write_entries(connection, ledger.id, taken)
         except BaseException:
+            self._id = 0  # perhaps a table is gone
             for _key, entry, _numbers in taken:
                 entry.is_dirty = True
             raise
@@ -225,10 +229,6 @@ class UsageStore:
             if connection.scalar(select(state.c.id)) is None:
                 _insert_once(connection, state, number=1, id=secrets.randbits(62), kept_from=0, cleaned_at=0)
             return int(connection.scalars(select(state.c.id)).one())
-
-    def forget_tables(self) -> None:
-        """Look again whether the tables are there, after a failure."""
-        self._id = 0
 
     def _create_missing_tables(self) -> None:
         """Create the tables unless they are there, since creating may be forbidden then."""
