@@ -113,7 +113,7 @@ def add_logs(
         rows=[*snapshot.rows, *rows],
         plans={**snapshot.plans, _HOST: fingerprints(plan)},
         calls=calls,
-        doubts={operation.name: reader.doubts(operation.name) for operation in plan},
+        doubts={operation.name: list(reader.doubts(operation.name)) for operation in plan},
         remarks=[unreadable] if reader.unreadable else [],
     )
 
@@ -143,20 +143,18 @@ class _Reader:
         spans = combine((start, end + _GAP) for start, end in self._spans if start >= 0)
         return [(start * SECOND, (end - _GAP) * SECOND) for start, end in spans]
 
-    def doubts(self, name: str) -> list[str]:
-        """Return why the absence of calls of an operation proves nothing."""
-        doubts = []
+    def doubts(self, name: str) -> Iterator[str]:
+        """Yield why the absence of calls of an operation proves nothing."""
         if self.unreadable * 100 > self.total:
-            doubts.append("more than 1 % of the lines in the logs cannot be read")
+            yield "more than 1 % of the lines in the logs cannot be read"
         if name in self._suspicious:
-            doubts.append("a line in the logs that cannot be read may be a call of it")
+            yield "a line in the logs that cannot be read may be a call of it"
         if name in self._below:
             lines = count(self._below[name], "line")
             known = "--log-prefix /PREFIX if the application is mounted there, --log-prefix / if it is at the root"
-            doubts.append(f"{lines} in the logs would be calls below a prefix only: {known}")
+            yield f"{lines} in the logs would be calls below a prefix only: {known}"
         if name in self._hidden:
-            doubts.append("logs do not show the headers that decide which requests match")
-        return doubts
+            yield "logs do not show the headers that decide which requests match"
 
     def read(self, log: Log) -> None:
         """Read a log.
@@ -171,7 +169,7 @@ class _Reader:
             is_compressed = buffered.peek(2).startswith(_GZIP)
             stream: io.BufferedIOBase = gzip.GzipFile(fileobj=buffered) if is_compressed else buffered
             for lines in _read_chunks(stream):
-                self._read_lines(lines)
+                self._count_lines(lines)
         except (EOFError, zlib.error) as error:
             message = f"{log if is_path else getattr(log, 'name', 'a log')} is not a complete gzip file: {error}"
             raise OSError(message) from error
@@ -181,7 +179,7 @@ class _Reader:
             else:
                 buffered.detach()
 
-    def _read_lines(self, lines: Iterable[str]) -> None:
+    def _count_lines(self, lines: Iterable[str]) -> None:
         search, may_be_called, may_continue = self._lines.search, self._may_be_called, self._may_continue
         time, target = (self._lines.groupindex[name] for name in ("time", "target"))
         start = end = -2 * _GAP  # of the lines that were read last
@@ -191,7 +189,7 @@ class _Reader:
             found = search(line)
             if found is not None and found[time] != latest:
                 latest = found[time]
-                at = None if latest is None else _read_time(latest)
+                at = None if latest is None else _parse_time(latest)
             if found is None or at is None:
                 self._note_unreadable(line)
                 continue
@@ -303,7 +301,7 @@ def _unescape(value: str) -> str:
     return _ESCAPE.sub(lambda each: chr(int(each[1], 16)) if each[1] else each[2], value)
 
 
-def _read_time(time: str) -> int | None:
+def _parse_time(time: str) -> int | None:
     """Return the seconds since 1970 of a time in the Common format or in ISO 8601 with an offset, or ``None``."""
     if time[2:3] != "/":
         return _parse_iso(time)

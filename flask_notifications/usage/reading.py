@@ -123,7 +123,9 @@ def _reading(database: str | URL | Engine) -> Iterator[Connection]:
             if kind == "sqlite":
                 connection.exec_driver_sql("BEGIN")  # otherwise each SELECT sees a state of its own
             connection.exec_driver_sql(READ_LIMIT[kind])  # a report may take longer than a write
-            _require_tables(connection)
+            if missing := missing_tables(connection):
+                message = f"the database has no table {' and no table '.join(table.name for table in missing)}"
+                raise StoreUnavailable(message)
             yield connection
     except (DBAPIError, ValueError, KeyError, TypeError) as error:  # SQLite stores anything in a column
         message = f"the database cannot be read: {explain(error)}"
@@ -139,13 +141,6 @@ def _require_file(engine: Engine) -> None:
     is_file = engine.dialect.name == "sqlite" and name != ":memory:" and not name.startswith("file:")
     if is_file and not Path(name).exists():
         message = f"there is no file {name}"
-        raise StoreUnavailable(message)
-
-
-def _require_tables(connection: Connection) -> None:
-    missing = missing_tables(connection)
-    if missing:
-        message = f"the database has no table {' and no table '.join(table.name for table in missing)}"
         raise StoreUnavailable(message)
 
 

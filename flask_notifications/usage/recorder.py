@@ -26,7 +26,7 @@ from flask_notifications.validation import is_number, require
 from .connections import identify
 from .fingerprints import digest, fingerprints
 from .ledger import Ledger, Origin, boot, create_file, machine, uptime
-from .spool import collect, open_folder
+from .spool import SIGN_INTERVAL, collect, open_folder
 from .store import UsageStore, explain
 from .times import DAY, SECOND
 
@@ -40,8 +40,6 @@ _MAX_SERVICE = 64
 # Characters of the name of an operation, as the store has it.
 _MAX_NAME = 768
 
-# Seconds between two signs of life at most, half of the promised time.
-_SIGN = 30.0
 # Seconds between two writes, between two looks at the spool, and until a write that failed is tried again.
 _PAUSE, _LOOK, _RETRY = 0.25, 2.0, 5.0
 # Seconds after which a process looks again whether there is something to delete.
@@ -104,7 +102,7 @@ class UsageRecorder:
         require(is_folder, "spool", "a folder, 'auto' or None", spool)
         self._store = UsageStore(database, create_tables=create_tables)
         self._database = identify(self._store.engine)
-        self._interval = min(flush_interval, _SIGN)
+        self._interval = min(flush_interval, SIGN_INTERVAL)
         self._retention = retention_days
         self._spool = None if spool is None else os.fspath(spool)
         self._service, self._host = service, host or socket.gethostname()[:_MAX_SERVICE] or "unknown"
@@ -172,7 +170,7 @@ class UsageRecorder:
     def _reset(self) -> None:
         """Begin without a thread and without counts."""
         self._process = os.getpid()
-        self._began = self._now()
+        self._began = self._tell_time()
         # Locks of the system, because the thread is one too under gevent. A signal handler may interrupt a request.
         self._lock = _system("RLock")()
         self._writing, self._alarm, self._finished, self._pause = (_system("allocate_lock")() for _ in range(4))
@@ -186,14 +184,14 @@ class UsageRecorder:
         self._seen: dict[str, tuple[int, float]] = {}
         self.awaits_request = True
 
-    def _now(self) -> int:
+    def _tell_time(self) -> int:
         """Return the time of a clock of one's own, or the uptime of the machine, in microseconds."""
         return uptime() if self._clock is None else int(self._clock().timestamp() * SECOND)
 
     def _open(self) -> Ledger:
         """Begin to count in this process."""
         if self._process != os.getpid():  # a fork that Python did not notice, as in uWSGI
-            self._process, self._began = os.getpid(), self._now()
+            self._process, self._began = os.getpid(), self._tell_time()
         ledger = self._ledger = self._new_ledger(self._began)
         self.awaits_request = False
         self._start(ledger)
@@ -208,7 +206,7 @@ class UsageRecorder:
         names = self._service, self._host, self._process
         clock = self._began, self._clock is not None
         ledger = Ledger(Origin(*names, *clock, *self._plan, self._database, boot(), machine()), began)
-        ledger.lock, ledger.clock = self._lock, self._now
+        ledger.lock, ledger.clock = self._lock, self._tell_time
         folder = open_folder(self._spool, self._database)
         if folder is not None:
             try:
@@ -248,7 +246,7 @@ class UsageRecorder:
         """Import the counts of ended processes."""
         ledger = self._ledger
         if ledger is not None:
-            ledger.heard = self._now()
+            ledger.heard = self._tell_time()
             if self._clock is None:
                 ledger.compare_clock(time.time_ns() // 1000 - uptime())
         if time.monotonic() < self._looked_at + _LOOK:
@@ -301,7 +299,7 @@ class UsageRecorder:
         with self._lock:
             if self._ledger is ledger:
                 self._ended.append(ledger)
-                self._ledger = self._new_ledger(self._now())
+                self._ledger = self._new_ledger(self._tell_time())
                 self._ledger.has_thread = ledger.has_thread
         return True
 
@@ -311,7 +309,7 @@ class UsageRecorder:
             return
         self._cleaned_at = time.monotonic()
         try:
-            self._store.clean(self._retention, None if self._clock is None else self._now())
+            self._store.clean(self._retention, None if self._clock is None else self._tell_time())
         except Exception as error:  # noqa: BLE001 - drivers raise many kinds
             log_error("expired rows of usage cannot be deleted: %s", explain(error))
 

@@ -152,7 +152,7 @@ def _names(operations: Iterable[str | Operation]) -> list[str]:
     listed = list(operations) if is_list else []
     require(listed, "operations", "a list of operations or their names", operations)
     names = [each.name if isinstance(each, Operation) else each for each in listed]
-    require(all(isinstance(each, str) and each for each in names), "operations", "a list of names", operations)
+    _labels("operations", names)
     return list(dict.fromkeys(names))
 
 

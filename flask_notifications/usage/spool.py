@@ -16,8 +16,8 @@ from .connections import identify
 from .ledger import Ledger, LedgerFile, has_locks, lock_file, open_file
 from .store import UsageStore
 
-# Seconds between two signs of life that are written for a process that runs no threads.
-_SIGN = 30.0
+# Seconds between two signs of life at most, half of the promised time.
+SIGN_INTERVAL = 30.0
 
 
 @cache
@@ -120,7 +120,7 @@ def _write_for(ledger: Ledger, store: UsageStore, seen: dict[str, tuple[int, flo
     """Write the totals of a process that is alive and runs no threads."""
     calls = ledger.unwritten
     known, at = seen.get(ledger.id, (-1, 0.0))
-    if known == calls and time.monotonic() < at + _SIGN:
+    if known == calls and time.monotonic() < at + SIGN_INTERVAL:
         return False
     store.write(ledger)
     seen[ledger.id] = calls, time.monotonic()

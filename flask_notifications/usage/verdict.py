@@ -1,11 +1,11 @@
 """The rules for a verdict: calls that count are use, and their absence is safe if nothing gives a reason for doubt."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from flask_notifications.wording import count, duration, full_date
@@ -55,7 +55,8 @@ class Judge:
             rows[row.service].append(row)
         self._services = [Recorders(own, snapshot.plans, snapshot.now, rules.until) for own in rows.values()]
         # Most operations have the same recorders, whose number may be large.
-        self._cover, self._doubt_record = cache(self._compute_coverage), cache(self._list_doubts)
+        self._cover = cache(self._compute_coverage)
+        self._doubt_record = cache(lambda *of: list(self._record_doubts(*of)))
         self._calls: dict[str, list[CallerUsage]] = defaultdict(list)
         self._unlabelled: dict[str, int] = defaultdict(int)
         for (operation, caller, client, source), calls in snapshot.calls.items():
@@ -83,17 +84,23 @@ class Judge:
             digests = {row.plan for row in self._snapshot.rows} or self._snapshot.plans.keys()
             known = {name for digest in digests for name in self._snapshot.plans.get(digest, {})}
             names = sorted(known | self._calls.keys())
-        return [self._judge(name) for name in names]
+        return [self._judge_operation(name) for name in names]
 
-    def _judge(self, name: str) -> OperationUsage:
+    def _judge_operation(self, name: str) -> OperationUsage:
         callers = sorted(
             self._calls[name], key=lambda each: (-each.calls, each.caller or "", each.client or "", each.source or "")
         )
         counted = [each for each in callers if not each.ignored]
+        last_at = max((each.last_at for each in counted), default=None)
+        reasons = (
+            [f"{count(sum(each.calls for each in counted), 'call')}, the last on {full_date(last_at)}"]
+            if last_at
+            else []
+        )
         since, until = self._rules.last(self._rules.days)
         listening = self._listening(name)
         coverage = self._cover(listening, since, until)
-        doubts = [] if counted else self._doubts(name, listening, callers, self._rules.days)
+        doubts = [] if counted else list(self._doubts(name, listening, callers, self._rules.days))
         if doubts:
             doubts += self._smaller_window(name, listening, callers)
         verdict = Verdict.IN_USE if counted else Verdict.UNKNOWN if doubts else Verdict.SAFE
@@ -101,13 +108,13 @@ class Judge:
         return OperationUsage(
             name=name,
             verdict=verdict,
-            reasons=(*_calls_counted(counted), *doubts, *self._snapshot.remarks, *_calls_ignored(callers)),
+            reasons=(*reasons, *doubts, *self._snapshot.remarks, *_ignored_calls(callers)),
             answered=sum(each.answered for each in counted),
             failed=sum(each.failed for each in counted),
             closed=sum(each.closed for each in counted),
             ignored=sum(each.calls for each in callers if each.ignored),
             first_at=min((each.first_at for each in counted), default=None),
-            last_at=max((each.last_at for each in counted), default=None),
+            last_at=last_at,
             coverage=round(coverage.share, 6),
             covered_hours=round(coverage.share * (until - since) / HOUR, 3),
             longest_gap_hours=round((longest[1] - longest[0]) / HOUR, 3),
@@ -132,32 +139,35 @@ class Judge:
         covered = combine([(kept, until)], without=chain.from_iterable(each.gaps for each in own))
         return Coverage(since, until, covered, min(own, key=lambda each: each.fewest_hosts).hosts)
 
-    def _doubts(self, name: str, listening: _Listening, callers: Sequence[CallerUsage], days: int) -> list[str]:
-        """Return why the absence of calls proves nothing."""
+    def _doubts(self, name: str, listening: _Listening, callers: Sequence[CallerUsage], days: int) -> Iterator[str]:
+        """Yield why the absence of calls proves nothing."""
         since, until = self._rules.last(days)
-        doubts = list(self._snapshot.doubts.get(name, ()))
-        if not self._cover(listening, since, until).covered:
-            return [self._why_nothing(listening), *doubts]
-        doubts += self._doubt_record(listening, since, until)
-        if unlabelled := self._unlabelled.get(name):
-            doubts.append(f"{count(unlabelled, 'call')} without a label may be of this caller")
-        return doubts + (self._missing_canaries(callers, since) if self._rules.require_canary else [])
+        is_covered = bool(self._cover(listening, since, until).covered)
+        if not is_covered:
+            yield self._why_nothing(listening)
+        yield from self._snapshot.doubts.get(name, ())
+        if is_covered:
+            yield from self._doubt_record(listening, since, until)
+            if unlabelled := self._unlabelled.get(name):
+                yield f"{count(unlabelled, 'call')} without a label may be of this caller"
+            if self._rules.require_canary:
+                yield from self._missing_canaries(callers, since)
 
-    def _list_doubts(self, listening: _Listening, since: int, until: int) -> list[str]:
-        """Return the doubts about the recorders."""
+    def _record_doubts(self, listening: _Listening, since: int, until: int) -> Iterator[str]:
+        """Yield the doubts about the recorders."""
         coverage = self._cover(listening, since, until)
-        doubts = self._clock_doubts(since, until)
+        yield from self._clock_doubts(since, until)
         if self._snapshot.kept_from > since:
-            doubts.append(f"what was recorded before {describe_moment(self._snapshot.kept_from)} was deleted")
-        doubts += self._gap_doubts(coverage)
+            yield f"what was recorded before {describe_moment(self._snapshot.kept_from)} was deleted"
+        yield from self._gap_doubts(coverage)
         for recorders, fitting in listening:
-            doubts += _loss_doubts(recorders, since, until)
-            doubts += _stranger_doubts([row for row in recorders.rows if row.is_in(since, until)], fitting)
+            rows = [row for row in recorders.rows if row.is_in(since, until)]
+            yield from _loss_doubts(recorders, rows, since, until)
+            yield from _stranger_doubts(row for row in rows if row.plan not in fitting)
             if recorders.heard_at < until - HOUR:
-                doubts.append(f"nothing was recorded after {describe_moment(recorders.heard_at)}")
+                yield f"nothing was recorded after {describe_moment(recorders.heard_at)}"
         if self._rules.hosts is not None and coverage.fewest_hosts < self._rules.hosts:
-            doubts.append(f"in some hour {count(coverage.fewest_hosts, 'host')} recorded, not {self._rules.hosts}")
-        return doubts
+            yield f"in some hour {count(coverage.fewest_hosts, 'host')} recorded, not {self._rules.hosts}"
 
     def _why_nothing(self, listening: _Listening) -> str:
         if not listening:
@@ -166,93 +176,71 @@ class Judge:
             return "nothing was recorded with the rules of this plan; another plan is in production"
         return "no time of the window is covered, because of recorders that were lost or did not know the operation"
 
-    def _gap_doubts(self, coverage: Coverage) -> list[str]:
-        doubts = []
+    def _gap_doubts(self, coverage: Coverage) -> Iterator[str]:
         if coverage.share < self._rules.min_coverage:
             share = int(coverage.share * 1000) / 10
-            doubts.append(f"only {share:g} % of the window is covered, not {self._rules.min_coverage * 100:g} %")
+            yield f"only {share:g} % of the window is covered, not {self._rules.min_coverage * 100:g} %"
         start, end = coverage.longest_gap
         if end - start > self._rules.allow_gap:
             length = duration(timedelta(microseconds=end - start))
-            doubts.append(f"nothing was recorded for {length}, from {describe_moment(start)}")
-        return doubts
+            yield f"nothing was recorded for {length}, from {describe_moment(start)}"
 
-    def _clock_doubts(self, since: int, until: int) -> list[str]:
+    def _clock_doubts(self, since: int, until: int) -> Iterator[str]:
         snapshot = self._snapshot
-        doubts = []
-        skews = (row.skew for row in snapshot.rows if not row.own_clock and row.is_in(since, until))
-        off = max(skews, default=0)
+        off = max((row.skew for row in snapshot.rows if not row.own_clock and row.is_in(since, until)), default=0)
         if off > TOLERANCE:
-            doubts.append(f"the clock of a machine was off by {duration(timedelta(microseconds=off))}")
-        if any(row.own_clock for row in snapshot.rows):
-            return doubts
-        if until > snapshot.now + TOLERANCE:
-            doubts.append("the window ends in the future")
-        later = max([snapshot.latest, *(each.heard_at for each in self._services)])
-        if later > snapshot.now + TOLERANCE:
-            doubts.append(f"something was recorded later than now, on {describe_moment(later)}")
-        return doubts
+            yield f"the clock of a machine was off by {duration(timedelta(microseconds=off))}"
+        if not any(row.own_clock for row in snapshot.rows):
+            if until > snapshot.now + TOLERANCE:
+                yield "the window ends in the future"
+            later = max([snapshot.latest, *(each.heard_at for each in self._services)])
+            if later > snapshot.now + TOLERANCE:
+                yield f"something was recorded later than now, on {describe_moment(later)}"
 
-    def _missing_canaries(self, callers: Sequence[CallerUsage], since: int) -> list[str]:
+    def _missing_canaries(self, callers: Sequence[CallerUsage], since: int) -> Iterator[str]:
         called = {day for each in callers if is_canary(each.client) for day in each.day_numbers}
-        days = range(since // DAY, self._rules.until // DAY)
-        missing = [to_date(day) for day in days if day not in called]
-        if not missing:
-            return []
-        more = f" and {count(len(missing) - 1, 'other day')}" if len(missing) > 1 else ""
-        return [f"no call of {CANARY} was recorded on {full_date(missing[0])}{more}"]
+        missing = [day for day in range(since // DAY, self._rules.until // DAY) if day not in called]
+        if missing:
+            more = f" and {count(len(missing) - 1, 'other day')}" if len(missing) > 1 else ""
+            yield f"no call of {CANARY} was recorded on {full_date(to_date(missing[0]))}{more}"
 
     def _smaller_window(self, name: str, listening: _Listening, callers: Sequence[CallerUsage]) -> list[str]:
         """Return a sentence on the largest window that would be safe."""
         for days in range(self._rules.days - 1, 0, -1):
-            if not self._doubts(name, listening, callers, days):
+            if not any(self._doubts(name, listening, callers, days)):
                 return [f"the last {count(days, 'day')} {'is' if days == 1 else 'are'} complete: --days {days}"]
         return []
 
 
-def _loss_doubts(recorders: Recorders, since: int, until: int) -> list[str]:
-    doubts = []
+def _loss_doubts(recorders: Recorders, rows: Iterable[RecorderRow], since: int, until: int) -> Iterator[str]:
     lost = [row for (start, end), row in recorders.losses if start < until and end > since]
     if lost:
         last = max(lost, key=attrgetter("heard_at"))
-        named = f"{last.host} (process {last.process})"
         more = f" and {count(len(lost) - 1, 'other')}" if lost[1:] else ""
-        doubts.append(
-            f"{named}{more} {'were' if more else 'was'} not heard again after {describe_moment(last.heard_at)}; "
-            f"{'their' if more else 'its'} last calls may be missing"
+        yield (
+            f"{last.host} (process {last.process}){more} {'were' if more else 'was'} not heard again after "
+            f"{describe_moment(last.heard_at)}; {'their' if more else 'its'} last calls may be missing"
         )
-    calls = sum(row.lost for row in recorders.rows if row.is_in(since, until))
+    calls = sum(row.lost for row in rows)
     if calls:
-        doubts.append(f"{count(calls, 'call')} could not be recorded")
-    return doubts
+        yield f"{count(calls, 'call')} could not be recorded"
 
 
-def _stranger_doubts(rows: Sequence[RecorderRow], fitting: frozenset[str]) -> list[str]:
-    last = max((row for row in rows if row.plan not in fitting), key=attrgetter("heard_at"), default=None)
-    if last is None:
-        return []
-    others = "has another plan, or is that of another application (which needs a service of its own)"
-    return [
-        f"the recorder of {last.host} (process {last.process}), heard on {describe_moment(last.heard_at)}, {others}"
-    ]
+def _stranger_doubts(rows: Iterable[RecorderRow]) -> Iterator[str]:
+    last = max(rows, key=attrgetter("heard_at"), default=None)
+    if last is not None:
+        yield (
+            f"the recorder of {last.host} (process {last.process}), heard on {describe_moment(last.heard_at)}, "
+            "has another plan, or is that of another application (which needs a service of its own)"
+        )
 
 
-def _calls_counted(counted: Sequence[CallerUsage]) -> list[str]:
-    if not counted:
-        return []
-    calls = count(sum(each.calls for each in counted), "call")
-    last = max(each.last_at for each in counted)
-    return [f"{calls}, the last on {full_date(last)}"]
-
-
-def _calls_ignored(callers: Sequence[CallerUsage]) -> list[str]:
-    """Return one sentence on calls that are ignored by name; those of the canary are left out."""
-    calls: dict[str, int] = defaultdict(int)
+def _ignored_calls(callers: Sequence[CallerUsage]) -> Iterator[str]:
+    """Yield one sentence on calls that are ignored by name; those of the canary are left out."""
+    calls: Counter[str] = Counter()
     for each in callers:
         if each.ignored and not is_canary(each.client):
             calls[" with ".join(filter(None, (each.caller, each.client)))] += each.calls
-    if not calls:
-        return []
-    listed = sorted(calls.items(), key=itemgetter(1), reverse=True)
-    named = ", ".join(f"{name} ({count(number, 'call')})" for name, number in listed)
-    return [f"ignored, but still calling: {named}"]
+    if calls:
+        named = ", ".join(f"{name} ({count(number, 'call')})" for name, number in calls.most_common())
+        yield f"ignored, but still calling: {named}"

@@ -101,9 +101,7 @@ class World:
     processes: list[Process] = field(default_factory=list)
     hosts: list[Host] = field(default_factory=list)
     calls: list[Made] = field(default_factory=list)
-    copies: dict[str, Path] = field(default_factory=dict)
     between: Callable[[], object] | None = None
-    log: list[str] = field(default_factory=list)
 
     # What the library asks
 
