@@ -5,6 +5,7 @@ import os
 import stat
 import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -59,12 +60,15 @@ def collect(folder: Path | None, store: UsageStore, seen: dict[str, tuple[int, f
     """
     if folder is None or not folder.is_dir() or not has_locks():
         return 0
+    number = 0
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        is_alone = lock_file(descriptor)
-        return sum(_collect_file(path, store, seen) for path in sorted(folder.glob("*.spool")) if is_alone)
+        for path in sorted(folder.glob("*.spool")) if lock_file(descriptor) else ():
+            with suppress(FileNotFoundError):  # its process has ended just now
+                number += _collect_file(path, store, seen)
     finally:
         os.close(descriptor)
+    return number
 
 
 def collect_spool(folder: str | os.PathLike[str], database: str | URL | Engine) -> int:
@@ -82,10 +86,7 @@ def collect_spool(folder: str | os.PathLike[str], database: str | URL | Engine) 
 
 
 def _collect_file(path: Path, store: UsageStore, seen: dict[str, tuple[int, float]]) -> bool:
-    try:
-        file, has_ended = open_file(path)
-    except FileNotFoundError:
-        return False
+    file, has_ended = open_file(path)
     try:
         ledger = _open_ledger(file, store) if has_ended or file.is_without_thread() else None
         if ledger is None:
