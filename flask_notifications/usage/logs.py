@@ -225,11 +225,12 @@ class _Reader:
 
     def _read_request(self, found: re.Match[str], line: str, at: int) -> None:
         """Read a request that is not plain: servers escape characters, and log malformed requests too."""
-        request = _unescape(found["request"] or "")
-        parts = _REQUEST.fullmatch(request)
+        is_common = "request" in found.re.groupindex  # in another format, a line may have no target
+        request = _unescape(found["request"] or "") if is_common else line
+        parts = _REQUEST.fullmatch(request) if is_common else None
         if parts is not None:
             self._read_call(found, parts[1], parts[2], at)
-        elif request not in {"", "-"} and (not found["status"].startswith("4") or self._find_literals(line)):
+        elif request not in {"", "-"} and (not _status(found).startswith("4") or self._find_literals(line)):
             self.total -= 1
             self._note_unreadable(line)
 
@@ -270,7 +271,7 @@ class _Reader:
         session_ids = list_session_ids(environ)
         time = datetime.fromtimestamp(at, UTC)
         caller = clean_label(decode_user(_unescape(_given(groups.get("user"))).encode("latin-1")), session_ids)
-        status = int(found["status"]) if found["status"].isdecimal() else 0
+        status = int(_status(found)) if _status(found).isdecimal() else 0
         retired = [(match, policy) for match in matches if (policy := self._plan[match.operation]) is not None]
         closed = [each for each in retired if each[1].phase(time, caller) in CLOSED_PHASES]
         for match, policy in (closed or retired)[:1]:
@@ -289,6 +290,11 @@ class _Reader:
                 caller=caller,
             )
             self.ledger.count(call)
+
+
+def _status(found: re.Match[str]) -> str:
+    """Return the status of a line, empty if the line has none, as other formats allow."""
+    return found["status"] or ""
 
 
 def _given(value: str | None) -> str:
