@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, Engine
@@ -83,6 +84,9 @@ def read_usage(
     require(service is None or isinstance(service, str), "service", "a string", service)
     require(hosts is None or is_number(hosts, 1, is_whole=True), "hosts", "a whole number, 1 or more", hosts)
     require(caller is None or clean_label(caller) is not None, "caller", "a label", caller)
+    is_list = isinstance(logs, Sequence) and not isinstance(logs, str)
+    are_logs = is_list and all(isinstance(each, str | PathLike) or hasattr(each, "readinto") for each in logs)
+    require(are_logs, "logs", "a list of paths or binary streams", logs)
     names = None if operations is None else _names(operations)
     expected: dict[str, str] | None = None
     if plan is not None:

@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -285,6 +285,10 @@ def test_a_line_of_another_format_may_have_no_target_and_no_status(
         ({"log_prefix": "api"}, "log_prefix"),
         ({"log_prefix": "/api?"}, "log_prefix"),
         ({"logs": []}, "database"),
+        ({"logs": "access.log"}, "logs"),
+        ({"logs": 7}, "logs"),
+        ({"logs": [StringIO()]}, "logs"),
+        ({"logs": [b"access.log"]}, "logs"),
         ({"plan": None}, "plan"),
     ],
 )
