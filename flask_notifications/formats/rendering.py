@@ -1,5 +1,6 @@
 """Templates to HTML: everything that is put into a template is escaped, and only safe URLs become links."""
 
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,8 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+# Control characters but for tabs and line breaks, and surrogates.
+_NOT_IN_HTML = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def is_link(uri: str | None) -> bool:
@@ -33,8 +36,9 @@ def breakable(path: str) -> Markup:
 
 
 def render(template: str, **values: Any) -> str:
-    """Return an HTML document."""
-    return _templates.get_template(template).render(**values)
+    """Return an HTML document, without control characters and what UTF-8 cannot express."""
+    document = _templates.get_template(template).render(**values)
+    return _NOT_IN_HTML.sub(lambda found: wording.escape(found[0]), document)
 
 
 _templates.tests["link"] = is_link

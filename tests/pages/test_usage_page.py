@@ -325,6 +325,12 @@ def test_no_name_in_a_report_becomes_markup_and_neither_does_a_title() -> None:
     assert all(str(link["href"]).startswith("#") for link in page.find_all("a"))
 
 
+def test_no_name_in_a_report_is_a_control_character_or_cannot_be_encoded() -> None:
+    page = render_usage(report(reports.busy_operation("\x1b[31m", callers=1, days=1)), title="\ud800\r")
+    assert r"\x1b[31m" in page
+    assert page.encode().decode().replace("\n", "").isprintable()
+
+
 @pytest.mark.parametrize(("arguments", "name"), [({"title": 1}, "title"), ({"plan": [1]}, "plan")])
 def test_a_wrong_argument_is_named(arguments: dict[str, object], name: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} must be"):
