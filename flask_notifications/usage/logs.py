@@ -252,7 +252,9 @@ class _Reader:
 
     def _strip(self, path: str) -> list[str]:
         """Return the path after the prefix, which servers may read leniently; nothing if it is elsewhere."""
-        prefix = self._prefix or ""
+        prefix = self._prefix
+        if not prefix:
+            return [path]
         for reading in (path, _SLASHES.sub("/", resolve_dots(_SLASHES.sub("/", path)))):
             below = reading[len(prefix) :]
             if reading[: len(prefix)].lower() == prefix.lower() and below[:1] in {"", "/"}:
@@ -379,7 +381,7 @@ def _compile_filter(plan: Plan) -> Callable[[str], object]:
     """
     first = [(template_shape(operation).segments or (None,))[0] for operation in plan]
     if None in first:
-        return len
+        return lambda _path: True
     literals = "|".join(sorted({re.escape(str(segment)) for segment in first}))
     return re.compile(rf"^[^/]|[^\x21-\x7e]|[%\\#]|//|/\.|/(?:{literals})(?![^/])", re.IGNORECASE).search
 

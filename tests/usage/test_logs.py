@@ -219,6 +219,12 @@ def test_a_prefix_may_be_percent_encoded(prefix: str) -> None:
     assert read(line("/caf%C3%A9/reports/7"), log_prefix=prefix).answered == 1
 
 
+@pytest.mark.parametrize("prefix", [None, "/"])
+@pytest.mark.parametrize(("target", "path"), [("reports/7", "/reports/{id}"), ("?a=b", "/")])
+def test_a_target_without_its_slash_is_a_call(target: str, path: str, prefix: str | None) -> None:
+    assert read(line(target), plan=with_operation(path=path), log_prefix=prefix).answered == 1
+
+
 def test_conditions_on_the_query_are_in_logs_and_those_on_headers_are_not() -> None:
     plan = with_operation(query={"cmd": "heads"})
     assert read(*quiet(), line("/hg?cmd=other"), plan=plan).verdict == "safe"
