@@ -42,7 +42,7 @@ from sqlalchemy.schema import CreateTable
 from flask_notifications.log import log_error
 
 from .connections import MARIADB, MYSQL, begin, is_in_memory, open_engine
-from .ledger import OTHER, PAIRS, Ledger, Taken, name_others, uptime
+from .ledger import LAST_AT, OTHER, PAIRS, Ledger, Taken, name_others, uptime
 from .times import DAY, SECOND
 
 # Until when a recorder promises to be heard again.
@@ -257,10 +257,12 @@ class UsageStore:
             connection.execute(_SIGN, sign)
 
     def leave_loss(self, ledger: Ledger, calls: int) -> None:
-        """Note in the row of a recorder that some of its calls are lost."""
+        """Note in the row of a recorder that some of its calls are lost, and that it was alive at the last of them."""
         own = and_(recorders.c.id == ledger.id, recorders.c.stamp.in_([ledger.stamp, ledger.attempted]))
+        last = max((entry.numbers[LAST_AT] for entry in ledger.entries.values() if entry.is_dirty), default=0)
+        lost = update(recorders).where(own).values(lost=recorders.c.lost + calls, heard_at=_HEARD)
         with begin(self.engine) as (connection, _now):
-            connection.execute(update(recorders).where(own).values(lost=recorders.c.lost + calls))
+            connection.execute(lost, {"heard": last})
 
     def merge(self, today: int) -> bool:
         """Merge the rows of some recorders that have ended before a day, and return whether there may be more."""

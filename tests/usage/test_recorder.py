@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +27,7 @@ from flask_notifications.usage import ledger as ledgers
 from flask_notifications.usage.ledger import Ledger
 from flask_notifications.usage.spool import _report_once, collect
 from flask_notifications.usage.store import UsageStore, plans, recorders, state, usage
-from flask_notifications.usage.times import SECOND
+from flask_notifications.usage.times import SECOND, to_microseconds
 from tests.servers.process import eventually
 from tests.services import postgresql_schema
 from tests.usage.databases import NOON, POLICY, REPORT, Past, counted, execute, use
@@ -758,9 +759,11 @@ def test_the_number_of_lost_calls_is_left_in_the_row(database: str) -> None:
     recorder = written(database)
     execute(database, text("DROP TABLE flask_notifications_usage"))
     execute(database, text("CREATE TABLE flask_notifications_usage (day INTEGER)"))
-    recorder(now())
+    last = replace(now(), at=datetime.now(UTC) + timedelta(minutes=1))
+    recorder(last)
     recorder.close()
-    assert rows(database, "lost", "ended") == [(2, 0)]  # the total of its pair
+    # The total of its pair, and the time of its last call, or the loss would be in the window of no report.
+    assert rows(database, "lost", "ended", "heard_at") == [(2, 0, to_microseconds(last.at))]
 
 
 @pytest.mark.parametrize("with_spool", [True, False], ids=["with a spool", "without"])
