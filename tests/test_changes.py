@@ -77,6 +77,26 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
         [OLD | SUNSET | {"path": "/caf\u00e9/**"}, NEW | EARLIER | {"path": "/caf\u00e9/old"}],
         ["sunset-earlier"],
     ),
+    "a part that a new operation of any method takes": (
+        [USERS | SUNSET],
+        [USERS | SUNSET, ME | EARLIER | {"live": False, "method": "*"}],
+        ["operation-added", "sunset-earlier"],
+    ),
+    "paths that a new operation takes, because its literal is to the left": (
+        [OLD | SUNSET | {"path": "/{version}/me"}],
+        [OLD | SUNSET | {"path": "/{version}/me"}, USERS | EARLIER],
+        ["operation-added", "sunset-earlier"],
+    ),
+    "a path with a slash that a new subtree takes": (
+        [OLD | SUNSET],
+        [OLD | SUNSET, NEW | EARLIER | {"path": "/old/**"}],
+        ["sunset-earlier", "operation-added"],
+    ),
+    "a live part for any method is not listed any more": (
+        [USERS, ME | {"method": "*"}],
+        [USERS],
+        ["operation-added"],
+    ),
     "no exemption any more": ([REPORT | exempt("2027-03-01")], [REPORT], ["exemption-removed"]),
     "a shorter exemption": ([REPORT | exempt("2027-03-01")], [REPORT | exempt("2027-02-28")], ["exemption-removed"]),
     "removed before the end of an exemption": (

@@ -1,16 +1,18 @@
 """The effects of a changed plan on callers: broken promises, and facts for a reviewer."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import islice, product
+from itertools import islice, product, zip_longest
 from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
-from flask_notifications.conditions import ABSENT, PRESENT, Values, environ_key
+from flask_notifications.conditions import ABSENT, PRESENT, environ_key
 from flask_notifications.deprecation import DeprecationPolicy, Exemption
-from flask_notifications.operations import Operation, OperationTable, decode_path, template_shape
+from flask_notifications.operations import PARAMETER, REST, Operation, OperationTable, decode_path, template_shape
 from flask_notifications.plans import Plan, check_plan, table_of
+from flask_notifications.plans.overlaps import Group, Overlaps
 from flask_notifications.wording import count, duration, moment, period
 
 Level = Literal["error", "warning", "info"]
@@ -47,10 +49,14 @@ class Change(NamedTuple):
 
 # A value that no condition lists, because it is not UTF-8.
 _OTHER_VALUE = "\udcff"
-# Of the values that several conditions list, because their number is a product.
-_COMBINATIONS = 100
+# Of the values that several conditions list, because their number is a product; and of all requests that are tried.
+_COMBINATIONS, _REQUESTS = 100, 100_000
+# The rest of a path that is far below a subtree.
+_BELOW = f"/{REST}" * 10
 
 _Found = tuple[str, str]
+# The method, the path and the environ of a request.
+_Request = tuple[str, str, tuple[tuple[str, str], ...]]
 # The operation that has a request, and its policy: none if the operation is live, or nothing has the request.
 _Treatment = tuple[Operation | None, DeprecationPolicy | None]
 
@@ -58,9 +64,9 @@ _Treatment = tuple[Operation | None, DeprecationPolicy | None]
 def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta = timedelta()) -> list[Change]:
     """Return the effects on callers of the change from one plan to another, in the order of the new plan.
 
-    Callers know methods, paths and conditions, so the name of an operation does not count. The requests of an operation
-    that the other plan lacks may be those of another one, such as a subtree. They are tried with each combination of
-    the values that conditions list, so an operation with fewer values is removed for the others.
+    Callers know methods, paths and conditions, so the name of an operation does not count. Both plans are asked which
+    operation gets the same requests: some of each operation, with the values that conditions list, and of each two that
+    share requests. At most 100 combinations of values for two operations are tried, and 100,000 requests.
 
     :param old: the plan that callers know.
     :param new: the plan that is proposed.
@@ -71,16 +77,14 @@ def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta =
     """
     check_plan(old)
     check_plan(new)
-    before, after = _Requests(old), _Requests(new)
+    before, after = (table_of(plan) if plan else None for plan in (old, new))
     # The operation that is reported, by the treatments of its requests before and after the change.
     reported: dict[tuple[_Treatment, _Treatment], Operation] = {}
-    for operation, policy in new.items():
-        if policy is not None:
-            reported |= {(former, (operation, policy)): operation for former in before.find(operation)}
-    for operation, policy in old.items():
-        if template_shape(operation) not in after.shapes:
-            for treatment in after.find(operation):
-                reported.setdefault(((operation, policy), treatment), operation)
+    requests: dict[_Request, Operation] = {}
+    for request, operation in islice(_list_requests(old, new), _REQUESTS):
+        requests.setdefault(request, operation)
+    for request, operation in requests.items():
+        reported.setdefault((_treat(request, old, before), _treat(request, new, after)), operation)
     changes = (
         Change(operation.name, *each)
         for treatments, operation in reported.items()
@@ -106,34 +110,10 @@ def _list_short_notices(
             yield "notice-too-short", f"{what} of {moment(date)} is {words}, not in {count(least.days, 'day')}"
 
 
-class _Requests:
-    """Find the treatments that a plan gives to the requests of an operation of another plan.
-
-    ``shapes`` are the operations by the requests that they get.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self.shapes = {template_shape(operation): operation for operation in plan}
-        self._table = table_of(plan) if plan else None
-
-    def find(self, operation: Operation) -> list[_Treatment]:
-        """Return the treatments of the requests of another plan's operation."""
-        same = self.shapes.get(template_shape(operation))
-        if same is not None:
-            return [(same, self._plan[same])]
-        found = [self._match(*each) for each in _list_requests(operation)]
-        others = [each for each in found if each is not None]
-        query = _extend(operation.query, [each.query for each in others])
-        headers = _extend(operation.headers, [each.headers for each in others])
-        extended = replace(operation, query=query, headers=headers)
-        if extended != operation:
-            return self.find(extended)
-        return [(each, None if each is None else self._plan[each]) for each in found]
-
-    def _match(self, method: str, path: str, environ: Mapping[str, str]) -> Operation | None:
-        match = None if self._table is None else self._table.match(method, path, environ)
-        return None if match is None else match.operation
+def _treat(request: _Request, plan: Plan, table: OperationTable | None) -> _Treatment:
+    method, path, environ = request
+    match = None if table is None else table.match(method, path, dict(environ))
+    return (None, None) if match is None else (match.operation, plan[match.operation])
 
 
 def _list_changes(
@@ -183,35 +163,43 @@ def _list_lost_exemptions(old: DeprecationPolicy, exemptions: Sequence[Exemption
 def _successor(operation: Operation, requested: Operation) -> str | None:
     """Return the successor that an operation sends for the path of another one, whatever its parameters are named."""
     unconditional = replace(operation, query=None, headers=None)
-    match = OperationTable([unconditional]).match(operation.method, _far_path(requested))
+    match = OperationTable([unconditional]).match(operation.method, _list_paths(requested, requested)[0])
     return operation.successor if match is None else match.successor
 
 
-def _extend(conditions: Values | None, others: Iterable[Values | None]) -> Values:
-    """Return conditions that the same requests meet, and that list each name of others too."""
-    names = {name.lower(): (ABSENT, PRESENT) for each in others for name in each or ()}
-    return names | {name.lower(): values for name, values in (conditions or {}).items()}
+def _list_requests(old: Plan, new: Plan) -> Iterator[tuple[_Request, Operation]]:
+    """Yield requests of each operation, and those that an operation of only one plan shares with another operation."""
+    kinds = [{(template_shape(each), policy is None) for each, policy in plan.items()} for plan in (old, new)]
+    overlaps = Overlaps([*new, *old])
+    for operation, policy in [*new.items(), *old.items()]:
+        shape = template_shape(operation)
+        is_kept = all((shape, policy is None) in each for each in kinds)
+        others = () if is_kept else overlaps.find(shape.segments, Group.of(shape))
+        for other in [operation, *(other for _segments, other in others)]:
+            methods = sorted({operation.method, other.method})
+            for request in product(methods, _list_paths(operation, other), _list_environs(operation, other)):
+                yield request, operation
 
 
-def _list_requests(operation: Operation) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yield the method, the path and the environ of a request for each combination of values that conditions list."""
-    for headers in _combine(operation.headers):
-        environ = {environ_key(name): value for name, value in headers.items()}
-        for query in _combine(operation.query):
-            environ["QUERY_STRING"] = urlencode(query, errors="surrogateescape")
-            yield operation.method, _far_path(operation), environ
+def _list_paths(operation: Operation, other: Operation) -> list[str]:
+    """Return paths that match both operations: one far below two subtrees, and the shortest."""
+    segments = (each.path.removesuffix(f"/{REST}").removesuffix("/").split("/") for each in (operation, other))
+    pairs = zip_longest(*segments, fillvalue="{_}")
+    path = decode_path("/".join(theirs if PARAMETER.fullmatch(own) else own for own, theirs in pairs))
+    is_below = all(each.path.endswith(f"/{REST}") for each in (operation, other))
+    return [*([f"{path}{_BELOW}"] if is_below else []), path, f"{path}/"]
 
 
-def _combine(conditions: Values | None) -> Iterator[dict[str, str]]:
-    """Return combinations of the values that fit, by name: the first ones of many."""
-    pairs = [
-        [(name, _OTHER_VALUE if each == PRESENT else each) for each in ([own] if isinstance(own, str) else own)]
-        for name, own in (conditions or {}).items()
-    ]
-    return map(dict, islice(product(*pairs), _COMBINATIONS))
-
-
-def _far_path(operation: Operation) -> str:
-    """Return the path of a request for an operation; one for a subtree is far below it."""
-    path = operation.path + "/**" * 9 if operation.path.endswith("/**") else operation.path
-    return decode_path(path)
+def _list_environs(*operations: Operation) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Yield environs with combinations of the values that conditions list, of no value and of another one."""
+    values: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for operation, kind in product(operations, ("query", "headers")):
+        for name, own in (getattr(operation, kind) or {}).items():
+            values[kind, name.lower()] += [own] if isinstance(own, str) else own
+    choices = [dict.fromkeys([*listed, ABSENT, PRESENT]) for listed in values.values()]
+    for chosen in islice(product(*choices), _COMBINATIONS):
+        sent: dict[str, dict[str, str]] = {"query": {}, "headers": {}}
+        for (kind, name), value in zip(values, chosen, strict=True):
+            sent[kind][name] = _OTHER_VALUE if value == PRESENT else value
+        query = urlencode(sent["query"], errors="surrogateescape")
+        yield ("QUERY_STRING", query), *((environ_key(name), value) for name, value in sent["headers"].items())
