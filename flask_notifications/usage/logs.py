@@ -131,8 +131,9 @@ class _Reader:
         literals = "|".join(re.escape(each) for each in chain("%", *self._literals.values()))
         self._may_continue = re.compile(rf"[^/]*+/.*(?:{literals})", re.DOTALL | re.IGNORECASE).match
         self._hidden = _find_hidden(plan)
+        self._on_query = {operation.name for operation in plan if operation.query}
         self.ledger = Ledger(Origin(), 0)
-        self.total = self.unreadable = 0
+        self.total = self.unreadable = self._queries = 0
         self._suspicious: set[str] = set()
         self._below: Counter[str] = Counter()
         self._spans: list[tuple[int, int]] = []
@@ -155,6 +156,8 @@ class _Reader:
             yield f"{lines} in the logs would be calls below a prefix only: {known}"
         if name in self._hidden:
             yield "logs do not show the headers that decide which requests match"
+        if name in self._on_query and not self._queries:
+            yield "no line in the logs has a query, which decides which requests match"
 
     def read(self, log: Log) -> None:
         """Read a log.
@@ -207,7 +210,10 @@ class _Reader:
             sent = found[target]
             if sent is None:
                 self._read_request(found, line, at)
-            elif may_be_called(sent.partition("?")[0]):
+                continue
+            path, mark, _query = sent.partition("?")
+            self._queries += len(mark)
+            if may_be_called(path):
                 self._read_call(found, found["method"] or "", sent, at)
         self._spans.append((start, end))
 

@@ -229,6 +229,7 @@ def test_conditions_on_the_query_are_in_logs_and_those_on_headers_are_not() -> N
     plan = with_operation(query={"cmd": "heads"})
     assert read(*quiet(), line("/hg?cmd=other"), plan=plan).verdict == "safe"
     assert read(*quiet(), line("/hg?cmd=heads"), plan=plan).verdict == "in use"
+    assert read(*quiet(), line("/hg"), plan=plan).reasons[0].startswith("no line in the logs has a query")
     for keys in ({"headers": {"API-Version": "1"}}, {"headers": {"API-Version": ["1", ""]}}):
         usage = read(*quiet(), line("/hg"), plan=with_operation(**keys))
         assert usage.verdict == "unknown"
