@@ -149,7 +149,7 @@ class DeprecationMiddleware:
             if retirement is not None:
                 if now is None:
                     now = self._now()
-                    caller = None if self._identify is None else self._label(self._identify, environ)
+                    caller = None if self._identify is None else self._find_label(self._identify, environ)
                 own = retirement if caller is None else retirement.of_caller(caller, now)
                 exchange = _Exchange(match, own, now, caller)
                 if exchange.phase in CLOSED_PHASES:
@@ -157,7 +157,7 @@ class DeprecationMiddleware:
                 first = first or exchange
         return first
 
-    def _label(self, identify: Identify, environ: "WSGIEnvironment") -> str | None:
+    def _find_label(self, identify: Identify, environ: "WSGIEnvironment") -> str | None:
         """Return the label that ``identify`` gives the caller of a request."""
         label = description = None
         try:
@@ -338,7 +338,7 @@ class _Exchange:
             try:
                 self.settle(self._status)
             except BaseException:  # an observer that ends the process
-                _close(body)
+                _close_iterable(body)
                 raise
         return body
 
@@ -425,7 +425,7 @@ class _Unstarted:
     def close(self) -> None:
         """Close the application's iterable."""
         try:
-            _close(self._body)
+            _close_iterable(self._body)
         finally:
             self._exchange.settle(None)
 
@@ -486,7 +486,7 @@ def _status_code(status: str | None) -> int | None:
         return None
 
 
-def _close(body: object) -> None:
+def _close_iterable(body: object) -> None:
     close = getattr(body, "close", None)
     if callable(close):
         close()

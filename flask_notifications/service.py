@@ -102,7 +102,7 @@ class NotificationService(Generic[Caller]):
             return self._problems.respond("invalid_account_id")
         return self._respond(session, context, lambda storage, caller: storage.account_notifications(caller, account))
 
-    def _label(self, caller: Caller, session: SessionCredential, context: Context | None) -> None:
+    def _set_label(self, caller: Caller, session: SessionCredential, context: Context | None) -> None:
         """Set the label that the application gives a caller; without a usable one, nothing is set."""
         if self._identify is None or context is None:
             return
@@ -134,13 +134,13 @@ class NotificationService(Generic[Caller]):
                 caller = refuse_deferred(storage.resolve_session(session.value), "resolve_session")
                 if caller is None:
                     return self._problems.respond("session_invalid")
-                self._label(caller, session, context)
+                self._set_label(caller, session, context)
                 records = refuse_awaitable(read(storage, caller), "a storage")
                 try:
                     body, length = self._writer.write(records)
                     response = build_response(200, "application/json", body, length, [VARY])
                 finally:
-                    _close(records)
+                    _close_records(records)
         except BaseException:
             if response is not None:
                 response.close()
@@ -172,14 +172,14 @@ _CODES: dict[type[Exception], str] = {
 
 def _check_storage(storage: object) -> None:
     require(not isinstance(storage, type), "storage", "an instance of a storage", storage)
-    _check_method(storage, "resolve_session", is_deferring)
-    _check_method(storage, "current_user_notifications", is_asynchronous)
-    _check_method(storage, "account_notifications", is_asynchronous)
+    _check_storage_method(storage, "resolve_session", is_deferring)
+    _check_storage_method(storage, "current_user_notifications", is_asynchronous)
+    _check_storage_method(storage, "account_notifications", is_asynchronous)
     if is_transactional(storage):
-        _check_method(storage, "unit_of_work", is_deferring)
+        _check_storage_method(storage, "unit_of_work", is_deferring)
 
 
-def _check_method(storage: object, name: str, is_refused: Callable[[object], bool]) -> None:
+def _check_storage_method(storage: object, name: str, is_refused: Callable[[object], bool]) -> None:
     """Check that a storage has a method, and that the method does not only promise its result."""
     method = getattr(storage, name, None)
     kind = type(storage).__qualname__
@@ -214,7 +214,7 @@ def _decode_account_id(sent: bytes) -> str | None:
     return account_id if 0 < len(account_id) <= _MAX_ACCOUNT_ID and not _CONTROL.search(account_id) else None
 
 
-def _close(records: object) -> None:
+def _close_records(records: object) -> None:
     """Close the records once; a failure is logged, because the array is complete or another error is being raised."""
     close = getattr(records, "close", None)
     if callable(close):
