@@ -208,13 +208,14 @@ class _Reader:
             if "/" in beyond and may_continue(beyond):
                 self._suspicious |= self._find_literals(beyond)
             sent = found[target]
-            if sent is None:
-                self._read_request(found, line, at)
-                continue
-            path, mark, _query = sent.partition("?")
+            path, mark, _query = (sent or "").partition("?")
             self._queries += len(mark)
-            if may_be_called(path):
-                self._read_call(found, found["method"] or "", sent, at)
+            if sent is not None and not may_be_called(path):
+                continue
+            if sent is None or not found["method"]:
+                self._read_request(found, line, at)
+            else:
+                self._read_call(found, found["method"], sent, at)
         self._spans.append((start, end))
 
     def _note_unreadable(self, line: str) -> None:
@@ -231,7 +232,7 @@ class _Reader:
 
     def _read_request(self, found: re.Match[str], line: str, at: int) -> None:
         """Read a request that is not plain: servers escape characters, and log malformed requests too."""
-        is_common = "request" in found.re.groupindex  # in another format, a line may have no target
+        is_common = "request" in found.re.groupindex  # in another format, a line may have no method or no target
         request = _unescape(found["request"] or "") if is_common else line
         parts = _REQUEST.fullmatch(request) if is_common else None
         if parts is not None:

@@ -273,12 +273,18 @@ def test_a_line_without_the_time_of_a_format_is_no_call() -> None:
 
 @pytest.mark.parametrize(
     ("request_line", "failed", "is_readable"),
-    [("GET /reports/7", 1, True), ("- 408", 0, True), ("- 200", 0, False), ("- 400 /reports/7", 0, False)],
+    [
+        ("GET /reports/7", 1, True),
+        ("- 408", 0, True),
+        ("- 200", 0, False),
+        ("- 400 /reports/7", 0, False),
+        ("/reports/7 200", 0, False),
+    ],
 )
-def test_a_line_of_another_format_may_have_no_target_and_no_status(
+def test_a_line_of_another_format_may_have_no_method_no_target_and_no_status(
     request_line: str, failed: int, is_readable: bool
 ) -> None:
-    optional = r"(?P<time>\S+) (?:(?P<method>[A-Z]+) (?P<target>\S+)|-)(?: (?P<status>\d+))?"
+    optional = r"(?P<time>\S+) (?:(?:(?P<method>[A-Z]+) )?(?P<target>/\S+)|-)(?: (?P<status>\d+))?"
     usage = read(f"2026-05-30T12:00:00Z {request_line}", log_format=optional)
     assert (usage.failed, not any("cannot be read" in each for each in usage.reasons)) == (failed, is_readable)
 
