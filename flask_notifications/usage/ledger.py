@@ -388,6 +388,8 @@ class LedgerFile:
         ledger.id, ledger.head, ledger.file = mapped[_ID].decode("ascii"), head, self
         ledger.entries = {tuple(value): entry for value, entry in entries if not isinstance(value, str)}
         ledger.is_own = False
+        if ledger.origin.has_own_clock:
+            ledger.clock = lambda: ledger.heard  # only the process can read it
         return ledger
 
     def _entries(self) -> Iterator[tuple[Any, Entry]]:

@@ -681,6 +681,22 @@ def test_a_process_without_threads_gives_no_sign_of_life_while_its_disk_is_full(
     assert rows(file, "heard_at", "ended") > [(*heard[0], 0)]
 
 
+def test_a_process_without_threads_is_heard_by_its_own_clock_only_when_it_writes(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others cannot read a clock of its own."""
+    run_in_uwsgi(monkeypatch)
+    times = [datetime(2026, 5, 1, 12, tzinfo=UTC), datetime(2026, 5, 2, tzinfo=UTC)]
+    silent = record(file, spool=spool, clock=lambda: times[0])
+    silent(now())
+    assert collect_spool(spool, file) == 1
+    began, later = map(to_microseconds, times)
+    assert rows(file, "began_at", "heard_at") == [(began, began)]
+    del times[0]
+    assert silent.flush()
+    assert rows(file, "began_at", "heard_at") == [(began, later)]
+
+
 @pytest.mark.parametrize("option", ["threads", "enable-threads"])
 def test_uwsgi_with_threads_has_a_thread(option: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={option: b"1"}))
