@@ -51,7 +51,8 @@ def say_placeholders(moves: Iterable[Move], base_url: str | None = None) -> str:
     """Return a sentence on what to replace in the examples, or an empty string."""
     names = list(dict.fromkeys(name for each in moves for name in each.placeholders))
     parts = [f"the address that you call in place of {EXAMPLE_URL}"] if base_url is None else []
-    parts += [f"your own values in place of {' and '.join(names)}"] if names else []
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    parts += [f"your own values in place of {listed}"] if names else []
     return f"In the examples, put {', and '.join(parts)}." if parts else ""
 
 

@@ -99,6 +99,7 @@ def test_the_method_of_the_successor_is_to_be_checked_where_it_may_change_data()
             "the address that you call in place of https://api.example.com, and your own values in place of ID.",
         ),
         ("/{a}/{b}", "https://b.example", "In the examples, put your own values in place of A and B."),
+        ("/{a}/{b}/{c}", "https://b.example", "In the examples, put your own values in place of A, B and C."),
         ("/a", "https://b.example", "Keep the other headers and the body that you send today."),
     ],
 )
