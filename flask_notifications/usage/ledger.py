@@ -160,7 +160,7 @@ class Ledger:
 
     def __init__(self, origin: Origin, began: int) -> None:
         self.origin = origin
-        self.id: str = secrets.token_hex(16)
+        self._id = secrets.token_hex(16)
         self.entries: dict[Key, Entry] = {}
         self.head: Cells = [0] * 16
         self.head[_WHOLE] = self.has_thread = 1
@@ -178,6 +178,11 @@ class Ledger:
         # The time of the database when this machine was started, as of the last write.
         self.started: int = 0
         self._pairs: dict[tuple[int, str, bool], set[tuple[str | None, str | None]]] = {}
+
+    @property
+    def id(self) -> str:
+        """The ID of the recorder, which the file has too: others may write for a process, and renew its ledger."""
+        return self._id if self.file is None else self.file.read_id()
 
     def count(self, call: Call) -> bool:
         """Count a call, and return whether its key is a new one."""
@@ -271,11 +276,11 @@ class Ledger:
 
         The time before the last sign of life is not covered by the new row.
         """
-        self.id = secrets.token_hex(16)
+        self._id = secrets.token_hex(16)
         self.stamp = self.attempted = self.store = 0
         self.began = self.heard
         if self.file is not None:
-            self.file.write_id(self.id)
+            self.file.write_id(self._id)
         for entry in self.entries.values():
             entry.is_dirty, entry.is_stored = True, False
 
@@ -366,6 +371,10 @@ class LedgerFile:
         """Write the ID of the recorder."""
         self._maps[0][0][_ID] = identity.encode()
 
+    def read_id(self) -> str:
+        """Return the ID of the recorder."""
+        return self._maps[0][0][_ID].decode("ascii")
+
     def is_without_thread(self) -> bool:
         """Whether the process that the file belongs to writes nothing itself."""
         cell = os.pread(self._descriptor, 8, 8 * _HAS_THREAD)
@@ -381,11 +390,10 @@ class LedgerFile:
         if not self._maps or self._maps[0][1][_KIND] != _MAGIC:
             message = f"{self.path} is not the file of a recorder"
             raise ValueError(message)
-        mapped, head = self._maps[0]
         entries = list(self._entries())
         origin = "".join(value for value, _entry in entries if isinstance(value, str))
         ledger = Ledger(Origin(**json.loads(origin)), 0)
-        ledger.id, ledger.head, ledger.file = mapped[_ID].decode("ascii"), head, self
+        ledger._id, ledger.head, ledger.file = self.read_id(), self._maps[0][1], self
         ledger.entries = {tuple(value): entry for value, entry in entries if not isinstance(value, str)}
         ledger.is_own = False
         if ledger.origin.has_own_clock:

@@ -657,11 +657,15 @@ def test_a_process_without_threads_begins_anew_after_a_failover(
     file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_in_uwsgi(monkeypatch)
-    record(file, spool=spool)(now())
+    silent = record(file, spool=spool)
+    silent(now())
     assert collect_spool(spool, file) == 1
     execute(file, delete(recorders))
     execute(file, delete(usage))
     assert collect_spool(spool, file) == 1
+    assert total(file) == 1
+    silent.close()
+    assert rows(file, "ended") == [(1,)]
     assert total(file) == 1
 
 
