@@ -146,7 +146,7 @@ def list_examples(move: "Move") -> list[str]:
 
 def format_plan(report: "PlanReport") -> str:
     """Return the schedule of a plan, and the changes for callers."""
-    blocks = [f"{count(len(report.plan), 'operation')} at {moment(report.at)}"]
+    blocks = [f"{count(len(report.plan), 'operation')} on {moment(report.at)}"]
     blocks += [_format_retirement(operation, policy, report.at) for operation, policy in report.plan.items()]
     blocks += [] if report.changes is None else [_format_changes(report.changes)]
     return "\n\n".join(blocks)
@@ -190,7 +190,7 @@ def _format_state(policy: DeprecationPolicy, at: datetime) -> str:
     phase = policy.phase(at)
     if change is None:
         return f"  {style(phase)}; no further change is scheduled"
-    words = f"{phase}; next: {change.phase} {relative(change.start, at)}, at {moment(change.start)}"
+    words = f"{phase}; next: {change.phase} {relative(change.start, at)}, on {moment(change.start)}"
     first, _, then = wrap(words, "  ", hanging="  ").partition(";")
     return f"{first.replace(phase, style(phase))};{then.replace(change.phase, style(change.phase), 1)}"
 

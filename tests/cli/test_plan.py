@@ -50,10 +50,10 @@ def write_file(folder: Path, content: str, name: str = "plan.toml") -> Path:
 
 
 EXPECTED = """\
-2 operations at 1 Nov 2026, 00:00 UTC
+2 operations on 1 Nov 2026, 00:00 UTC
 
 report  GET /reports/{id}
-  deprecated; next: brownout in 2 days, at 3 Nov 2026, 09:00 UTC
+  deprecated; next: brownout in 2 days, on 3 Nov 2026, 09:00 UTC
 
   1 Jan 2026, 00:00 UTC   10 months ago   deprecated: keeps working
   3 Nov 2026, 09:00 UTC   in 2 days       brownout for 15 minutes: responds 410
@@ -162,8 +162,8 @@ def test_the_timeline_as_json(plan_file: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "state"),
     [
-        ("2025-12-31", "announced; next: deprecated in 24 hours, at 1 Jan 2026, 00:00 UTC"),
-        ("2026-11-03T09:05:00Z", "brownout; next: deprecated in 10 minutes, at 3 Nov 2026, 09:15 UTC"),
+        ("2025-12-31", "announced; next: deprecated in 24 hours, on 1 Jan 2026, 00:00 UTC"),
+        ("2026-11-03T09:05:00Z", "brownout; next: deprecated in 10 minutes, on 3 Nov 2026, 09:15 UTC"),
         ("2026-12-01", "sunset; no further change is scheduled"),
     ],
 )
@@ -178,7 +178,7 @@ def test_the_default_date_is_now(plan_file: Path) -> None:
 
 def test_a_time_with_seconds_is_shown_with_them(plan_file: Path) -> None:
     outcome = run("plan", plan_file, "--at", "2026-11-03T08:59:30Z")
-    assert outcome.out.startswith("2 operations at 3 Nov 2026, 08:59:30 UTC\n")
+    assert outcome.out.startswith("2 operations on 3 Nov 2026, 08:59:30 UTC\n")
     assert "brownout in 30 seconds" in outcome.out
     assert " now " in run("plan", plan_file, "--at", "2026-11-03T09:00:00Z").out
 
