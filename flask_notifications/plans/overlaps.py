@@ -56,7 +56,7 @@ class Overlaps:
     def find(
         self, segments: Segments, group: Group, among: Iterable[Group] | None = None
     ) -> Iterator[tuple[Segments, Operation]]:
-        """Yield the segments and the operation of each one among some groups that matches a path of a template too."""
+        """Yield each operation that matches a path of a template too, with its segments; by default of all groups."""
         for other in self.groups if among is None else among:
             if group.meets(other):
                 pairs = enumerate(zip(segments, other.places, strict=False))
