@@ -125,7 +125,9 @@ class Recorders:
         self._plans = {row.plan: plans.get(row.plan, {}) for row in rows}
         lost = [row for row in rows if not row.ended and row.next_at < (until if row.own_clock else now)]
         # Whatever it counted since its last sign of life is missing, and nobody knows when it ended.
-        self.losses = [((row.heard_at, max((row.heard_at // DAY + 1) * DAY, row.heard_at + HOUR)), row) for row in lost]
+        self.losses: list[tuple[Interval, RecorderRow]] = [
+            ((row.heard_at, max((row.heard_at // DAY + 1) * DAY, row.heard_at + HOUR)), row) for row in lost
+        ]
         self._join = cache(self._join_lives)
 
     def fitting(self, operation: str, expected: str | None) -> frozenset[str] | None:
