@@ -1,4 +1,4 @@
-"""The application for the tests with servers; its database and its flush interval are in the environment."""
+"""The application for the tests with servers; its database and its spool are in the environment."""
 
 import os
 from collections.abc import Iterable
@@ -21,11 +21,7 @@ def serve(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterab
     return [b"ok"]
 
 
-recorder = UsageRecorder(
-    os.environ["USAGE_DATABASE"],
-    flush_interval=float(os.environ.get("USAGE_FLUSH_INTERVAL", "3600")),
-    spool=os.environ.get("USAGE_SPOOL"),
-)
+recorder = UsageRecorder(os.environ["USAGE_DATABASE"], flush_interval=3600, spool=os.environ.get("USAGE_SPOOL"))
 application = DeprecationMiddleware(
     serve,
     dict.fromkeys(OPERATIONS, DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))),

@@ -140,16 +140,6 @@ def test_without_a_spool_a_kill_makes_the_verdict_unknown(
     assert any("not heard again" in reason for reason in operation.reasons) is is_killed
 
 
-@on(*GUNICORNS[1:3], WAITRESS)
-def test_servers_write_repeated_calls_after_the_interval(
-    program: Program, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("USAGE_FLUSH_INTERVAL", "1")
-    with serving_with_all_workers(program, tmp_path) as server:
-        call_often([server], 30)
-        eventually(lambda: counted(database) == expected(30))
-
-
 @pytest.mark.parametrize(
     "worker",
     [
@@ -186,9 +176,7 @@ WAITS = text(
 
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
-def test_a_driver_that_waits_for_a_locked_table_stops_no_greenlet(
-    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_waits_stops_no_greenlet(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USAGE_DATABASE", database.replace("+psycopg:", "+psycopg2:"))  # which waits in C
     program = with_usage_app(gunicorn("gevent", GUNICORN.format(workers=1)))
     with serving_with_all_workers(program, tmp_path) as server:
