@@ -43,7 +43,7 @@ ELSEWHERE = {
     "[pipeline:main]": "tests/frameworks/test_paste.py::test_the_filter_announces_records_and_closes",
     **dict.fromkeys(
         ["location /API/", "map ", "http-request ", "{\n\tlog {"],
-        "tests/servers/test_logs.py::test_the_documented_log_of_a_proxy_shows_every_path_and_no_session",
+        "tests/servers/test_logs.py::test_the_documented_proxy_log_has_all_paths_and_no_session",
     ),
 }
 # A paragraph, a block with the paragraph before it, or a block.

@@ -51,9 +51,7 @@ SPELLINGS = [
 @pytest.mark.parametrize(("method", "path", "code"), SPELLINGS)
 @pytest.mark.parametrize("mount", ["", "/erp"])
 @pytest.mark.parametrize("wrap", [lambda app: app, deprecated], ids=["alone", "middleware"])
-def test_paths_are_exact_except_for_one_trailing_slash_and_never_redirect(
-    method: str, path: str, code: int, mount: str, wrap: Callable[[Any], Any]
-) -> None:
+def test_paths_are_exact_but_for_one_trailing_slash(method: str, path: str, code: int, mount: str, wrap: Any) -> None:
     response = call(wrap(flask_app(OneSession())), method, path, SCRIPT_NAME=mount, **BEARER)
     assert (response.code, is_redirect(response)) == (code, False)
 
@@ -322,9 +320,7 @@ def abort(_response: flask.Response) -> None:
 @pytest.mark.parametrize("hook", [fail, abort], ids=lambda hook: hook.__name__)
 @pytest.mark.parametrize("first", [set_header, read_data], ids=lambda hook: hook.__name__)
 @pytest.mark.parametrize("propagate", [False, True])
-def test_the_file_is_closed_when_a_hook_raises(
-    hook: Hook, first: Any, propagate: bool, spooled: list[BinaryIO]
-) -> None:
+def test_the_file_is_closed_if_a_hook_raises(hook: Hook, first: Any, propagate: bool, spooled: list[BinaryIO]) -> None:
     app = app_with(first, 100, hook)
     app.config["PROPAGATE_EXCEPTIONS"] = propagate
     if propagate:
@@ -340,9 +336,7 @@ def test_the_file_is_closed_when_a_hook_raises(
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("hook", [set_header, read_data], ids=lambda hook: hook.__name__)
 @pytest.mark.parametrize("wrapper", [{}, {"wsgi.file_wrapper": FileWrapper}], ids=["no file wrapper", "file wrapper"])
-def test_the_file_is_closed_when_the_server_refuses_to_start(
-    hook: Hook, method: str, wrapper: dict[str, Any], spooled: list[BinaryIO]
-) -> None:
+def test_the_file_is_closed_if_a_server_refuses(hook: Hook, method: str, wrapper: Any, spooled: list[BinaryIO]) -> None:
     def refuse(*_arguments: object) -> Any:
         raise ConnectionResetError
 

@@ -96,9 +96,7 @@ def test_a_file_that_cannot_be_read_is_an_error_of_the_system(tmp_path: Path) ->
         ("plan.yaml", "{}", "{}", "the name of the file must end with .toml or .json"),
     ],
 )
-def test_an_error_in_the_syntax_has_its_place(
-    name: str, content: str, place: str, message: str, tmp_path: Path
-) -> None:
+def test_a_syntax_error_has_its_place(name: str, content: str, place: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / name
     file.write_text(content, encoding="utf-8")
     ((found, (text,)),) = errors_of(file).items()

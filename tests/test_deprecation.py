@@ -288,9 +288,7 @@ TARGETS = [
 
 
 @pytest.mark.parametrize(("mount", "base_url", "target", "resolved"), TARGETS)
-def test_a_target_that_starts_with_one_slash_is_below_the_mount_point(
-    mount: str, base_url: str | None, target: str, resolved: str
-) -> None:
+def test_one_slash_means_below_the_mount_point(mount: str, base_url: str | None, target: str, resolved: str) -> None:
     policy = DeprecationPolicy(deprecated_at=DEPRECATED_AT, documentation=target, sunset_documentation=target)
     operations = [Operation("x", "GET", PATH, successor=target)]
     app = wrap(None, policy, operations=operations, base_url=base_url)

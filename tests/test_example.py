@@ -152,9 +152,7 @@ def test_the_database_is_a_file_in_the_instance_folder(tmp_path: Path, monkeypat
     ("host", "status"),
     [("127.0.0.1", 200), ("::1", 200), ("localhost", 200), ("0.0.0.0", 401), ("::", 401), ("x", 401)],  # noqa: S104 - a case
 )
-def test_the_documented_sessions_are_for_this_machine_only(
-    host: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documented_sessions_are_local(host: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOST", host)
     with served(f"sqlite:///{tmp_path}/example.sqlite3") as application:
         assert call(application, "GET", "/API/Notification/", f"sessionId={ALICE}").code == status

@@ -141,9 +141,7 @@ def test_a_method_that_http_does_not_define_has_no_attribute_of_its_own() -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preload", [False, True])
-def test_a_scrape_has_the_requests_of_all_workers(
-    preload: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scrape_has_requests_of_all_workers(preload: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "metrics"
     directory.mkdir()
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(directory))

@@ -31,9 +31,7 @@ from tests.wsgi import call, environ_of, plain_app, run
         ("GET", PATH, "sessionId=s&sessionId=s", {}, ("current_user", "GET", 400, "deprecated", None, None)),
     ],
 )
-def test_an_observer_is_called_for_each_matched_request(
-    method: str, path: str, query: str, headers: dict[str, str], expected: tuple[object, ...]
-) -> None:
+def test_observers_see_each_matched_request(method: str, path: str, query: str, headers: Any, expected: Any) -> None:
     calls: list[Call] = []
     call(wrap(plain_app("418 Teapot"), observers=[calls.append]), method, path, query, **headers)
     (seen,) = calls
@@ -133,9 +131,7 @@ def test_an_application_that_is_closed_before_it_starts_is_reported() -> None:
         *(("sessionId=other&sessionId=s3cret", ""), ("", "Bearer other,Bearer s3cret"), ("", "Bearer s3cret,Basic x")),
     ],
 )
-def test_a_label_or_client_with_a_session_id_is_dropped_even_if_the_environ_was_changed(
-    operations: Any, query: str, authorization: str
-) -> None:
+def test_a_label_or_client_with_a_session_id_is_never_kept(operations: Any, query: str, authorization: str) -> None:
     calls: list[Call] = []
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
@@ -164,9 +160,7 @@ LONG = "x" * 1000
         pytest.param("curl/8 (s3cret)", "sessionId=s3cret", "curl/8", id="a session ID in a comment"),
     ],
 )
-def test_a_client_is_the_first_product_cut_to_64_characters_without_a_session_id(
-    user_agent: str, query: str, client: str | None
-) -> None:
+def test_a_client_is_the_first_product_and_has_no_session_id(user_agent: str, query: str, client: str | None) -> None:
     calls: list[Call] = []
     call(wrap(observers=[calls.append]), "GET", PATH, query, HTTP_USER_AGENT=user_agent)
     assert [call.client for call in calls] == [client]

@@ -135,9 +135,7 @@ def test_the_methods_of_a_path_are_those_of_its_operations() -> None:
         pytest.param("/", None, "", "", id="at the root, with a slash"),
     ],
 )
-def test_the_operations_may_have_another_prefix(
-    prefix: str, successor_prefix: Any, paths: str, successors: str
-) -> None:
+def test_operations_may_have_another_prefix(prefix: str, successor_prefix: Any, paths: str, successors: str) -> None:
     assert notification_operations(prefix, successor_prefix=successor_prefix) == (
         Operation("current_user", "GET", f"{paths}/", f"{successors}/CurrentUser", **LIKE_OLD_SERVER),
         Operation(

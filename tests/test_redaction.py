@@ -459,9 +459,7 @@ def test_an_exception_is_logged_with_its_traceback_and_without_its_cause(caplog:
     assert "the cause" not in message
 
 
-def test_a_traceback_that_cannot_be_formatted_is_replaced_by_the_name_of_the_type(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broken_traceback_becomes_its_type(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(traceback.TracebackException, "__init__", Mock(side_effect=OSError(24, "Too many open files")))
     assert format_traceback(ValueError("why")) == "builtins.ValueError"
     log_exception(ValueError("why"), "failed")

@@ -134,9 +134,7 @@ def test_the_method_after_a_redirect_decides(method: str, status: str, location:
         pytest.param({"SCRIPT_NAME": "/shop/"}, "/shop/API/Notification/", True, id="with a slash at its end"),
     ],
 )
-def test_only_a_redirect_to_the_origin_and_mount_point_of_the_request_carries_the_pair(
-    extra: dict[str, Any], location: str, has_pair: bool
-) -> None:
+def test_only_the_same_origin_and_mount_point_get_the_pair(extra: Any, location: str, has_pair: bool) -> None:
     assert redirect_to(location, **extra) == (f"{location}?{PAIR}" if has_pair else location)
 
 
@@ -190,9 +188,7 @@ def test_work_on_a_location_grows_linearly_with_its_length(unit: str) -> None:
 
 
 @pytest.mark.parametrize(("path", "location", "shown"), [("/V1/s3", "/v1/s3", "/v1/**"), ("/V1", "/v1", "/v1")])
-def test_the_error_about_a_loop_below_a_path_has_nothing_of_the_rest(
-    path: str, location: str, shown: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_rest_of_a_path_is_logged(path: str, location: str, shown: str, caplog: pytest.LogCaptureFixture) -> None:
     version = Operation("version", "*", "/V1/**", rewrite_path=True)
     app = DeprecationMiddleware(plain_app("308 Permanent Redirect", [("Location", location)]), {version: POLICY})
     assert call(app, "GET", path.lower()).all("Cache-Control") == ["no-store"]
@@ -226,9 +222,7 @@ def test_the_client_that_follows_a_redirect_sends_no_header_that_the_middleware_
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-def test_only_a_redirect_to_the_url_of_the_rewritten_request_loops(
-    method: str, path: str, query: str, location: str, is_loop: bool
-) -> None:
+def test_only_the_rewritten_url_is_a_loop(method: str, path: str, query: str, location: str, is_loop: bool) -> None:
     """Most clients repeat a PUT."""
     operations = [
         Operation("demo", method, "/demo/", rewrite_path=True, unify_session=True),

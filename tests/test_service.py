@@ -136,9 +136,7 @@ def test_retry_after_is_in_whole_seconds_rounded_up(call: ServiceCall, seconds: 
 @pytest.mark.parametrize("count", [0, 1, 128, 300])
 @pytest.mark.parametrize("threshold", [1_000_000, 10])
 @both_operations
-def test_records_are_closed_exactly_once_before_the_response(
-    call: ServiceCall, failure: Exception | None, count: int, threshold: int
-) -> None:
+def test_records_are_closed_once_before_a_response(call: ServiceCall, failure: Any, count: int, threshold: int) -> None:
     source = Source(({"n": number} for number in range(count)), failure=failure)
     response = call(make_service(OneSession(lambda: source), threshold))
     assert source.closed == 1
@@ -148,9 +146,7 @@ def test_records_are_closed_exactly_once_before_the_response(
 
 @pytest.mark.parametrize("failure", [ValueError(SECRET), StorageUnavailable(SECRET), OSError(SECRET)], ids=repr)
 @pytest.mark.parametrize("threshold", [1_000_000, 10])
-def test_a_failing_close_does_not_harm_the_array(
-    failure: Any, threshold: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_close_leaves_the_array_whole(failure: Any, threshold: int, caplog: pytest.LogCaptureFixture) -> None:
     source = Source([{"n": 1}, {"n": 2}], closing=failure)
     response = call_current_user(make_service(OneSession(lambda: source), threshold))
     assert response.status == "200 OK"
@@ -266,9 +262,7 @@ EXCEPTION = rf"([\w.]+) \((?:{FRAME}(?:, {FRAME})*)?\)"
         pytest.param({"__context__": KeyError(), "__cause__": OSError()}, ["ValueError", "OSError"], id="from a third"),
     ],
 )
-def test_the_log_has_the_exceptions_that_a_traceback_would_show(
-    chained: dict[str, Any], kinds: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_has_the_exceptions_of_a_traceback(chained: Any, kinds: Any, caplog: pytest.LogCaptureFixture) -> None:
     failure = ValueError()
     for name, value in chained.items():
         setattr(failure, name, value)

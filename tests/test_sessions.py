@@ -388,9 +388,7 @@ def test_an_operation_that_does_not_unify_the_session_leaves_it_where_it_is() ->
 
 
 @pytest.mark.parametrize(("own", "sent"), [([], ["no-referrer"]), ([("referrer-policy", "origin")], ["origin"])])
-def test_no_other_site_learns_the_url_unless_the_application_says_so(
-    own: list[tuple[str, str]], sent: list[str]
-) -> None:
+def test_no_other_site_learns_a_url_unless_the_application_says_so(own: list[tuple[str, str]], sent: list[str]) -> None:
     app = wrap(plain_app("200 OK", own), operations=PAGES)
     assert run(app, request(f"sessionId={A}")).all("Referrer-Policy") == sent
     assert run(app, request("", f"Bearer {A}")).all("Referrer-Policy") == [value for _name, value in own]

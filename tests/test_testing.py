@@ -284,9 +284,7 @@ def test_the_headers_of_the_middleware_pass(response_of: Any) -> None:
         ("/v1/**", "/**", {"**": ""}, "/v1"),
     ],
 )
-def test_the_successor_is_that_of_the_request(
-    path: str, successor: str, parameters: dict[str, str], called: str
-) -> None:
+def test_a_successor_is_that_of_the_request(path: str, successor: str, parameters: dict[str, str], called: str) -> None:
     own = Operation("own", "GET", path, successor)
     response = Client(DeprecationMiddleware(Response(), {own: POLICY})).get(called)
     assert_deprecated(response, {own: POLICY}, own, parameters=parameters)

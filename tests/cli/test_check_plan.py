@@ -110,9 +110,7 @@ def test_a_successor_of_the_application_itself_is_no_difference(tmp_path: Path) 
         assert differences(check(tmp_path, f"{url}/reports/7")) == []
         changed = [OPERATIONS[0] | {"successor": "/v3/{id}"}]
         (difference,) = differences(check(tmp_path, f"{url}/reports/7", operations=changed))
-        assert (
-            "Link rel=\"successor-version\" '/own' and '/v2/reports/7' for report; the plan has '/v3/7'" in difference
-        )
+        assert "rel=\"successor-version\" '/own' and '/v2/reports/7' for report; the plan has '/v3/7'" in difference
         unplanned = [{key: value for key, value in OPERATIONS[0].items() if key != "successor"}]
         assert len(differences(check(tmp_path, f"{url}/reports/7", operations=unplanned))) == 1
 
@@ -128,9 +126,7 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("changes", "words"), DIFFERENCES.values(), ids=DIFFERENCES)
-def test_a_difference_from_the_plan_is_an_error(
-    production: str, changes: dict[str, object], words: str, tmp_path: Path
-) -> None:
+def test_a_difference_from_the_plan_is_an_error(production: str, changes: Any, words: str, tmp_path: Path) -> None:
     (difference,) = differences(check(tmp_path, f"{production}/reports/7", **changes))
     assert words in difference
 
@@ -145,9 +141,7 @@ PHASES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("running", ["brownout", "sunset"])
 @pytest.mark.parametrize("planned", PHASES)
-def test_the_410_of_a_closed_operation_fits_a_plan_that_closes_it_in_the_same_way(
-    running: str, planned: str, tmp_path: Path
-) -> None:
+def test_a_410_fits_a_plan_that_closes_operations_in_the_same_way(running: str, planned: str, tmp_path: Path) -> None:
     with serving(retired(**PHASES[running])) as url:
         found = differences(check(tmp_path, f"{url}/reports/7", **PHASES[planned]))
     words = f"410 with the code {running}, but in the plan its phase is {planned}"
@@ -155,9 +149,7 @@ def test_the_410_of_a_closed_operation_fits_a_plan_that_closes_it_in_the_same_wa
 
 
 @pytest.mark.parametrize("closed", [BROWNOUT, CLOSED], ids=["a brownout", "a sunset"])
-def test_an_exempt_caller_with_its_credentials_gets_no_differences(
-    production: str, closed: dict[str, Any], tmp_path: Path
-) -> None:
+def test_an_exempt_caller_with_credentials_gets_no_differences(production: str, closed: Any, tmp_path: Path) -> None:
     exemptions = [
         {"caller": "late", "until": "2026-01-02T00:00:00Z", "reason": "over"},
         {"caller": "acme", "until": "2999-06-01T00:00:00Z", "reason": "contract"},
@@ -188,9 +180,7 @@ def test_an_operation_that_is_live_in_the_plan_announces_nothing(production: str
 
 
 @pytest.mark.parametrize(("changes", "expected"), [(BROWNOUT, ["gone-without-retry-after"]), (CLOSED, [])])
-def test_a_410_needs_a_retry_after_if_the_plan_has_a_brownout(
-    changes: dict[str, Any], expected: list[str], tmp_path: Path
-) -> None:
+def test_a_410_needs_retry_after_if_the_plan_has_a_brownout(changes: Any, expected: list[str], tmp_path: Path) -> None:
     with serving(GONE) as url:
         found = json.loads(check(tmp_path, f"{url}/reports/7", **changes).out)["findings"]
     assert [each["code"] for each in found if each["code"].startswith("gone")] == expected

@@ -46,9 +46,7 @@ NARROW = _SHOWN.replace(" 1 May", " 28 May").replace("732 hours by 3 hosts", "84
 
 
 @pytest.mark.parametrize("columns", [None, "60", "120"])
-def test_a_report_has_the_verdict_first_and_then_the_callers_as_the_terminal_is_wide(
-    database: str, columns: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_is_as_wide_as_a_terminal(database: str, columns: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     if columns is not None:
         monkeypatch.setenv("COLUMNS", columns)
@@ -62,9 +60,7 @@ def test_a_report_has_the_verdict_first_and_then_the_callers_as_the_terminal_is_
     assert len({line.index("2026-05-30") for line in outcome.out.splitlines() if "  2026-05-30" in line}) <= 1
 
 
-def test_a_narrow_report_mentions_no_session_where_none_was_sent(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_narrow_report_mentions_no_session_if_none_was_sent(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     record(database, use("curl/8"))
     assert run_usage(database).out.endswith("1 answered, 0 failed, 0 closed; client curl/8\n")

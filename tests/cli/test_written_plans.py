@@ -88,10 +88,8 @@ def test_taplo_checks_a_plan_with_the_schema(tmp_path: Path) -> None:
     schema.write_text(json.dumps(SCHEMA), encoding="utf-8")
     broken.write_text(EXAMPLE.read_text(encoding="utf-8").replace("sunset_at =", "sunset ="), encoding="utf-8")
     command = [*taplo, "check", "--schema", schema.as_uri()]
-    codes = [
-        subprocess.run([*command, file], capture_output=True, check=False).returncode for file in (EXAMPLE, broken)
-    ]
-    assert codes == [0, 1]
+    for file, code in ((EXAMPLE, 0), (broken, 1)):
+        assert subprocess.run([*command, file], capture_output=True, check=False).returncode == code
 
 
 DOCUMENT = openapi_document(dict.fromkeys(PLAN, DeprecationPolicy(deprecated_at=datetime(2020, 1, 1, tzinfo=UTC))))

@@ -35,9 +35,7 @@ def test_the_published_document_is_valid(application: WSGIApplication) -> None:
 
 @pytest.mark.parametrize("session", [None, ALICE, ADMIN, EXPIRED], ids=["none", "alice", "admin", "expired"])
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_every_response_is_described_by_the_document(
-    operations: list[APIOperation[Any, Any, Any, Any]], session: str | None, mode: GenerationMode
-) -> None:
+def test_every_response_is_in_the_document(operations: Any, session: str | None, mode: GenerationMode) -> None:
     headers = {} if session is None else {"Authorization": f"Bearer {session}"}
 
     @given(st.data())

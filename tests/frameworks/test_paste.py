@@ -83,8 +83,6 @@ def test_nothing_is_recorded_without_a_database(tmp_path: Path) -> None:
         ("identify", "nothing:label", ImportError, "nothing"),
     ],
 )
-def test_a_mistake_in_the_file_ends_the_start_of_the_server(
-    option: str, value: str, error: type[Exception], words: str, tmp_path: Path
-) -> None:
+def test_a_mistake_in_a_file_stops_the_server(option: str, value: str, error: Any, words: str, tmp_path: Path) -> None:
     with pytest.raises(error, match=words):
         load(tmp_path, **{option: value})

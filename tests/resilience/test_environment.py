@@ -42,9 +42,7 @@ def run_python(arguments: list[str], **environ: str) -> str:
         pytest.param([], {"PYTHONHASHSEED": "0", "TZ": "America/New_York"}, id="west of Greenwich, fixed hashes"),
     ],
 )
-def test_responses_do_not_depend_on_python_options_or_the_environment(
-    expected: str, flags: list[str], environ: dict[str, str]
-) -> None:
+def test_options_and_environment_change_no_response(expected: str, flags: list[str], environ: dict[str, str]) -> None:
     assert run_python([*flags, *ASK], **environ) == expected
 
 
@@ -57,9 +55,7 @@ FAILURES: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS)
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_that_cannot_be_logged_gets_the_usual_response(
-    failure: str, entry_point: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unlogged_failure_has_its_response(failure: str, entry_point: str, monkeypatch: pytest.MonkeyPatch) -> None:
     app = ENTRY_POINTS[entry_point](OneSession(FAILURES[failure]))
     usual = call(app, path=CURRENT_USER, **BEARER).wire
     monkeypatch.setattr(logging.getLogger("flask_notifications"), "handle", Mock(side_effect=OSError))

@@ -132,9 +132,7 @@ def test_records_that_fail_when_they_are_closed_are_sent_completely(server: Serv
         ("werkzeug", "exit", None),
     ],
 )
-def test_an_exit_gets_no_response_from_the_library_and_leaves_nothing_open(
-    name: str, failure: str, exit_code: int | None, tmp_path: Path
-) -> None:
+def test_an_exit_has_no_response_or_open_file(name: str, failure: str, exit_code: int | None, tmp_path: Path) -> None:
     (program,) = (replace(each, application=APPLICATION) for each in PROGRAMS if each.name == name)
     with serving(program, tmp_path) as server:
         received = server.exchange(request_of("GET", LIST, bearer(f"{failure}-at-280")))
@@ -243,9 +241,7 @@ def without_errors(server: Server, act: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("reset", [False, True], ids=["closing", "resetting"])
 @pytest.mark.parametrize(("sent", "wanted"), MOMENTS.values(), ids=MOMENTS)
-def test_a_client_that_disconnects_leaves_nothing_open_and_logs_no_error(
-    server: Server, sent: bytes, wanted: int | None, reset: bool
-) -> None:
+def test_a_disconnect_leaves_no_file_and_no_error(server: Server, sent: bytes, wanted: int | None, reset: bool) -> None:
     without_errors(server, lambda: visit(server, sent, wanted, reset=reset))
 
 

@@ -96,9 +96,7 @@ def kill_workers(server: Server) -> None:
 @pytest.mark.parametrize(
     ("program", "end"), [(THREADS, kill_workers), (PROCESSES, wait_for_timeouts)], ids=["killed", "timed-out"]
 )
-def test_a_response_that_a_worker_does_not_finish_is_an_error_to_every_client(
-    program: Program, end: Callable[[Server], None], tmp_path: Path
-) -> None:
+def test_a_response_that_no_worker_finishes_is_an_error_to_clients(program: Program, end: Any, tmp_path: Path) -> None:
     with serving(program, tmp_path) as server, on_every_way(server, tmp_path) as ports:
         with reading(ports, "large") as clients:
             assert find_unreleased(server.written()) == []

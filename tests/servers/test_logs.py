@@ -229,9 +229,7 @@ eventlet.wsgi.server(listener, application, log=logging.getLogger("eventlet.wsgi
         pytest.param(("eventlet",), ["eventlet.wsgi"], EVENTLET, id="eventlet"),
     ],
 )
-def test_a_server_that_uses_logging_shows_every_request_and_no_session(
-    modules: tuple[str, ...], loggers: list[str], script: str, tmp_path: Path
-) -> None:
+def test_servers_with_logging_show_all_and_no_session(modules: Any, loggers: Any, script: str, tmp_path: Path) -> None:
     code = PREPARE.format(loggers=loggers) + script
     program = Program(name=modules[0], modules=modules, start=lambda *_unused: [sys.executable, "-c", code])
     # Tornado leaves a request without a response if the application fails.
@@ -321,9 +319,7 @@ SAME = ("Content-Length", "Content-Type", "Cache-Control", "Deprecation", "Sunse
         pytest.param("Caddy", run_caddy, "stderr.log", id="Caddy"),
     ],
 )
-def test_the_documented_log_of_a_proxy_shows_every_path_and_no_session(
-    title: str, run: Any, file: str, tmp_path: Path
-) -> None:
+def test_the_documented_proxy_log_has_all_paths_and_no_session(title: str, run: Any, file: str, tmp_path: Path) -> None:
     (documented,) = re.findall(rf"^{title}\b[^\n]*:\n\n```\w*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[:1]
     with (
         serving(gunicorn("gthread"), tmp_path / "origin") as origin,

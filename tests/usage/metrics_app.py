@@ -28,6 +28,5 @@ def serve(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterab
 
 operation = Operation("report", "GET", "/report")
 policy = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
-application = DeprecationMiddleware(
-    serve, dict.fromkeys([operation], policy), observers=[PrometheusObserver({operation: policy})]
-)
+plan = {operation: policy}
+application = DeprecationMiddleware(serve, plan, observers=[PrometheusObserver(plan)])

@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing import Pool
 from operator import itemgetter
@@ -137,9 +137,8 @@ class World:
     def start(self, host: Host, version: str = "plain") -> Process:
         """Start a process, whose first request arrives at once."""
         with self.on(host):
-            made = UsageRecorder(
-                self.engine, spool=host.folder, host=host.name, retention_days=self.retention, flush_interval=30
-            )
+            options: Any = {"spool": host.folder, "host": host.name, "retention_days": self.retention}
+            made = UsageRecorder(self.engine, flush_interval=30, **options)
             made.listen({VERSIONS[version]: POLICY})
             process = Process(host, version, made)
             self.processes.append(process)
@@ -265,10 +264,8 @@ def _copy_ledger(original: ledger.Ledger | None) -> ledger.Ledger | None:
         return None
     copied = copy.copy(original)
     copied.head = list(original.head)
-    copied.entries = {
-        key: ledger.Entry(list(each.numbers), 0, each.is_dirty, each.is_stored)
-        for key, each in original.entries.items()
-    }
+    entries = original.entries.items()
+    copied.entries = {key: replace(each, cells=list(each.numbers), place=0) for key, each in entries}
     copied._pairs = copy.deepcopy(original._pairs)
     if original.file is not None:
         copied.file = copy.copy(original.file)
@@ -410,9 +407,8 @@ class History:
         missed = [each for each in world.calls if self.counts(each, since + TOLERANCE, until - TOLERANCE, now)]
         if operation.verdict is Verdict.SAFE and missed:
             times = [f"{datetime.fromtimestamp(each.at / SECOND, UTC):%d %H:%M:%S}" for each in missed]
-            self.outcome.wrong.append(
-                f"{'+'.join(self.kinds)}: safe on {read.until} for {read.days} days, called {times}"
-            )
+            kinds = "+".join(self.kinds)
+            self.outcome.wrong.append(f"{kinds}: safe on {read.until} for {read.days} days, called {times}")
 
     def counts(self, call: Made, since: int, until: int, now: int) -> bool:
         """Return whether a report has to know a call, or that it may be missing."""

@@ -50,9 +50,7 @@ def ask(engine: Engine, query: str) -> str:
         return str(connection.scalar(text(query)))
 
 
-def test_locks_and_statements_are_limited_and_those_of_the_application_are_not(
-    kind: str, database: str, engine: Engine
-) -> None:
+def test_only_our_own_locks_and_statements_are_limited(kind: str, database: str, engine: Engine) -> None:
     query, expected = LIMITS[kind]
     own = ask(engine, query)
     assert own != expected
@@ -64,9 +62,7 @@ def test_locks_and_statements_are_limited_and_those_of_the_application_are_not(
         each.dispose()
 
 
-def test_connecting_is_limited_and_an_engine_connects_for_its_application_as_before(
-    kind: str, database: str, engine: Engine
-) -> None:
+def test_connecting_is_limited_but_not_for_the_application(kind: str, database: str, engine: Engine) -> None:
     name, value = ("timeout", 2.0) if kind == "sqlite" else ("connect_timeout", 3)
     for each in (open_engine(database), open_engine(open_engine(engine))):
         made: list[dict[str, Any]] = []

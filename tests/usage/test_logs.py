@@ -9,6 +9,7 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -281,9 +282,7 @@ def test_a_line_without_the_time_of_a_format_is_no_call() -> None:
         ("/reports/7 200", 0, False),
     ],
 )
-def test_a_line_of_another_format_may_have_no_method_no_target_and_no_status(
-    request_line: str, failed: int, is_readable: bool
-) -> None:
+def test_a_line_of_another_format_may_lack_parts_of_it(request_line: str, failed: int, is_readable: bool) -> None:
     optional = r"(?P<time>\S+) (?:(?:(?P<method>[A-Z]+) )?(?P<target>/\S+)|-)(?: (?P<status>\d+))?"
     usage = read(f"2026-05-30T12:00:00Z {request_line}", log_format=optional)
     assert (usage.failed, not any("cannot be read" in each for each in usage.reasons)) == (failed, is_readable)
@@ -361,18 +360,14 @@ def files(tmp_path: Path) -> Callable[..., list[Any]]:
     return write
 
 
-def test_the_command_reads_each_log_once_and_shows_its_progress_on_a_terminal(
-    files: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_reads_each_log_once_and_shows_its_progress(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     options = files(*quiet(), line("/reports/7"))
     outcome = run("usage", *options, *options[:2])
     assert (outcome.code, outcome.err) == (3, "")
     assert "1 call, the last on 30 May 2026" in outcome.out
     assert run("usage", *files(*quiet())).code == 0
     assert run("usage", *files(*quiet(), line("/x/reports/7"))).code == 4
-    monkeypatch.setattr(
-        "flask_notifications.cli.progress.sys.stderr", SimpleNamespace(isatty=lambda: True, write=print)
-    )
+    monkeypatch.setattr("flask_notifications.cli.progress.sys.stderr", Mock(isatty=lambda: True))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=BytesIO(line("/reports/7").encode())))
     assert run("usage", "--log", "-", *options[2:]).code == 3
 

@@ -24,6 +24,7 @@ from sqlalchemy import Connection, Engine, StaticPool, create_engine, delete, ev
 from flask_notifications import Call, Operation
 from flask_notifications.usage import OTHER, UsageRecorder, collect_spool, metadata, read_usage
 from flask_notifications.usage import ledger as ledgers
+from flask_notifications.usage import recorder as recorder_module
 from flask_notifications.usage.ledger import Ledger
 from flask_notifications.usage.spool import _report_once, collect
 from flask_notifications.usage.store import UsageStore, plans, recorders, state, usage
@@ -494,9 +495,7 @@ def change_head(path: Path, number: int, value: int) -> None:
 
 
 @pytest.mark.parametrize("flush", [True, False])
-def test_a_spool_that_is_not_whole_is_counted_covers_nothing_and_does_not_end_the_loss(
-    flush: bool, file: str, spool: Path
-) -> None:
+def test_a_broken_spool_is_counted_covers_nothing_and_ends_no_loss(flush: bool, file: str, spool: Path) -> None:
     change_head(killed(file, spool, flush=flush), ledgers._WHOLE, 0)
     known = rows(file, "began_at", "heard_at") if flush else []
     assert collect_spool(spool, file) == 1
@@ -506,7 +505,7 @@ def test_a_spool_that_is_not_whole_is_counted_covers_nothing_and_does_not_end_th
 
 
 @pytest.mark.parametrize(("machine", "ended"), [("this", [(0,)]), ("", []), ("another", [])])
-def test_a_spool_from_before_a_restart_is_counted_on_its_own_machine_and_does_not_end_the_loss(
+def test_a_spool_from_before_a_restart_ends_no_loss(
     machine: str, ended: list[Any], file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flask_notifications.usage.recorder.machine", lambda: "this")
@@ -518,9 +517,7 @@ def test_a_spool_from_before_a_restart_is_counted_on_its_own_machine_and_does_no
     assert rows(file, "ended") == ended
 
 
-def test_a_spool_of_another_database_is_reported_and_left(
-    file: str, spool: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_foreign_spool_is_reported(file: str, spool: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = killed(file, spool)
     other = f"sqlite:///{tmp_path}/other.sqlite3"
     metadata.create_all(create_engine(other))
@@ -535,9 +532,7 @@ def test_a_spool_of_another_database_is_reported_and_left(
 
 
 @pytest.mark.parametrize("content", [b"", b"something else", bytes(1 << 16)], ids=["empty", "short", "zeros"])
-def test_a_file_that_is_no_spool_is_reported_and_left(
-    content: bytes, file: str, spool: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_other_file_is_touched(content: bytes, file: str, spool: Path, caplog: pytest.LogCaptureFixture) -> None:
     spool.mkdir()
     (spool / "x.spool").write_bytes(content)
     metadata.create_all(create_engine(file))
@@ -547,9 +542,7 @@ def test_a_file_that_is_no_spool_is_reported_and_left(
     assert (spool / "x.spool").read_bytes() == content
 
 
-def test_the_rest_of_the_counts_is_in_memory_when_the_disk_is_full(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_are_in_memory_once_the_disk_is_full(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = record(file, spool=spool)
     recorder(now("first"))
     monkeypatch.setattr(os, "pwrite", lambda *_args: 5)
@@ -631,9 +624,7 @@ def collect_silently(spool: Path, database: str) -> list[int]:
     return [collect(spool, store, seen) for _ in range(2)]
 
 
-def test_a_process_without_threads_counts_in_the_spool_and_another_one_writes(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_write_for_a_process_without_threads(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = threading.active_count()
     with monkeypatch.context() as patched:
         run_in_uwsgi(patched)
@@ -653,9 +644,7 @@ def test_a_process_without_threads_counts_in_the_spool_and_another_one_writes(
     assert sorted(rows(file, "host", "ended")) == [("with-threads", 0), ("without-threads", 1)]
 
 
-def test_a_process_without_threads_begins_anew_after_a_failover(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_without_threads_survives_a_failover(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_in_uwsgi(monkeypatch)
     silent = record(file, spool=spool)
     silent(now())
@@ -669,9 +658,7 @@ def test_a_process_without_threads_begins_anew_after_a_failover(
     assert total(file) == 1
 
 
-def test_a_process_without_threads_gives_no_sign_of_life_while_its_disk_is_full(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_threads_a_full_disk_means_silence(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others do not see the counts that it has in memory only."""
     run_in_uwsgi(monkeypatch)
     silent = record(file, spool=spool)
@@ -732,9 +719,7 @@ def test_under_gevent_a_thread_of_the_system_writes(file: str, monkeypatch: pyte
 # A database that cannot be written
 
 
-def test_no_call_is_lost_while_the_database_is_away_and_one_error_is_logged(
-    file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_call_is_lost_if_the_database_is_away(file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "usage.sqlite3"
     path.mkdir()
     recorder = record(file)
@@ -825,16 +810,8 @@ def test_a_write_whose_commit_is_not_confirmed_counts_once(engine: Engine, is_co
     assert len(rows(engine, "id")) == 1
 
 
-CHANGES: dict[str, Any] = {
-    "gone, as after a failover": delete(recorders),
-    "another, as of a clone": update(recorders).values(stamp=1),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_row_that_is_not_as_it_was_left_makes_a_recorder_begin_anew(
-    database: str, change: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("change", [delete(recorders), update(recorders).values(stamp=1)], ids=["failover", "clone"])
+def test_a_changed_row_makes_recorders_begin_anew(database: str, change: Any, caplog: pytest.LogCaptureFixture) -> None:
     recorder = written(database)
     before = rows(database, "id", "heard_at")
     execute(database, delete(usage))
@@ -875,13 +852,9 @@ def stored_rows(database: str) -> list[tuple[Any, ...]]:
     return sorted(execute(database, select(usage.c.day, usage.c.recorder, usage.c.answered)))
 
 
-def test_rows_of_past_days_are_merged_when_their_recorders_have_ended(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_past_days_are_merged_once_their_recorders_end(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flask_notifications.usage.store._MERGED_AT_ONCE", 2)
-    monkeypatch.setattr(
-        "flask_notifications.usage.recorder._start_thread", lambda _run: False
-    )  # it would see a new day
+    monkeypatch.setattr(recorder_module, "_start_thread", lambda _run: False)  # it would see a new day
     past = Past(database)
     for _ in range(3):
         recorder = past.start(NOON - 2 * DAY)
@@ -906,9 +879,7 @@ def test_rows_of_past_days_are_merged_when_their_recorders_have_ended(
     assert operation.answered == 5
 
 
-def test_rows_older_than_the_retention_are_deleted_by_the_clock_of_the_database(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_expired_rows_are_deleted_by_the_clock_of_the_database(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flask_notifications.usage.store._DELETED_AT_ONCE", 2)
     past = Past(database)
     for number in range(6):
@@ -932,9 +903,7 @@ def test_a_clock_that_jumps_ahead_deletes_nothing_at_once(file: str) -> None:
     assert len(stored_rows(file)) == 2
 
 
-def test_expired_rows_that_cannot_be_deleted_are_reported(
-    file: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_cleanup_is_logged(file: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     recorder = record(file)
     monkeypatch.setattr(recorder._store, "clean", Mock(side_effect=RuntimeError("no")))
     recorder(now())
