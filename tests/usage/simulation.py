@@ -78,8 +78,6 @@ class Process:
 
 @dataclass(frozen=True)
 class Made:
-    """A call that was made."""
-
     at: int
     process: Process
     client: str
@@ -109,14 +107,6 @@ class World:
         """Return the microseconds since the host was started."""
         return self.time - self.host.booted
 
-    def boot(self) -> str:
-        """Return the ID of the host's last start."""
-        return f"{self.host.name}-{self.host.boots}"
-
-    def machine(self) -> str:
-        """Return the ID of the host."""
-        return self.host.name
-
     def wall(self) -> int:
         """Return the nanoseconds that the host's clock shows."""
         return (self.time + self.host.offset) * 1000
@@ -128,7 +118,6 @@ class World:
     # What happens
 
     def add_host(self, *, has_spool: bool) -> Host:
-        """Start a machine."""
         name = f"host-{len(self.hosts)}"
         folder = self.folder / name if has_spool else None
         self.hosts.append(Host(name, folder, self.time - self.random.randrange(DAY)))
@@ -147,7 +136,6 @@ class World:
         return process
 
     def call(self, process: Process, client: str = "job/1") -> None:
-        """Call the operation of a process."""
         with self.on(process.host):
             at = datetime.fromtimestamp(self.wall() / 1e9, UTC)
             operation = VERSIONS[process.version].name
@@ -173,7 +161,6 @@ class World:
         process.is_alive = False
 
     def stop(self, process: Process) -> None:
-        """End a process gracefully."""
         with self.on(process.host):
             process.recorder.close()
         process.is_alive = False
@@ -203,21 +190,18 @@ class World:
         return self.processes[-1]
 
     def alive(self, host: Host | None = None) -> list[Process]:
-        """Return the processes that are alive."""
         return [each for each in self.processes if each.is_alive and host in {None, each.host}]
 
-    def save(self, name: str) -> None:
-        """Copy the database, for a time at which it will be restored."""
+    def save(self) -> None:
         with self.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        shutil.copy(str(self.engine.url.database), self.folder / name)
+        shutil.copy(str(self.engine.url.database), self.folder / "copy")
 
-    def restore(self, name: str) -> None:
-        """Bring the database back to the time of a copy."""
+    def restore(self) -> None:
         self.engine.dispose()
         for suffix in ("-wal", "-shm"):
             Path(f"{self.engine.url.database}{suffix}").unlink(missing_ok=True)
-        shutil.copy(self.folder / name, str(self.engine.url.database))
+        shutil.copy(self.folder / "copy", str(self.engine.url.database))
 
     def advance(self, until: int) -> None:
         """Let time pass: all processes give a sign of life at midnight, and shortly before something happens."""
@@ -233,7 +217,6 @@ class World:
 
     @contextmanager
     def on(self, host: Host) -> Iterator[None]:
-        """Do something on a host."""
         before, self.host = self.host, host
         try:
             yield
@@ -299,8 +282,8 @@ def simulated(folder: Path, chance: random.Random) -> Iterator[World]:
 
     fakes: list[tuple[Any, str, Any]] = [
         *((module, "uptime", world.uptime) for module in (ledger, recorder, store)),
-        *((module, "boot", world.boot) for module in (ledger, recorder)),
-        *((module, "machine", world.machine) for module in (ledger, recorder)),
+        *((module, "boot", lambda: f"{world.host.name}-{world.host.boots}") for module in (ledger, recorder)),
+        *((module, "machine", lambda: world.host.name) for module in (ledger, recorder)),
         *((module, "time", clock) for module in (ledger, recorder, spool)),
         (reading, "read_clock", world.database_clock),
         *((module, "log_error", lambda *_: None) for module in (recorder, spool, store)),
@@ -347,7 +330,6 @@ class History:
         self.agenda.append((max(self.moment + delay, START + MINUTE), action))
 
     def run(self) -> Outcome:
-        """Let it happen, and return what was seen."""
         world = self.world
         for _ in range(self.random.choice([1, 1, 2, 3])):
             host = world.add_host(has_spool=self.random.random() < 0.5)
@@ -379,7 +361,6 @@ class History:
                 self.victim = self.world.start(host, version)
 
     def end(self, *, gracefully: bool) -> None:
-        """End the victim."""
         if self.victim.is_alive:
             (self.world.stop if gracefully else self.world.kill)(self.victim)
 
@@ -512,7 +493,6 @@ def _clone(history: History) -> None:
 
 
 def _clock(history: History) -> None:
-    """The clock of a host is wrong for a while."""
     host = history.victim.host
     away = history.random.choice([-1, 1]) * history.between(2 * MINUTE, 3 * DAY)
     around = history.random.choice([5 * SECOND, 3 * HOUR])
@@ -521,7 +501,6 @@ def _clock(history: History) -> None:
 
 
 def _database_clock(history: History) -> None:
-    """The clock of the database is wrong for a while."""
     world = history.world
     away = history.random.choice([-3 * DAY, -3 * HOUR, -5 * MINUTE, 5 * MINUTE, 3 * HOUR, 3 * DAY, 800 * DAY])
     history.plan(-history.between(0, 3 * HOUR), lambda: setattr(world, "database_offset", away))
@@ -536,7 +515,7 @@ def _restore(history: History) -> None:
         if is_deployed:
             for each in world.alive():
                 world.stop(each)
-        world.save("copy")
+        world.save()
         if is_deployed:
             world.start(history.victim.host)
             history.victim = world.start(history.victim.host)
@@ -545,7 +524,7 @@ def _restore(history: History) -> None:
     history.plan(-history.between(70 * MINUTE, 5 * HOUR), deploy)
     if is_deployed:
         history.plan(history.between(5 * SECOND, 40 * SECOND), lambda: history.end(gracefully=True))
-    history.plan(history.between(MINUTE, 3 * HOUR), lambda: world.restore("copy"))
+    history.plan(history.between(MINUTE, 3 * HOUR), world.restore)
     history.plan(history.between(MINUTE, 5 * HOUR), history.restart)
 
 
@@ -607,21 +586,11 @@ def _expire(history: History) -> None:
     history.plan(last + history.between(MINUTE, 20 * HOUR), report)
 
 
-KINDS: dict[str, Callable[[History], None]] = {
-    "quiet": _quiet,
-    "kill": _kill,
-    "away": _away,
-    "cut": _cut,
-    "power": _power,
-    "fork": _fork,
-    "clone": _clone,
-    "clock": _clock,
-    "database clock": _database_clock,
-    "restore": _restore,
-    "deploy": _deploy,
-    "unconfirmed": _unconfirmed,
-    "expire": _expire,
-}
+_FAILURES: tuple[Callable[[History], None], ...] = (
+    *(_quiet, _kill, _away, _cut, _power, _fork, _clone, _clock, _database_clock),
+    *(_restore, _deploy, _unconfirmed, _expire),
+)
+KINDS = {each.__name__[1:].replace("_", " "): each for each in _FAILURES}
 
 
 def simulate(seed: int, kinds: Sequence[str] = tuple(KINDS)) -> Outcome:
