@@ -5,7 +5,6 @@ import fcntl
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -284,34 +283,6 @@ def test_a_database_that_does_not_know_a_character_keeps_the_name() -> None:
 
 # Many at the same time
 
-WRITER = """
-import sys
-from datetime import UTC, datetime
-from flask_notifications.usage import UsageRecorder
-from tests.usage.databases import POLICY, REPORT, use
-
-recorder = UsageRecorder(sys.argv[1], spool=sys.argv[2] or None)
-recorder.listen({REPORT: POLICY})
-print("ready", flush=True)
-sys.stdin.readline()
-for number in range(300):
-    recorder(use(f"job/{number % 7}", at=datetime.now(UTC)))
-"""
-
-
-@pytest.mark.parametrize("with_spool", [True, False], ids=["with a spool", "without"])
-def test_processes_that_begin_and_end_together_count_exactly(database: str, with_spool: bool, spool: Path) -> None:
-    command = [sys.executable, "-c", WRITER, database, str(spool) if with_spool else ""]
-    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-    for process in processes:
-        process.communicate(b"go\n", timeout=60)
-    if with_spool:
-        collect_spool(spool, database)
-    assert calls(database) == {(None, f"job/{number}"): 4 * (43 if number < 6 else 42) for number in range(7)}
-
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
 def test_two_processes_may_write_the_rules_of_a_plan_at_the_same_time(database: str, engine: Engine) -> None:
@@ -344,22 +315,8 @@ def in_child(work: Callable[[], object]) -> None:
     os.waitpid(child, 0)
 
 
-def test_a_child_counts_its_own_calls_only(database: str) -> None:
+def test_a_child_of_a_fork_during_a_write_can_write_and_no_fork_waits_long(database: str) -> None:
     recorder = record(database)
-    recorder(now("parent"))
-
-    def work() -> None:
-        recorder(now("child"))
-        recorder.close()
-
-    in_child(work)
-    recorder(now("parent"))
-    recorder.close()
-    assert calls(database) == {(None, "parent"): 2, (None, "child"): 1}
-
-
-def test_a_child_of_a_fork_during_a_write_can_write_and_no_fork_waits_long(file: str) -> None:
-    recorder = record(file)
     longest = 0.0
     for number in range(20):
         recorder(now(f"job/{number}"))  # wakes the thread
@@ -371,7 +328,7 @@ def test_a_child_of_a_fork_during_a_write_can_write_and_no_fork_waits_long(file:
         longest = max(longest, time.monotonic() - start)
         assert os.waitpid(child, 0)[1] == 0
     recorder.close()
-    assert (calls(file)[None, "child"], total(file)) == (20, 40)
+    assert (calls(database)[None, "child"], total(database)) == (20, 40)
     assert longest < 5
 
 

@@ -155,7 +155,7 @@ def test_no_call_is_lost_when_workers_are_replaced(worker: str, tmp_path: Path, 
     assert counted(database) == expected(30)
 
 
-@pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
+@pytest.mark.parametrize("database", ["sqlite", "postgresql", "mariadb"], indirect=True)
 def test_two_servers_with_several_workers_count_exactly(tmp_path: Path, database: str) -> None:
     program = with_usage_app(gunicorn("gthread", f"{GUNICORN.format(workers=4)}\nthreads = 4"))
     folders = [tmp_path / "one", tmp_path / "two"]
