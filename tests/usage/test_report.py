@@ -331,12 +331,6 @@ def test_all_operations_of_the_store_are_reported_by_default(database: str) -> N
     assert [each.name for each in report.operations] == ["export", "report", "unknown to the plan"]
 
 
-def test_an_empty_store_proves_nothing(file: str) -> None:
-    UsageRecorder(file, spool=None)._store.prepare()
-    report = read_usage(file)
-    assert (report.operations, report.verdict) == ((), "unknown")
-
-
 def test_the_report_is_json(file: str) -> None:
     first = use("job/1", "alice", source="query", at=NOON - DAY)
     covered(file, first, replace(first, status=None, at=NOON), use(None, status=410, phase=Phase.SUNSET))
