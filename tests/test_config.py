@@ -93,12 +93,16 @@ def test_a_file_that_cannot_be_read_is_an_error_of_the_system(tmp_path: Path) ->
         ("plan.json", '{\n  "a": 1,\n  b\n}', "{}:3:3", "Expecting property name enclosed in double quotes"),
         ("plan.json", '{"a": [{"b": 1, "b": 1}]}', "{}", "the key 'b' is there twice"),
         ("plan.json", "[" * 200_000, "{}", "nested too deeply"),
+        ("plan.toml", "a = 1\na = 2\n", "{}:2:6", ""),
+        ("plan.json", f'{{"a": {"9" * 5000}}}', "{}", "Exceeds the limit"),
+        ("plan.toml", f"a = {'9' * 5000}", "{}", "Exceeds the limit"),
+        ("plan.toml", "# \udcff", "{}", "'utf-8' codec can't decode byte 0xff in position 2: invalid start byte"),
         ("plan.yaml", "{}", "{}", "the name of the file must end with .toml or .json"),
     ],
 )
 def test_a_syntax_error_has_its_place(name: str, content: str, place: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / name
-    file.write_text(content, encoding="utf-8")
+    file.write_text(content, encoding="utf-8", errors="surrogateescape")
     ((found, (text,)),) = errors_of(file).items()
     assert found == place.format(file)
     assert message in text
@@ -243,6 +247,7 @@ def test_the_errors_of_nested_tables_have_their_index() -> None:
     [
         pytest.param(plan_of(OTHER, documentation=""), "documentation", id="an empty URI"),
         pytest.param(plan_of(operation(query={"cmd": 1})), "operations.0.query", id="a number in a condition"),
+        pytest.param(plan_of(operation("\ud800")), "operations.0.name", id="half a pair of surrogates"),
         pytest.param(plan_of(operation(path="/a/<id>")), "operations.0.path", id="another syntax of parameters"),
         pytest.param(plan_of(operation(successor="/{x}")), "operations.0.successor", id="a parameter the path lacks"),
         pytest.param({"deprecated_at": JANUARY, "successor_prefix": "a b"}, "successor_prefix", id="in a prefix"),
