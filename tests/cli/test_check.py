@@ -16,6 +16,7 @@ import trustme
 
 from flask_notifications.check.checker import check_url
 from flask_notifications.check.fetching import Unreachable
+from flask_notifications.usage import CANARY
 from tests.cli.commands import Outcome, run
 from tests.cli.servers import Canned, CannedServer, Headers, canned_server, drip, raw_server, send, send_nothing
 from tests.servers.process import free_port
@@ -533,8 +534,7 @@ def test_the_user_agent_begins_with_the_name_of_the_canary(server: CannedServer)
     url = server.respond("/old", Canned(200, ALL))
     check(url)
     check(url, "--header", "User-Agent: nightly/2")
-    agents = [sent["user-agent"] for sent in server.received]
-    assert agents == ["flask-notifications-check"] * 4 + ["flask-notifications-check nightly/2"] * 4
+    assert [sent["user-agent"] for sent in server.received] == [CANARY] * 4 + [f"{CANARY} nightly/2"] * 4
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ import pytest
 from sqlalchemy import create_engine, update
 
 from flask_notifications import Call, load_plan
-from flask_notifications.check.fetching import USER_AGENT
 from flask_notifications.pages import render_guide, render_usage
 from flask_notifications.usage import CANARY, UsageRecorder, metadata, read_usage
 from tests.cli.commands import record_usage, run, run_usage
@@ -177,10 +176,6 @@ def test_a_plan_without_retired_operations_is_a_wrong_argument(database: str, tm
     outcome = run_usage(database, "--plan", plan_file(tmp_path, "report", "new", "live"))
     assert (outcome.code, outcome.out) == (2, "")
     assert "Error: the plan has no retired operation\n" in outcome.err
-
-
-def test_the_client_of_a_check_is_the_canary() -> None:
-    assert USER_AGENT == CANARY
 
 
 def test_an_empty_record_is_unknown(database: str) -> None:
