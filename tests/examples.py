@@ -161,9 +161,8 @@ def run(command: str, output: str) -> None:
     """Run a command, and compare its output with that of the page, unless that is another reader's record."""
     if command.startswith("curl"):
         program_or_skip("curl")
-    done = subprocess.run(
-        ["sh", "-c", command], env=os.environ | {"PATH": PATH}, capture_output=True, text=True, check=False
-    )
+    environ = os.environ | {"PATH": PATH}
+    done = subprocess.run(["sh", "-c", command], env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == (3 if " usage " in command else 0), f"{command}: {done.stderr}"  # 3: in use
     if command.startswith("curl"):  # servers add headers
         assert {*output.casefold().splitlines()} <= {*done.stdout.casefold().splitlines()}, done.stdout

@@ -18,9 +18,8 @@ MARIADB = "mysql+pymysql://root@127.0.0.1:3306/test"
 
 
 # Debian keeps some programs off the PATH.
-_PROGRAMS = os.pathsep.join(
-    [os.environ["PATH"], "/usr/sbin", "/usr/local/sbin", *map(str, Path("/usr/lib/postgresql").glob("*/bin"))]
-)
+_POSTGRESQL = map(str, Path("/usr/lib/postgresql").glob("*/bin"))
+_PROGRAMS = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin", *_POSTGRESQL])
 
 
 def service_or_skip(name: str, present: bool) -> None:

@@ -246,9 +246,8 @@ def reload(stage: Stage, _chance: Random) -> AbstractContextManager[None]:
 
 def random_end(stage: Stage, chance: Random) -> AbstractContextManager[None]:
     """End each connection after some bytes, in a random way that the client sees."""
-    return stage.proxy.failing(
-        Failure(limit=chance.choice([10, 1_000, 100_000]), end=chance.choice([End.CUT, End.RESET]))
-    )
+    limit, end = chance.choice([10, 1_000, 100_000]), chance.choice([End.CUT, End.RESET])
+    return stage.proxy.failing(Failure(limit=limit, end=end))
 
 
 Disturbance = Callable[[Stage, Random], AbstractContextManager[object]]

@@ -327,9 +327,8 @@ def test_no_parameter_of_a_request_reaches_the_links_or_the_observers() -> None:
     calls: list[Call] = []
     app = wrap(observers=[calls.append])
     for _time in range(2):  # the second response has none either
-        response = call(
-            app, "POST", ACCOUNT.format("acc-0f"), "page=7&sessionId=s3cret", HTTP_REFERER="http://x.example/page=7"
-        )
+        referer = "http://x.example/page=7"
+        response = call(app, "POST", ACCOUNT.format("acc-0f"), "page=7&sessionId=s3cret", HTTP_REFERER=referer)
         assert response.all("Link")[0] == '</API/Notification/Account>; rel="successor-version"'
         assert not [value for value in ("s3cret", "page=7", "acc-0f") if value in f"{response.headers}{calls}"]
     assert len(calls) == 2

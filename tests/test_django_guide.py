@@ -62,12 +62,8 @@ def test_the_development_server_announces_as_the_guide_shows_and_logs_no_session
     serve = [sys.executable, str(project / "manage.py"), "runserver", "--noreload", f"127.0.0.1:{port}"]
     with running(["env", "-u", "DJANGO_SETTINGS_MODULE", *serve], project, port) as server:
         with urlopen(f"http://127.0.0.1:{port}/reports/7/?sessionId=s3cret", timeout=10) as response:
-            sent = {
-                *map(": ".join, response.headers.items()),
-                f"HTTP/1.1 {response.status} OK",
-                "",
-                response.read().decode(),
-            }
+            headers = map(": ".join, response.headers.items())
+            sent = {*headers, f"HTTP/1.1 {response.status} OK", "", response.read().decode()}
         assert {*SHOWN.splitlines()} <= sent
         eventually(lambda: "/reports/7/?sessionId=REDACTED" in server.written())
         assert "s3cret" not in server.written()

@@ -200,14 +200,10 @@ def test_head_is_get_without_a_body(name: str, entry_point: str) -> None:
 
 # The phase is checked before everything else, and only by the middleware.
 
-SUNSET = DeprecationPolicy(
-    deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2026, 2, 1, tzinfo=UTC), enforce_sunset=True
-)
-BROWNOUT = DeprecationPolicy(
-    deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
-    brownouts=[Brownout(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 6, 1, 0, 0, 30, tzinfo=UTC))],
-)
-NOW = datetime(2026, 6, 1, 0, 0, 0, 1, tzinfo=UTC)
+JANUARY, JUNE = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
+SUNSET = DeprecationPolicy(deprecated_at=JANUARY, sunset_at=datetime(2026, 2, 1, tzinfo=UTC), enforce_sunset=True)
+BROWNOUT = DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(JUNE, JUNE.replace(second=30))])
+NOW = JUNE.replace(microsecond=1)
 
 
 @every_case
@@ -219,9 +215,8 @@ def test_the_phase_is_checked_first(case: Case, policy: DeprecationPolicy, code:
         message = "the application must not be called"
         raise AssertionError(message)
 
-    response = case.call(
-        DeprecationMiddleware(refuse, dict.fromkeys(notification_operations(), policy), clock=lambda: NOW)
-    )
+    plan = dict.fromkeys(notification_operations(), policy)
+    response = case.call(DeprecationMiddleware(refuse, plan, clock=lambda: NOW))
     assert (response.status, response.json["code"]) == ("410 Gone", code)
     assert response.json["status"] == 410
     assert response.json["title"] == "Gone"

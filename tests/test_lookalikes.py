@@ -201,9 +201,8 @@ def read_naively(path: str) -> Iterator[tuple[str, bool]]:
 def fits(template: str, path: str, *, is_lenient: bool, any_case: bool, any_slash: bool) -> bool:
     value = "[^/]+" if is_lenient else r"(?!\.\.?(?:/|\Z))[^/]+"
     literal = template.encode().decode("latin-1").removesuffix("/**").rstrip("/")
-    pattern = "".join(
-        value if part == "{}" else re.escape(part) for part in re.split(r"({})", re.sub("{.*?}", "{}", literal))
-    )
+    parts = re.split(r"({})", re.sub("{.*?}", "{}", literal))
+    pattern = "".join(value if part == "{}" else re.escape(part) for part in parts)
     slash = "(?:/.*)?" if template.endswith("/**") else "/?" if any_slash else "/" * template.endswith("/")
     return bool(re.fullmatch(pattern + slash, path or "/", re.ASCII | re.DOTALL | re.IGNORECASE * any_case))
 
@@ -235,11 +234,8 @@ def decide_naively(plan: dict[str, str], path: str, query: str) -> Outcome | Non
     operations = [parse_key(key) for key, state in plan.items() if holds(key, state, query)]
     for reading, is_lenient in read_naively(path):
         for any_slash, any_case in [(False, False), (False, True), (True, False), (True, True)]:
-            fitting = [
-                each
-                for each in operations
-                if fits(each.path, reading, is_lenient=is_lenient, any_case=any_case, any_slash=any_slash)
-            ]
+            options = {"is_lenient": is_lenient, "any_case": any_case, "any_slash": any_slash}
+            fitting = [each for each in operations if fits(each.path, reading, **options)]
             ranks = [rank_naively(each, reading or "/") for each in fitting]
             winners += [
                 Outcome(each.name, plan[each.name], is_lenient)

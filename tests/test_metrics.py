@@ -126,9 +126,7 @@ def test_opentelemetry_counts_requests_and_marks_their_span(method: str, app: An
 
 def points(reader: InMemoryMetricReader) -> list[Any]:
     data: Any = reader.get_metrics_data()
-    (metric,) = (
-        each for resource in data.resource_metrics for scope in resource.scope_metrics for each in scope.metrics
-    )
+    (metric,) = (each for one in data.resource_metrics for scope in one.scope_metrics for each in scope.metrics)
     assert metric.name == "flask_notifications.requests"
     return list(metric.data.data_points)
 

@@ -170,10 +170,8 @@ def test_a_plan_becomes_a_document_of_its_retired_operations() -> None:
     written_get, written_delete = (written["paths"]["/reports/{id}/{page}"][method] for method in ("get", "delete"))
     assert (written_get["x-sunset"], written_get["x-successor"]) == ("2027-07-01", "/v2/reports")
     assert [parameter["name"] for parameter in written_get["parameters"]] == ["id", "page"]
-    assert (sorted(written_get["responses"]), sorted(written_delete["responses"])) == (
-        ["2XX", "410", "default"],
-        ["2XX", "default"],
-    )
+    assert sorted(written_get["responses"]) == ["2XX", "410", "default"]
+    assert sorted(written_delete["responses"]) == ["2XX", "default"]
     assert "security" not in written_get
     assert plan_from_openapi(written, replace(UNDATED, brownouts=[window])) == {
         report: plan[report],

@@ -141,11 +141,7 @@ def test_operations_that_may_take_the_same_request_are_rivals(one: str, other: s
 
 
 def test_templates_that_shadow_each_other_are_reported_once_for_each() -> None:
-    paths = [
-        *(f"/{{a}}/{number}/x" for number in range(50)),
-        *(f"/{number}/{{b}}/x" for number in range(50)),
-        "/7/7/{c}",
-    ]
+    paths = [*(f"/{{a}}/{each}/x" for each in range(50)), *(f"/{each}/{{b}}/x" for each in range(50)), "/7/7/{c}"]
     plan = {operation(path, name=path): POLICY for path in paths}
     warnings = plan_warnings(plan, at=date(8))
     assert [warning.partition(" and ")[0] for warning in warnings] == [*paths[:50], paths[57]]

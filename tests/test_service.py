@@ -403,12 +403,8 @@ def hide(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments: function(*arguments)  # noqa: PLW0108 - that is its purpose
 
 
-VISIBLE_PROMISES = [
-    coroutine,
-    partial(partial(coroutine, 1), 2),
-    asynchronous_generator,
-    partial(AsynchronousCall(), 1),
-]
+NESTED = partial(partial(coroutine, 1), 2)
+VISIBLE_PROMISES = [coroutine, NESTED, asynchronous_generator, partial(AsynchronousCall(), 1)]
 # Promises that cannot be recognised before the call.
 HIDDEN_PROMISES = [hide(coroutine), hide(asynchronous_generator), Promise, finished_future, result_of_a_pool]
 METHODS_WITHOUT_AN_ITERABLE = ["resolve_session", "unit_of_work"]

@@ -223,9 +223,7 @@ VECTORS = json.loads((Path(__file__).parent / "vectors" / "sessions.json").read_
 
 
 def vectors(kind: str) -> list[Any]:
-    return [
-        pytest.param(vector, id=f"{vector['id']} {vector['title']}") for vector in VECTORS if vector["kind"] == kind
-    ]
+    return [pytest.param(each, id=f"{each['id']} {each['title']}") for each in VECTORS if each["kind"] == kind]
 
 
 def vector_environ(vector: dict[str, Any]) -> dict[str, Any]:

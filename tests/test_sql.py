@@ -62,9 +62,8 @@ def test_values_are_bound_and_never_part_of_a_statement(engine: Engine, query: s
 
 
 def test_an_account_id_in_the_callers_row_never_replaces_that_of_the_request(engine: Engine) -> None:
-    storage = storage_on(
-        engine, session_query="SELECT login, is_admin, 'alice' AS account_id FROM users WHERE session = :session_id"
-    )
+    query = "SELECT login, is_admin, 'alice' AS account_id FROM users WHERE session = :session_id"
+    storage = storage_on(engine, session_query=query)
     assert list(read(storage, "c3", "bob")) == [b'{"n":3}']
 
 

@@ -88,11 +88,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish() -> None:
     started = sum(call.status is not None for call in calls)
-    result = {
-        "outcomes": outcomes,
-        "requests": len(requests),
-        "matched": len(calls),
-        "started": started,
-        "announced": announced,
-    }
+    result = {"outcomes": outcomes, "requests": len(requests), "matched": len(calls)}
+    result |= {"started": started, "announced": announced}
     Path(os.environ["REPORT"]).write_text(json.dumps(result))

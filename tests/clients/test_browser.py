@@ -38,9 +38,7 @@ CLOSED: dict[str, tuple[str, dict[str, Any], int]] = {
 }
 
 DATES = ("@1767225600", "Thu, 01 Jul 2027 00:00:00 GMT")
-PAGE = (
-    b'<!doctype html><title>Page</title><link rel="icon" href="data:,"><script type="module" src="/page.mjs"></script>'
-)
+PAGE = b'<!doctype html><title>A</title><link rel="icon" href="data:,"><script type="module" src="/page.mjs"></script>'
 
 
 @contextmanager

@@ -139,9 +139,8 @@ def is_unavailable(response: Response) -> bool:
     return (response.code, response.json["code"]) == (503, "storage_unavailable")
 
 
-on_servers = pytest.mark.parametrize(
-    "database", [name for name, driver in DRIVERS.items() if driver.dialect.endless], indirect=True
-)
+SERVERS = [name for name, driver in DRIVERS.items() if driver.dialect.endless]
+on_servers = pytest.mark.parametrize("database", SERVERS, indirect=True)
 
 
 @on_servers

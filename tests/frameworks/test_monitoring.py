@@ -182,9 +182,8 @@ def with_opentelemetry(framework: str) -> Captured:
         wrap = partial(library("opentelemetry.instrumentation.wsgi").OpenTelemetryMiddleware, **providers)
         app = application_of("pyramid")  # which propagates the exception
         return {"outermost": watch(outermost(wrap(app)), drain), "inside": watch(wrap(outermost(app)), drain)}
-    library("opentelemetry.instrumentation.flask").FlaskInstrumentor().instrument_app(
-        application_of("flask"), **providers
-    )
+    instrumentor = library("opentelemetry.instrumentation.flask").FlaskInstrumentor()
+    instrumentor.instrument_app(application_of("flask"), **providers)
     return {"outermost": watch(outermost(application_of("flask")), drain), "inside": watch(inside_of_flask(), drain)}
 
 

@@ -26,9 +26,8 @@ def expected() -> str:
 
 def run_python(arguments: list[str], **environ: str) -> str:
     """Return the standard output of a new interpreter, which must succeed without a warning."""
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env=os.environ | environ, capture_output=True, text=True, check=False
-    )
+    command, environ = [sys.executable, *arguments], os.environ | environ
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

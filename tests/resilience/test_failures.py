@@ -146,10 +146,8 @@ def test_an_exit_has_no_response_or_open_file(name: str, failure: str, exit_code
 
 
 # A private disk for temporary files with space for one large response; it is unmounted with the server.
-SMALL_DISK = [
-    *("unshare", "--map-root-user", "--mount"),
-    *("sh", "-c", 'mount -t tmpfs -o size=30m none "$TMPDIR" && exec "$@"', "sh"),
-]
+MOUNT = 'mount -t tmpfs -o size=30m none "$TMPDIR" && exec "$@"'
+SMALL_DISK = ["unshare", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh"]
 
 
 def check_no_space(server: Server, response: Response) -> None:

@@ -144,9 +144,8 @@ def test_no_log_of_uwsgi_shows_a_session_if_lines_with_sessions_are_dropped(tmp_
 
 
 def test_without_the_filter_gunicorn_shows_sessions(tmp_path: Path) -> None:
-    found = {
-        secret for line in shown(log_of(gunicorn("gthread", conf=""), tmp_path)) for secret in SECRET.findall(line)
-    }
+    lines = shown(log_of(gunicorn("gthread", conf=""), tmp_path))
+    found = {secret for line in lines for secret in SECRET.findall(line)}
     assert {"c0de08", "c0de11", "c0de18", "c0de20"} <= found  # unmatched requests, and those that failed
     assert not {"alice-0001", "bob-0002", "c0de05"} & found
 
@@ -321,10 +320,8 @@ SAME = ("Content-Length", "Content-Type", "Cache-Control", "Deprecation", "Sunse
 )
 def test_the_documented_proxy_log_has_all_paths_and_no_session(title: str, run: Any, file: str, tmp_path: Path) -> None:
     (documented,) = re.findall(rf"^{title}\b[^\n]*:\n\n```\w*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[:1]
-    with (
-        serving(gunicorn("gthread"), tmp_path / "origin") as origin,
-        run(documented, origin.port, tmp_path / "proxy") as proxy,
-    ):
+    folder, gthread = tmp_path / "proxy", gunicorn("gthread")
+    with serving(gthread, tmp_path / "origin") as origin, run(documented, origin.port, folder) as proxy:
         for method, session in (("GET", "alice-0001"), ("HEAD", "large-0004"), ("GET", "large-0004"), ("GET", "x")):
             for target, *headers in ([f"{LIST}?sessionId={session}"], [LIST, f"Authorization: Bearer {session}"]):
                 response, expected = (server.ask(method, target, *headers) for server in (proxy, origin))
