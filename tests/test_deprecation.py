@@ -256,10 +256,7 @@ def test_a_clock_that_fails_is_logged_and_the_system_time_applies(clock: Any, ca
     assert "clock" in record.getMessage()
 
 
-@pytest.mark.parametrize(
-    "status",
-    ["200 OK", "204 No Content", "304 Not Modified", "404 Not Found", "410 Gone", "503 Service Unavailable", "599 X"],
-)
+@pytest.mark.parametrize("status", ["200 OK", "204 No Content", "304 Not Modified", "404 Not Found", "410 A", "599 X"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_response_of_any_status_announces_the_same_headers(status: str, method: str) -> None:
     own = [("X-Own", "1"), ("Set-Cookie", "a=1"), ("Link", '</a>; rel="next", </b>; rel="deprecation"')]

@@ -207,9 +207,7 @@ NOW = JUNE.replace(microsecond=1)
 
 
 @every_case
-@pytest.mark.parametrize(
-    ("policy", "code", "wait"), [(SUNSET, "sunset", []), (BROWNOUT, "brownout", ["30"])], ids=["sunset", "brownout"]
-)
+@pytest.mark.parametrize(("policy", "code", "wait"), [(SUNSET, "sunset", []), (BROWNOUT, "brownout", ["30"])])
 def test_the_phase_is_checked_first(case: Case, policy: DeprecationPolicy, code: str, wait: list[str]) -> None:
     def refuse(*_arguments: object) -> Any:
         message = "the application must not be called"

@@ -91,12 +91,7 @@ SEARCH = {"/search/": "closed", "/search/{word}": "live"}
         pytest.param(CITIES, "/city/\xc4\xb1zmir", None, id="a live sibling that folds to ASCII"),
         pytest.param(CITIES, "/city/new ", closed("/city/{name}"), id="a live sibling with a space"),
         pytest.param(SEARCH, "/search/\xd7\xc9\xce\xcf", None, id="a live word in KOI8-R"),
-        pytest.param(
-            {"/old": "retired"},
-            "//old",
-            Outcome("/old", "retired", is_lookalike=True),
-            id="open",
-        ),
+        pytest.param({"/old": "retired"}, "//old", Outcome("/old", "retired", is_lookalike=True), id="open"),
         pytest.param({"/old": "retired"}, "/OLD/", retired("/old"), id="letter case, open"),
         pytest.param(REPORT, "/reports/..", closed("/reports/{id}"), id="dots as a parameter"),
         pytest.param({"/ask": "closed"}, "/a\xc5\xbfk", closed("/ask"), id="a long s"),

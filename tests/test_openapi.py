@@ -57,13 +57,10 @@ TWO = [{"url": "/v1"}, {"url": "/v2"}]
     ("source", "names"),
     [
         (
-            {"paths": {"/a": {"query": OLD, "additionalOperations": {"COPY": OLD, "X": {}}}}},
-            ["QUERY: QUERY /a", "COPY: COPY /a"],
+            {"paths": {"/a": {"query": OLD, "additionalOperations": {"B": OLD, "X": {}}}}},
+            ["QUERY: QUERY /a", "B: B /a"],
         ),
-        (
-            {"paths": {"/a": {"$ref": "#/x-shared", "get": OLD}}, "x-shared": {"put": OLD}},
-            ["GET: GET /a", "PUT: PUT /a"],
-        ),
+        ({"paths": {"/a": {"$ref": "#/x-a", "get": OLD}}, "x-a": {"put": OLD}}, ["GET: GET /a", "PUT: PUT /a"]),
         ({"servers": [{"url": "/all"}], "operation": {"servers": [{"url": "/own"}]}}, ["GET: GET /own/old/{id}"]),
         ({"servers": TWO, "operation": {"operationId": "old"}}, ["GET: old", "GET: old GET /v2/old/{id}"]),
         ({"paths": {"/a": dict.fromkeys(("get", "put"), OLD | {"operationId": "a"})}}, ["GET: a", "PUT: a PUT /a"]),
@@ -120,18 +117,9 @@ def on(url: str, variables: Any) -> dict[str, Any]:
         ("the path of a server must be at most 8,000 characters", on("/{a}" * 90, {"a": {"default": "x" * 100}})),
         (r"get\.parameters must be a list, not 7", old(parameters=7)),
         (r"get\.parameters must be a mapping, not 'b'", old(parameters=["b"])),
-        (
-            r"paths\./a\.parameters must be a list, not {'b': 1}",
-            document(paths={"/a": {"get": OLD, "parameters": {"b": 1}}}),
-        ),
-        (
-            r"paths must be a mapping whose keys are strings, not \[404, None\]",
-            document(paths={404: {"get": OLD}, None: {}}),
-        ),
-        (
-            "paths must be paths that begin with '/', not 'a'",
-            document(paths={"a": {"get": OLD}}, servers=[{"url": "/v1"}]),
-        ),
+        (r"paths\./a\.parameters must be a list, not 7", document(paths={"/a": {"get": OLD, "parameters": 7}})),
+        (r"paths must be a mapping .* keys are strings, not \[404, None\]", document(paths={404: {}, None: {}})),
+        ("paths must be paths that begin with '/', not 'a'", document(paths={"a": {}}, servers=[{"url": "/v1"}])),
         (r"paths\./a must .* \['purge'\]", document(paths={"/a": {"purge": {}}})),
         (r"paths\./a\.\$ref", document(paths={"/a": {"$ref": "#/paths/~1a"}})),
         (r"paths\./a\.\$ref", document(paths={"/a": {"$ref": "other.yaml"}})),

@@ -177,11 +177,7 @@ def test_the_digest_is_removed_from_the_location_of_any_status(status: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "unit",
-    ["&", "?", "#", "/", "a", "%25", "%2526", "%3F", DIGEST.partition("=")[0], DIGEST, f"&{DIGEST}"],
-    ids=len,
-)
+@pytest.mark.parametrize("unit", [*"&?#/a", "%25", "%2526", "%3F", DIGEST[:-17], DIGEST, f"&{DIGEST}"], ids=len)
 def test_work_on_a_location_grows_linearly_with_its_length(unit: str) -> None:
     assert grows_linearly(partial(restore_pair, pair=PAIR, digest=DIGEST), lambda size: f"/x?{unit * size}")
     assert grows_linearly(follow, lambda size: f"/API/Notification/?{unit * size}")

@@ -48,11 +48,7 @@ def engine(url: str) -> Iterator[Engine]:
 
 @pytest.mark.parametrize(
     ("query", "account_id"),
-    [
-        ("sessionId=a1%27--", None),
-        *(("sessionId=a1", "alice' OR '1'='1"), ("sessionId=c3", "bob'; DROP TABLE alerts; --")),
-    ],
-    ids=["session", "denied account", "unknown account"],
+    [("sessionId=a1%27--", None), ("sessionId=a1", "alice' OR '1'='1"), ("sessionId=c3", "b'; DROP TABLE alerts; --")],
 )
 def test_values_are_bound_and_never_part_of_a_statement(engine: Engine, query: str, account_id: str | None) -> None:
     app = NotificationApp(storage_on(engine))

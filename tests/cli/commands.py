@@ -41,5 +41,4 @@ def record_usage(database: str, *calls: Call, at: datetime = YESTERDAY) -> None:
 
 
 def run_usage(database: str, *options: Any) -> Outcome:
-    """Run the command ``usage`` for three days until noon."""
     return run("usage", database, "--until", NOON.isoformat(), "--days", "3", *options)

@@ -30,7 +30,6 @@ GONE = plain_app("410 Gone", [("Cache-Control", "no-store")])
 
 
 def check(tmp_path: Path, url: str, *arguments: str, **changes: object) -> Outcome:
-    """Check a URL against the plan with some changes, and return the outcome."""
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(PLAN | changes), encoding="utf-8")
     return run("check", url, "--plan", file, "--format", "json", *arguments)
@@ -52,7 +51,6 @@ def retired(application: "WSGIApplication | None" = None, **changes: object) -> 
 
 @pytest.fixture(scope="module")
 def production() -> Iterator[str]:
-    """Yield the URL of production, which runs the plan."""
     with serving(retired()) as url:
         yield url
 
@@ -76,9 +74,7 @@ def test_without_a_url_every_simple_operation_of_the_plan_is_checked(production:
     assert (outcome.code, run("check", *arguments).out.count("GET http")) == (3, 2)
 
 
-@pytest.mark.parametrize(
-    "arguments", ["", "--base-url http://127.0.0.1", "http://a.example --base-url http://a.example"]
-)
+@pytest.mark.parametrize("arguments", ["", "--base-url http://a.example", "http://a.example --base-url http://a.b"])
 def test_one_of_url_and_plan_must_be_given(arguments: str) -> None:
     outcome = run("check", *arguments.split())
     assert (outcome.code, "give a URL, or --plan and --base-url" in outcome.err) == (2, True)

@@ -151,7 +151,6 @@ def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(databa
 
 
 def plan_file(folder: Path, *live: str) -> Path:
-    """Write a plan with three operations, some of which are live."""
     operations = [
         {"name": name, "method": "GET", "path": f"/{name}", "live": name in (live or ("live",))}
         for name in ("report", "new", "live")
@@ -260,7 +259,6 @@ def test_a_guide_needs_a_valid_plan_and_a_valid_url(tmp_path: Path) -> None:
 
 
 def leave(database: str, spool: Path) -> None:
-    """Record a call in a process that is killed."""
     child = os.fork()
     if child == 0:
         UsageRecorder(database, spool=spool)(use())

@@ -74,12 +74,10 @@ def test_the_schema_refuses_a_mistake_in_one_key(keys: dict[str, Any]) -> None:
         load_plan(plan)
 
 
-@pytest.mark.parametrize(
-    "time", ["2026-01-01T00:00:00.5-07:30", "2026-01-01 09:00+01", "20260101T0000Z", "2026-W01-1T00Z"]
-)
-def test_the_schema_accepts_every_spelling_of_a_date(time: str) -> None:
-    assert load_plan({"deprecated_at": time})
-    assert list(VALIDATOR.iter_errors({"deprecated_at": time})) == []
+def test_the_schema_accepts_every_spelling_of_a_date() -> None:
+    for time in ("2026-01-01T00:00:00.5-07:30", "2026-01-01 09:00+01", "20260101T0000Z", "2026-W01-1T00Z"):
+        assert load_plan({"deprecated_at": time})
+        assert list(VALIDATOR.iter_errors({"deprecated_at": time})) == []
 
 
 def test_taplo_checks_a_plan_with_the_schema(tmp_path: Path) -> None:

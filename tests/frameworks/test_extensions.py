@@ -195,9 +195,7 @@ def session_id() -> str:
     return session.value
 
 
-@pytest.mark.parametrize(
-    "options", [{"query_string": True}, {"make_cache_key": session_id}], ids=["by the query", "by the session"]
-)
+@pytest.mark.parametrize("options", [{"query_string": True}, {"make_cache_key": session_id}])
 def test_flask_caching_keeps_two_users_apart(options: dict[str, Any]) -> None:
     app, computed = flask.Flask("app"), list[str]()
 

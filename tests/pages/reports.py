@@ -15,7 +15,6 @@ Names = Callable[[int], tuple[str | None, str | None]]
 
 
 def utc(*numbers: int) -> datetime:
-    """Return a datetime in UTC."""
     return datetime(*numbers, tzinfo=UTC)  # type: ignore[arg-type,misc]
 
 

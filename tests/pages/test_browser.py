@@ -107,7 +107,6 @@ def tools(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture(scope="module")
 def seen(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return what the browser saw of each page in each mode."""
     program, *options = chromium_or_skip()
     folder = str(tmp_path_factory.mktemp("browser"))
     with canned_server() as server:

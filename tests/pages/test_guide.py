@@ -25,7 +25,6 @@ ALICE, ACCOUNT = "a11ce000-0000-4000-8000-000000000001", "acc00000-0000-4000-800
 
 
 def guide(*policies: DeprecationPolicy, **options: Any) -> BeautifulSoup:
-    """Return the guide of a plan with one or two operations."""
     return parse(render_guide(dict(zip([REPORT, OTHER], policies, strict=False)), at=NOW, **options))
 
 
@@ -93,11 +92,7 @@ def test_the_method_of_the_successor_is_to_be_checked_where_it_may_change_data()
 @pytest.mark.parametrize(
     ("path", "base_url", "hint"),
     [
-        (
-            "/a/{id}",
-            None,
-            "the address that you call in place of https://api.example.com, and your own values in place of ID.",
-        ),
+        ("/a/{id}", None, "you call in place of https://api.example.com, and your own values in place of ID."),
         ("/{a}/{b}", "https://b.example", "In the examples, put your own values in place of A and B."),
         ("/{a}/{b}/{c}", "https://b.example", "In the examples, put your own values in place of A, B and C."),
         ("/a", "https://b.example", "Keep the other headers and the body that you send today."),
@@ -167,9 +162,7 @@ def test_links_that_are_complete_have_no_address_before_them() -> None:
     assert ADDRESS not in words(parse(render_guide({operation: policy()}, at=NOW)))
 
 
-@pytest.mark.parametrize(
-    ("contact", "is_link"), [("HTTP://help.example.com", True), ("javascript:alert(1)", False), ("<b>us</b>", False)]
-)
+@pytest.mark.parametrize(("contact", "is_link"), [("HTTP://a.example", True), ("javascript:a", False), ("<b>", False)])
 def test_a_contact_is_a_link_only_if_it_is_a_url(contact: str, is_link: bool) -> None:
     (questions,) = guide(JULY, contact=contact).select("section[aria-labelledby=questions]")
     assert contact in words(questions)

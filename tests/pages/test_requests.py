@@ -19,16 +19,8 @@ BEARER = "-H 'Authorization: Bearer SESSION_ID'"
 # The operation, and the requests before and after; @ is the address.
 MOVES = {
     "parameter": (operation("/a/{id}", "/v2/a/{id}"), "@/a/ID", "@/v2/a/ID"),
-    "head, and another address": (
-        operation("/a", "https://b.example/a", "HEAD"),
-        "--head @/a",
-        "--head https://b.example/a",
-    ),
-    "without a scheme": (
-        operation("/{user.name}", "//b.example/x", "PUT"),
-        "-X PUT @/USER_NAME",
-        "-X PUT https://b.example/x",
-    ),
+    "head, elsewhere": (operation("/a", "https://b.com/a", "HEAD"), "--head @/a", "--head https://b.com/a"),
+    "without a scheme": (operation("/{a.b}", "//b.com/x", "PUT"), "-X PUT @/A_B", "-X PUT https://b.com/x"),
     "relative": (operation("/a/b", "c"), "@/a/b", "@/a/c"),
     "no successor": (operation("/a"), "@/a", None),
     "no URL": (operation("/a", "urn:isbn:1"), "@/a", None),

@@ -29,7 +29,6 @@ def day(number: int, answered: int = 0, failed: int = 0, closed: int = 0) -> Day
 def page_of(
     *callers: CallerUsage, own: DeprecationPolicy = ENDING, days: int = 30, gap: range = range(0)
 ) -> BeautifulSoup:
-    """Return the page of a report on one operation with its own policy."""
     usage = operation_usage("reports", callers, coverage(days, gap=gap))
     return parse(render_usage(report(usage, days=days), plan={OPERATION: own}))
 

@@ -17,7 +17,6 @@ POLICY = replace(
 
 
 def calls(name: str | None, client: str | None, *ago: int, number: int = 1, ignored: bool = False) -> CallerUsage:
-    """Return a caller with calls some days ago."""
     return caller(name, client, [DayUsage(NOW.date() - day * DAY, number, 0, 0) for day in ago], ignored=ignored)
 
 

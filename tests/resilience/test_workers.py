@@ -93,9 +93,7 @@ def kill_workers(server: Server) -> None:
     eventually(lambda: are_replaced(server, workers))
 
 
-@pytest.mark.parametrize(
-    ("program", "end"), [(THREADS, kill_workers), (PROCESSES, wait_for_timeouts)], ids=["killed", "timed-out"]
-)
+@pytest.mark.parametrize(("program", "end"), [(THREADS, kill_workers), (PROCESSES, wait_for_timeouts)])
 def test_a_response_that_no_worker_finishes_is_an_error_to_clients(program: Program, end: Any, tmp_path: Path) -> None:
     with serving(program, tmp_path) as server, on_every_way(server, tmp_path) as ports:
         with reading(ports, "large") as clients:

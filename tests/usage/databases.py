@@ -22,7 +22,6 @@ POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 
 @contextmanager
 def empty_database(kind: str, folder: Path) -> Iterator[str]:
-    """Yield the URL of an empty database."""
     with ExitStack() as stack:
         if kind == "postgresql":
             yield stack.enter_context(postgresql_schema())
@@ -63,7 +62,6 @@ def use(
     operation: str = REPORT.name,
     at: datetime = NOON,
 ) -> Call:
-    """Return a ``Call`` as the middleware reports it."""
     return Call(operation, "GET", status, phase, source, client, at, caller)
 
 
@@ -85,7 +83,6 @@ class Past:
         return recorder
 
     def call(self, at: datetime, *calls: Call) -> None:
-        """Record calls at one time."""
         for each in calls or (use(),):
             self.recorder(replace(each, at=at))
 

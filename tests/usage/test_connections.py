@@ -93,7 +93,6 @@ def accepts(port: int) -> bool:
 
 @contextmanager
 def pgbouncer(server: int) -> Iterator[int]:
-    """Run PgBouncer in transaction mode before a server, and yield its port."""
     program, port = program_or_skip("pgbouncer"), free_port()
     # It refuses to run as root, and no other user may enter pytest's folder.
     user: dict[str, Any] = {"user": pwd.getpwnam("nobody").pw_uid} if os.geteuid() == 0 else {}

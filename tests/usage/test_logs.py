@@ -251,17 +251,13 @@ def read_time(time: str) -> OperationUsage:
     return read(f'{{"t": "{time}", "m": "GET", "u": "/reports/7", "s": 200}}', log_format=JSON_LINE)
 
 
-@pytest.mark.parametrize(
-    "time", ["2026-05-30T12:00:00+02:00", "2026-05-30T10:00:00.123Z", "30/May/2026:12:00:00 +0200"]
-)
+@pytest.mark.parametrize("time", ["2026-05-30T12:00+02:00", "2026-05-30T10:00:00.123Z", "30/May/2026:12:00:00 +0200"])
 def test_any_other_format_is_read_by_a_regular_expression(time: str) -> None:
     usage = read_time(time)
     assert (usage.answered, usage.last_at) == (1, datetime(2026, 5, 30, 10, tzinfo=UTC))
 
 
-@pytest.mark.parametrize(
-    "time", ["2026-05-30T12:00:00", "9999-12-31T23:59:59-01:00", "30/May/2026:12:00:xx +0200", "30/May/2026"]
-)
+@pytest.mark.parametrize("time", ["2026-05-30T12:00", "9999-12-31T23:59-01:00", "30/May/2026:12:00:xx +0200", "30/May"])
 def test_a_time_without_an_offset_cannot_be_read(time: str) -> None:
     usage = read_time(time)
     assert (usage.answered, usage.verdict) == (0, "unknown")

@@ -174,7 +174,6 @@ def test_a_call_while_a_recorder_is_closed_is_written_without_another_call(file:
 
 
 def test_a_signal_handler_may_flush_at_any_time(file: str) -> None:
-    """Also while the same thread counts or writes."""
     recorder = record(file)
     flushed = []
 

@@ -73,6 +73,7 @@ def test_names_are_compared_byte_by_byte_and_kept_as_they_are(database: str) -> 
 
 
 PAUSE, HALF = START + DAY, NOON - 49 * HOUR
+NOTHING = "nothing was recorded for this operation in the window"
 COVERAGE: dict[str, tuple[Spans, dict[str, Any], list[str]]] = {
     "everything": ([(START, NOON)], {}, []),
     "a deployment without a pause": ([(START, HALF), (HALF, NOON)], {}, []),
@@ -107,11 +108,7 @@ COVERAGE: dict[str, tuple[Spans, dict[str, Any], list[str]]] = {
         ],
     ),
     "nothing for two hours": ([(START, NOON - 2 * HOUR)], {}, ["nothing was recorded after 31 May 2026, 10:00 UTC"]),
-    "only before the window": (
-        [(START - 2 * DAY, START - DAY)],
-        {},
-        ["nothing was recorded for this operation in the window"],
-    ),
+    "only before the window": ([(START - 2 * DAY, START - DAY)], {}, [NOTHING]),
 }
 
 

@@ -51,7 +51,6 @@ RARE = {"gunicorn-gevent-preload", "uwsgi-without-threads", "uwsgi-one-process"}
 
 
 def on(*programs: Program) -> pytest.MarkDecorator:
-    """Run a test with each of the programs."""
     return pytest.mark.parametrize(
         "program",
         [pytest.param(each, id=each.name, marks=[pytest.mark.world] * (each.name in RARE)) for each in programs],
