@@ -420,6 +420,13 @@ def test_a_child_replaces_the_pool_unless_it_has_the_database(is_in_memory: bool
     engine.dispose()
 
 
+def test_a_child_has_an_engine_of_its_own_for_a_url(file: str) -> None:
+    recorder = record(file)
+    engine = recorder._store.engine
+    recorder._after_fork_in_child()  # in this process, as above
+    assert recorder._store.engine is not engine
+
+
 def test_a_database_in_memory_is_written_and_read_with_its_engine() -> None:
     engine = database_in_memory()
     recorder = record(engine)
