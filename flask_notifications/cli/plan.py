@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flask_notifications.wording import escape
+
 from .arguments import FILE, PLAN_FILE, format_option, parse_date, read_file, read_plan
 from .output import demand, fail, option, print_result
 
@@ -76,7 +78,7 @@ def _print_plan(file: Path, time: datetime, against: Path | None, min_notice: ti
     if against is not None:
         changes = compare_plans(read_plan(against, shown=f"{against}: "), loaded, at=time, min_notice=min_notice)
     for warning in plan_warnings(loaded, at=time):
-        click.echo(f"{text.style('warning')}: {warning}", err=True)
+        click.echo(f"{text.style('warning')}: {escape(warning)}", err=True)
     report = PlanReport(loaded, time, changes)
     print_result(json.format_result(report) if output == "json" else text.format_plan(report))
     return report

@@ -210,6 +210,14 @@ def test_a_warning_goes_to_standard_error_and_changes_no_exit_code(tmp_path: Pat
     assert json.loads(outcome.out)["schema"] == 1
 
 
+def test_a_warning_holds_no_control_character_of_a_path(tmp_path: Path) -> None:
+    operations = [
+        RETIRED.replace("/reports", path).replace("report", name) for name, path in (("a", "/%07/{x}"), ("b", "/{x}/y"))
+    ]
+    outcome = run("plan", write_file(tmp_path, operations[0] + operations[1].partition("Z\n")[2]))
+    assert outcome.err.startswith(r"warning: a and b both match GET /\x07/y")
+
+
 @pytest.mark.parametrize(("no_color", "is_coloured"), [("", True), ("1", False)])
 def test_colours_are_for_terminals_and_no_color_switches_them_off(
     no_color: str, is_coloured: bool, plan_file: Path, monkeypatch: pytest.MonkeyPatch
