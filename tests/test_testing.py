@@ -317,6 +317,11 @@ def test_an_operation_that_the_plan_lacks_is_refused_by_name() -> None:
         assert_deprecated(werkzeug.Response(), {}, REPORT)
 
 
+def test_the_value_of_a_parameter_is_a_string() -> None:
+    with pytest.raises(ValueError, match=r"^parameters must be a mapping of names to strings"):
+        assert_deprecated(werkzeug.Response(), PLAN, REPORT, parameters={"id": 7})  # type: ignore[dict-item]
+
+
 @pytest.mark.parametrize(
     ("parse", "value", "date"),
     [

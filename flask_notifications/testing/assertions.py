@@ -107,6 +107,8 @@ def assert_plan_reaches(
 
 def _fill_in(template: str, values: Mapping[str, str]) -> str:
     """Return a path or a successor with values in place of its parameters."""
+    are_strings = all(isinstance(value, str) for value in values.values())
+    require(are_strings, "parameters", "a mapping of names to strings", values)
     return fill_in(template, {name: value.encode().decode("latin-1") for name, value in values.items()}) or "/"
 
 
