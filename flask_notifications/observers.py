@@ -73,7 +73,7 @@ def client_of(user_agent: str, session_ids: Iterable[str]) -> str | None:
     :param session_ids: those that the request names.
     """
     product = _PRODUCT.match(user_agent)
-    # Of the whole word, because a session ID may be longer than a product, those that begin in what observers see.
+    # The word may be longer than the product: a session ID counts that begins in the part that observers see.
     word = user_agent.partition(" ")[0]
     if product is None or any(session_id in word[: _CLIENT_LENGTH + len(session_id)] for session_id in session_ids):
         return None

@@ -60,7 +60,7 @@ class Run(NamedTuple):
 class Plot:
     """What the template draws; places are in per cent of the width.
 
-    A row is the first day of a period, the calls of each series, all calls, those that got 410, and the covered hours.
+    A row is the first day of a period, the calls of each series, all calls, calls that got 410, and the covered hours.
     """
 
     axis: Axis
@@ -91,7 +91,7 @@ def list_days(since: datetime, until: datetime) -> list[date]:
 
 
 def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: DeprecationPolicy | None, *, limit: int) -> Plot:
-    """Return the plot of one operation, of periods of one length: the shortest of which there are at most so many."""
+    """Return the plot of one operation, by day, week, month or year: the shortest with at most ``limit`` periods."""
     dates = list_days(report.since, report.until)
     unit, periods = _divide(dates, limit)
     places = {day: place for place, period in enumerate(periods) for day in period}
@@ -126,7 +126,7 @@ def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: Deprecatio
 
 
 def _divide(days: Sequence[date], limit: int) -> tuple[str, list[list[date]]]:
-    """Return the shortest unit of time of which there are at most so many, or years, and the days of each."""
+    """Return the shortest unit of time with at most ``limit`` periods, or the year, and the days of each period."""
     divided = {unit: [list(group) for _, group in groupby(days, key=start)] for unit, start in _UNITS.items()}
     unit = next((unit for unit, periods in divided.items() if len(periods) <= limit), "year")
     return unit, divided[unit]

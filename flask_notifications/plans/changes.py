@@ -168,7 +168,7 @@ def _successor(operation: Operation, requested: Operation) -> str | None:
 
 
 def _list_requests(old: Plan, new: Plan) -> Iterator[tuple[_Request, Operation]]:
-    """Yield requests of each operation, and those that an operation of only one plan shares with another operation."""
+    """Yield requests of each operation, and requests that an operation of only one plan shares with another one."""
     kinds = [{(template_shape(each), policy is None) for each, policy in plan.items()} for plan in (old, new)]
     overlaps = Overlaps([*new, *old])
     for operation, policy in [*new.items(), *old.items()]:
