@@ -36,7 +36,7 @@ def breakable(path: str) -> Markup:
 
 
 def render(template: str, **values: Any) -> str:
-    """Return an HTML document, without control characters and what UTF-8 cannot express."""
+    """Return an HTML document, with escapes in place of control characters and surrogates."""
     document = _templates.get_template(template).render(**values)
     return _NOT_IN_HTML.sub(lambda found: wording.escape(found[0]), document)
 

@@ -168,7 +168,7 @@ class Ledger:
         self.file: LedgerFile | None = None
         self.lock: AbstractContextManager[object] = nullcontext()
         self.clock: Callable[[], int] = uptime
-        # Whether the process that counts is alive, and whether it is this one: others see what is in the file only.
+        # Whether the process that counts is alive, and whether it is this process: another one sees only the file.
         self.is_alive: bool = True
         self.is_own: bool = True
         # What the clock of this machine showed when it was started, as far as it was right when counting began.

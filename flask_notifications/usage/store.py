@@ -370,7 +370,7 @@ def _insert_once(connection: Connection, table: Table, **row: Any) -> None:
 
 
 def _write_entries(connection: Connection, recorder: str, taken: Iterable[Taken]) -> None:
-    """Write totals: update the rows that are there, and replace those that may be."""
+    """Write totals: update rows that the store has, and replace rows that it may have."""
     old, new = list[Row](), list[Row]()
     for (day, *names), entry, numbers in taken:
         (old if entry.is_stored else new).append((day, *map(encode, names), recorder, *numbers))

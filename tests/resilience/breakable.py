@@ -16,7 +16,7 @@ from tests.resilience.proxy import RESET, Failure, Proxy
 from tests.servers.process import Program, Server, eventually, serving
 from tests.wsgi import Response
 
-# What no log may contain: a session ID, a statement, what is stored, and a traceback through the library.
+# No log may contain a session ID, a statement, a stored value, or a traceback through the library.
 FORBIDDEN = re.compile(
     r"5e55-4000|SELECT|FROM notifications|tttt"
     r"|Traceback \(most recent call last\):\n(?:\s.*\n)*?\s.*flask_notifications/"
