@@ -44,7 +44,8 @@ _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 _NOW = {
     SQLITE: "SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
     POSTGRESQL: "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
-    MYSQL: "SELECT CAST(unix_timestamp(now(6)) * 1000000 AS SIGNED)",
+    # Not from now(): where clocks are put back, it shows the same hour twice.
+    MYSQL: "SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))",
 }
 # For locks, and for statements that write. MySQL ignores the comment, and has the limits of the driver's socket only.
 LOCK_LIMIT: Mapping[str, str] = {
