@@ -273,7 +273,7 @@ class UsageStore:
             .limit(_MERGED_AT_ONCE)
         )
         with begin(self.engine) as (connection, _now):
-            connection.execute(update(state).values(id=state.c.id))  # other processes wait until this one has merged
+            connection.execute(_STATE.values(id=state.c.id))  # other processes wait until this one has merged
             rows = connection.execute(candidates.with_for_update()).all()
             for service in sorted({row.service for row in rows}):
                 own = [row for row in rows if row.service == service]
@@ -295,7 +295,7 @@ class UsageStore:
             if cleaned_at <= now < cleaned_at + DAY:
                 return
             is_doubtful = clock is None and not cleaned_at <= now < cleaned_at + _DOUBT
-            clean = update(state).where(state.c.cleaned_at == cleaned_at).values(cleaned_at=now)
+            clean = _STATE.where(state.c.cleaned_at == cleaned_at).values(cleaned_at=now)
             if connection.execute(clean).rowcount == 0 or is_doubtful:
                 return
         while self.merge(now // DAY):
@@ -304,7 +304,7 @@ class UsageStore:
 
     def _delete_before(self, day: int) -> None:
         with begin(self.engine) as (connection, _now):
-            connection.execute(update(state).where(state.c.kept_from < day).values(kept_from=day))
+            connection.execute(_STATE.where(state.c.kept_from < day).values(kept_from=day))
         for table, condition in ((usage, usage.c.day < day), (recorders, recorders.c.heard_at < day * DAY)):
             key = list(table.primary_key)
             while True:
@@ -320,6 +320,8 @@ def _larger(column: Column[int], name: str) -> Any:
     return case((column > value, column), else_=value)
 
 
+# With its key, because MySQL may refuse to update without one.
+_STATE = update(state).where(state.c.number == 1)
 _HEARD = _larger(recorders.c.heard_at, "heard")
 # A sign of life, if the row is as the last write left it, or one whose commit was not confirmed.
 _SIGN = (
