@@ -232,7 +232,7 @@ class UsageStore:
 
     def _create_missing_tables(self) -> None:
         """Create the tables unless they are there, since creating may be forbidden then."""
-        with self.engine.begin() as connection:
+        with begin(self.engine) as (connection, _now):
             for table in missing_tables(connection):
                 connection.execute(CreateTable(table, if_not_exists=True))
                 for index in table.indexes:

@@ -17,6 +17,7 @@ from sqlalchemy import Engine, create_engine, event, text
 
 from flask_notifications.usage import UsageRecorder, read_usage
 from flask_notifications.usage.connections import begin, open_engine
+from flask_notifications.usage.store import UsageStore
 from tests.resilience.postgresql import postgresql
 from tests.servers.process import eventually, free_port
 from tests.services import POSTGRESQL, program_or_skip
@@ -64,8 +65,14 @@ def test_only_our_own_locks_and_statements_are_limited(kind: str, database: str,
 
 def test_connecting_is_limited_but_not_for_the_application(kind: str, database: str, engine: Engine) -> None:
     name, value = ("timeout", 2.0) if kind == "sqlite" else ("connect_timeout", 3)
+    made: list[dict[str, Any]] = []
+    store = UsageStore(database, create_tables=True)
+    event.listen(store.engine, "do_connect", lambda *args: made.append(dict(args[3])))
+    store.prepare()
+    assert {options.get(name) for options in made} == {value}
+    store.release()
     for each in (open_engine(database), open_engine(open_engine(engine))):
-        made: list[dict[str, Any]] = []
+        made = []
         event.listen(each, "do_connect", lambda *args, made=made: made.append(dict(args[3])))
         with begin(each), each.connect():
             assert made[0][name] == value
