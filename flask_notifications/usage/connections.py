@@ -26,15 +26,21 @@ from flask_notifications.validation import require
 
 SQLITE, POSTGRESQL, MYSQL, MARIADB = "sqlite", "postgresql", "mysql", "mariadb"
 # Drivers that work with a recorder, and their limits for connecting and for a silent network.
-_KEEPALIVE = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
-_KEEPALIVE["tcp_user_timeout"] = 10_000  # milliseconds
+_POSTGRESQL: Mapping[str, Any] = {
+    "connect_timeout": 3,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+    "client_encoding": "utf8",  # otherwise psycopg returns bytes where the database has no encoding
+}
 _SOCKET = {"connect_timeout": 3, "read_timeout": 8, "write_timeout": 8}
 _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "pysqlite": {"timeout": 2.0},
     "pysqlcipher": {"timeout": 2.0},
-    "psycopg": _KEEPALIVE,
-    "psycopg2": _KEEPALIVE,
-    "psycopg2cffi": _KEEPALIVE,
+    "psycopg": _POSTGRESQL,
+    "psycopg2": _POSTGRESQL,
+    "psycopg2cffi": _POSTGRESQL,
     "pg8000": {"timeout": 8},
     "pymysql": _SOCKET,
     "mysqldb": _SOCKET,

@@ -265,18 +265,20 @@ def test_a_label_that_is_too_long_becomes_other(database: str) -> None:
     assert calls(database) == {(OTHER, OTHER): 2, ("y" * 64, "job"): 1, ("\U0001f600" * 64, "job"): 1}
 
 
-def test_a_database_that_does_not_know_a_character_keeps_the_name() -> None:
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_does_not_know_a_character_keeps_the_name(encoding: str) -> None:
     with postgresql_schema() as url:
         engine = create_engine(url.partition("?")[0], isolation_level="AUTOCOMMIT")
-        execute(engine, text("DROP DATABASE IF EXISTS latin1"))
-        execute(engine, text("CREATE DATABASE latin1 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"))
-        latin = engine.url.set(database="latin1").render_as_string(hide_password=False)
-        recorder = record(latin)
+        execute(engine, text("DROP DATABASE IF EXISTS encoded"))
+        create = f"CREATE DATABASE encoded ENCODING {encoding} LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        execute(engine, text(create))
+        encoded = engine.url.set(database="encoded").render_as_string(hide_password=False)
+        recorder = record(encoded)
         for _ in range(3):
             recorder(now("job", "Отчёты"))
         recorder.close()
-        assert calls(latin) == {("Отчёты", "job"): 3}
-        execute(engine, text("DROP DATABASE latin1 WITH (FORCE)"))
+        assert calls(encoded) == {("Отчёты", "job"): 3}
+        execute(engine, text("DROP DATABASE encoded WITH (FORCE)"))
         engine.dispose()
 
 
