@@ -91,7 +91,7 @@ recorders: Table = Table(
     metadata,
     Column("id", _text(65), primary_key=True),
     Column("service", _text(64), nullable=False),
-    Column("host", String(255), nullable=False),
+    Column("host", _text(768), nullable=False),
     Column("process", BigInteger, nullable=False),
     Column("plan", _text(32), nullable=False),
     Column("began_at", BigInteger, nullable=False),

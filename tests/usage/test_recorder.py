@@ -258,7 +258,7 @@ def test_the_transports_of_a_pair_are_counted_apart(file: str) -> None:
 
 
 def test_a_label_that_is_too_long_becomes_other(database: str) -> None:
-    recorder = record(database)
+    recorder = record(database, host="\U0001f600" * 64)
     for label in ("x" * 65, "", "y" * 64, "\U0001f600" * 64):
         recorder(now("job", label))
     recorder.close()
