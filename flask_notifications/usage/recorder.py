@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, Engine
@@ -26,8 +27,8 @@ from flask_notifications.validation import is_number, require
 from .connections import identify
 from .fingerprints import digest, fingerprints
 from .ledger import Ledger, Origin, boot, create_file, machine, uptime
-from .spool import SIGN_INTERVAL, collect, open_folder
-from .store import UsageStore, explain
+from .spool import SIGN_INTERVAL, collect, is_folder, open_folder
+from .store import UsageStore, encode, explain
 from .times import DAY, SECOND
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class UsageRecorder:
     :param spool: a folder on the local disk for counts that the database does not have yet. ``"auto"``, the default,
         is a private one in the system's temporary folder, ``None`` keeps them in memory only.
     :param service: the name of your application among those that share a database: at most 64 printable characters of
-        ASCII; empty by default.
+        ASCII, without a space at either end; empty by default.
     :param host: the name of this machine; by default its host name.
     :param clock: returns the time as an aware datetime. A clock of your own is the time of everything but of calls,
         which have their own; it is for tests.
@@ -93,13 +94,16 @@ class UsageRecorder:
         is_days = is_number(retention_days, 1, _MAX_RETENTION, is_whole=True)
         require(is_days, "retention_days", f"a whole number from 1 to {_MAX_RETENTION}", retention_days)
         require(isinstance(create_tables, bool), "create_tables", "True or False", create_tables)
-        require(callable(clock), "clock", "a function that returns an aware datetime", clock)
+        is_clock = callable(clock) and isinstance(clock(), datetime)
+        require(is_clock, "clock", "a function that returns an aware datetime", clock)
         is_text = isinstance(service, str) and service.isascii() and service.isprintable()
-        require(is_text and len(service) <= _MAX_SERVICE, "service", "at most 64 printable ASCII characters", service)
+        # MySQL takes strings for equal that differ in their last spaces.
+        is_service = is_text and len(service) <= _MAX_SERVICE and service == service.strip()
+        expected = "at most 64 printable ASCII characters without a space at either end"
+        require(is_service, "service", expected, service)
         is_name = host is None or (isinstance(host, str) and host.isprintable() and 0 < len(host) <= _MAX_SERVICE)
         require(is_name, "host", "1 to 64 printable characters", host)
-        is_folder = spool is None or (isinstance(spool, str | os.PathLike) and os.fspath(spool))
-        require(is_folder, "spool", "a folder, 'auto' or None", spool)
+        require(spool is None or is_folder(spool), "spool", "a folder, 'auto' or None", spool)
         self._store = UsageStore(database, create_tables=create_tables)
         self._database = identify(self._store.engine)
         self._interval = min(flush_interval, SIGN_INTERVAL)
@@ -130,7 +134,7 @@ class UsageRecorder:
         for name, fingerprint in fingerprints(plan).items():
             known = self._operations.setdefault(name, fingerprint)
             require(known == fingerprint, "observers", "a recorder for each middleware", f"one for two {name!r}")
-            require(len(json.dumps(name)) <= _MAX_NAME + 2, "name", "a name that the database can keep", name)
+            require(len(encode(name)) <= _MAX_NAME, "name", "a name that the database can keep", name)
         self._plan = _plan_of(self._operations)
 
     def request_passed(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from sqlalchemy import URL, Engine
 
 from flask_notifications.log import log_error
+from flask_notifications.validation import require
 
 from .connections import identify
 from .ledger import Ledger, LedgerFile, has_locks, lock_file, open_file
@@ -24,6 +25,12 @@ SIGN_INTERVAL = 30.0
 @cache
 def _report_once(message: str) -> None:
     log_error("%s", message)
+
+
+def is_folder(value: object) -> bool:
+    """Return whether a value can be the path of a folder."""
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    return isinstance(path, str) and path != "" and "\0" not in path
 
 
 def open_folder(spool: str | None, database: str) -> Path | None:
@@ -76,8 +83,9 @@ def collect_spool(folder: str | os.PathLike[str], database: str | URL | Engine) 
 
     :param folder: the folder that recorders have as ``spool``.
     :param database: an SQLAlchemy URL or engine of the database that they write.
-    :raises ValueError: ``database`` is something else.
+    :raises ValueError: ``folder`` or ``database`` is something else.
     """
+    require(is_folder(folder), "folder", "the path of a folder", folder)
     store = UsageStore(database, create_tables=True)
     try:
         return collect(Path(folder), store, {})

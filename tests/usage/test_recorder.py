@@ -923,7 +923,7 @@ def test_one_recorder_cannot_listen_for_two_operations_of_a_name(file: str) -> N
 
 def test_a_name_that_the_database_cannot_keep_is_refused(file: str) -> None:
     with pytest.raises(ValueError, match=r"^name must be"):
-        record(file).listen({Operation("x" * 769, "GET", "/other"): POLICY})
+        record(file).listen({Operation("x" * 767 + " ", "GET", "/other"): POLICY})
 
 
 @pytest.mark.parametrize(
@@ -932,9 +932,9 @@ def test_a_name_that_the_database_cannot_keep_is_refused(file: str) -> None:
         *(("flush_interval", value) for value in (0, -1, "1", True, float("nan"), 31_536_001)),
         *(("retention_days", value) for value in (0, 1.5, True, 36_501)),
         ("create_tables", "no"),
-        ("clock", 5),
-        *(("spool", value) for value in ("", 5)),
-        *(("service", value) for value in (None, "é", "x" * 65, "a\n")),
+        *(("clock", value) for value in (5, lambda: 5)),
+        *(("spool", value) for value in ("", 5, "a\0")),
+        *(("service", value) for value in (None, "é", "x" * 65, "a\n", "a ")),
         *(("host", value) for value in ("", 5, "x" * 65)),
     ],
 )
@@ -942,6 +942,12 @@ def test_a_wrong_argument_is_named(file: str, argument: str, value: object) -> N
     options: dict[str, Any] = {argument: value}
     with pytest.raises(ValueError, match=f"^{argument} must be"):
         UsageRecorder(file, **options)
+
+
+@pytest.mark.parametrize("folder", ["", 5, None, b"spool"])
+def test_another_kind_of_folder_is_refused(folder: Any, file: str) -> None:
+    with pytest.raises(ValueError, match=r"^folder must be"):
+        collect_spool(folder, file)
 
 
 @pytest.mark.parametrize(
