@@ -6,6 +6,7 @@ Knows no tables.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -84,6 +85,8 @@ _PACKAGES = {
     "mysqlconnector": "mysql-connector-python",
     "mariadbconnector": "mariadb",
 }
+# Parameters of URLs that lead to another database.
+_PLACES = ("options", "host", "port", "service", "unix_socket")
 # Seconds to wait for a connection that another thread has, and after which a connection is made anew.
 _POOL_WAIT, _RECYCLE = 3, 60
 
@@ -193,8 +196,11 @@ def begin(engine: Engine) -> Iterator[Transaction]:
 
 def identify(engine: Engine) -> str:
     """Return the parts of a URL that identify the database, without driver and login."""
-    url = engine.url
-    return f"{backend(engine)}://{url.host or ''}:{url.port or ''}/{url.database or ''}?{url.query.get('options', '')}"
+    url, name = engine.url, engine.url.database or ""
+    if not name or (backend(engine) == SQLITE and not name.startswith("file:")):
+        name = str(Path(name).absolute())  # without a name, applications differ in their working directory
+    elsewhere = [url.query.get(each, "") for each in _PLACES]
+    return f"{backend(engine)}://{url.host or ''}:{url.port or ''}/{name}?{elsewhere}"
 
 
 def backend(engine: Engine) -> str:

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, text
 
 from flask_notifications.usage import UsageRecorder, read_usage
-from flask_notifications.usage.connections import begin, open_engine
+from flask_notifications.usage.connections import begin, identify, open_engine
 from flask_notifications.usage.store import UsageStore
 from tests.resilience.postgresql import postgresql
 from tests.servers.process import eventually, free_port
@@ -88,6 +88,17 @@ def test_a_limit_of_the_url_is_kept() -> None:
     with begin(engine):
         assert int(made[0]["connect_timeout"]) == 7
     engine.dispose()
+
+
+def test_the_place_of_a_database_identifies_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sockets = "postgresql+psycopg:///shop?host=/run/{}"
+    assert identify(open_engine(sockets.format("one"))) != identify(open_engine(sockets.format("two")))
+    relative = ["sqlite:///usage.sqlite3", "postgresql+psycopg://"]  # the second one with a creator of connections
+    elsewhere = [identify(open_engine(url)) for url in relative]
+    monkeypatch.chdir(tmp_path)
+    here = [identify(open_engine(url)) for url in relative]
+    assert set(here).isdisjoint(elsewhere)
+    assert here[0] == identify(open_engine(f"sqlite:///{tmp_path}/usage.sqlite3"))
 
 
 def accepts(port: int) -> bool:
