@@ -251,7 +251,8 @@ class UsageStore:
             "attempt": ledger.attempt(),
         }
         if connection.execute(_SIGN, sign).rowcount == 0:
-            if ledger.store:
+            is_known = select(recorders.c.id).where(recorders.c.id == ledger.id)
+            if ledger.store or connection.scalar(is_known):  # perhaps a copy of its spool was imported
                 raise _RowChanged
             _register(connection, ledger, ledger.locate(ledger.began, now))
             connection.execute(_SIGN, sign)

@@ -4,6 +4,7 @@ import _thread
 import fcntl
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -505,6 +506,13 @@ def test_no_other_file_is_touched(content: bytes, file: str, spool: Path, caplog
         assert collect_spool(spool, file) == 0
     assert caplog.text.count("x.spool is not the file of a recorder") == 1
     assert (spool / "x.spool").read_bytes() == content
+
+
+def test_a_copy_of_a_spool_is_imported_besides(file: str, spool: Path, tmp_path: Path) -> None:
+    killed(file, spool)
+    copy = shutil.copytree(spool, tmp_path / "copy")
+    assert [collect_spool(each, file) for each in (spool, copy)] == [1, 1]
+    assert total(file) == 2
 
 
 def test_counts_are_in_memory_once_the_disk_is_full(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
