@@ -11,6 +11,7 @@ import mmap
 import os
 import secrets
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
@@ -317,10 +318,13 @@ class Ledger:
         return bool(boot() and self._is_of_this_boot) or bool(machine() and self.origin.machine == machine())
 
     def drop(self) -> None:
-        """Leave the file to others, as a forked child does: its parent's lock must not live on in it."""
+        """Leave the file to others."""
         if self.file is not None:
             self.file.close()
             self.file = None
+
+
+_open_files: "weakref.WeakSet[LedgerFile]" = weakref.WeakSet()
 
 
 class LedgerFile:
@@ -331,6 +335,7 @@ class LedgerFile:
         self._descriptor = descriptor
         self._maps: list[tuple[mmap.mmap, memoryview]] = []
         self._used = 0
+        _open_files.add(self)
 
     def _map(self, number: int) -> memoryview:
         mapped = mmap.mmap(self._descriptor, _SEGMENT, offset=number * _SEGMENT)
@@ -426,6 +431,12 @@ class LedgerFile:
         self._descriptor = -1
 
 
+def close_files() -> None:
+    """Close all files, as a forked child does: the locks of its parent must not live on in it."""
+    for file in list(_open_files):
+        file.close()
+
+
 def create_file(ledger: Ledger, folder: Path) -> None:
     """Put a new ledger into a file of its own in a folder. The file has its name only once it is locked and complete.
 
@@ -453,13 +464,18 @@ def create_file(ledger: Ledger, folder: Path) -> None:
     ledger.file, ledger.head = file, head
 
 
-def open_file(path: Path) -> tuple[LedgerFile, bool]:
-    """Open the file of a ledger, and return it and whether its process has ended: then this one has its lock.
+def open_file(path: Path, flags: int = 0) -> tuple[LedgerFile, bool]:
+    """Open a file, of a ledger for example, and return it and whether no other process has its lock: this one has then.
 
-    :raises OSError: the file is gone.
+    :raises OSError: the file is gone, or its file system has no locks.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    return LedgerFile(path, descriptor), lock_file(descriptor)
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
+    file = LedgerFile(path, descriptor)
+    try:
+        return file, lock_file(descriptor)
+    except OSError:
+        file.close()
+        raise
 
 
 def has_locks() -> bool:

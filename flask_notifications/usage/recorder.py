@@ -12,9 +12,10 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, Engine
@@ -26,7 +27,7 @@ from flask_notifications.validation import is_number, require
 
 from .connections import identify
 from .fingerprints import digest, fingerprints
-from .ledger import Ledger, Origin, boot, create_file, machine, uptime
+from .ledger import Ledger, Origin, boot, close_files, create_file, machine, uptime
 from .spool import SIGN_INTERVAL, collect, is_folder, open_folder
 from .store import UsageStore, encode, explain
 from .times import DAY, SECOND
@@ -45,7 +46,7 @@ _MAX_NAME = 768
 _PAUSE, _LOOK, _RETRY = 0.25, 2.0, 5.0
 # Seconds after which a process looks again whether there is something to delete.
 _CLEANED = 3600.0
-# Seconds that the end of a process waits for its last write, and a fork for a write that is going on.
+# Seconds that a write waits for another one, as the end of a process does, and a fork for those that are going on.
 _LAST_WAIT, _FORK_WAIT = 5.0, 0.5
 
 
@@ -171,6 +172,16 @@ class UsageRecorder:
             if self._ledger is not None:  # a call came in the meantime
                 self._start(self._ledger)
 
+    @contextmanager
+    def _only_writer(self, wait: float) -> Iterator[bool]:
+        """Lend the store, unless another thread has it for more seconds; otherwise lend ``False``."""
+        is_only = self._writing.acquire(timeout=wait)
+        try:
+            yield is_only
+        finally:
+            if is_only:
+                self._writing.release()
+
     def _reset(self) -> None:
         """Begin without a thread and without counts."""
         self._process = os.getpid()
@@ -242,9 +253,9 @@ class UsageRecorder:
 
     def _release(self) -> None:
         """Close a connection that is not needed now, so that many processes share those of the database."""
-        if self._writing.acquire(blocking=False):
-            self._store.release()
-            self._writing.release()
+        with self._only_writer(0) as is_only:
+            if is_only:
+                self._store.release()
 
     def _look_around(self) -> None:
         """Import the counts of ended processes."""
@@ -256,8 +267,9 @@ class UsageRecorder:
         if time.monotonic() < self._looked_at + _LOOK:
             return
         self._looked_at = time.monotonic()
-        with suppress(Exception):  # the next write logs the error of the database
-            collect(open_folder(self._spool, self._database), self._store, self._seen)
+        with suppress(Exception), self._only_writer(0) as is_only:  # the next write logs an error
+            if is_only:
+                collect(open_folder(self._spool, self._database), self._store, self._seen)
 
     def _write_all(self, wait: float, *, tries: int = 1) -> bool:
         """Write all that was counted, and return whether that succeeded.
@@ -331,9 +343,9 @@ class UsageRecorder:
         if lost:
             log_error("%s calls are lost, because the database cannot be written and there is no spool", lost)
 
-    def _before_fork(self) -> None:
+    def _before_fork(self, until: float) -> None:
         """Wait for a write that is going on: a child would inherit locks inside of SQLite, and wait forever."""
-        self._is_paused = self._writing.acquire(timeout=_FORK_WAIT)
+        self._is_paused = self._writing.acquire(timeout=max(0.0, until - time.monotonic()))
         if self._is_paused:
             self._store.release()  # some drivers would end the parent's connection when the child ends
 
@@ -343,8 +355,6 @@ class UsageRecorder:
 
     def _after_fork_in_child(self) -> None:
         """Begin anew: the parent writes its own counts, through its own connections and its own file."""
-        for ledger in filter(None, [self._ledger, *self._ended]):
-            ledger.drop()
         self._reset()
         self._store.forget_connections()
 
@@ -378,20 +388,26 @@ def _start_thread(target: Callable[[], None]) -> bool:
 _recorders: "weakref.WeakSet[UsageRecorder]" = weakref.WeakSet()
 
 
-def _each(method: Callable[[UsageRecorder], None]) -> Callable[[], None]:
-    """Return a function that calls a method of every recorder of this process."""
-
-    def call() -> None:
-        for recorder in list(_recorders):
-            method(recorder)
-
-    return call
+def _call_each(method: Callable[..., None], *arguments: float) -> None:
+    """Call a method of every recorder of this process."""
+    for recorder in list(_recorders):
+        method(recorder, *arguments)
 
 
-atexit.register(_each(UsageRecorder.close))
+def _before_fork() -> None:
+    """Wait for the writes of all recorders, but not for each of them in turn."""
+    _call_each(UsageRecorder._before_fork, time.monotonic() + _FORK_WAIT)
+
+
+def _after_fork_in_child() -> None:
+    close_files()
+    _call_each(UsageRecorder._after_fork_in_child)
+
+
+atexit.register(_call_each, UsageRecorder.close)
 if hasattr(os, "register_at_fork"):  # pragma: no branch - there are no forks on Windows
     os.register_at_fork(
-        before=_each(UsageRecorder._before_fork),
-        after_in_parent=_each(UsageRecorder._after_fork_in_parent),
-        after_in_child=_each(UsageRecorder._after_fork_in_child),
+        before=_before_fork,
+        after_in_parent=partial(_call_each, UsageRecorder._after_fork_in_parent),
+        after_in_child=_after_fork_in_child,
     )

@@ -5,7 +5,6 @@ import os
 import stat
 import tempfile
 import time
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from flask_notifications.log import log_error
 from flask_notifications.validation import require
 
 from .connections import identify
-from .ledger import Ledger, LedgerFile, has_locks, lock_file, open_file
+from .ledger import Ledger, LedgerFile, has_locks, open_file
 from .store import UsageStore
 
 # Seconds between two signs of life at most, half of the promised time.
@@ -67,15 +66,11 @@ def collect(folder: Path | None, store: UsageStore, seen: dict[str, tuple[int, f
     """
     if folder is None or not folder.is_dir() or not has_locks():
         return 0
-    number = 0
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock, is_alone = open_file(folder / "lock", os.O_CREAT)
     try:
-        for path in sorted(folder.glob("*.spool")) if lock_file(descriptor) else ():
-            with suppress(FileNotFoundError):  # its process has ended just now
-                number += _collect_file(path, store, seen)
+        return sum(_collect_file(path, store, seen) for path in sorted(folder.glob("*.spool")) if is_alone)
     finally:
-        os.close(descriptor)
-    return number
+        lock.close()
 
 
 def collect_spool(folder: str | os.PathLike[str], database: str | URL | Engine) -> int:
@@ -94,7 +89,10 @@ def collect_spool(folder: str | os.PathLike[str], database: str | URL | Engine) 
 
 
 def _collect_file(path: Path, store: UsageStore, seen: dict[str, tuple[int, float]]) -> bool:
-    file, has_ended = open_file(path)
+    try:
+        file, has_ended = open_file(path)
+    except FileNotFoundError:  # its process has ended just now
+        return False
     try:
         ledger = _open_ledger(file, store) if has_ended or file.is_without_thread() else None
         if ledger is None:

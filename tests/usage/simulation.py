@@ -170,6 +170,8 @@ class World:
         child = copy.copy(parent.recorder)
         child._ledger = _copy_ledger(parent.recorder._ledger)
         child._ended = []
+        if child._ledger is not None:
+            child._ledger.drop()
         process = Process(parent.host, parent.version, child)
         with self.on(parent.host):
             child._after_fork_in_child()

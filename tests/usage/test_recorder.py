@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -334,13 +334,27 @@ def test_a_child_of_a_fork_during_a_write_can_write_and_no_fork_waits_long(datab
     assert longest < 5
 
 
-def test_a_fork_that_did_not_wait_for_a_write_and_an_idle_thread_leave_it_alone(file: str) -> None:
+def test_a_fork_that_did_not_wait_for_writes_and_an_idle_thread_leave_them_alone(file: str, spool: Path) -> None:
+    with ExitStack() as stack:
+        busy = [sleepy(file, spool=spool) for _ in range(4)]
+        for recorder in busy:
+            stack.enter_context(recorder._writing)
+        start = time.monotonic()
+        recorder_module._before_fork()
+        assert time.monotonic() - start < 1
+        for recorder in busy:
+            recorder._after_fork_in_parent()
+            recorder._release()
+            recorder._look_around()
+            assert recorder._writing.locked()
+
+
+def test_no_process_is_forked_while_a_spool_is_imported(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = sleepy(file)
-    with recorder._writing:
-        recorder._before_fork()
-        recorder._after_fork_in_parent()
-        recorder._release()
-        assert recorder._writing.locked()
+    collect_while: list[bool] = []
+    monkeypatch.setattr(recorder_module, "collect", lambda *_: collect_while.append(recorder._writing.locked()))
+    recorder._look_around()
+    assert collect_while == [True]
 
 
 def test_the_next_process_brings_in_what_a_killed_one_has_counted(database: str, spool: Path) -> None:
@@ -394,7 +408,7 @@ def test_a_child_leaves_the_spool_of_its_parent_alone(file: str, spool: Path, mo
         os._exit(0)
     try:
         assert not ledgers.open_file(path)[1]
-        recorder._after_fork_in_child()  # in this process, where coverage is measured
+        recorder_module._after_fork_in_child()  # in this process, where coverage is measured
         eventually(lambda: ledgers.open_file(path)[1])  # the child may not have closed the file yet
     finally:
         os.kill(child, signal.SIGKILL)
@@ -574,6 +588,15 @@ def test_the_automatic_folder_is_private_and_one_that_is_not_is_not_used(
 def test_a_machine_may_have_no_id(identity: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledgers, "Path", lambda path: Path(f"/nowhere{path}"))
     assert identity.__wrapped__() == ""
+
+
+def test_where_a_file_system_has_no_locks_no_file_stays_open(file: str, spool: Path, monkeypatch: Any) -> None:
+    spool.mkdir()
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError))
+    before = os.listdir("/proc/self/fd")  # noqa: PTH208
+    with pytest.raises(OSError):  # noqa: PT011
+        collect_spool(spool, file)
+    assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
 
 
 def test_one_process_brings_in_a_spool_at_a_time(file: str, spool: Path) -> None:
