@@ -93,6 +93,9 @@ def _collect_file(path: Path, store: UsageStore, seen: dict[str, tuple[int, floa
         file, has_ended = open_file(path)
     except FileNotFoundError:  # its process has ended just now
         return False
+    except OSError as error:
+        _report_once(f"{path} cannot be opened: {error}")
+        return False
     try:
         ledger = _open_ledger(file, store) if has_ended or file.is_without_thread() else None
         if ledger is None:

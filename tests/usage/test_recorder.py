@@ -522,6 +522,16 @@ def test_no_other_file_is_touched(content: bytes, file: str, spool: Path, caplog
     assert (spool / "x.spool").read_bytes() == content
 
 
+def test_what_cannot_be_opened_does_not_keep_others_from_being_imported(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, gone, folder = killed(file, spool), spool / "gone.spool", spool / "0.spool"
+    folder.mkdir()
+    monkeypatch.setattr(Path, "glob", lambda *_: [path, gone, folder])
+    assert collect_spool(spool, file) == 1
+    assert ("0.spool cannot be opened" in caplog.text, "gone" in caplog.text) == (True, False)
+
+
 def test_a_copy_of_a_spool_is_imported_besides(file: str, spool: Path, tmp_path: Path) -> None:
     killed(file, spool)
     copy = shutil.copytree(spool, tmp_path / "copy")
