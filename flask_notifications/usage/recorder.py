@@ -119,11 +119,14 @@ class UsageRecorder:
 
     def __call__(self, call: Call) -> None:
         """Count one call."""
-        with self._lock:
-            self._counting = threading.get_ident()
-            ledger = self._ledger
-            is_new = (self._open() if ledger is None else ledger).count(call)
-            self._counting = 0
+        thread = threading.get_ident()
+        self._busy.add(thread)
+        try:
+            with self._lock:
+                ledger = self._ledger
+                is_new = (self._open() if ledger is None else ledger).count(call)
+        finally:
+            self._busy.discard(thread)
         if is_new:
             self._wake()
 
@@ -146,14 +149,21 @@ class UsageRecorder:
         self._wake()
 
     def flush(self) -> bool:
-        """Write all that was counted so far in this process, and return whether that succeeded."""
-        if self._ledger is None and not self._ended:
-            return True
-        # A signal handler may have interrupted a count, for which a writer in another thread waits.
-        return self._write_all(0 if self._counting == threading.get_ident() else _LAST_WAIT)
+        """Write all that was counted so far in this process, and return whether that succeeded.
+
+        It does nothing in a signal handler that has interrupted a count or a write, which goes on then.
+        """
+        if self._is_interrupted():
+            return False
+        return (self._ledger is None and not self._ended) or self._write_all()
 
     def close(self) -> None:
-        """End the thread and write all counts, within a few seconds; a later call begins anew."""
+        """End the thread and write all counts, within a few seconds; a later call begins anew.
+
+        Where ``flush()`` does nothing, this does nothing either: the end of the process closes the recorder.
+        """
+        if self._is_interrupted():
+            return
         with self._lock:
             ledger, self._ledger = self._ledger, None
             self._is_closing = True
@@ -163,7 +173,7 @@ class UsageRecorder:
         if self._has_thread:
             self._finished.acquire(timeout=_LAST_WAIT)
             self._has_thread = False
-        if self._ended and not self._write_all(_LAST_WAIT, tries=2):
+        if self._ended and not self._write_all(tries=2):
             self._leave()
         self._release()
         with self._lock:
@@ -172,15 +182,22 @@ class UsageRecorder:
             if self._ledger is not None:  # a call came in the meantime
                 self._start(self._ledger)
 
+    def _is_interrupted(self) -> bool:
+        """Return whether this thread is counting or writing, so that a signal handler must have interrupted it."""
+        return threading.get_ident() in self._busy
+
     @contextmanager
     def _only_writer(self, wait: float) -> Iterator[bool]:
         """Lend the store, unless another thread has it for more seconds; otherwise lend ``False``."""
-        is_only = self._writing.acquire(timeout=wait)
+        is_only = False
+        self._busy.add(threading.get_ident())
         try:
+            is_only = self._writing.acquire(timeout=wait)
             yield is_only
         finally:
             if is_only:
                 self._writing.release()
+            self._busy.discard(threading.get_ident())
 
     def _reset(self) -> None:
         """Begin without a thread and without counts."""
@@ -191,7 +208,7 @@ class UsageRecorder:
         self._writing, self._alarm, self._finished, self._pause = (_system("allocate_lock")() for _ in range(4))
         for lock in (self._alarm, self._finished, self._pause):
             lock.acquire()
-        self._writer = self._counting = 0
+        self._busy: set[int] = set()
         self._ledger = None
         self._ended: list[Ledger] = []
         self._has_thread = self._is_closing = self._has_failed = False
@@ -242,7 +259,7 @@ class UsageRecorder:
             if self._is_closing:
                 break
             if is_urgent or time.monotonic() >= due:
-                is_written = self._write_all(_LAST_WAIT)
+                is_written = self._write_all()
                 due = time.monotonic() + (self._interval if is_written else min(self._interval, _RETRY))
                 self._pause.acquire(timeout=_PAUSE)  # nobody releases it: this is a sleep without greenlets
             else:
@@ -271,29 +288,26 @@ class UsageRecorder:
             if is_only:
                 collect(open_folder(self._spool, self._database), self._store, self._seen)
 
-    def _write_all(self, wait: float, *, tries: int = 1) -> bool:
+    def _write_all(self, *, tries: int = 1) -> bool:
         """Write all that was counted, and return whether that succeeded.
 
-        :param wait: the seconds to wait for another thread that is writing.
         :param tries: how often to try, because a write may fail only while many processes end together.
         """
-        if self._writer == threading.get_ident() or not self._writing.acquire(timeout=wait):
-            return False  # a signal handler has interrupted this thread while it was writing
-        self._writer = threading.get_ident()
-        try:
-            self._write_ledgers()
-        except Exception as error:  # noqa: BLE001 - drivers raise many kinds
-            if not self._has_failed:
-                log_error("usage is counted on this machine while the database cannot be written: %s", explain(error))
-            self._has_failed = True
-        else:
-            self._has_failed = False
-        finally:
-            self._writer = 0
-            self._writing.release()
+        with self._only_writer(_LAST_WAIT) as is_only:
+            if not is_only:
+                return False
+            try:
+                self._write_ledgers()
+            except Exception as error:  # noqa: BLE001 - drivers raise many kinds
+                if not self._has_failed:
+                    message = "usage is counted on this machine while the database cannot be written: %s"
+                    log_error(message, explain(error))
+                self._has_failed = True
+            else:
+                self._has_failed = False
         if self._has_failed and tries > 1:
             self._pause.acquire(timeout=_PAUSE)
-            return self._write_all(wait, tries=tries - 1)
+            return self._write_all(tries=tries - 1)
         return not self._has_failed
 
     def _write_ledgers(self) -> None:

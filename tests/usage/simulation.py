@@ -148,7 +148,7 @@ class World:
     def sign(self, process: Process) -> None:
         """Let a process do what its thread does."""
         with self.on(process.host):
-            if process.recorder._write_all(1):
+            if process.recorder._write_all():
                 process.heard = self.time
             process.recorder._look_around()
         process.due = self.time + self.random.randrange(5 * SECOND, 30 * SECOND)

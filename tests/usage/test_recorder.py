@@ -197,6 +197,20 @@ def test_a_signal_handler_may_flush_at_any_time(file: str) -> None:
     assert total(file) == 2000
 
 
+def test_a_signal_handler_that_interrupts_a_count_leaves_it_to_be_written(file: str, spool: Path) -> None:
+    recorder = written(file, spool=spool)
+    at = datetime.now(UTC)
+
+    def interrupt() -> float:
+        recorder.close()
+        assert not recorder.flush()
+        return at.timestamp()
+
+    recorder(replace(now(), at=Mock(timestamp=interrupt)))
+    recorder.close()
+    assert total(file) == 2
+
+
 def test_a_new_day_has_a_ledger_of_its_own(file: str, spool: Path) -> None:
     past = Past(file)
     recorder = past.start(NOON - 3 * DAY, spool=spool)
@@ -334,7 +348,10 @@ def test_a_child_of_a_fork_during_a_write_can_write_and_no_fork_waits_long(datab
     assert longest < 5
 
 
-def test_a_fork_that_did_not_wait_for_writes_and_an_idle_thread_leave_them_alone(file: str, spool: Path) -> None:
+def test_a_fork_that_did_not_wait_for_writes_and_an_idle_thread_leave_them_alone(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder_module, "_LAST_WAIT", 0)
     with ExitStack() as stack:
         busy = [sleepy(file, spool=spool) for _ in range(4)]
         for recorder in busy:
@@ -346,6 +363,7 @@ def test_a_fork_that_did_not_wait_for_writes_and_an_idle_thread_leave_them_alone
             recorder._after_fork_in_parent()
             recorder._release()
             recorder._look_around()
+            assert not recorder._write_all()
             assert recorder._writing.locked()
 
 
