@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -113,7 +113,6 @@ class UsageRecorder:
         self._service, self._host = service, host or socket.gethostname()[:_MAX_SERVICE] or "unknown"
         self._clock = None if clock is utc_now else clock
         self._operations: dict[str, str] = {}
-        self._plan = _plan_of({})
         self._reset()
         _recorders.add(self)
 
@@ -139,7 +138,6 @@ class UsageRecorder:
             known = self._operations.setdefault(name, fingerprint)
             require(known == fingerprint, "observers", "a recorder for each middleware", f"one for two {name!r}")
             require(len(encode(name)) <= _MAX_NAME, "name", "a name that the database can keep", name)
-        self._plan = _plan_of(self._operations)
 
     def request_passed(self) -> None:
         """Note that requests pass in this process, so that its coverage is written."""
@@ -237,7 +235,8 @@ class UsageRecorder:
     def _new_ledger(self, began: int) -> Ledger:
         names = self._service, self._host, self._process
         clock = self._began, self._clock is not None
-        ledger = Ledger(Origin(*names, *clock, *self._plan, self._database, boot(), machine()), began)
+        plan = digest(self._operations), json.dumps(self._operations, sort_keys=True)
+        ledger = Ledger(Origin(*names, *clock, *plan, self._database, boot(), machine()), began)
         ledger.lock, ledger.clock = self._lock, self._tell_time
         folder = open_folder(self._spool, self._database)
         if folder is not None:
@@ -371,11 +370,6 @@ class UsageRecorder:
         """Begin anew: the parent writes its own counts, through its own connections and its own file."""
         self._reset()
         self._store.forget_connections()
-
-
-def _plan_of(operations: Mapping[str, str]) -> tuple[str, str]:
-    """Return the digest of the operations of a recorder, and the operations as JSON."""
-    return digest(operations), json.dumps(operations, sort_keys=True)
 
 
 def _system(name: str) -> Any:
