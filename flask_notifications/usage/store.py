@@ -9,7 +9,6 @@ import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -138,7 +137,6 @@ class _RowChanged(Exception):
     """The row of a recorder is not as its last write left it."""
 
 
-@cache
 def encode(name: str | None) -> str:
     """Return a name as the store has it: in ASCII, because no database refuses that, and without a last space."""
     if name is None:
@@ -147,7 +145,6 @@ def encode(name: str | None) -> str:
     return f"{encoded[:-1]}\\u0020" if encoded.endswith(" ") else encoded
 
 
-@cache
 def decode(encoded: str) -> str | None:
     """Return a name that was encoded."""
     return str(json.loads(f'"{encoded}"')) if encoded else None
