@@ -10,7 +10,7 @@ from itertools import chain
 from operator import add
 from pathlib import Path
 from sys import intern
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, String, cast, func, literal, select
 from sqlalchemy.exc import DBAPIError
@@ -120,7 +120,9 @@ def _reading(database: str | URL | Engine) -> Iterator[Connection]:
     try:
         _require_file(engine)
         with connect(engine, SNAPSHOT) as connection:
-            if kind == "sqlite":
+            connection.begin()
+            driver: Any = connection.connection.dbapi_connection
+            if kind == "sqlite" and not driver.in_transaction:
                 connection.exec_driver_sql("BEGIN")  # otherwise each SELECT sees a state of its own
             connection.exec_driver_sql(READ_LIMIT[kind])  # a report may take longer than a write
             if missing := missing_tables(connection):

@@ -462,8 +462,11 @@ def test_a_child_has_an_engine_of_its_own_for_a_url(file: str) -> None:
     assert recorder._store.engine is not engine
 
 
-def test_a_database_in_memory_is_written_and_read_with_its_engine() -> None:
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_database_in_memory_is_written_and_read_with_its_engine(begins: bool) -> None:
     engine = database_in_memory()
+    if begins:  # as SQLAlchemy recommends for SQLite
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     recorder = record(engine)
     recorder(now())
     recorder.close()
