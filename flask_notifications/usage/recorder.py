@@ -28,7 +28,7 @@ from flask_notifications.validation import is_number, require
 from .connections import identify
 from .fingerprints import digest, fingerprints
 from .ledger import Ledger, Origin, boot, close_files, create_file, machine, uptime
-from .spool import SIGN_INTERVAL, collect, is_folder, open_folder
+from .spool import SIGN_INTERVAL, Seen, collect, is_folder, open_folder
 from .store import UsageStore, encode, explain
 from .times import DAY, SECOND
 
@@ -211,7 +211,7 @@ class UsageRecorder:
         self._ended: list[Ledger] = []
         self._has_thread = self._is_closing = self._has_failed = False
         self._cleaned_at = self._looked_at = float("-inf")
-        self._seen: dict[str, tuple[int, float]] = {}
+        self._seen: Seen = {}
         self.awaits_request = True
 
     def _tell_time(self) -> int:

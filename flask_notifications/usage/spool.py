@@ -7,6 +7,7 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 from sqlalchemy import URL, Engine
 
@@ -14,11 +15,14 @@ from flask_notifications.log import log_error
 from flask_notifications.validation import require
 
 from .connections import identify
-from .ledger import Ledger, LedgerFile, has_locks, open_file
+from .ledger import Key, Ledger, LedgerFile, has_locks, open_file
 from .store import UsageStore
 
 # Seconds between two signs of life at most, half of the promised time.
 SIGN_INTERVAL = 30.0
+
+Seen: TypeAlias = dict[str, tuple[dict[Key, tuple[int, ...]], float]]
+"""The numbers of a process by the ID of its ledger, and when they were written, as the time of a monotonic clock."""
 
 
 @cache
@@ -59,10 +63,10 @@ def open_folder(spool: str | None, database: str) -> Path | None:
     return folder
 
 
-def collect(folder: Path | None, store: UsageStore, seen: dict[str, tuple[int, float]]) -> int:
+def collect(folder: Path | None, store: UsageStore, seen: Seen) -> int:
     """Write the counts of ended processes in a folder, and of processes without threads; return their number.
 
-    :param seen: the counts already written for processes without threads; it is changed.
+    :param seen: what was written for processes without threads; it is changed.
     """
     if folder is None or not folder.is_dir() or not has_locks():
         return 0
@@ -88,7 +92,7 @@ def collect_spool(folder: str | os.PathLike[str], database: str | URL | Engine) 
         store.release()
 
 
-def _collect_file(path: Path, store: UsageStore, seen: dict[str, tuple[int, float]]) -> bool:
+def _collect_file(path: Path, store: UsageStore, seen: Seen) -> bool:
     try:
         file, has_ended = open_file(path)
     except FileNotFoundError:  # its process has ended just now
@@ -126,12 +130,14 @@ def _open_ledger(file: LedgerFile, store: UsageStore) -> Ledger | None:
     return None
 
 
-def _write_for(ledger: Ledger, store: UsageStore, seen: dict[str, tuple[int, float]]) -> bool:
-    """Write the totals of a process that is alive and runs no threads."""
-    calls = ledger.unwritten
-    known, at = seen.get(ledger.id, (-1, 0.0))
-    if known == calls and time.monotonic() < at + SIGN_INTERVAL:
+def _write_for(ledger: Ledger, store: UsageStore, seen: Seen) -> bool:
+    """Write the totals that have changed of a process that is alive and runs no threads."""
+    known, at = seen.get(ledger.id, ({}, 0.0))
+    found = {key: entry.numbers for key, entry in ledger.entries.items()}
+    if known == found and time.monotonic() < at + SIGN_INTERVAL:
         return False
+    for key, entry in ledger.entries.items():
+        entry.is_stored, entry.is_dirty = key in known, known.get(key) != found[key]
     store.write(ledger)
-    seen[ledger.id] = calls, time.monotonic()
+    seen[ledger.id] = found, time.monotonic()
     return True

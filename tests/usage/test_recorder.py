@@ -25,8 +25,9 @@ from flask_notifications import Call, Operation
 from flask_notifications.usage import OTHER, UsageRecorder, collect_spool, metadata, read_usage
 from flask_notifications.usage import ledger as ledgers
 from flask_notifications.usage import recorder as recorder_module
+from flask_notifications.usage import store as store_module
 from flask_notifications.usage.ledger import Ledger
-from flask_notifications.usage.spool import _report_once, collect
+from flask_notifications.usage.spool import Seen, _report_once, collect
 from flask_notifications.usage.store import UsageStore, plans, recorders, state, usage
 from flask_notifications.usage.times import SECOND, to_microseconds
 from tests.servers.process import eventually
@@ -647,7 +648,7 @@ def run_in_uwsgi(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def collect_silently(spool: Path, database: str) -> list[int]:
     """Look at a spool twice, as a recorder does, and return how many processes were written for."""
-    store, seen = UsageStore(database, create_tables=False), dict[str, tuple[int, float]]()
+    store, seen = UsageStore(database, create_tables=False), Seen()
     return [collect(spool, store, seen) for _ in range(2)]
 
 
@@ -669,6 +670,20 @@ def test_others_write_for_a_process_without_threads(file: str, spool: Path, monk
     assert collect_silently(spool, file) == [1, 0]
     silent.close()
     assert sorted(rows(file, "host", "ended")) == [("with-threads", 0), ("without-threads", 1)]
+
+
+def test_others_write_only_what_has_changed(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_in_uwsgi(monkeypatch)
+    write = Mock(wraps=store_module._write_entries)
+    monkeypatch.setattr(store_module, "_write_entries", write)
+    silent = record(file, spool=spool)
+    store, seen = UsageStore(file, create_tables=True), Seen()
+    for clients in (["job/1", "job/2"], ["job/1"]):
+        for client in clients:
+            silent(now(client))
+        assert collect(spool, store, seen) == 1
+    assert [len(each.args[2]) for each in write.call_args_list] == [2, 1]
+    assert calls(file) == {(None, "job/1"): 2, (None, "job/2"): 1}
 
 
 def test_a_process_without_threads_survives_a_failover(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
