@@ -455,10 +455,8 @@ def create_file(ledger: Ledger, folder: Path) -> None:
         origin = json.dumps(ledger.origin._asdict())
         for start in range(0, len(origin), _PART):
             file.append(origin[start : start + _PART], 0)
-        file.path = path.with_suffix(".spool")
-        path.rename(file.path)
+        file.path = path.rename(path.with_suffix(".spool"))
     except OSError:
-        file.path = path
         file.delete()
         raise
     ledger.file, ledger.head = file, head
