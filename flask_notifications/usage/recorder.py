@@ -171,8 +171,10 @@ class UsageRecorder:
         if self._has_thread:
             self._finished.acquire(timeout=_LAST_WAIT)
             self._has_thread = False
-        if self._ended and not self._write_all(tries=2):
-            self._leave()
+        if self._ended and not self._write_all() and self._has_failed:
+            self._pause.acquire(timeout=_PAUSE)  # perhaps only because many processes end together
+            self._write_all()
+        self._leave()
         self._release()
         with self._lock:
             self._is_closing = False
@@ -287,11 +289,8 @@ class UsageRecorder:
             if is_only:
                 collect(open_folder(self._spool, self._database), self._store, self._seen)
 
-    def _write_all(self, *, tries: int = 1) -> bool:
-        """Write all that was counted, and return whether that succeeded.
-
-        :param tries: how often to try, because a write may fail only while many processes end together.
-        """
+    def _write_all(self) -> bool:
+        """Write all that was counted, and return whether that succeeded."""
         with self._only_writer(_LAST_WAIT) as is_only:
             if not is_only:
                 return False
@@ -304,10 +303,7 @@ class UsageRecorder:
                 self._has_failed = True
             else:
                 self._has_failed = False
-        if self._has_failed and tries > 1:
-            self._pause.acquire(timeout=_PAUSE)
-            return self._write_all(tries=tries - 1)
-        return not self._has_failed
+            return not self._has_failed
 
     def _write_ledgers(self) -> None:
         ledger = self._ledger
@@ -351,7 +347,7 @@ class UsageRecorder:
             if ledger.file is None or not ledger.is_whole:
                 lost += ledger.unwritten
                 with suppress(Exception):
-                    self._store.leave_loss(ledger, ledger.unwritten)
+                    self._store.leave_loss(ledger)
             ledger.drop()
         if lost:
             log_error("%s calls are lost, because the database cannot be written and there is no spool", lost)

@@ -254,11 +254,11 @@ class UsageStore:
             _register(connection, ledger, ledger.locate(ledger.began, now))
             connection.execute(_SIGN, sign)
 
-    def leave_loss(self, ledger: Ledger, calls: int) -> None:
-        """Note in the row of a recorder that some of its calls are lost, and that it was alive at the last of them."""
+    def leave_loss(self, ledger: Ledger) -> None:
+        """Note in the row of a recorder how many calls are not written, and that it was alive at the last of them."""
         own = and_(recorders.c.id == ledger.id, recorders.c.stamp.in_([ledger.stamp, ledger.attempted]))
         last = max((entry.numbers[LAST_AT] for entry in ledger.entries.values() if entry.is_dirty), default=0)
-        lost = update(recorders).where(own).values(lost=recorders.c.lost + calls, heard_at=_HEARD)
+        lost = update(recorders).where(own).values(lost=recorders.c.lost + ledger.unwritten, heard_at=_HEARD)
         with begin(self.engine) as (connection, _now):
             connection.execute(lost, {"heard": last})
 
