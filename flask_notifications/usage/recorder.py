@@ -224,10 +224,12 @@ class UsageRecorder:
         """Begin to count in this process."""
         if self._process != os.getpid():  # a fork that Python did not notice, as in uWSGI
             self._process, self._began = os.getpid(), self._tell_time()
-        ledger = self._ledger = self._new_ledger(self._began)
-        self.awaits_request = False
-        self._start(ledger)
-        return ledger
+        ledger = self._new_ledger(self._began)
+        if self._ledger is None:  # otherwise another greenlet has opened it while an error was being logged
+            self._ledger = ledger
+            self.awaits_request = False
+            self._start(ledger)
+        return self._ledger
 
     def _start(self, ledger: Ledger) -> None:
         """Start the thread that writes a ledger, if there is none; ``close()`` does it later."""

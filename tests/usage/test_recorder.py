@@ -758,6 +758,20 @@ def test_under_gevent_a_thread_of_the_system_writes(file: str, monkeypatch: pyte
     assert {"RLock", "allocate_lock", "start_new_thread"} <= {asked.args[1] for asked in get_original.call_args_list}
 
 
+def test_a_call_while_another_call_begins_the_counts_is_counted(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under gevent, which may switch to another greenlet while an error is logged."""
+    spool.touch()
+    recorder = record(file, spool=spool)
+    others = [now("job/2")]
+    log = Mock(side_effect=lambda *_: recorder(others.pop()) if others else None)
+    monkeypatch.setattr("flask_notifications.usage.spool.log_error", log)
+    recorder(now())
+    recorder.close()
+    assert calls(file) == {(None, "job/1"): 1, (None, "job/2"): 1}
+
+
 # A database that cannot be written
 
 
