@@ -61,11 +61,15 @@ TWO = [{"url": "/v1"}, {"url": "/v2"}]
             ["QUERY: QUERY /a", "B: B /a"],
         ),
         ({"paths": {"/a": {"$ref": "#/x-a", "get": OLD}}, "x-a": {"put": OLD}}, ["GET: GET /a", "PUT: PUT /a"]),
+        ({"paths": {"/a": {"get": {"$ref": "#/x-a/0"}}}, "x-a": [OLD]}, ["GET: GET /a"]),
         ({"servers": [{"url": "/all"}], "operation": {"servers": [{"url": "/own"}]}}, ["GET: GET /own/old/{id}"]),
         ({"servers": TWO, "operation": {"operationId": "old"}}, ["GET: old", "GET: old GET /v2/old/{id}"]),
         ({"paths": {"/a": dict.fromkeys(("get", "put"), OLD | {"operationId": "a"})}}, ["GET: a", "PUT: a PUT /a"]),
     ],
-    ids=["methods of OpenAPI 3.2", "beside a reference", "its own server", "an ID on two servers", "an ID twice"],
+    ids=[
+        *("methods of OpenAPI 3.2", "beside a reference", "in a list", "its own server", "an ID on two servers"),
+        "an ID twice",
+    ],
 )
 def test_the_operations_of_a_document_have_different_names(source: dict[str, Any], names: list[str]) -> None:
     read = plan_from_openapi(document(**source), POLICY)
@@ -123,6 +127,7 @@ def on(url: str, variables: Any) -> dict[str, Any]:
         (r"paths\./a must .* \['purge'\]", document(paths={"/a": {"purge": {}}})),
         (r"paths\./a\.\$ref", document(paths={"/a": {"$ref": "#/paths/~1a"}})),
         (r"paths\./a\.\$ref", document(paths={"/a": {"$ref": "other.yaml"}})),
+        (r"paths\./a\.get\.\$ref", document(paths={"/a": {"get": {"$ref": "other.yaml"}}})),
     ],
 )
 def test_the_error_about_a_wrong_document_has_the_place(message: str, source: Any) -> None:

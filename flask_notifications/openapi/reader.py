@@ -87,8 +87,9 @@ def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: 
     more = _check_mapping(f"paths.{path}.additionalOperations", item.get("additionalOperations", {}))
     declared = [(f"paths.{path}.{method}", method, item[method]) for method in _READABLE if method in item]
     declared += [(f"paths.{path}.additionalOperations.{method}", method, each) for method, each in more.items()]
-    for place, method, operation in declared:
-        deprecated = _check_mapping(place, operation).get("deprecated", False)
+    for place, method, each in declared:
+        operation = _check_mapping(place, _follow(document, place, each))
+        deprecated = operation.get("deprecated", False)
         require(isinstance(deprecated, bool), f"{place}.deprecated", "true or false", deprecated)
         if deprecated:
             greedy = _list_greedy(document, {f"paths.{path}.parameters": item, f"{place}.parameters": operation})
@@ -132,8 +133,8 @@ def _check_base(document: Mapping[str, Any], place: str, method: str, path: str)
     """Check that what is below a path can be retired without an operation of the path itself, which is not."""
     base = path.removesuffix(f"/{REST}")
     others = [_follow(document, place, document["paths"].get(other)) for other in (base, f"{base}/") if base != path]
-    declared = [each[method] for each in others if isinstance(each, Mapping) and isinstance(each.get(method), Mapping)]
-    is_exact = all(each.get("deprecated") is True for each in declared)
+    declared = [_follow(document, place, each.get(method)) for each in others if isinstance(each, Mapping)]
+    is_exact = all(each.get("deprecated") is True for each in declared if isinstance(each, Mapping))
     require(is_exact, place, f"deprecated together with {base}, which {path} includes", path)
 
 
@@ -201,6 +202,8 @@ def _follow(document: Mapping[str, Any], place: str, item: Any, most: int = 9) -
     target: Any = document
     for step in unquote(reference.removeprefix("#/")).split("/"):
         key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, list):
+            target = {str(index): each for index, each in enumerate(target)}
         require(isinstance(target, Mapping) and key in target, place, "a place in the document", reference)
         target = target[key]
     target = _follow(document, place, target, most - 1)
