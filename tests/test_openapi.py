@@ -50,6 +50,10 @@ def test_paths_and_successors_begin_with_the_path_of_the_server(servers: list[An
 OLD = {"deprecated": True}
 
 
+def named(name: str) -> dict[str, Any]:
+    return OLD | {"operationId": name}
+
+
 TWO = [{"url": "/v1"}, {"url": "/v2"}]
 
 
@@ -64,11 +68,15 @@ TWO = [{"url": "/v1"}, {"url": "/v2"}]
         ({"paths": {"/a": {"get": {"$ref": "#/x-a/0"}}}, "x-a": [OLD]}, ["GET: GET /a"]),
         ({"servers": [{"url": "/all"}], "operation": {"servers": [{"url": "/own"}]}}, ["GET: GET /own/old/{id}"]),
         ({"servers": TWO, "operation": {"operationId": "old"}}, ["GET: old", "GET: old GET /v2/old/{id}"]),
-        ({"paths": {"/a": dict.fromkeys(("get", "put"), OLD | {"operationId": "a"})}}, ["GET: a", "PUT: a PUT /a"]),
+        ({"paths": {"/a": dict.fromkeys(("get", "put"), named("a"))}}, ["GET: a", "PUT: a PUT /a"]),
+        (
+            {"paths": {"/a": {"get": named("a"), "put": named("a PUT /b")}, "/b": {"put": named("a")}}},
+            ["GET: a", "PUT: a PUT /b", "PUT: a PUT /b PUT /b"],
+        ),
     ],
     ids=[
         *("methods of OpenAPI 3.2", "beside a reference", "in a list", "its own server", "an ID on two servers"),
-        "an ID twice",
+        *("an ID twice", "an ID like that of an ID twice"),
     ],
 )
 def test_the_operations_of_a_document_have_different_names(source: dict[str, Any], names: list[str]) -> None:

@@ -73,8 +73,9 @@ def _distinguish(entries: Iterable[_Entry]) -> Iterator[_Entry]:
     """Yield the entries, with method and path after a name that an earlier operation has."""
     names: set[str] = set()
     for operation, policy in entries:
-        is_taken = operation.name in names
-        name = f"{operation.name} {operation.method} {operation.path}" if is_taken else operation.name
+        name = operation.name
+        while name in names:
+            name = f"{name} {operation.method} {operation.path}"
         names.add(name)
         yield replace(operation, name=name), policy
 
