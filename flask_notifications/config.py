@@ -188,7 +188,7 @@ class _TableSchema(Schema):
         """Yield the errors that a field cannot find; ``data`` has the valid values only."""
         for key in original:
             if key not in self.fields:
-                near = get_close_matches(str(key), self.fields, 1)
+                near = get_close_matches(str(key).lower(), self.fields, 1)
                 hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(self.fields)}"
                 yield key, f"is not a known key; {hint}"
         yield from self._value_errors(data)

@@ -215,6 +215,7 @@ ERRORS: list[tuple[str, Any]] = [
         (f"operations.0.{key}: {key} is for retired operations", plan_of(operation(live=True, **{key: value})))
         for key, value in {"successor": "/v2", "rewrite_path": True, "unify_session": True}.items()
     ),
+    ("SUNSET_AT: is not a known key; did you mean sunset_at?", {"deprecated_at": JANUARY, "SUNSET_AT": JULY}),
     ("operations.1.name: name must differ from that of operation 0: 'other'", plan_of(OTHER, operation("other", "/b"))),
     (
         "operations.0.exemptions: exemptions must name each caller once, not 'a' 2 times",
