@@ -132,6 +132,7 @@ def test_the_work_on_warnings_grows_linearly(path: str, is_live: bool) -> None:
         *(("/x/{y}/export", "/import", False), ("/{x}/{y}/{z}", "/", True), ("/a/**", "/A", True)),
         *(("/a/**", "/a/b/c", True), ("/a/**", "/{x}/b/**", True)),
         *(("/a/{x}/**", "/{y}", False), ("/a/**", "/ab", False)),
+        ("".join(f"/{{{name}}}" for name in "abcdefghijklmnopqrst") + "/z", "/z", True),
     ],
 )
 def test_operations_that_may_take_the_same_request_are_rivals(one: str, other: str, are_rivals: bool) -> None:

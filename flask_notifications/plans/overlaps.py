@@ -1,10 +1,9 @@
 """Operations that may take the same requests."""
 
 from collections.abc import Collection, Iterable, Iterator
-from itertools import product
 from typing import NamedTuple
 
-from flask_notifications.operations import ANY_METHOD, Operation, Shape, resolve_dots, template_shape
+from flask_notifications.operations import ANY_METHOD, Operation, Shape, template_shape
 
 # The segments of a template; a parameter is ``None``.
 Segments = tuple[str | None, ...]
@@ -90,9 +89,8 @@ def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
 
 def _resolve_parameters(segments: Segments) -> set[Segments]:
     """Return the segments that remain where parameters are dot segments, which some routers resolve."""
-    resolved = set()
-    for values in product(("{}", ".", ".."), repeat=segments.count(None)):
-        left = iter(values)
-        path = resolve_dots("/".join(["", *(next(left) if own is None else own for own in segments)]))
-        resolved.add(tuple(None if segment == "{}" else segment for segment in path.split("/") if segment))
+    resolved: set[Segments] = {()}
+    for own in segments:
+        kept = {(*before, own) for before in resolved}
+        resolved = kept if own is not None else kept | resolved | {before[:-1] for before in resolved}
     return resolved
