@@ -214,6 +214,8 @@ def test_a_wrong_storage_fails_for_the_right_reason(wrong: type[MemoryStorage], 
     [
         ({"sessions": ["a1"], "notifications": {}}, "sessions"),
         ({"sessions": {}, "notifications": [1]}, "notifications"),
+        ({"sessions": {}, "notifications": {"alice": None}}, "notifications"),
+        ({"sessions": {}, "notifications": {"alice": {"id": 1}}}, "notifications"),
         ({"sessions": {}, "notifications": {}, "administrators": "carol"}, "administrators"),
         ({"sessions": {}, "notifications": {}, "administrators": None}, "administrators"),
     ],

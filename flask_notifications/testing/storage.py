@@ -22,8 +22,11 @@ class MemoryStorage:
         administrators: Collection[str] = (),
     ) -> None:
         require(isinstance(sessions, Mapping), "sessions", "a mapping of session IDs to account IDs", sessions)
-        expected = "a mapping of account IDs to records"
+        expected = "a mapping of account IDs to lists of records"
         require(isinstance(notifications, Mapping), "notifications", expected, notifications)
+        for account, records in notifications.items():
+            is_list = isinstance(records, Iterable) and not isinstance(records, str | bytes | Mapping)
+            require(is_list, "notifications", expected, {account: records})
         is_collection = isinstance(administrators, Collection) and not isinstance(administrators, str)
         require(is_collection, "administrators", "a collection of account IDs", administrators)
         self._sessions = dict(sessions)
