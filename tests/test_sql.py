@@ -250,8 +250,15 @@ def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> No
         storage_on(create_engine("sqlite://"), **{argument: value})
 
 
-def test_two_columns_with_the_same_name_are_refused(engine: Engine) -> None:
-    storage = storage_on(engine, current_user_query="SELECT id, owner AS id FROM alerts WHERE owner = :login")
+@pytest.mark.parametrize(
+    ("argument", "query"),
+    [
+        ("current_user_query", "SELECT id, owner AS id FROM alerts WHERE owner = :login"),
+        ("session_query", "SELECT login, session AS login FROM users WHERE session = :session_id"),
+    ],
+)
+def test_two_columns_with_the_same_name_are_refused(engine: Engine, argument: str, query: str) -> None:
+    storage = storage_on(engine, **{argument: query})
     with pytest.raises(ValueError, match="columns"):
         list(read(storage, "a1"))
 

@@ -104,11 +104,15 @@ class SQLAlchemyStorage:
 
         :param session_id: the session ID that the client sent.
         :raises StorageUnavailable: the database is out of reach.
+        :raises ValueError: two columns of the row have the same name.
         """
         if self._reader is None:
             with self.unit_of_work() as bound:
                 return bound.resolve_session(session_id)
-        return self._reader.read_first(self._session_query, {"session_id": session_id})
+        caller = self._reader.read_first(self._session_query, {"session_id": session_id})
+        if caller is not None:
+            _list_columns(caller)
+        return caller
 
     def current_user_notifications(self, caller: Row[Any]) -> Generator[Record, None, None]:
         """Yield the records of ``current_user_query``.
@@ -179,12 +183,18 @@ def _make_records(rows: Sequence[Row[Any]]) -> list[Record]:
         return []
     if len(rows[0]) == 1:
         return [_make_document(value) for (value,) in rows]
-    # str: the names of the columns of a Table are of a subclass, which orjson refuses as keys.
-    columns = [str(name) for name in rows[0]._fields]
-    if len(set(columns)) < len(columns):
-        message = f"the columns of a record must have different names, not {columns}"
-        raise ValueError(message)
+    columns = _list_columns(rows[0])
     return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _list_columns(row: Row[Any]) -> list[str]:
+    """Return the names of the columns, of which no two may be the same."""
+    # str: the names of the columns of a Table are of a subclass, which orjson refuses as keys.
+    columns = [str(name) for name in row._fields]
+    if len(set(columns)) < len(columns):
+        message = f"the columns of a row must have different names, not {columns}"
+        raise ValueError(message)
+    return columns
 
 
 def _make_document(value: Any) -> Record:
