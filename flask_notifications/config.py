@@ -297,9 +297,13 @@ class PlanSchema(_PolicySchema):
         retired = [set(found) for entry, found in zip(entries, errors, strict=True) if not entry.get("live")]
         common = set.intersection(*retired) if retired else set()
         inherited = {error: None for error in _policy_errors(data, {}) if error in common}
+        # So is a value that no operation can have, even if each replaces it.
+        for key in _POLICY_KEYS.intersection(data):
+            inherited |= dict.fromkeys(_policy_errors(dict.fromkeys(_POLICY_KEYS, missing), {key: data[key]}))
         yield from inherited
-        for index, found in enumerate(errors):
-            yield from (("operations", index, *error) for error in found if error not in inherited)
+        for index, (entry, found) in enumerate(zip(entries, errors, strict=True)):
+            own = (error for error in found if error not in inherited or error[0] in entry)
+            yield from (("operations", index, *error) for error in own)
 
     @post_load
     def _make(self, data: dict[str, Any], **_context: Any) -> dict[Operation, DeprecationPolicy | None]:

@@ -247,6 +247,11 @@ def test_the_errors_of_nested_tables_have_their_index() -> None:
     ("mapping", "place"),
     [
         pytest.param(plan_of(OTHER, documentation=""), "documentation", id="an empty URI"),
+        (plan_of(operation(documentation="/new"), documentation=""), "documentation"),
+        (plan_of(operation(deprecated_at=JULY), deprecated_at="1969-01-01T00:00:00Z"), "deprecated_at"),
+        pytest.param(
+            plan_of(operation(live=True), brownouts=[window(JANUARY, JULY)] * 2), "brownouts", id="of nothing"
+        ),
         pytest.param(plan_of(operation(query={"cmd": 1})), "operations.0.query", id="a number in a condition"),
         pytest.param(plan_of(operation("\ud800")), "operations.0.name", id="half a pair of surrogates"),
         pytest.param(plan_of(operation(path="/a/<id>")), "operations.0.path", id="another syntax of parameters"),
@@ -267,12 +272,13 @@ def test_every_error_is_reported_at_once() -> None:
     broken = operation("", "reports", method="", successor="<", sunset_at="soon", sunset=1, live=2)
     windows = [window("1969-01-02T00:00:00Z", "1969-01-01T00:00:00Z"), window("soon", JULY)]
     windows += [window(JANUARY, JULY), window(JANUARY, JULY)]
-    mapping = plan_of(OTHER, None, OTHER, broken, prefix="/x", documentation="", unknown=1, brownouts=windows)
+    last = operation("last", "/last", documentation="")
+    mapping = plan_of(OTHER, None, OTHER, broken, last, prefix="/x", documentation="", unknown=1, brownouts=windows)
     assert [line.partition(": ")[0] for line in lines(errors_of(mapping))] == [
         *("brownouts.0.end", "brownouts.0.start", "brownouts.1.start", "brownouts._schema", "documentation"),
         *("operations.1._schema", "operations.2.name", "operations.2.path"),
         *(f"operations.3.{key}" for key in sorted(broken)),
-        *("prefix", "unknown"),
+        *("operations.4.documentation", "prefix", "unknown"),
     ]
 
 
