@@ -19,6 +19,7 @@ from marshmallow.validate import Length
 
 from .conditions import check_values
 from .deprecation import Brownout, DeprecationPolicy, Exemption, brownout_errors, exemption_errors, policy_errors
+from .headers import TOKEN
 from .operations import Operation, notification_operations, template_shape
 from .plans import RETIRED_KEYS, Plan, check_plan
 from .validation import check_uri
@@ -32,6 +33,9 @@ _POSITION = re.compile(r"(.*?)(?: \(at|:) line (\d+),? column (\d+).*", re.DOTAL
 _OPERATION_KEYS = frozenset(Operation.__slots__)
 _POLICY_KEYS = frozenset(DeprecationPolicy.__slots__)
 _PREFIX_KEYS = ("prefix", "successor_prefix")
+
+# What a JSON Schema says of URIs; ``check_uri`` decides.
+_URI = {"pattern": r"^([!#$&-;=?-\[\]-~]|%[0-9A-Fa-f]{2})+$"}
 
 
 def load_plan(source: str | os.PathLike[str] | Mapping[str, Any]) -> dict[Operation, DeprecationPolicy | None]:
@@ -217,16 +221,16 @@ class _BrownoutSchema(_TableSchema):
 
 class _ExemptionSchema(_TableSchema):
     _kind, _value_errors = Exemption, staticmethod(exemption_errors)
-    caller = _String(required=True)
+    caller = _String(required=True, metadata={"pattern": r"\S", "maxLength": 64})
     until = _Date(required=True)
-    reason = _String(required=True)
+    reason = _String(required=True, metadata={"pattern": r"\S"})
 
 
 class _PolicySchema(_TableSchema):
     deprecated_at: _Date = _Date()
     sunset_at: _Date = _Date(allow_none=True)
-    documentation: _String = _String(allow_none=True)
-    sunset_documentation: _String = _String(allow_none=True)
+    documentation: _String = _String(allow_none=True, metadata=_URI)
+    sunset_documentation: _String = _String(allow_none=True, metadata=_URI)
     brownouts: _List = _List(fields.Nested(_BrownoutSchema))
     enforce_sunset: _Boolean = _Boolean()
     exemptions: _List = _List(fields.Nested(_ExemptionSchema))
@@ -250,12 +254,20 @@ def _accepted_by(check: Callable[[Any], object]) -> Callable[[Any], None]:
 
 
 class _OperationSchema(_PolicySchema):
-    name = _String(required=True, validate=_accepted_by(lambda name: Operation(name, "GET", "/")))
-    method = _String(required=True, validate=_accepted_by(lambda method: Operation("name", method, "/")))
-    path = _String(
-        required=True, validate=_accepted_by(lambda path: Operation("name", "GET", path)), metadata={"pattern": "^/"}
+    name = _String(
+        required=True, validate=_accepted_by(lambda name: Operation(name, "GET", "/")), metadata={"minLength": 1}
     )
-    successor = _String(allow_none=True, validate=_accepted_by(lambda uri: check_uri("successor", uri)))
+    method = _String(
+        required=True,
+        validate=_accepted_by(lambda method: Operation("name", method, "/")),
+        metadata={"pattern": f"^(?![Aa][Nn][Yy]$){TOKEN}$"},
+    )
+    path = _String(
+        required=True,
+        validate=_accepted_by(lambda path: Operation("name", "GET", path)),
+        metadata={"pattern": r"^/[^\x00-\x20\x7f?#<>\\]*$"},
+    )
+    successor = _String(allow_none=True, validate=_accepted_by(lambda uri: check_uri("successor", uri)), metadata=_URI)
     query = fields.Raw(allow_none=True, validate=_accepted_by(lambda given: check_values("query", given)))
     headers = fields.Raw(allow_none=True, validate=_accepted_by(lambda given: check_values("headers", given)))
     rewrite_path = _Boolean()
@@ -279,7 +291,7 @@ class PlanSchema(_PolicySchema):
     operations: _List = _List(
         fields.Nested(_OperationSchema), validate=Length(min=1, error="must have at least one operation")
     )
-    prefix: _String = _String(validate=_accepted_by(notification_operations))
+    prefix: _String = _String(validate=_accepted_by(notification_operations), metadata={"pattern": "^(/|$)"})
     successor_prefix: _String = _String(
         allow_none=True, validate=_accepted_by(lambda prefix: notification_operations(successor_prefix=prefix))
     )

@@ -56,13 +56,20 @@ ENTRY = {"name": "a", "method": "GET", "path": "/a"}
         {"operations": []},
         {"operations": [ENTRY | {"liv": True}]},
         {"operations": [{"name": "a", "method": "GET"}]},
-        {"operations": [ENTRY | {"path": "a"}]},
+        *({"operations": [ENTRY | {"path": each}]} for each in ("a", "/a b", "/a?b=c", "/<a>")),
         {"operations": [ENTRY | {"live": "yes"}]},
+        {"operations": [ENTRY | {"name": ""}]},
+        *({"operations": [ENTRY | {"method": each}]} for each in ("", "Any", "G T")),
+        {"operations": [ENTRY | {"successor": "/%2"}]},
         {"operations": [ENTRY | {"query": {"a": []}}]},
         {"operations": [ENTRY | {"headers": {"": "a"}}]},
         {"brownouts": [{"start": "2026-02-01T00:00:00Z"}]},
-        {"exemptions": [{"caller": "a", "until": "2026-02-01T00:00:00Z", "reason": "b", "c": 1}]},
-        {"documentation": 7},
+        *(
+            {"exemptions": [{"caller": "a", "until": "2026-02-01T00:00:00Z", "reason": "b"} | each]}
+            for each in ({"c": 1}, {"reason": " "}, {"caller": ""}, {"caller": "a" * 65})
+        ),
+        *({"documentation": each} for each in (7, "", "see below", "/%2")),
+        {"prefix": "v1"},
         *({"deprecated_at": each} for each in ("2026-01-01", "2026-01-01T00:00:00", "soon", None)),
     ],
     ids=str,
