@@ -130,6 +130,7 @@ def on(url: str, variables: Any) -> dict[str, Any]:
         (r"get\.parameters must be a list, not 7", old(parameters=7)),
         (r"get\.parameters must be a mapping, not 'b'", old(parameters=["b"])),
         (r"paths\./a\.parameters must be a list, not 7", document(paths={"/a": {"get": OLD, "parameters": 7}})),
+        (r"get\.x-path must be a path as a string, not 5", old(**{"x-path": 5})),
         (r"paths must be a mapping .* keys are strings, not \[404, None\]", document(paths={404: {}, None: {}})),
         ("paths must be paths that begin with '/', not 'a'", document(paths={"a": {}}, servers=[{"url": "/v1"}])),
         (r"paths\./a must .* \['purge'\]", document(paths={"/a": {"purge": {}}})),
@@ -286,12 +287,16 @@ def test_versions_and_conditions_are_written_and_read_again() -> None:
     plan = {
         Operation("v1", "*", "/v1/{tenant}/**", "/v2/{tenant}/**", headers={"API-Version": ("1", "")}): UNDATED,
         Operation("get a~20 bundle", "POST", "/v1/{tenant}/**", query={"cmd": "getbundle"}): UNDATED,
+        Operation("user", "PUT", "/v1/{user}/**", "/v2/{user}/**"): UNDATED,
+        Operation("item", "GET", "/items/{\u00e9.id}/"): UNDATED,
         **dict.fromkeys(notification_operations(), UNDATED),
     }
     written = openapi_document(plan)
     validate(written)
     assert plan_from_openapi(written, UNDATED) == plan
     assert written["paths"]["/v1/{tenant}/**"]["get"]["x-headers"] == {"API-Version": ["1", ""]}
+    assert written["paths"]["/v1/{tenant}/**"]["put"]["parameters"][0]["name"] == "tenant"
+    assert written["paths"]["/items/{__id}/"]["get"]["x-path"] == "/items/{\u00e9.id}/"
 
 
 @pytest.mark.slow
@@ -302,6 +307,8 @@ def test_linters_find_no_errors(tmp_path: Path) -> None:
         *notification_operations(),
         Operation("version 1", "*", "/v1/**", "/v2/**", headers={"API-Version": ("1", "")}),
         Operation("r\u00e9sum\u00e9 {id}", "PUT", "/cv/{id}", query={"cmd": "getbundle"}),
+        Operation("cv", "DELETE", "/cv/{cv.id}"),
+        Operation("part", "DELETE", "/cv/{cv.id}/part"),
     ]
     document, rules = tmp_path / "openapi.json", tmp_path / "rules.yaml"
     document.write_text(json.dumps(openapi_document(dict.fromkeys(operations, POLICY))), encoding="utf-8")
@@ -314,8 +321,8 @@ def test_linters_find_no_errors(tmp_path: Path) -> None:
 
 
 def test_a_document_has_one_place_for_a_method_and_a_path() -> None:
-    twins = [Operation("a", "GET", "/x", query={"v": "1"}), Operation("b", "*", "/x")]
-    with pytest.raises(ValueError, match=r"^plan must be without two operations for GET /x in OpenAPI"):
+    twins = [Operation("a", "GET", "/{x}", query={"v": "1"}), Operation("b", "*", "/{y}")]
+    with pytest.raises(ValueError, match=r"^plan must be without two operations for GET /{x} in OpenAPI"):
         openapi_document(dict.fromkeys(twins, UNDATED))
 
 

@@ -34,10 +34,10 @@ def plan_from_openapi(document: Mapping[str, Any], policy: DeprecationPolicy) ->
     operation has the name already, method and path follow it. In an operation, ``x-sunset`` replaces the sunset,
     ``externalDocs.url`` the documentation, ``x-sunset-documentation`` the page about sunsets, and ``x-successor`` is
     the successor, below the path of the server too. ``x-query`` and ``x-headers`` are its conditions,
-    ``x-method: "*"`` makes it an operation of any method, and ``x-name``, ``x-rewrite-path`` and ``x-unify-session``
-    are what an ``Operation`` has. A last segment ``**``, ``{name+}`` or ``{+name}``, or a parameter there with
-    ``format: path``, is everything below the path before it. References within the document are followed. Needs the
-    standard library only.
+    ``x-method: "*"`` makes it an operation of any method, and ``x-name``, ``x-path``, ``x-rewrite-path`` and
+    ``x-unify-session`` are what an ``Operation`` has. A last segment ``**``, ``{name+}`` or ``{+name}``, or a parameter
+    there with ``format: path``, is everything below the path before it. References within the document are followed.
+    Needs the standard library only.
 
     :param document: a mapping, as parsers of JSON and YAML return it. An ``x-sunset`` is a date, which begins at
         midnight UTC, or a date and time with an offset.
@@ -96,8 +96,10 @@ def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: 
             greedy = _list_greedy(document, {f"paths.{path}.parameters": item, f"{place}.parameters": operation})
             holders = (operation, item, document, {"servers": [{"url": "/"}]})
             servers = next(filter(None, (_check_list(f"{place}: servers", each.get("servers")) for each in holders)))
+            spelled = operation.get("x-path", path)
+            require(isinstance(spelled, str), f"{place}.x-path", "a path as a string", spelled)
             for base in dict.fromkeys(_server_path(place, server) for server in servers):
-                template, successor = _read_rest(place, path, operation.get("x-successor"), greedy)
+                template, successor = _read_rest(place, spelled, operation.get("x-successor"), greedy)
                 _check_base(document, place, method, template)
                 if isinstance(successor, str):
                     successor = resolve_below(successor, base)

@@ -1,5 +1,6 @@
 """A plan to an OpenAPI document (the extra ``openapi``)."""
 
+import re
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,8 @@ def openapi_document(
     :param version: the version of your API.
     :param server: the URL below which the operations are served.
     :raises ValueError: an argument is something else, two operations have the same name, OpenAPI 3.1 has no such
-        method, such as ``PURGE``, or two operations have the same method and path: it has no conditions.
+        method, such as ``PURGE``, or two operations have the same method and path but for the names of parameters:
+        it has no conditions.
     :raises ModuleNotFoundError: the extra is not installed.
     """
     retired = retired_operations(plan).items()
@@ -54,9 +56,17 @@ def openapi_document(
     spec.components.schema("Problem", component=_PROBLEM)
     for name, description in _HEADERS.items():
         spec.components.header(name, {"description": description, "schema": {"type": "string"}})
-    _check_places([operation for operation, _own in retired])
+    paths: dict[str, str] = {}
+    places: dict[tuple[str, str], Operation] = {}
     for operation, own in retired:
-        spec.path(operation.path, operations={_method_of(operation): _write_operation(operation, own, statuses)})
+        # Paths that differ only in the names of parameters are the same to OpenAPI; linters want names in ASCII.
+        fit = PARAMETER.sub(lambda found: re.sub(r"[^{}\w-]", "_", found[0], flags=re.ASCII), operation.path)
+        path = paths.setdefault(PARAMETER.sub("{}", operation.path), fit)
+        method = "get" if operation.method == ANY_METHOD else operation.method.lower()  # of any, the most usual
+        other = places.setdefault((path, method), operation)
+        expected = f"without two operations for {method.upper()} {path} in OpenAPI"
+        require(other is operation, "plan", expected, [other.name, operation.name])
+        spec.path(path, operations={method: _write_operation(path, method, operation, own, statuses)})
     document: dict[str, Any] = spec.to_dict()
     return document
 
@@ -94,29 +104,16 @@ def _describe_record(schema: "type[Schema] | None") -> dict[str, Any]:
     return {"schema": schema}
 
 
-def _method_of(operation: Operation) -> str:
-    """Return the method below which an operation is written: of any method, the most usual."""
-    return "get" if operation.method == ANY_METHOD else operation.method.lower()
-
-
-def _check_places(operations: Sequence[Operation]) -> None:
-    """Check that a document has a place for each operation: one for a method and a path."""
-    places: dict[tuple[str, str], Operation] = {}
-    for operation in operations:
-        other = places.setdefault((operation.path, _method_of(operation)), operation)
-        expected = f"without two operations for {_method_of(operation).upper()} {operation.path} in OpenAPI"
-        require(other is operation, "plan", expected, [other.name, operation.name])
-
-
-def _write_operation(operation: Operation, policy: DeprecationPolicy, statuses: Statuses) -> dict[str, Any]:
+def _write_operation(
+    path: str, method: str, operation: Operation, policy: DeprecationPolicy, statuses: Statuses
+) -> dict[str, Any]:
     from flask_notifications.config import dump_plan  # noqa: PLC0415
 
-    method = _method_of(operation).upper()
-    require(method.lower() in METHODS, f"the method of {operation.name!r}", "one that OpenAPI 3.1 has", method)
+    require(method in METHODS, f"the method of {operation.name!r}", "one that OpenAPI 3.1 has", method.upper())
     is_ours = is_notification_operation(operation)
     (entry,) = dump_plan({operation: policy})["operations"]
     schema = _ACCOUNT_ID if is_ours else {"type": "string"}
-    names = PARAMETER.findall(operation.path)
+    names = PARAMETER.findall(path)
     described: dict[str, Any] = {
         "summary": operation.name,
         "description": "It is retired." if operation.successor is None else f"Use {operation.successor} instead.",
@@ -126,6 +123,7 @@ def _write_operation(operation: Operation, policy: DeprecationPolicy, statuses: 
         "responses": dict(_responses(operation, statuses) if is_ours else _retirement_responses(policy)),
         **{f"x-{key.replace('_', '-')}": entry.get(key) for key in EXTENSIONS},
         "x-method": ANY_METHOD if operation.method == ANY_METHOD else None,
+        "x-path": None if operation.path == path else operation.path,
         # The date alone for midnight UTC, as people write it.
         "x-sunset": entry["sunset_at"].removesuffix("T00:00:00Z") if "sunset_at" in entry else None,
         "externalDocs": None if policy.documentation is None else {"url": policy.documentation},
