@@ -352,13 +352,11 @@ COMPONENTS = {
         pytest.param("/{path+}/{path+}", {}, None, id="two of them"),
         pytest.param("/x{path+}", {}, None, id="a part of a segment"),
         pytest.param("/{path}/x", SLASHES, None, id="a declared one, not at the end"),
-        pytest.param("/live/{path+}", {}, None, id="a path that is not deprecated itself"),
-        pytest.param("/shared/{path+}", {}, None, id="a referenced path that is not deprecated itself"),
     ],
 )
 def test_a_parameter_with_slashes_is_a_subtree_where_that_is_exact(path: str, more: Any, expected: str | None) -> None:
     operation = {"deprecated": True, "x-successor": path.replace("/x", ""), **more}
-    paths = {path: {"get": operation}, "/live": {"get": {}}, "/shared": {"$ref": "#/paths/~1live"}}
+    paths = {path: {"get": operation}}
     source = document(servers=[{"url": "https://example.com/api/v1"}], paths=paths, components=COMPONENTS)
     if expected is None:
         with pytest.raises(ValueError, match=r"^paths\."):
@@ -366,3 +364,24 @@ def test_a_parameter_with_slashes_is_a_subtree_where_that_is_exact(path: str, mo
     else:
         (read,) = plan_from_openapi(source, UNDATED)
         assert (read.path, read.successor) == (expected, expected)
+
+
+@pytest.mark.parametrize(
+    ("path", "live", "more", "is_listed"),
+    [
+        ("/users/{id}", "/users/me", {}, True),
+        ("/users/{id}", "/{page}/me", {"parameters": [{"name": "page", "in": "path"}]}, True),
+        ("/users/{id}", "/users/{id}/name", {}, False),
+        ("/users/{id}", "/users/{id}.json", {}, False),
+        ("/files/{path+}", "/files", {}, True),
+        ("/users/me", "/users/{id}", {}, False),
+        ("/users/me", "/{path+}", {}, False),
+    ],
+)
+def test_a_live_operation_whose_requests_a_deprecated_one_would_take_is_in_the_plan(
+    path: str, live: str, more: Any, is_listed: bool
+) -> None:
+    paths = {path: {"get": named("old")}, live: {"get": named("new") | {"deprecated": False} | more, "put": {}}}
+    plan = plan_from_openapi(document(paths=paths, servers=[{"url": "/v1"}]), POLICY)
+    assert [policy for operation, policy in plan.items() if operation.name == "old"] == [POLICY]
+    assert [(each.name, each.path) for each in plan if plan[each] is None] == [("new", f"/v1{live}")] * is_listed

@@ -11,11 +11,12 @@ _DATES = ("deprecated_at", "sunset_at")
 
 
 def format_plan(plan: Plan) -> str:
-    """Return a file from which ``load_plan`` loads an equal plan. A value that all operations have is written once."""
+    """Return a file from which ``load_plan`` loads an equal plan. What all retired operations have is written once."""
     operations = dump_plan(plan)["operations"]
     for operation in operations:
         operation |= {key: datetime.fromisoformat(operation[key]) for key in _DATES if key in operation}
-    keys = [key for key in (*_DATES, "documentation") if len({each.get(key) for each in operations}) == 1]
-    shared = {key: operations[0][key] for key in keys if key in operations[0]}
+    retired = [operation for operation in operations if "live" not in operation]
+    keys = [key for key in (*_DATES, "documentation") if len({each.get(key) for each in retired}) == 1]
+    shared = {key: retired[0][key] for key in keys if key in retired[0]}
     own = [{key: value for key, value in each.items() if key not in shared} for each in operations]
     return tomli_w.dumps({**shared, "operations": own})

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
@@ -9,7 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from flask_notifications.dates import parse_time
 from flask_notifications.deprecation import DeprecationPolicy, resolve_below
-from flask_notifications.operations import REST, Operation
+from flask_notifications.operations import REST, Operation, template_shape
+from flask_notifications.plans.overlaps import Group, Overlaps
 from flask_notifications.validation import require
 
 PARAMETER = re.compile(r"\{([^{}]+)\}")
@@ -21,13 +23,20 @@ METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _READABLE = (*METHODS, "query")
 # The keys of an operation in a plan file that are written with x- before them.
 EXTENSIONS = ("successor", "query", "headers", "rewrite_path", "unify_session")
+# The keys of a live operation that a plan needs.
+_OF_LIVE = ("operationId", "x-name", "x-method", "x-query", "x-headers")
 _FIELDS = frozenset({*_READABLE, "additionalOperations", "summary", "description", "servers", "parameters"})
 # Characters, with the variables.
 _MAX_SERVER = 8_000
 
 
-def plan_from_openapi(document: Mapping[str, Any], policy: DeprecationPolicy) -> dict[Operation, DeprecationPolicy]:
+def plan_from_openapi(
+    document: Mapping[str, Any], policy: DeprecationPolicy
+) -> dict[Operation, DeprecationPolicy | None]:
     """Return a plan of the operations that an OpenAPI 3 document declares with ``deprecated: true``, in its order.
+
+    Another one is in it as a live operation if these would take its requests, as ``/users/{id}`` takes those of
+    ``/users/me``, and if a plan can express its path.
 
     The name of an operation is its ``operationId``, or method and path. The path begins with that of the server
     (OpenAPI 3.1 section 4.8.5); an operation of several servers is there once for each of their paths. Where an earlier
@@ -50,10 +59,12 @@ def plan_from_openapi(document: Mapping[str, Any], policy: DeprecationPolicy) ->
     paths = _check_mapping("paths", document.get("paths", {}))
     # Keys that begin with x- are extensions, and not paths (OpenAPI 3.1 section 4.8.8).
     items = [(path, item) for path, item in paths.items() if not path.startswith("x-")]
-    return dict(_distinguish(entry for each in items for entry in _path_operations(document, *each, policy)))
+    entries = [entry for each in items for entry in _path_operations(document, *each, policy)]
+    retired = Overlaps(operation for operation, own in entries if own is not None)
+    return dict(_distinguish(entry for entry in entries if entry[1] is not None or _is_taken(entry[0], retired)))
 
 
-_Entry = tuple[Operation, DeprecationPolicy]
+_Entry = tuple[Operation, DeprecationPolicy | None]
 
 
 def _check_mapping(place: str, value: Any) -> Mapping[str, Any]:
@@ -80,7 +91,16 @@ def _distinguish(entries: Iterable[_Entry]) -> Iterator[_Entry]:
         yield replace(operation, name=name), policy
 
 
+def _is_taken(operation: Operation, retired: Overlaps) -> bool:
+    """Return whether retired operations, but for more specific ones, would take some request of a live operation."""
+    shape = template_shape(operation)
+    group = Group.of(shape)
+    others = [each for each in retired.groups if each.covers(group) or not group.covers(each)]
+    return any(retired.find(shape.segments, group, filter(group.has_method_of, others)))
+
+
 def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: DeprecationPolicy) -> Iterator[_Entry]:
+    """Yield the operations of a path, once for each path of their servers; a live one has no policy."""
     require(path.startswith("/"), "paths", "paths that begin with '/'", path)
     item = _check_mapping(f"paths.{path}", _follow(document, f"paths.{path}", item))
     unknown = [key for key in item if key not in _FIELDS and not key.startswith("x-")]
@@ -92,19 +112,24 @@ def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: 
         operation = _check_mapping(place, _follow(document, place, each))
         deprecated = operation.get("deprecated", False)
         require(isinstance(deprecated, bool), f"{place}.deprecated", "true or false", deprecated)
-        if deprecated:
+        with nullcontext() if deprecated else suppress(ValueError):
             greedy = _list_greedy(document, {f"paths.{path}.parameters": item, f"{place}.parameters": operation})
-            holders = (operation, item, document, {"servers": [{"url": "/"}]})
-            servers = next(filter(None, (_check_list(f"{place}: servers", each.get("servers")) for each in holders)))
             spelled = operation.get("x-path", path)
             require(isinstance(spelled, str), f"{place}.x-path", "a path as a string", spelled)
-            for base in dict.fromkeys(_server_path(place, server) for server in servers):
-                template, successor = _read_rest(place, spelled, operation.get("x-successor"), greedy)
-                _check_base(document, place, method, template)
-                if isinstance(successor, str):
-                    successor = resolve_below(successor, base)
-                own = {**operation, "x-successor": successor}
-                yield _read_operation(place, method, f"{base}{template}", own, policy)
+            template, successor = _read_rest(place, spelled, operation.get("x-successor"), greedy)
+            for base in _list_bases(place, operation, item, document):
+                below = resolve_below(successor, base) if isinstance(successor, str) else successor
+                own = {**operation, "x-successor": below}
+                if not deprecated:
+                    own = {key: value for key, value in operation.items() if key in _OF_LIVE}
+                read, own_policy = _read_operation(place, method, f"{base}{template}", own, policy)
+                yield read, own_policy if deprecated else None
+
+
+def _list_bases(place: str, *holders: Mapping[str, Any]) -> Iterable[str]:
+    """Return the different paths of the servers of the first holder that has any."""
+    lists = (_check_list(f"{place}: servers", each.get("servers")) for each in holders)
+    return dict.fromkeys(_server_path(place, server) for server in next(filter(None, lists), [{"url": "/"}]))
 
 
 def _list_greedy(document: Mapping[str, Any], items: Mapping[str, Mapping[str, Any]]) -> set[str]:
@@ -132,18 +157,9 @@ def _read_rest(place: str, path: str, successor: Any, greedy: set[str]) -> tuple
     return marked, mark(successor) if isinstance(successor, str) else successor
 
 
-def _check_base(document: Mapping[str, Any], place: str, method: str, path: str) -> None:
-    """Check that what is below a path can be retired without an operation of the path itself, which is not."""
-    base = path.removesuffix(f"/{REST}")
-    others = [_follow(document, place, document["paths"].get(other)) for other in (base, f"{base}/") if base != path]
-    declared = [_follow(document, place, each.get(method)) for each in others if isinstance(each, Mapping)]
-    is_exact = all(each.get("deprecated") is True for each in declared if isinstance(each, Mapping))
-    require(is_exact, place, f"deprecated together with {base}, which {path} includes", path)
-
-
 def _read_operation(
     place: str, method: str, path: str, declared: Mapping[str, Any], policy: DeprecationPolicy
-) -> _Entry:
+) -> tuple[Operation, DeprecationPolicy]:
     external = _check_mapping(f"{place}.externalDocs", declared.get("externalDocs", {}))
     pages = {"documentation": external.get("url"), "sunset_documentation": declared.get("x-sunset-documentation")}
     own = {key: value for key, value in pages.items() if value is not None}

@@ -102,7 +102,10 @@ DOCUMENT = openapi_document(dict.fromkeys(PLAN, DeprecationPolicy(deprecated_at=
 
 @pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump], ids=["JSON", "YAML"])
 def test_a_plan_file_is_written_from_an_openapi_document(dump: Any, tmp_path: Path) -> None:
-    paths = {"/b/{id}": {"get": {"deprecated": True, "x-sunset": "2027-01-01", "x-query": {"a": ["b", ""]}}}}
+    paths = {
+        "/b/{id}": {"get": {"deprecated": True, "x-sunset": "2027-01-01", "x-query": {"a": ["b", ""]}}},
+        "/b/me": {"get": {}},
+    }
     document, file = tmp_path / "openapi", tmp_path / "plan.toml"
     for source in (DOCUMENT, DOCUMENT | {"paths": DOCUMENT["paths"] | paths}):
         document.write_text(dump(source), encoding="utf-8")
