@@ -68,7 +68,6 @@ class RowReader:
         self._connection = connection
         self._open: list[Batches] = []
         self._numbers = count(1)
-        self._finished: list[str] = []
 
     def read_first(self, statement: Executable, values: Values) -> Row[Any] | None:
         """Return the first row of a statement, or ``None``.
@@ -122,8 +121,6 @@ class RowReader:
         is_autocommit = self._is_autocommit()
         if is_autocommit:  # a cursor needs a transaction
             self._connection.exec_driver_sql("BEGIN")
-        while self._finished:
-            self._connection.exec_driver_sql(f"CLOSE {self._finished.pop()}")
         fetch = _Fetch(f"flask_notifications_{next(self._numbers)}")
         options = {_FETCH: fetch, **_AT_ONCE}
         is_complete = False
@@ -133,13 +130,8 @@ class RowReader:
                 yield rows
                 is_complete = len(rows) < _BATCH or not fetch.is_declared
         finally:
-            self._finish(fetch)
             if is_autocommit:
                 self._roll_back()
-
-    def _finish(self, fetch: _Fetch) -> None:
-        if fetch.is_declared:
-            self._finished.append(fetch.cursor)
 
     def _recover(self, error: DBAPIError | OSError) -> None:
         is_out_of_reach = is_outage(error)
@@ -150,7 +142,6 @@ class RowReader:
             raise StorageUnavailable from error
 
     def _roll_back(self) -> None:
-        self._finished.clear()  # the cursors end with the transaction
         if not self._connection.invalidated and self._is_autocommit():
             self._connection.exec_driver_sql("ROLLBACK")
         self._connection.rollback()
