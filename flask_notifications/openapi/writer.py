@@ -23,7 +23,7 @@ def openapi_document(
     plan: Plan,
     *,
     statuses: Statuses = Statuses(),  # noqa: B008 - frozen
-    schema: "type[Schema] | None" = None,
+    schema: "type[Schema] | Schema | None" = None,
     title: str = "Notifications",
     version: str = "1",
     server: str = "/",
@@ -38,7 +38,7 @@ def openapi_document(
 
     :param plan: the operations and their policies; those with ``None`` are live and left out.
     :param statuses: the statuses of the two operations, as given to the blueprint.
-    :param schema: a marshmallow schema class that describes a record; by default a record is any object.
+    :param schema: a marshmallow schema, as a class or an instance, that describes a record, by default any object.
     :param title: the title of the document.
     :param version: the version of your API.
     :param server: the URL below which the operations are served.
@@ -93,14 +93,14 @@ def _create_spec(title: str, version: str, server: str) -> Any:
     return APISpec(title, version, "3.1.0", plugins=[plugin], servers=[{"url": server}], security=security)
 
 
-def _describe_record(schema: "type[Schema] | None") -> dict[str, Any]:
+def _describe_record(schema: "type[Schema] | Schema | None") -> dict[str, Any]:
     """Return the argument of apispec that describes a record."""
     from marshmallow import Schema  # noqa: PLC0415
 
     if schema is None:
         return {"component": {"type": "object"}}
     is_class = isinstance(schema, type) and issubclass(schema, Schema)
-    require(is_class or isinstance(schema, Schema), "schema", "a marshmallow schema class", schema)
+    require(is_class or isinstance(schema, Schema), "schema", "a marshmallow schema, as a class or an instance", schema)
     return {"schema": schema}
 
 
