@@ -237,8 +237,13 @@ class _PolicySchema(_TableSchema):
 
     def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
         yield from super().find_errors(data, original)
-        # A value that is not valid replaces the default too.
-        data.update(dict.fromkeys(_POLICY_KEYS.intersection(original).difference(data), missing))
+        for key in _POLICY_KEYS.intersection(original):
+            if isinstance(data.get(key), list):
+                data[key] = [each for each in data[key] if not isinstance(each, dict)]  # those that are valid
+            errors = list(policy_errors({key: data[key]})) if key in data else []
+            yield from errors
+            if errors or key not in data:
+                data[key] = missing  # a value that is not valid replaces the default too
 
 
 def _accepted_by(check: Callable[[Any], object]) -> Callable[[Any], None]:
@@ -309,13 +314,9 @@ class PlanSchema(_PolicySchema):
         retired = [set(found) for entry, found in zip(entries, errors, strict=True) if not entry.get("live")]
         common = set.intersection(*retired) if retired else set()
         inherited = {error: None for error in _policy_errors(data, {}) if error in common}
-        # So is a value that no operation can have, even if each replaces it.
-        for key in _POLICY_KEYS.intersection(data):
-            inherited |= dict.fromkeys(_policy_errors(dict.fromkeys(_POLICY_KEYS, missing), {key: data[key]}))
         yield from inherited
-        for index, (entry, found) in enumerate(zip(entries, errors, strict=True)):
-            own = (error for error in found if error not in inherited or error[0] in entry)
-            yield from (("operations", index, *error) for error in own)
+        for index, found in enumerate(errors):
+            yield from (("operations", index, *error) for error in found if error not in inherited)
 
     @post_load
     def _make(self, data: dict[str, Any], **_context: Any) -> dict[Operation, DeprecationPolicy | None]:
@@ -342,14 +343,11 @@ class PlanSchema(_PolicySchema):
 
 
 def _policy_errors(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator[_Error]:
-    """Yield the errors of the policy of an operation, of which only the valid values are checked."""
+    """Yield the errors between the values of the policy of an operation, of which only the valid ones are checked."""
     given = {**({"deprecated_at": missing} if entry.get("live") else defaults), **entry}
     if "deprecated_at" not in given:
         yield "deprecated_at", _Date.default_error_messages["required"]
-    values = {key: value for key, value in {"sunset_at": None, **given}.items() if value is not missing}
-    for key in ("brownouts", "exemptions"):
-        values[key] = [each for each in values.get(key, ()) if not isinstance(each, dict)]
-    yield from policy_errors(values)
+    yield from policy_errors({key: each for key, each in {"sunset_at": None, **given}.items() if each is not missing})
 
 
 def _repetitions(entries: Sequence[Mapping[str, Any]]) -> Iterator[_Error]:
