@@ -309,14 +309,13 @@ class PlanSchema(_PolicySchema):
             yield from ((key, f"{key} is for plans without operations") for key in _PREFIX_KEYS if key in original)
             entries = data.get("operations", [])
             yield from _repetitions(entries)
-        errors = [list(_policy_errors(data, entry)) for entry in entries]
+        errors = [set(_policy_errors(data, entry)) for entry in entries]
         # What all retired operations have from the defaults is reported once.
-        retired = [set(found) for entry, found in zip(entries, errors, strict=True) if not entry.get("live")]
-        common = set.intersection(*retired) if retired else set()
-        inherited = {error: None for error in _policy_errors(data, {}) if error in common}
+        retired = [found for entry, found in zip(entries, errors, strict=True) if not entry.get("live")]
+        inherited = set(_policy_errors(data, {})).intersection(*retired) if retired else set()
         yield from inherited
         for index, found in enumerate(errors):
-            yield from (("operations", index, *error) for error in found if error not in inherited)
+            yield from (("operations", index, *error) for error in found - inherited)
 
     @post_load
     def _make(self, data: dict[str, Any], **_context: Any) -> dict[Operation, DeprecationPolicy | None]:
