@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -163,16 +163,15 @@ def _read_operation(
     external = _check_mapping(f"{place}.externalDocs", declared.get("externalDocs", {}))
     pages = {"documentation": external.get("url"), "sunset_documentation": declared.get("x-sunset-documentation")}
     own = {key: value for key, value in pages.items() if value is not None}
-    if declared.get("x-sunset") is not None:
-        own["sunset_at"] = _read_date(f"{place}.x-sunset", declared["x-sunset"])
+    sunset = declared.get("x-sunset")
+    if sunset is not None:
+        with _located(f"{place}.x-sunset"):  # YAML parsers return dates
+            own["sunset_at"] = parse_time(sunset.isoformat() if isinstance(sunset, date) else str(sunset))
     name = declared.get("x-name", declared.get("operationId", f"{method.upper()} {path}"))
     extensions = {key: declared.get(f"x-{key.replace('_', '-')}") for key in EXTENSIONS}
     given = {key: value for key, value in extensions.items() if value is not None}
-    try:
+    with _located(place):
         return Operation(name, declared.get("x-method", method), path, **given), replace(policy, **own)
-    except ValueError as error:
-        message = f"{place}: {error}"
-        raise ValueError(message) from error
 
 
 def _server_path(place: str, server: Any) -> str:
@@ -194,17 +193,15 @@ def _server_path(place: str, server: Any) -> str:
     size = len(url) + sum(len(default_of(name)) for name in PARAMETER.findall(url))
     require(size <= _MAX_SERVER, f"{place}: the path of a server", f"at most {_MAX_SERVER:,} characters", size)
     url = PARAMETER.sub(lambda found: default_of(found[1]), url)
-    try:
+    with _located(f"{place}: servers must be URLs"):
         return urlsplit(url).path.rstrip("/")
-    except ValueError as error:
-        message = f"{place}: servers must be URLs, not {server!r}"
-        raise ValueError(message) from error
 
 
-def _read_date(place: str, value: Any) -> datetime:
-    string = value.isoformat() if isinstance(value, date) else str(value)  # YAML parsers return dates
+@contextmanager
+def _located(place: str) -> Iterator[None]:
+    """Put a place before the message of a ``ValueError``."""
     try:
-        return parse_time(string)
+        yield
     except ValueError as error:
         message = f"{place}: {error}"
         raise ValueError(message) from error
