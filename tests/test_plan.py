@@ -57,7 +57,11 @@ def operation(path: str, *, name: str = "old", method: str = "GET", **more: Any)
     [
         pytest.param(dict.fromkeys(notification_operations(), POLICY), id="the operations of this library"),
         pytest.param({operation("/users/{id}"): POLICY, operation("/users/me", name="me"): None}, id="a live one"),
+        pytest.param(
+            {operation("/users/{id}"): POLICY, operation("/users/me", method="HEAD", name="m"): None}, id="HEAD"
+        ),
         pytest.param({operation("/a/{x}"): POLICY, operation("/{y}/b", name="b", method="POST"): POLICY}, id="methods"),
+        {operation("/a/{x}", method="*"): POLICY, operation("/{y}/b", name="b", method="OPTIONS"): POLICY},
         {operation("/a/{x}", successor="/a/new"): POLICY, operation("/a/new", name="new"): None},
         pytest.param(
             {
@@ -87,6 +91,14 @@ MISTAKES: dict[str, Any] = {
     "me: no retired operation matches its paths, so live = true has no effect": {
         operation("/users/{id}"): POLICY,
         operation("/user/me", name="me"): None,
+    },
+    "o: no retired operation matches its paths, so live = true has no effect": {
+        operation("/v1/**", method="*"): POLICY,
+        operation("/v1/a", name="o", method="OPTIONS"): None,
+    },
+    "old and b both match HEAD /a/b; the leftmost literal decides": {
+        operation("/a/{x}"): POLICY,
+        operation("/{y}/b", name="b", method="HEAD"): POLICY,
     },
     "h: old is retired and the same, so it is not live": {
         operation("/v1/**", method="*"): POLICY,

@@ -11,7 +11,7 @@ from flask_notifications.deprecation import CLOSED_PHASES, DeprecationPolicy, is
 from flask_notifications.operations import ANY_METHOD, PARAMETER, Operation, Shape, template_shape
 from flask_notifications.plans import Plan, schedule, table_of
 
-from .overlaps import Group, Overlaps, Segments
+from .overlaps import Group, Overlaps, Segments, find_common_method
 
 _Retired = Mapping[Operation, DeprecationPolicy]
 
@@ -55,7 +55,7 @@ def _overlap_warnings(plan: Plan) -> Iterator[str]:
             found = next(overlaps.find(segments, group, rivals), None)
             if found is not None:
                 theirs, other = found
-                method = other.method if operation.method == ANY_METHOD else operation.method
+                method = find_common_method(operation.method, other.method)
                 path = _show_path(segments, theirs)
                 yield f"{operation.name} and {other.name} both match {method} {path}; the leftmost literal decides"
 

@@ -9,6 +9,16 @@ from flask_notifications.operations import ANY_METHOD, Operation, Shape, templat
 Segments = tuple[str | None, ...]
 
 
+def find_common_method(one: str, other: str) -> str | None:
+    """Return the method of the requests that may be for both of two operations with these methods, or ``None``."""
+    methods = {one, other}
+    if methods == {"GET", "HEAD"}:
+        return "HEAD"
+    if ANY_METHOD in methods and "OPTIONS" not in methods:
+        return other if one == ANY_METHOD else one
+    return one if one == other else None
+
+
 class Group(NamedTuple):
     """What operations have in common: the method, and which segments are parameters."""
 
@@ -35,7 +45,7 @@ class Group(NamedTuple):
 
     def has_method_of(self, other: "Group") -> bool:
         """Return whether some request has a method of both."""
-        return self.method == other.method or ANY_METHOD in {self.method, other.method}
+        return find_common_method(self.method, other.method) is not None
 
 
 class Overlaps:
