@@ -1,16 +1,17 @@
 """Arguments that several commands have, and how they are read."""
 
+import sys
 from codecs import BOM_UTF8
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from flask_notifications.dates import DATE, parse_time
 from flask_notifications.wording import escape
 
-from .output import Decorator, fail, option
+from .output import Decorator, demand, fail, option
 
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan
@@ -81,7 +82,21 @@ def read_file(path: Path) -> bytes:
     :raises click.ClickException: it cannot be read.
     """
     try:
-        with click.open_file(str(path), "rb") as stream:
+        with open_file(path) as stream:
             return bytes(stream.read())
     except OSError as error:
         fail(f"{path}: {error.strerror}")
+
+
+def open_file(path: Path) -> IO[bytes]:
+    """Open a file, or standard input, which only one argument of a command can read.
+
+    :raises click.ClickException: another argument reads standard input, or it is closed.
+    """
+    if path == STANDARD_INPUT:
+        readers = click.get_current_context().meta.setdefault(__name__, [])
+        demand(not readers, "only one argument can read standard input")
+        readers.append(path)
+        if sys.stdin is None:
+            fail("standard input is closed")
+    return click.open_file(str(path), "rb")

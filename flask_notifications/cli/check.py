@@ -11,7 +11,7 @@ import click
 from flask_notifications.check.links import is_splittable
 from flask_notifications.headers import TOKEN
 
-from .arguments import PLAN_FILE, format_option, read_plan
+from .arguments import FILE, PLAN_FILE, format_option, read_file, read_plan
 from .output import fail, option, print_result
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ def _parse_url(value: str) -> str:
 
 
 def _parse_headers(
-    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> list[tuple[str, str]]:
     """Return names and values; the message does not show a value, because it may be a credential."""
     lines = os.environ.get("FLASK_NOTIFICATIONS_HEADERS", "").splitlines()
     for value in values:
-        lines += _read_lines(value[1:]) if value.startswith("@") else [value]
+        lines += _read_lines(FILE.convert(value[1:], parameter, context)) if value.startswith("@") else [value]
     found = [_HEADER.fullmatch(line) for line in lines if line or line in values]
     headers = [(match[1], match[2]) for match in found if match is not None]
     if len(headers) < len(found):
@@ -50,13 +50,8 @@ def _parse_headers(
     return headers
 
 
-def _read_lines(file: str) -> list[str]:
-    try:
-        with click.open_file(file, encoding="utf-8", errors="replace") as opened:
-            return str(opened.read()).splitlines()
-    except OSError as error:
-        message = f"{file}: {error.strerror}"
-        raise click.BadParameter(message) from error
+def _read_lines(file: Path) -> list[str]:
+    return read_file(file).decode("utf-8-sig", "replace").splitlines()
 
 
 def _parse_method(value: str) -> str:

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import click
 
-from .arguments import STANDARD_INPUT
+from .arguments import STANDARD_INPUT, open_file
 
 
 class _Watched(io.RawIOBase):
@@ -40,5 +40,5 @@ def open_logs(paths: Sequence[Path]) -> Iterator[list[io.RawIOBase]]:
         ExitStack() as stack,
         click.progressbar(length=size, label="Reading logs", file=sys.stderr, hidden=is_hidden) as bar,
     ):
-        streams = [stack.enter_context(click.open_file(str(path), "rb")) for path in different]
+        streams = [stack.enter_context(open_file(path)) for path in different]
         yield [_Watched(path, stream, bar.update) for path, stream in zip(different, streams, strict=True)]

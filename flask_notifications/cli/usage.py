@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .arguments import FILE, PLAN_FILE, STANDARD_INPUT, format_option, parse_day, read_plan
+from .arguments import FILE, PLAN_FILE, format_option, parse_day, read_plan
 from .output import TO, demand, fail, option, print_result
 from .progress import open_logs
 
@@ -71,7 +71,6 @@ def usage(
     such as a missing database. With --caller, the code is for that caller alone, and a caller without a recorded call
     is an error.
     """
-    demand(file != STANDARD_INPUT or file not in files, "--log and --plan cannot both read standard input")
     plan = None if file is None else read_plan(file)
     demand(caller is None or plan is not None, "--caller needs --plan, for the dates and the successors")
     demand(database is not None or files, "give a DATABASE, or access logs with --log")

@@ -510,7 +510,7 @@ def test_an_invalid_header_is_a_wrong_argument_and_not_shown(
 def test_headers_come_from_files_standard_input_and_the_environment_too(
     server: CannedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "headers").write_text(f"\nAuthorization: Bearer {SECRET}\r\nX-A: 1\n", encoding="utf-8")
+    (tmp_path / "headers").write_text(f"Authorization: Bearer {SECRET}\r\n\nX-A: 1\n", encoding="utf-8-sig")
     monkeypatch.setenv("FLASK_NOTIFICATIONS_HEADERS", "X-B: 2\nX-C: 3")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"X-D: 4\n")))
     url = server.respond("/old", Canned(200, [*ALL, ("Link", f"</{SECRET}>; rel=a")]))
@@ -518,7 +518,7 @@ def test_headers_come_from_files_standard_input_and_the_environment_too(
     expected = {"authorization": f"Bearer {SECRET}", "x-a": "1", "x-b": "2", "x-c": "3", "x-d": "4"}
     assert expected.items() <= server.received[0].items()
     assert SECRET not in outcome.out
-    assert "No such file" in run("check", url, "--header", f"@{tmp_path / 'missing'}").err
+    assert "does not exist" in run("check", url, "--header", f"@{tmp_path / 'missing'}").err
 
 
 def test_the_user_agent_begins_with_the_name_of_the_canary(server: CannedServer) -> None:

@@ -267,6 +267,18 @@ def test_a_plan_may_come_from_standard_input(monkeypatch: pytest.MonkeyPatch) ->
     assert outcome.err.startswith("deprecate_at: is not a known key; did you mean deprecated_at?")
 
 
+@pytest.mark.parametrize(
+    ("content", "code", "message"), [(PLAN, 2, "only one argument can read standard input"), (None, 1, "is closed")]
+)
+def test_standard_input_is_open_and_read_once(
+    content: str | None, code: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = None if content is None else SimpleNamespace(buffer=BytesIO(content.encode()))
+    monkeypatch.setattr(sys, "stdin", stream)
+    outcome = run("plan", "-", "--against", "-")
+    assert (outcome.code, message in outcome.err) == (code, True)
+
+
 def test_a_plan_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "plan.toml"
     file.symlink_to("/proc/self/mem")

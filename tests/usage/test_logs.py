@@ -379,7 +379,6 @@ def test_wrong_arguments_of_the_command_are_named(files: Callable[..., list[Any]
         ([], 2, "give a DATABASE, or access logs with --log"),
         (options[:2], 2, "--log needs --plan"),
         ([*options, "--log-format", "("], 2, "log_format must be a regular expression"),
-        (["--log", "-", "--plan", "-"], 2, "--log and --plan cannot both read standard input"),
     ):
         outcome = run("usage", *arguments)
         assert (outcome.code, message in outcome.err) == (code, True)
