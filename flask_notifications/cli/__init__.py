@@ -4,6 +4,8 @@ Each command imports what it needs when it runs, so ``--help`` needs neither Fla
 """
 
 import os
+import sys
+from typing import Any
 
 import click
 
@@ -15,7 +17,25 @@ from .usage import collect, usage
 __all__ = ["main"]
 
 
-@click.group(commands=[plan, check, usage, collect, guide], context_settings={"help_option_names": ["-h", "--help"]})
+class _Group(click.Group):
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command; the exit code is 1 if standard output is a full disk, or its encoding lacks a character."""
+        try:
+            return super().main(*args, **extra)
+        except UnicodeEncodeError as error:
+            lacking = ascii(error.object[error.start])
+            problem = f"has the encoding {error.encoding}, without {lacking}: set PYTHONIOENCODING=utf-8"
+        except OSError as error:
+            problem = f"cannot be written to: {error.strerror}"
+        click.echo(f"Error: standard output {problem}", err=True)
+        sys.exit(1)
+
+
+@click.group(
+    cls=_Group,
+    commands=[plan, check, usage, collect, guide],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="Flask-Notifications", message="%(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:

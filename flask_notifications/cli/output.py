@@ -1,4 +1,4 @@
-"""Results on standard output, which may be a pipe, a full disk or a terminal of few characters."""
+"""Results and errors: where they go, and their exit codes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -38,20 +38,12 @@ def fail(message: str) -> NoReturn:
 def print_result(result: str, to: Path | None = None) -> None:
     """Write a result to a file, or to standard output.
 
-    :raises click.ClickException: its encoding lacks a character, or it cannot be written to.
+    :raises click.ClickException: the file cannot be written to.
     """
-    if to is not None and to != Path("-"):
-        try:
-            to.write_text(f"{result}\n", encoding="utf-8")
-        except OSError as error:
-            fail(f"{to}: {error.strerror}")
+    if to is None or to == Path("-"):
+        click.echo(result)
         return
     try:
-        click.echo(result)
-    except UnicodeEncodeError as error:
-        lacking = ascii(error.object[error.start])
-        fail(f"standard output has the encoding {error.encoding}, without {lacking}: set PYTHONIOENCODING=utf-8")
-    except BrokenPipeError:  # click ends quietly, because nobody reads on
-        raise
+        to.write_text(f"{result}\n", encoding="utf-8")
     except OSError as error:
-        fail(f"standard output cannot be written to: {error.strerror}")
+        fail(f"{to}: {error.strerror}")

@@ -246,12 +246,12 @@ def test_colours_are_for_terminals_and_no_color_switches_them_off(
 def test_a_result_that_cannot_be_written_is_an_error(
     error: Exception, message: str, plan_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for command in ("plan", "guide"):
+    for arguments in (["plan", str(plan_file)], ["guide", str(plan_file)], ["--help"], ["--version"]):
         monkeypatch.setattr(sys, "stdout", StringIO())
         monkeypatch.setattr(sys.stdout, "write", Mock(side_effect=error))
         monkeypatch.setattr(sys, "stderr", sys.stderr)  # click replaces both if the pipe is broken
         with pytest.raises(SystemExit) as ended:
-            flask_notifications.cli.main([command, str(plan_file)])
+            flask_notifications.cli.main(arguments)
         assert ended.value.code == 1
         monkeypatch.undo()
         assert capsys.readouterr().err == message
