@@ -1,6 +1,7 @@
 """A usage report as CSV, for spreadsheets and programs; times are ISO 8601 in UTC."""
 
 import csv
+import re
 from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -18,8 +19,8 @@ _TITLES = (
     *("operation", "verdict", "caller", "client", "source", "answered", "failed", "closed"),
     *("first_at", "last_at", "ignored", "stopped_on", "coverage"),
 )
-# Their full-width forms too, which East Asian spreadsheets accept.
-_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+# At the begin of a cell, which a semicolon ends in some countries; East Asian spreadsheets accept full-width forms.
+_FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@\uff1d\uff0b\uff0d\uff20])')
 
 
 def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
@@ -44,4 +45,4 @@ def _csv_row(caller: "CallerUsage", group: CallerGroup) -> Sequence[str]:
 
 def _guard(cell: str) -> str:
     """Return a cell that no spreadsheet interprets as a formula, and no terminal as a command."""
-    return escape(f"'{cell}" if cell.lstrip().startswith(_FORMULA) else cell)
+    return escape(_FORMULA.sub(r"\1'", cell))

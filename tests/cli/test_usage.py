@@ -105,14 +105,14 @@ def test_json_is_the_report(database: str) -> None:
 
 @pytest.mark.parametrize("client", ["job/1", "-1+2", "=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff20SUM"])
 def test_csv_has_a_row_for_each_caller_and_no_formulas(client: str, database: str) -> None:
-    record(database, use(client, "a, b", source="query"))
+    record(database, use(client, 'a, b; "=1', source="query"))
     first, *rows = csv.reader(StringIO(run_usage(database, "--format", "csv").out))
     shown = client if client[0] == "j" else f"'{client}"
     at = "2026-05-30T12:00:00Z"
     assert first[:5] == ["operation", "verdict", "caller", "client", "source"]
     assert rows == [
         ["export", "safe", "", "", "", "0", "0", "0", "", "", "", "", "1"],
-        ["report", "in use", "a, b", shown, "query", "1", "0", "0", at, at, "false", "", "1"],
+        ["report", "in use", "a, b;' \"=1", shown, "query", "1", "0", "0", at, at, "false", "", "1"],
     ]
 
 
