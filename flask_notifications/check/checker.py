@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from flask_notifications.dates import parse_deprecation, parse_sunset
@@ -51,7 +51,8 @@ class Finding:
         return _LEVELS.get(self.code, "error")
 
 
-class CheckReport(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CheckReport:
     """The outcome of a check.
 
     ``url`` is the URL as it was given, ``final_url`` the one after redirects, both without credentials; ``status`` and
@@ -77,14 +78,11 @@ class CheckReport(NamedTuple):
 
 
 def check_url(
+    fetcher: Fetcher,
     url: str,
     *,
     method: str = "GET",
-    headers: Sequence[tuple[str, str]] = (),
     plan: Plan | None = None,
-    time_limit: float = 10.0,
-    total_limit: float = 60.0,
-    at: datetime | None = None,
     calls_links: bool = True,
 ) -> CheckReport:
     """Call a URL and check its announcement.
@@ -93,24 +91,20 @@ def check_url(
     but no more than 20, those of the retirement first. Redirects that announce nothing are followed. Not checked: the
     body, and whether a date is in the future.
 
+    :param fetcher: sends the requests; a link that it called for another URL is not called again.
     :param url: an absolute URL with the scheme ``http`` or ``https``.
     :param method: the HTTP method.
-    :param headers: pairs of name and value, sent to the origin of the URL only, and masked in the report.
     :param plan: the expected announcement; by default nothing is compared.
-    :param time_limit: seconds for each response; 10 by default.
-    :param total_limit: seconds for all of them; 60 by default.
-    :param at: when the plan is looked at, an aware datetime; by default now.
     :param calls_links: whether the links are called; by default they are.
     :raises Unreachable: the URL has no response; the message says why.
     """
-    now = datetime.now(UTC) if at is None else at
-    fetcher = Fetcher(url, headers, time_limit=time_limit, total_limit=total_limit)
+    now = datetime.now(UTC)
     try:
         response = fetcher.follow(method, url)
     except Unreachable as error:
         message = f"{fetcher.mask(url)} is not reachable: {fetcher.mask(str(error))}"
         raise Unreachable(message) from error
-    candidates = [] if plan is None else find_candidates(plan, method, response.url, headers, now)
+    candidates = [] if plan is None else find_candidates(plan, method, response.url, fetcher.headers, now)
     # A live operation need not announce anything.
     findings = [] if candidates and candidates[0].policy is None else [*_check_presence(response)]
     findings += [*_check_dates(response), *_check_links(response), *_check_cors(response)]
@@ -246,17 +240,14 @@ def _head_differs(difference: str) -> Finding:
 
 
 def _check_targets(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]:
-    """Call the target of every link once, and yield those that do not respond."""
+    """Yield the links whose targets do not respond."""
     targets = _targets(fetcher, response)
     for place, (target, shown) in enumerate(targets.items()):
         try:
-            status = fetcher.fetch("GET", target).status
-            problem = f"its status is {status}" if status in {404, 410} or status >= 500 else None
+            problem = fetcher.find_problem(target)
         except OutOfTime as error:
             yield Finding("link-unreachable", f"{len(targets) - place} links were not called, because {error}.")
             return
-        except Unreachable as error:
-            problem = str(error)
         if problem is not None:
             message = f"The link to {shown} leads nowhere: {problem}. Link to something that responds"
             yield Finding("link-unreachable", f"{message} (RFC 8288 section 3.1).")

@@ -32,11 +32,10 @@ class Candidate(NamedTuple):
     headers: list[tuple[str, str]]
 
 
-def list_simple_urls(plan: Plan, base_url: str) -> list[str]:
-    """Return the URLs of the operations whose requests need nothing but a ``GET``; live ones must announce nothing."""
-    found = [each for each in plan if each.method == "GET" and not (each.query or each.headers)]
-    simple = [each.path for each in found if not set("{*") & set(each.path)]
-    return [f"{base_url.rstrip('/')}{quote(path, safe='/%')}" for path in simple]
+def find_simple(plan: Plan) -> dict[Operation, str]:
+    """Return the operations whose requests need nothing but a ``GET``, and their paths percent-encoded."""
+    found = [each for each in plan if each.method in {"GET", ANY_METHOD} and not (each.query or each.headers)]
+    return {each: quote(each.path, safe="/%") for each in found if not set("{*") & set(each.path)}
 
 
 def find_candidates(plan: Plan, method: str, url: str, headers: Headers, at: datetime) -> list[Candidate]:

@@ -73,11 +73,20 @@ class Fetcher:
 
     :param url: an absolute URL; its origin gets the headers.
     :param headers: pairs of name and value. A ``User-Agent`` among them is sent after our own product.
-    :param time_limit: seconds until a response must have arrived.
-    :param total_limit: seconds from now until the last response must have arrived.
+    :param time_limit: seconds until a response must have arrived; 10 by default.
+    :param total_limit: seconds from now until the last response must have arrived; 60 by default.
     """
 
-    def __init__(self, url: str, headers: Sequence[tuple[str, str]], *, time_limit: float, total_limit: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Sequence[tuple[str, str]] = (),
+        *,
+        time_limit: float = 10.0,
+        total_limit: float = 60.0,
+    ) -> None:
+        self.headers = headers
+        self._problems: dict[str, str | None] = {}
         self._home = _origin_of(url)
         self._time_limit = time_limit
         self._total_limit = total_limit
@@ -139,6 +148,22 @@ class Fetcher:
                     break
                 response = self.fetch(method, target)
         return response
+
+    def find_problem(self, target: str) -> str | None:
+        """Call the target of a link, once in all, and return why it does not respond, or ``None`` if it does.
+
+        :raises OutOfTime: the time for all requests is over.
+        """
+        if target not in self._problems:
+            try:
+                status = self.fetch("GET", target).status
+                is_missing = status in {404, 410} or status >= 500
+                self._problems[target] = f"its status is {status}" if is_missing else None
+            except OutOfTime:
+                raise
+            except Unreachable as error:
+                self._problems[target] = str(error)
+        return self._problems[target]
 
     def mask(self, text: str) -> str:
         """Return a string without the credentials in our headers, and without session IDs of a query."""

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from flask_notifications.dates import DATE, parse_time
+from flask_notifications.validation import check_base_url
 from flask_notifications.wording import escape
 
 from .output import Decorator, demand, fail, option
@@ -50,6 +51,15 @@ def parse_day(value: str) -> datetime | date:
     """Return a date as it is, which includes all of the day, or a date and time with an offset in UTC."""
     time = parse_date(value)
     return time.date() if DATE.fullmatch(value) else time
+
+
+def parse_base_url(value: str) -> str:
+    """Return an absolute URL without a query."""
+    try:
+        check_base_url(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return value
 
 
 def read_plan(path: Path, *, shown: str = "") -> "Plan":

@@ -2,6 +2,8 @@
 
 import os
 import re
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -10,16 +12,16 @@ import click
 
 from flask_notifications.check.links import is_splittable
 from flask_notifications.headers import TOKEN
+from flask_notifications.wording import escape
 
-from .arguments import FILE, PLAN_FILE, format_option, read_file, read_plan
-from .output import fail, option, print_result
+from .arguments import FILE, PLAN_FILE, format_option, parse_base_url, read_file, read_plan
+from .output import demand, fail, option, print_result
 
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan
 
 # RFC 9110 sections 5.1 and 5.5: a token, a colon, and a value without control characters.
 _VISIBLE = r"[\x21-\x7e\xa1-\xff]"
-_TIMEOUT = click.FloatRange(min=0, min_open=True, max=3600)
 _HEADER = re.compile(rf"({TOKEN}):[ \t]*({_VISIBLE}+(?:[ \t]+{_VISIBLE}+)*)[ \t]*")
 
 
@@ -61,17 +63,31 @@ def _parse_method(value: str) -> str:
     return value.upper()
 
 
+def _parse_seconds(value: str) -> float:
+    with suppress(ValueError):
+        if 0 < (seconds := float(value)) <= 3600:
+            return seconds
+    message = f"{value!r} is not a number of seconds, more than 0 and at most 3600"
+    raise click.BadParameter(message)
+
+
 def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> list[str]:
-    from flask_notifications.check.comparison import list_simple_urls
+    """Return the URL, or those of the operations that need no values; print which others there are."""
+    from flask_notifications.check.comparison import find_simple
 
     if url is not None and base_url is None:
         return [url]
     if url is not None or base_url is None or plan is None:
         message = "give a URL, or --plan and --base-url"
         raise click.UsageError(message)
-    return list_simple_urls(plan, base_url) or fail(
-        "the plan has no GET operation without parameters and conditions: give the URL of one request"
-    )
+    simple = find_simple(plan)
+    if all(plan[operation] is None for operation in simple):
+        fail("the plan has no retired GET operation without parameters and conditions: give the URL of one request")
+    others = [operation.name for operation in plan if operation not in simple]
+    if others:
+        message = f"{len(others)} of {len(plan)} operations are not checked, because each needs a URL of its own: "
+        click.echo(escape(message + ", ".join(others)), err=True)
+    return [f"{base_url.rstrip('/')}{path}" for path in simple.values()]
 
 
 @click.command
@@ -79,7 +95,7 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
 @option(
     "--base-url",
     metavar="U",
-    type=_parse_url,
+    type=parse_base_url,
     help="Without URL: check each GET operation of the plan without parameters and conditions, below this URL.",
 )
 @option("--method", default="GET", metavar="M", type=_parse_method, help="The HTTP method to call.")
@@ -94,7 +110,9 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
 )
 @option("--plan", "file", type=PLAN_FILE, metavar="FILE", help="Compare with this plan file.")
 @option("--no-links", "calls_links", flag_value=False, default=True, show_default=False, help="Do not call the links.")
-@option("--timeout", "time_limit", type=_TIMEOUT, default=10.0, metavar="SECONDS", help="The limit for each response.")
+@option(
+    "--timeout", "time_limit", type=_parse_seconds, default=10.0, metavar="SECONDS", help="The limit for each response."
+)
 @format_option("text", "json")
 @click.pass_context
 def check(
@@ -103,7 +121,10 @@ def check(
     *,
     url: str | None,
     base_url: str | None,
+    method: str,
+    headers: list[tuple[str, str]],
     file: Path | None,
+    time_limit: float,
     output: str,
     **options: Any,
 ) -> None:
@@ -113,21 +134,28 @@ def check(
     and the response to HEAD. With --plan, it also compares production with the plan. The request is real, so take care
     with methods that change data.
 
-    Exit code: 0, 1 if the URL is not reachable or the plan has errors, 3 if an error was found. Warnings do not count.
+    Exit code: 0, 1 if a URL is not reachable or the plan has errors, 3 if an error was found. Warnings do not count.
     """
     from flask_notifications.check.checker import check_url
-    from flask_notifications.check.fetching import Unreachable
+    from flask_notifications.check.fetching import Fetcher, Unreachable
     from flask_notifications.formats import json, text
 
+    demand(base_url is None or method == "GET", "--base-url calls operations with GET only")
     plan = None if file is None else read_plan(file)
     urls = _list_urls(url, base_url, plan)
-    try:
-        reports = [check_url(each, plan=plan, **options) for each in urls]
-    except Unreachable as error:
-        fail(str(error))
-    if output == "json":
-        print_result(json.format_result(reports[0]) if base_url is None else json.format_results(reports))
-    else:
-        print_result("\n\n".join(text.format_check(options["method"], report) for report in reports))
-    if any(report.has_errors for report in reports):
-        context.exit(3)
+    fetcher = Fetcher(urls[0], headers, time_limit=time_limit)
+    reports, errors = [], []
+    is_hidden = len(urls) == 1 or not sys.stderr.isatty()
+    with click.progressbar(urls, label="Checking", file=sys.stderr, hidden=is_hidden) as bar:
+        for each in bar:
+            try:
+                reports.append(check_url(fetcher, each, method=method, plan=plan, **options))
+            except Unreachable as error:
+                errors.append(str(error))
+    if reports and output == "json":
+        print_result(json.format_result(reports if url is None else reports[0]))
+    elif reports:
+        print_result("\n\n".join(text.format_check(method, report) for report in reports))
+    for message in errors:
+        click.echo(f"Error: {escape(message)}", err=True)
+    context.exit(1 if errors else 3 if any(report.has_errors for report in reports) else 0)

@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 
-from .arguments import PLAN_FILE, parse_date, read_plan
+from .arguments import PLAN_FILE, parse_base_url, parse_date, read_plan
 from .output import TO, option, print_result
 
 
 @click.command
 @click.argument("file", type=PLAN_FILE)
-@option("--base-url", metavar="U", help="The URL of your API, for complete links.")
+@option("--base-url", type=parse_base_url, metavar="U", help="The URL of your API, for complete links.")
 @option("--contact", metavar="TEXT", help="The contact for questions: a name, an address or a URL.")
 @option("--at", type=parse_date, metavar="DATE", help="Show the state at this time instead of now.")
 @TO
@@ -25,9 +25,4 @@ def guide(file: Path, to: Path | None, **options: Any) -> None:
     """
     from flask_notifications.pages import render_guide
 
-    plan = read_plan(file)
-    try:
-        page = render_guide(plan, **options)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-    print_result(page, to)
+    print_result(render_guide(read_plan(file), **options), to)

@@ -1,6 +1,7 @@
 """Results as JSON, for programs."""
 
 import json
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,11 +12,6 @@ if TYPE_CHECKING:
     from flask_notifications.usage import UsageReport
 
 
-def format_result(result: "UsageReport | CheckReport | PlanReport") -> str:
+def format_result(result: "UsageReport | PlanReport | CheckReport | Sequence[CheckReport]") -> str:
     """Return a result of one of the commands."""
-    return json.dumps(result.to_dict(), indent=2)
-
-
-def format_results(results: "Sequence[CheckReport]") -> str:
-    """Return several results, as an array."""
-    return json.dumps([result.to_dict() for result in results], indent=2)
+    return json.dumps(result, default=methodcaller("to_dict"), indent=2)

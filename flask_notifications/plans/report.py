@@ -1,8 +1,9 @@
 """The state of a plan on a date, and the effects of its changes on callers, for people and programs."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from flask_notifications.deprecation import DeprecationHeaders, DeprecationPolicy
 from flask_notifications.operations import Operation
@@ -12,7 +13,8 @@ from flask_notifications.wording import iso
 from .changes import Change
 
 
-class PlanReport(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PlanReport:
     """The state of a plan on a date. ``changes`` are those since an older plan, or ``None`` without one."""
 
     plan: Plan

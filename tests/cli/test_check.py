@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from flask_notifications.check.checker import check_url
-from flask_notifications.check.fetching import Unreachable
+from flask_notifications.check.fetching import Fetcher, Unreachable
 from flask_notifications.usage import CANARY
 from tests.cli.commands import Outcome, run
 from tests.cli.servers import Canned, CannedServer, Headers, canned_server, drip, raw_server, send, send_nothing
@@ -273,12 +273,13 @@ def test_a_check_ends_when_its_time_is_over(server: CannedServer) -> None:
     slow = Canned(200, seconds=0.1)
     for number in range(9):
         server.respond(f"/0/{number}", slow)
-    report = check_url(server.respond("/old", Canned(200, [*ALL, *links(1, 9)])), total_limit=0.35)
+    url = server.respond("/old", Canned(200, [*ALL, *links(1, 9)]))
+    report = check_url(Fetcher(url, total_limit=0.35), url)
     (finding,) = report.findings
     assert re.fullmatch(r"\d links were not called, because the check had taken 0.35 seconds\.", finding.message)
     assert finding.code == "link-unreachable"
     with pytest.raises(Unreachable, match="the check had taken 0 seconds"):
-        check_url(server.url, total_limit=0)
+        check_url(Fetcher(url, total_limit=0), url)
 
 
 def test_links_are_not_called_if_that_is_switched_off(server: CannedServer) -> None:

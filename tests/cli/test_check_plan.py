@@ -11,7 +11,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from flask_notifications import DeprecationMiddleware, load_plan
 from tests.cli.commands import Outcome, run
-from tests.cli.servers import canned_server, serving
+from tests.cli.servers import Canned, canned_server, serving
 from tests.wsgi import plain_app
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ OPERATIONS: list[dict[str, Any]] = [
 PLAN: dict[str, Any] = {"deprecated_at": PAST, "sunset_at": FUTURE, "documentation": "/docs", "operations": OPERATIONS}
 BROWNOUT = {"brownouts": [{"start": PAST, "end": FUTURE}]}
 CLOSED = {"sunset_at": "2026-02-01T00:00:00Z", "enforce_sunset": True}
+SEVERAL = [
+    {"name": name, "method": method, "path": f"/{name}"} for name, method in (("a", "*"), ("b", "GET"), ("c", "GET"))
+]
 GONE = plain_app("410 Gone", [("Cache-Control", "no-store")])
 
 
@@ -63,7 +66,8 @@ def test_production_that_runs_the_plan_has_no_differences(production: str, path:
 def test_without_a_url_every_simple_operation_of_the_plan_is_checked(production: str, tmp_path: Path) -> None:
     simple = {"name": "export", "method": "GET", "path": "/%65xport/%C3%A9"}
     conditional = {"name": "old", "method": "GET", "path": "/old", "query": {"v": "1"}}
-    plan = PLAN | {"operations": [*OPERATIONS, simple, conditional, {"name": "v1", "method": "GET", "path": "/v1/**"}]}
+    others = [conditional, {"name": "v1", "method": "GET", "path": "/v1/**"}]
+    plan = PLAN | {"operations": [*OPERATIONS, simple, *others]}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     arguments = ("--plan", tmp_path / "plan.json", "--base-url", f"{production}/", "--no-links")
     outcome = run("check", *arguments, "--format", "json")
@@ -72,6 +76,25 @@ def test_without_a_url_every_simple_operation_of_the_plan_is_checked(production:
     assert (report["url"], report["final_url"], report["status"]) == (*[f"{production}/%65xport/%C3%A9"] * 2, 200)
     assert {finding["code"] for finding in report["findings"]} >= {"deprecation-missing", "plan-differs"}
     assert (outcome.code, run("check", *arguments).out.count("GET http")) == (3, 2)
+    passed_over = "4 of 6 operations are not checked, because each needs a URL of its own: report, order, old, v1\n"
+    assert outcome.err == passed_over
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_one_check_of_several_urls_calls_a_link_once_and_ends_after_all_of_them(output: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN | {"operations": SEVERAL}))
+    with canned_server() as server:
+        for path, status in (("/a", 200), ("/b", 0), ("/c", 200)):
+            server.respond(path, Canned(status, [("Link", '</docs>; rel="deprecation"')]))
+        arguments = ("check", "--plan", tmp_path / "plan.json", "--base-url", server.url, "--format", output)
+        outcome = run(*arguments)
+        assert server.requests.count(("GET", "/docs")) == 1
+        reason = "Remote end closed connection without response"
+        assert outcome.err == f"Error: {server.url}/b is not reachable: {reason}\n"
+        assert (outcome.code, outcome.out.count("link-unreachable")) == (1, 2)
+        server.requests.clear()
+        refused = run(*arguments, "--method", "DELETE")
+        assert (refused.code, server.requests, "with GET only" in refused.err) == (2, [], True)
 
 
 @pytest.mark.parametrize("arguments", ["", "--base-url http://a.example", "http://a.example --base-url http://a.b"])
@@ -80,10 +103,11 @@ def test_one_of_url_and_plan_must_be_given(arguments: str) -> None:
     assert (outcome.code, "give a URL, or --plan and --base-url" in outcome.err) == (2, True)
 
 
-def test_a_plan_without_a_simple_operation_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(json.dumps(PLAN | {"operations": OPERATIONS[:2]}))
+@pytest.mark.parametrize("number", [2, 3], ids=["none", "only a live one"])
+def test_a_plan_without_a_simple_retired_operation_is_an_error(number: int, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN | {"operations": OPERATIONS[:number]}))
     outcome = run("check", "--plan", tmp_path / "plan.json", "--base-url", "http://127.0.0.1")
-    assert (outcome.code, "the plan has no GET operation without" in outcome.err) == (1, True)
+    assert (outcome.code, "the plan has no retired GET operation without" in outcome.err) == (1, True)
 
 
 def test_production_with_a_base_url_has_no_differences(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ def test_the_help_lists_every_command_and_every_command_has_help() -> None:
     "arguments",
     [
         *(["unknown"], ["plan"], ["plan", "missing.toml"], ["plan", __file__], ["plan", "/"]),
-        ["check", "http://127.0.0.1:1/", "--timeout", "0"],
+        *(["check", "http://127.0.0.1:1/", "--timeout", seconds] for seconds in ("0", "nan", "inf", "soon")),
+        *([*command, "--base-url", "http://127.0.0.1:1/?a=1"] for command in (["check"], ["guide", "-"])),
         ["check", "http://127.0.0.1:1/", "--method", "G T"],
         ["check", "http://127.0.0.1:1/", "--plan", "missing.toml"],
         ["usage", "sqlite:///a", "--days", "0"],
