@@ -5,6 +5,7 @@ from datetime import datetime
 from shutil import get_terminal_size
 from textwrap import fill, indent
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
 import click
 
@@ -40,6 +41,8 @@ _COLOURS = {
 }
 # Callers that are listed, of all operations.
 _LISTED = 1_500
+# Follows a wide character while widths are computed. Unprintable characters are escaped, so no line contains it.
+_PADDING = "\0"
 TITLES = ("caller", "client", "session in", "answered", "failed", "closed", "last call", "state")
 
 
@@ -73,14 +76,20 @@ def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
 
 def wrap(line: str, indent: str = "", *, hanging: str = "") -> str:
     """Return a line as lines of whole words that fit the terminal's width, 80 columns without one."""
-    return fill(
-        line,
+    filled = fill(
+        _pad(line),
         get_terminal_size((80, 24)).columns,
         initial_indent=indent,
         subsequent_indent=indent + hanging,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return filled.replace(_PADDING, "")
+
+
+def _pad(line: str) -> str:
+    """Return a line whose length is its width: characters such as ideographs take two columns."""
+    return "".join(each + _PADDING if east_asian_width(each) in {"W", "F"} else each for each in line)
 
 
 def group_operations(report: "UsageReport", plan: Plan | None) -> "Iterator[tuple[OperationUsage, list[CallerGroup]]]":
@@ -94,7 +103,7 @@ def _format_operation(operation: "OperationUsage", groups: Sequence[CallerGroup]
     verdict = style(operation.verdict)
     title = f"{click.style(escape(operation.name), bold=True)}  {verdict}"
     reasons = [wrap(escape(reason), "  ") for reason in (*operation.reasons, operation.coverage_text)]
-    callers = ["", f"  {summarise(groups)}", "", *_list_callers(groups[:listed])] if groups else []
+    callers = ["", wrap(summarise(groups), "  "), "", *_list_callers(groups[:listed])] if groups else []
     if groups[listed:]:
         callers += ["", wrap(f"{count(len(groups) - listed, 'more caller')}: --format csv lists all", "  ")]
     return "\n".join([title, *reasons, *callers])
@@ -102,9 +111,10 @@ def _format_operation(operation: "OperationUsage", groups: Sequence[CallerGroup]
 
 def _list_callers(groups: Sequence[CallerGroup]) -> Sequence[str]:
     """Return a table, or a paragraph for each caller where the table would be too wide."""
-    table = [f"  {line}" for line in _align([TITLES, *map(list_cells, groups)])]
+    rows = [TITLES, *map(list_cells, groups)]
+    table = [f"  {line}" for line in _align([[_pad(cell) for cell in row] for row in rows])]
     if max(map(len, table)) <= get_terminal_size((80, 24)).columns:
-        return table
+        return [line.replace(_PADDING, "") for line in table]
     return [line for group in groups for line in _describe_caller(group)]
 
 
@@ -133,7 +143,7 @@ def format_notice(notice: "Notice") -> str:
     for operation, policy, _phase, sentences, move in notice.migrations:
         heading = escape(f"{operation.method} {operation.path}")
         blocks += [f"{heading}\n{'-' * len(heading)}", *(wrap(escape(each)) for each in sentences)]
-        blocks += [] if policy.documentation is None else [f"More about it: {policy.documentation}"]
+        blocks += [] if policy.documentation is None else [wrap(f"More about it: {policy.documentation}")]
         blocks += list_examples(move)
     return "\n\n".join(blocks)
 
@@ -146,7 +156,7 @@ def list_examples(move: "Move") -> list[str]:
 
 def format_plan(report: "PlanReport") -> str:
     """Return the schedule of a plan, and the changes for callers."""
-    blocks = [f"{count(len(report.plan), 'operation')} on {moment(report.at)}"]
+    blocks = [wrap(f"{count(len(report.plan), 'operation')} on {moment(report.at)}")]
     blocks += [_format_retirement(operation, policy, report.at) for operation, policy in report.plan.items()]
     blocks += [] if report.changes is None else [_format_changes(report.changes)]
     return "\n\n".join(blocks)
@@ -155,11 +165,17 @@ def format_plan(report: "PlanReport") -> str:
 def _format_changes(changes: "Sequence[Change]") -> str:
     lines = [_format_finding(each.level, f"{each.operation}: {each.code}: {each.message}") for each in changes]
     errors = sum(each.level == "error" for each in changes)
-    return "\n".join([*lines, f"{count(len(changes), 'change')} for callers, {count(errors, 'broken promise')}"])
+    total = f"{count(len(changes), 'change')} for callers, {count(errors, 'broken promise')}"
+    return "\n".join([*lines, wrap(total)])
 
 
 def _format_finding(level: str, words: str) -> str:
-    return wrap(escape(f"{level}: {words}"), hanging="  ").replace(level, style(level), 1)
+    return _format_state(level, escape(f"{level}: {words}"))
+
+
+def _format_state(state: str, line: str, indent: str = "") -> str:
+    """Return a line that begins with a state, which is in its colour."""
+    return wrap(line, indent, hanging="  ").replace(state, style(state), 1)
 
 
 def _format_retirement(operation: Operation, policy: DeprecationPolicy | None, at: datetime) -> str:
@@ -169,13 +185,17 @@ def _format_retirement(operation: Operation, policy: DeprecationPolicy | None, a
         [bold, *_format_conditions("query", operation.query), *_format_conditions("header", operation.headers)]
     )
     if policy is None:
-        return f"{title}\n  {style('live')}: not retired, sends no headers"
+        return f"{title}\n{_format_state('live', 'live: not retired, sends no headers', '  ')}"
     events = [(event.start, _describe_event(event, policy)) for event in schedule(policy)]
     ends = [(each.until, f"end of the exemption of {each.caller}: {escape(each.reason)}") for each in policy.exemptions]
     rows = [f"{moment(time):<22}  {relative(time, at):<14}  {words}" for time, words in [*events, *ends]]
     lines = [wrap(row, "  ", hanging="  ") for row in rows]
     headers = [f"  {name}: {value}" for name, value in DeprecationHeaders(policy).render(operation.successor, "")]
-    return "\n".join([title, _format_state(policy, at), "", *lines, "", *headers])
+    phase, following = policy.phase(at), next_event(policy, at)
+    change = "no further change is scheduled"
+    if following is not None:
+        change = f"next: {following.phase} {relative(following.start, at)}, on {moment(following.start)}"
+    return "\n".join([title, _format_state(phase, f"{phase}; {change}", "  "), "", *lines, "", *headers])
 
 
 def _format_conditions(where: str, values: Values | None) -> Iterator[str]:
@@ -183,16 +203,6 @@ def _format_conditions(where: str, values: Values | None) -> Iterator[str]:
         listed = [value] if isinstance(value, str) else value
         words = [{ABSENT: "absent", PRESENT: "there"}.get(each, repr(each)) for each in listed]
         yield wrap(escape(f"if {where} {name} is {' or '.join(words)}"), "  ")
-
-
-def _format_state(policy: DeprecationPolicy, at: datetime) -> str:
-    change = next_event(policy, at)
-    phase = policy.phase(at)
-    if change is None:
-        return f"  {style(phase)}; no further change is scheduled"
-    words = f"{phase}; next: {change.phase} {relative(change.start, at)}, on {moment(change.start)}"
-    first, _, then = wrap(words, "  ", hanging="  ").partition(";")
-    return f"{first.replace(phase, style(phase))};{then.replace(change.phase, style(change.phase), 1)}"
 
 
 def _describe_event(event: Event, policy: DeprecationPolicy) -> str:

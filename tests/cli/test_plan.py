@@ -100,7 +100,9 @@ def test_the_conditions_of_an_operation_are_shown(tmp_path: Path) -> None:
     assert described["conditions"] == conditions
 
 
-def test_all_but_headers_fits_the_width_of_the_terminal_and_paths_are_whole(tmp_path: Path) -> None:
+def test_all_but_headers_fits_the_width_of_the_terminal_and_paths_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     long = "/a-rather-long-path/of-many/segments/that-are-whole/{in}/{one}"
     plan = RETIRED.replace('"/reports"', f'"/reports{long}"').replace("[[", 'documentation = "/' + "d" * 70 + '"\n[[')
     old = write_file(tmp_path, plan + EXEMPT.replace("holidays", "the holidays of their developers"), "old.toml")
@@ -111,6 +113,9 @@ def test_all_but_headers_fits_the_width_of_the_terminal_and_paths_are_whole(tmp_
     lines = run("plan", write_file(tmp_path, plan), "--against", old, "--at", "2026-09-01").out.splitlines()
     assert [each for each in lines if len(each) > 80] == [f'  Link: </{"d" * 70}>; rel="deprecation"; type="text/html"']
     assert lines[-1].endswith(" broken promises")
+    monkeypatch.setenv("COLUMNS", "30")
+    lines = run("plan", write_file(tmp_path, plan), "--against", old, "--at", "2026-09-01").out.splitlines()
+    assert [each for each in lines if len(each) > 30 and "/" not in each] == []
 
 
 EXEMPT = """

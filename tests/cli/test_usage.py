@@ -59,10 +59,19 @@ def test_a_report_is_as_wide_as_a_terminal(database: str, columns: str | None, m
     assert len({line.index("2026-05-30") for line in outcome.out.splitlines() if "  2026-05-30" in line}) <= 1
 
 
-def test_a_narrow_report_mentions_no_session_if_none_was_sent(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    record(database, use("curl/8"))
-    assert run_usage(database).out.endswith("1 answered, 0 failed, 0 closed; client curl/8\n")
+def test_wide_characters_take_two_columns(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = "\u670d\u52a1" * 8
+    record(database, use("curl/8", wide), use("curl/8", "acme"))
+    monkeypatch.setenv("COLUMNS", "82")
+    first, rest = (
+        f"  {wide}: still calling, last call 30 May 2026, 12:00",
+        "1 answered, 0 failed, 0 closed; client curl/8",
+    )
+    assert f"\n{first}\n  UTC\n    {rest}\n" in run_usage(database).out
+    monkeypatch.setenv("COLUMNS", "120")
+    out = run_usage(database).out
+    assert f"  {wide}  curl/8  -   " in out
+    assert f"  {'acme':<32}  curl/8  -   " in out
 
 
 def test_callers_beyond_a_number_are_counted(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
