@@ -58,6 +58,7 @@ def plan(
     """
     is_one = (file is not None) + schema + (document is not None) == 1
     demand(is_one, "give one of FILE, --schema and --from-openapi DOCUMENT")
+    demand(against is None or file is not None, "--against needs FILE, because it compares two plans")
     demand(against is not None or not min_notice, "--min-notice needs --against OLD, because it applies to new dates")
     time = datetime.now(UTC) if at is None else at
     if file is None:
