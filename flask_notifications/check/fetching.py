@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPResponse
+from http.client import BadStatusLine, HTTPConnection, HTTPResponse
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
@@ -270,6 +270,8 @@ def _pattern_of_character(character: str) -> str:
 
 def _reason_of(error: Exception) -> str:
     reason = error.reason if isinstance(error, URLError) else error
+    if type(reason) is BadStatusLine:  # and not that the connection was closed
+        return f"the response is not HTTP: {str(reason).strip()[:80]!r}"
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"the certificate is not valid: {reason.verify_message}"
     if isinstance(reason, ssl.SSLError):

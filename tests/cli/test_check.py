@@ -83,7 +83,7 @@ def test_what_a_server_sends_cannot_control_the_terminal(server: CannedServer) -
         r"  Link: <\x1b[31mx>; rel=a",
     ]
     with raw_server(send(b"\x1b[2J\r\n")) as url:
-        assert run("check", url).err == f"Error: {url} is not reachable: \\x1b[2J\n"
+        assert run("check", url).err == f"Error: {url} is not reachable: the response is not HTTP: '\\x1b[2J'\n"
 
 
 # Every code and its level, which stay the same in all versions.
@@ -373,7 +373,7 @@ def unreachable(url: str, *arguments: Any) -> str:
         pytest.param(send_nothing, "no response within 0.3 seconds|timed out", id="silence"),
         pytest.param(drip, "no response within 0.3 seconds", id="a response without end"),
         pytest.param(send(b""), "Remote end closed connection without response", id="a hang-up"),
-        pytest.param(send(b"SSH-2.0-OpenSSH\r\n"), "SSH-2.0-OpenSSH", id="another protocol"),
+        pytest.param(send(b"SSH-2.0-\x1b\r\n"), r"the response is not HTTP: 'SSH-2.0-.x1b'", id="another protocol"),
         pytest.param(send(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200), "got more than 100 headers", id="many headers"),
     ],
 )
