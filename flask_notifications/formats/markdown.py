@@ -36,10 +36,15 @@ def format_notice(notice: "Notice") -> str:
     blocks = [f"# {_escape_markdown(notice.title)}", *map(_escape_markdown, notice.sentences)]
     for operation, policy, _phase, sentences, move in notice.migrations:
         blocks += [f"## {_escape_markdown(f'{operation.method} {operation.path}')}", *map(_escape_markdown, sentences)]
-        blocks += [] if policy.documentation is None else [f"More about it: <{policy.documentation}>"]
+        blocks += [] if policy.documentation is None else [f"More about it: {_link(policy.documentation)}"]
         # Indented, because no character ends such a block.
         blocks += list_examples(move)
     return "\n\n".join(blocks)
+
+
+def _link(uri: str) -> str:
+    """Return a URI as a link, or as words if it has no scheme, because ``</docs>`` would be HTML."""
+    return f"<{uri}>" if uri.startswith(("https://", "http://")) else _escape_markdown(uri)
 
 
 def _escape_markdown(string: str) -> str:

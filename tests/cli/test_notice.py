@@ -174,9 +174,11 @@ def test_wrong_arguments_are_named(folder: Path) -> None:
     assert (outcome.code, "caller must be a label" in outcome.err) == (2, True)
 
 
-def test_names_from_the_store_are_no_markup(folder: Path) -> None:
+def test_names_from_the_store_and_paths_of_a_plan_are_no_markup(folder: Path) -> None:
     record(folder, use("<b>|*x", "a|b*<script>"))
+    (folder / "plan.toml").write_text(PLAN.replace("https://example.com/retire", "/docs"), encoding="utf-8")
     markdown = notify(folder, "a|b*<script>", "--format", "markdown").out
     assert r"# a\|b\*\<script\>: an operation" in markdown
+    assert "\nMore about it: /docs\n" in markdown
     page = parse(notify(folder, "a|b*<script>", "--format", "html").out)
     assert (page.select("script, b"), words(page.h1)[:12]) == ([], "a|b*<script>")
