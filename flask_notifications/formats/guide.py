@@ -15,7 +15,7 @@ from flask_notifications.wording import short_date
 from .axis import FIRST, LAST, Axis, Label, arrange_labels, pad
 from .migration import describe_migration, say_placeholders
 from .plot import list_brownouts
-from .rendering import render
+from .rendering import check_title, render
 
 
 def render_guide(
@@ -41,8 +41,8 @@ def render_guide(
     :raises ValueError: naming the argument that does not fit.
     """
     now = _check_present(at)
-    for name, value in (("title", title), ("contact", contact)):
-        require(value is None or isinstance(value, str), name, "a string", value)
+    check_title(title)
+    require(contact is None or isinstance(contact, str), "contact", "a string", contact)
     check_base_url(base_url)
     # Without exemptions, because the page is for everybody.
     policies = {each: replace(policy, exemptions=()) for each, policy in retired_operations(plan).items()}

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from flask_notifications import wording
-from flask_notifications.validation import check_uri
+from flask_notifications.validation import check_uri, require
 
 _templates = Environment(
     loader=PackageLoader("flask_notifications.formats"),
@@ -28,6 +28,14 @@ def is_link(uri: str | None) -> bool:
         return urlsplit(str(uri)).scheme in {"", "http", "https"}
     except ValueError:
         return False
+
+
+def check_title(title: object) -> None:
+    """Check that a title has words, because a heading without any is not accessible, or is ``None``.
+
+    :raises ValueError: it is something else.
+    """
+    require(title is None or (isinstance(title, str) and title.strip()), "title", "a string that is not empty", title)
 
 
 def breakable(path: str) -> Markup:

@@ -11,7 +11,7 @@ from flask_notifications.validation import require
 from .callers import CallerGroup, group_callers, summarise
 from .effects import BrownoutEffect, describe_brownouts
 from .plot import Plot, draw_plot
-from .rendering import render
+from .rendering import check_title, render
 
 if TYPE_CHECKING:
     from flask_notifications.usage.results import OperationUsage, UsageReport
@@ -34,7 +34,8 @@ def render_usage(report: "UsageReport", *, plan: Plan | None = None, title: str 
     :param title: the heading; by default the verdict on all operations.
     :raises ValueError: naming the argument that does not fit.
     """
-    require(title is None or isinstance(title, str), "title", "a string", title)
+    require(hasattr(report, "operations"), "report", "a UsageReport", report)
+    check_title(title)
     plan = {} if plan is None else retired_operations(plan)
     policies = {operation.name: (operation, policy) for operation, policy in plan.items()}
     number = max(1, len(report.operations))

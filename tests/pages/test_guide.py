@@ -191,6 +191,7 @@ def test_no_value_of_a_plan_becomes_markup_or_an_unsafe_link() -> None:
         *({"plan": plan} for plan in (policy(), {REPORT: "policy"}, {"report": policy()})),
         *({"plan": {}, "at": at} for at in (datetime(2026, 1, 1), "2026", datetime.max.replace(tzinfo=WEST))),  # noqa: DTZ001
         *({"plan": {}, name: 1} for name in ("title", "contact")),
+        {"plan": {}, "title": ""},
         *({"plan": {}, "base_url": url} for url in ("javascript:alert(1)", "/api")),
     ],
     ids=str,

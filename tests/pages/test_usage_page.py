@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import time, timedelta
+from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
@@ -328,7 +329,8 @@ def test_no_name_in_a_report_is_a_control_character_or_cannot_be_encoded() -> No
     assert page.encode().decode().replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize(("arguments", "name"), [({"title": 1}, "title"), ({"plan": [1]}, "plan")])
-def test_a_wrong_argument_is_named(arguments: dict[str, object], name: str) -> None:
+@pytest.mark.parametrize("arguments", [{"report": {}}, {"title": 1}, {"title": " "}, {"plan": [1]}], ids=str)
+def test_a_wrong_argument_is_named(arguments: Any) -> None:
+    (name,) = arguments
     with pytest.raises(ValueError, match=f"^{name} must be"):
-        render_usage(report(), **arguments)  # type: ignore[arg-type]
+        render_usage(**{"report": report(), **arguments})
