@@ -1,7 +1,8 @@
 """The usage report: the verdict first, every plot as a table, and what each brownout changed."""
 
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import time, timedelta
+from datetime import date, time, timedelta
 from typing import Any
 
 import pytest
@@ -219,12 +220,11 @@ def test_each_brownout_shows_which_callers_returned() -> None:
     for sentence in (
         "2 callers got 410. 1 of them has called again since, 1 has not.",
         "1 other caller called before and after, but not during it, so it was not reached.",
-        "Calls per day: 3.9 in the week before, 3.0 in the week after.",
     ):
         assert sentence in words(effect)
     assert rows(effect)[1:] == [
-        ["back with b/1 (query)", "2", "10", "called again, last on 14 Nov 2026"],
-        ["gone with a/1 (query)", "4", "10", "no call"],
+        ["back with b/1 (query)", "2", "since 7 Nov 2026", "called again, last on 14 Nov 2026"],
+        ["gone with a/1 (query)", "4", "since 7 Nov 2026", "no call"],
     ]
 
 
@@ -256,13 +256,37 @@ def test_410_without_a_label_is_compared_with_the_labelled_calls_of_the_client()
         caller(None, "b/1", [day(-12, 0, 0, 2)], first=time(9, 1), last=time(9, 5)),
         caller("bob", "b/1", [day(-15, 6)]),
         caller("carol", "b/1", [day(-2, 6)], source="header"),
+        caller(None, "c/1", [day(-12, 0, 0, 1)], first=time(9, 1), last=time(9, 5)),
         own=INTERRUPTED,
     )
     effect = page.select_one(".effect")
-    assert "2 callers got 410. 1 of them has called again since, 1 has not." in words(effect)
+    assert "3 callers got 410. 1 of them has called again since, 2 have not." in words(effect)
     assert "not reached" not in words(effect)
-    found = [row[1:] for row in rows(effect)[1:]]
-    assert found == [["4", "10", "called again, last on 20 Nov 2026"], ["2", "6", "no call"]]
+    assert [row[1:] for row in rows(effect)[1:]] == [
+        ["4", "since 7 Nov 2026", "called again, last on 20 Nov 2026"],
+        ["2", "since 7 Nov 2026", "no call"],
+        ["1", "no", "no call"],
+    ]
+
+
+class Counted(list[int]):
+    """The days of a caller, which count how often they are read."""
+
+    read = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.read += 1
+        return super().__iter__()
+
+
+def test_the_days_of_a_caller_are_not_read_for_each_brownout() -> None:
+    numbers = []
+    for last in (7, 14):
+        days = Counted([(NOW.date() - date(1970, 1, 1)).days << 46 | 1])
+        own = policy(SUNSET, *(brownout(utc(2026, 11, number, 9)) for number in range(1, last)))
+        page_of(replace(caller("alice", None, [day(0, 1)]), encoded_days=days), own=own)
+        numbers.append(days.read)
+    assert numbers[0] == numbers[1] > 0
 
 
 def test_410_without_a_label_in_another_brownout_is_not_a_separate_caller() -> None:
@@ -301,11 +325,6 @@ def test_callers_beyond_the_number_that_a_page_lists_are_counted(monkeypatch: py
     page = page_of(*(caller(f"caller {number}", None, [day(-12, 0, 0, 1)]) for number in range(18)))
     assert len(page.select(".callers tbody tr")) == 16
     assert "2 more callers, not listed here." in words(page.select("details")[-1])
-
-
-def test_a_brownout_at_the_start_of_the_window_has_nothing_to_compare() -> None:
-    page = page_of(own=policy(SUNSET, brownout(utc(2026, 10, 23, 9))))
-    assert "Calls per day" not in words(page.select_one(".effect"))
 
 
 def test_a_plan_without_the_operation_has_no_dates() -> None:
