@@ -1,10 +1,8 @@
-"""The request for an operation and the one for its successor, ready to copy, for curl and for Python."""
+"""The request for an operation and the one for its successor, ready to copy, for curl."""
 
-import json
 import re
 import shlex
 from collections.abc import Sequence
-from http import HTTPMethod
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urljoin
 
@@ -28,14 +26,6 @@ EXAMPLE_URL = "https://api.example.com"
 # A backslash at the end of a line, and the beginning of the next one.
 _CONTINUE = " \\\n  "
 
-_PYTHON = """\
-import requests
-
-response = requests.{call}(
-    {arguments}
-)
-response.raise_for_status()"""
-
 
 class Request(NamedTuple):
     """One request: a method, a URL and headers."""
@@ -50,15 +40,6 @@ class Request(NamedTuple):
         headers = [word for name, value in self.headers for word in ("-H", f"{name}: {value}")]
         command = shlex.join(["curl", *options, *method, *headers])
         return f"{command}{_CONTINUE if headers else ' '}{shlex.quote(self.url)}"
-
-    def in_python(self) -> str:
-        """Return a program that uses the library requests."""
-        has_function = self.method in HTTPMethod.__members__ and self.method not in {"CONNECT", "TRACE"}
-        arguments = [*([] if has_function else [json.dumps(self.method)]), json.dumps(self.url)]
-        if self.headers:
-            arguments.append(f"headers={json.dumps(dict(self.headers))}")
-        lines = ",\n    ".join([*arguments, "timeout=30,"])
-        return _PYTHON.format(call=self.method.lower() if has_function else "request", arguments=lines)
 
 
 class Move(NamedTuple):

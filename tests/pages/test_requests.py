@@ -1,4 +1,4 @@
-"""The example requests before and after a migration, with curl and with Python."""
+"""The example requests before and after a migration, with curl."""
 
 from typing import Any
 
@@ -48,18 +48,3 @@ def test_the_example_with_curl(old: Operation, before: str, after: str | None) -
     move = describe_move(old, BASE)
     shown = [None if each is None else each.in_curl().replace(BASE, "@") for each in (move.before, move.after)]
     assert shown == [f"curl {before}", None if after is None else f"curl {after}"]
-
-
-@pytest.mark.parametrize(
-    ("method", "call"),
-    [
-        ("GET", 'get(\n    "'),
-        ("PATCH", 'patch(\n    "'),
-        ("PURGE", 'request(\n    "PURGE",\n    "'),
-        ("TRACE", 'request(\n    "TRACE",\n    "'),
-    ],
-)
-def test_the_example_with_python(method: str, call: str) -> None:
-    code = describe_move(operation("/a", method=method), BASE).before.in_python()
-    assert f'requests.{call}{BASE}/a",\n    timeout=30,\n)' in code
-    compile(code, "example", "exec")
