@@ -66,14 +66,6 @@ def test_an_operation_without_calls_has_no_caller_only_if_the_record_is_complete
         assert words(heading.find_next_sibling("p")) == who
 
 
-@pytest.mark.parametrize(
-    ("gap", "recorded"),
-    [((0, 0), "every hour of 30 days"), ((3, 4), "every hour but 24 of 30 days"), ((1, 31), "24 hours of 30 days")],
-)
-def test_the_record_is_in_hours_that_people_can_compare(gap: tuple[int, int], recorded: str) -> None:
-    assert words(page_of(gap=range(*gap)).select(".facts dd")[-1]).startswith(recorded)
-
-
 @pytest.mark.parametrize(("is_enforced", "end"), [(False, "is over, but not enforced"), (True, "is over")])
 def test_a_sunset_that_is_over_stands_out(is_enforced: bool, end: str) -> None:
     page = page_of(own=policy(utc(2026, 11, 1), enforce_sunset=is_enforced))
