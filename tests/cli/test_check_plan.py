@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -78,6 +79,22 @@ def test_without_a_url_every_simple_operation_of_the_plan_is_checked(production:
     assert (outcome.code, run("check", *arguments).out.count("GET http")) == (3, 2)
     passed_over = "4 of 6 operations are not checked, because each needs a URL of its own: report, order, old, v1\n"
     assert outcome.err == passed_over
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_the_progress_of_a_check_of_several_urls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN | {"operations": SEVERAL}))
+    monkeypatch.setattr("tests.cli.commands.StringIO", Terminal)
+    with canned_server() as server:
+        several = run("check", "--plan", tmp_path / "plan.json", "--base-url", server.url)
+        one = run("check", f"{server.url}/a")
+    assert ["Checking" in each.err for each in (several, one)] == [True, False]
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
