@@ -37,6 +37,10 @@ def _parse_url(value: str) -> str:
     return parts._replace(fragment="").geturl()
 
 
+def _parse_base_url(value: str) -> str:
+    return _parse_url(parse_base_url(value))
+
+
 def _parse_headers(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> list[tuple[str, str]]:
@@ -95,7 +99,7 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
 @option(
     "--base-url",
     metavar="U",
-    type=parse_base_url,
+    type=_parse_base_url,
     help="Without URL: check each GET operation of the plan without parameters and conditions, below this URL.",
 )
 @option("--method", default="GET", metavar="M", type=_parse_method, help="The HTTP method to call.")

@@ -43,7 +43,11 @@ def test_the_help_lists_every_command_and_every_command_has_help() -> None:
     [
         *(["unknown"], ["plan"], ["plan", "missing.toml"], ["plan", __file__], ["plan", "/"]),
         *(["check", "http://127.0.0.1:1/", "--timeout", seconds] for seconds in ("0", "nan", "inf", "soon")),
-        *([*command, "--base-url", "http://127.0.0.1:1/?a=1"] for command in (["check"], ["guide", "-"])),
+        ["check", "--plan", "-", "--base-url", "http://user@127.0.0.1:1/"],
+        *(
+            [*command, "--base-url", "http://127.0.0.1:1/?a=1"]
+            for command in (["check", "--plan", "-"], ["guide", "-"])
+        ),
         ["check", "http://127.0.0.1:1/", "--method", "G T"],
         ["check", "http://127.0.0.1:1/", "--plan", "missing.toml"],
         ["plan", "--schema", "--against", "-"],
