@@ -132,3 +132,6 @@ def _read_document(path: Path) -> Any:
         return Loader(content).get_single_data()
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from error
+    except (AttributeError, LookupError) as error:  # how PyYAML fails then
+        message = "a value does not fit its tag"
+        raise ValueError(message) from error

@@ -131,6 +131,8 @@ def test_a_merged_key_of_yaml_may_be_replaced(tmp_path: Path) -> None:
         ("a: b: c", "mapping values are not allowed here"),
         ("{", "Expecting property name"),
         ("[" * 100_000, "recursion"),
+        ("a: !!timestamp x", "a value does not fit its tag"),
+        ("a: !!bool x", "a value does not fit its tag"),
         ("\udcff", "unacceptable character"),
         ('{"paths": {"/a": {}, "/a": {}}}', "the key '/a' is there twice"),
         ("paths:\n  /a: {}\n  /a: {}", "the key '/a' is there twice"),
