@@ -151,12 +151,11 @@ class ArrayWriter:
 
     def _encode_records(self, batch: list[Record]) -> bytes:
         kinds = set(map(type, batch))
-        if bytes not in kinds:
-            return self._encode_objects(batch, kinds)
-        if len(kinds) == 1:
-            return _join_objects(batch)
-        runs = groupby(batch, key=lambda record: type(record) is bytes)
-        return _join_arrays(self._encode_records(list(run)) for _is_bytes, run in runs)
+        are_bytes = {issubclass(kind, bytes) for kind in kinds}
+        if len(are_bytes) > 1:
+            runs = groupby(batch, key=lambda record: isinstance(record, bytes))
+            return _join_arrays(self._encode_records(list(run)) for _is_bytes, run in runs)
+        return _join_objects(batch) if are_bytes.pop() else self._encode_objects(batch, kinds)
 
     def _encode_objects(self, batch: list[Record], kinds: set[type]) -> bytes:
         if self._schema is not None:

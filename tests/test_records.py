@@ -23,6 +23,7 @@ from flask_notifications.records import BATCH, ArrayWriter, UnserialisableRecord
 from tests.storages import Source
 
 MEMORY = 1_000_000
+DOCUMENT = type("Document", (bytes,), {})(b'{"n": 1.50}')
 # How a hook asks for the whole collection; marshmallow 3 has another name for it.
 COLLECTION: Any = {"pass_many" if version("marshmallow").startswith("3") else "pass_collection": True}
 
@@ -78,6 +79,8 @@ def make_records(count: int) -> list[dict[str, int]]:
         pytest.param([], b"[]", id="none"),
         pytest.param([{"z": 1, "a": {"y": [1, {"x": None}], "b": {}}}], None, id="key order and nested objects"),
         pytest.param([b'{ "n" : 1.50 , "n" : 2}'], b'[{ "n" : 1.50 , "n" : 2}]', id="bytes untouched"),
+        pytest.param([DOCUMENT], b'[{"n": 1.50}]', id="bytes of a subclass"),
+        pytest.param([b"{}", DOCUMENT, {}], b'[{},{"n": 1.50},{}]', id="bytes of a subclass among others"),
         pytest.param([b"{}", {"n": 1}, {"n": 2}, b"{}", {}], b'[{},{"n":1},{"n":2},{},{}]', id="mixed"),
         pytest.param([Alert("x"), {"n": 1}, b"{}"], b'[{"name":"x","limit":3},{"n":1},{}]', id="dataclass"),
         pytest.param([types.MappingProxyType({"b": 1, "a": 2})], b'[{"b":1,"a":2}]', id="mappingproxy"),
