@@ -73,19 +73,20 @@ class NotificationApp:
         return send_response(self._respond(environ), environ, start_response)
 
     def _respond(self, environ: "WSGIEnvironment") -> PlainResponse:
-        path = environ.get("PATH_INFO", "")
-        match = self._table.match(environ["REQUEST_METHOD"], path, environ)
+        method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")
+        match = self._table.match(method, path, environ)
         if match is None:
-            return self._refuse(path)
+            return self._refuse(method, path)
         session = resolve(environ)
         if match.operation.name == ACCOUNT:
             (account_id,) = match.parameters.values()
             return self._service.account(session, account_id.encode("latin-1", "replace"), environ)
         return self._service.current_user(session, environ)
 
-    def _refuse(self, path: str) -> PlainResponse:
+    def _refuse(self, method: str, path: str) -> PlainResponse:
         methods = self._table.methods(path)
-        if not methods:
+        is_method_allowed = not {method.upper(), "*"}.isdisjoint(methods)  # but the request fulfils no conditions
+        if not methods or is_method_allowed:
             return self._problems.respond("not_found")
         return self._problems.respond("method_not_allowed", extra=[("Allow", ", ".join(methods))])
 

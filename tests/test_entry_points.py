@@ -389,6 +389,15 @@ def test_any_other_method_is_not_allowed(path: str, allow: str, methods: list[st
     assert storage.calls == []
 
 
+@pytest.mark.parametrize("method", ["GET", "*"])
+def test_a_request_that_does_not_fulfil_the_conditions_of_an_operation_is_not_found(method: str) -> None:
+    operation = Operation("current_user", method, CURRENT_USER, query={"v": "1"})
+    app = NotificationApp(OneSession(), operations=[operation])
+    for query, code in (("v=1", 200), ("v=2", 404)):
+        response = call(app, "GET", CURRENT_USER, query, **BEARER)
+        assert (response.code, response.all("Allow")) == (code, [])
+
+
 def test_operations_are_distinguished_by_their_names() -> None:
     storage = OneSession()
     operations = [Operation("account", "GET", "/of/{whom}/list"), Operation("current_user", "POST", "/mine")]
