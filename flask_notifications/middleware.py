@@ -31,6 +31,7 @@ from .sessions import (
     SessionResult,
     as_received,
     list_session_ids,
+    session_pairs,
     unify_session,
 )
 from .validation import check_base_url, clean_label, require
@@ -305,9 +306,13 @@ class _Exchange:
         self._path: str = environ.get("PATH_INFO", "")
         self._varies = match.vary
         self._digests: dict[str, str] = {}
+        self._has_url_session = False
         if self.caller is not None:
             environ[CALLER] = _Label(self.caller)
+        if operation.unify_session:
+            self._varies = ("Authorization", *match.vary)
         if match.is_lookalike:  # only the application knows how it reads it
+            self._has_url_session = operation.unify_session and bool(session_pairs(environ.get("QUERY_STRING", "")))
             return
         if operation.rewrite_path:
             self._is_rewritten = match.path != self._path
@@ -317,7 +322,7 @@ class _Exchange:
         if operation.unify_session:
             self.unifies = True
             self.session, self._digests = unify_session(environ)
-            self._varies = ("Authorization", *match.vary)
+            self._has_url_session = bool(self._digests)
         if self._is_rewritten or self._digests:
             self._received = environ.copy()  # because an application may change its environ before it redirects
 
@@ -375,9 +380,9 @@ class _Exchange:
             headers.merge("Access-Control-Expose-Headers", _EXPOSED_HEADERS)
         if "location" in names:
             self._edit_locations(headers, status)
-        if self._digests and "referrer-policy" not in names:
-            headers.put("Referrer-Policy", "no-referrer")  # a URL had a session ID (RFC 6750 section 2.3)
-        if self._digests or self.retirement.is_exempt:
+        if self._has_url_session and "referrer-policy" not in names:
+            headers.put("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
+        if self._has_url_session or self.retirement.is_exempt:
             headers.keep_private()
         if _ANNOUNCED.isdisjoint(names):
             return headers.lines + self._announcement

@@ -117,7 +117,8 @@ def test_the_application_sees_a_lookalike_as_it_was_sent() -> None:
     before = dict(environ)
     response = run(wrap(spy, observers=[calls.append]), environ)
     assert spy.seen == before == environ
-    assert response.headers == [("Content-Type", "text/plain"), *ANNOUNCED]
+    private = [("Vary", "Authorization"), ("Referrer-Policy", "no-referrer"), ("Cache-Control", "private")]
+    assert response.headers == [("Content-Type", "text/plain"), *private, *ANNOUNCED]
     assert [(each.operation, each.status, each.source) for each in calls] == [("current_user", 200, None)]
 
 
@@ -139,7 +140,8 @@ def test_an_error_after_404_is_a_response_of_the_operation() -> None:
         return []
 
     calls: list[Call] = []
-    assert run(wrap(app, observers=[calls.append]), environ_of("GET", "//API/Notification")).headers == ANNOUNCED
+    response = run(wrap(app, observers=[calls.append]), environ_of("GET", "//API/Notification"))
+    assert response.headers == [("Vary", "Authorization"), *ANNOUNCED]
     assert [each.status for each in calls] == [500]
 
 
