@@ -6,13 +6,14 @@ Knows nothing of operations, of storage, or whether a session is valid.
 
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, unquote, unquote_plus
 
 from .headers import TOKEN
 from .redaction import MASK, redact_environ
+from .validation import require
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -108,7 +109,10 @@ def session_of(environ: "WSGIEnvironment") -> SessionCredential | None:
     :param environ: the WSGI environ (``request.environ`` in Flask, ``request.META`` in Django).
     :raises SessionRefused: the session is ambiguous (400), or not an RFC 6750 b64token of at most 4096 characters
         (401).
+    :raises ValueError: the argument is no environ, such as the request itself.
     """
+    # By its type: a request shows its URL.
+    require(isinstance(environ, Mapping), "environ", "a WSGI environ, such as request.environ", type(environ))
     session = resolve(environ)
     if isinstance(session, SessionRefused):
         raise session
