@@ -40,9 +40,7 @@ _TARGETS = frozenset(
 )
 
 # Before two hexadecimal digits: "%", which may itself be encoded any number of times, and escapes of Python and JSON.
-# Each is a first character, and the rest.
-_ESCAPES = [("%", "(?:25)*+"), (r"\\", "(?:x|u00)")]
-_ESCAPE = f"(?:{'|'.join(first + rest for first, rest in _ESCAPES)})"
+_ESCAPE = r"(?:%(?:25)*+|\\(?:x|u00))"
 
 
 def _spell(word: str) -> str:
@@ -53,28 +51,23 @@ def _spell(word: str) -> str:
 # What some parsers take for the same key: "sessionId[]", "user[sessionId]" and "sessionId+". Limits keep work linear.
 _AFTER = rf"(?:\+|\[\w{{0,20}}\]?|\]|{_ESCAPE}(?:20|2b|5b\w{{0,20}}|5d)){{0,4}}+"
 _EQUALS = _spell("=")
-# A pair begins after anything that is not part of a word, such as a delimiter, which may be escaped, or after the code
-# of a colour. `re` searches quickly for the first character of a pattern if its letter case is fixed, and lookbehinds
-# recognise it.
-_FIRST = r"(?-i:[sS%\\\x1b])"
-_ESCAPED = f"(?:{'|'.join(f'(?<={first}){rest}' for first, rest in _ESCAPES)})"
-_DELIMITER = rf"(?:{_ESCAPED}[0-9a-f]{{2}}|(?<=\\)(?:u[0-9a-f]{{4}}|U[0-9a-f]{{8}}|[abfnrtv])|(?<=\x1b)\[[\d;]*+m)"
-_S = rf"(?:(?<![\w%-].)(?:(?<=s)|{_ESCAPED}(?:73|53))|{_DELIMITER}{_spell('s')})"
-_PAIR = rf"{_FIRST}{_S}{_spell('essionid')}{_AFTER}{_EQUALS}"
-# A value ends at a ";" and at an escaped "&" only where another pair follows.
-_NEXT_PAIR = rf"(?:;|{_ESCAPE}26)[^&#;=%\\\s]*+{_EQUALS}"
+_COLOUR = r"\x1b\[[\d;]*+m"
+# A pair begins after anything that is not part of a word, such as a delimiter, which may be escaped.
+_START = rf"(?:(?<![\w%-])|{_ESCAPE}[0-9a-f]{{2}}|\\(?:u[0-9a-f]{{4}}|U[0-9a-f]{{8}}|[abfnrtv])|{_COLOUR})"
+_PAIR = rf"{_START}{_spell('sessionid')}{_AFTER}{_EQUALS}"
+# A value ends at a ";", at an escaped "&" and at the code of a colour only where another pair follows.
+_NEXT_PAIR = rf"(?:;|{_ESCAPE}26|{_COLOUR})[^&#;=%\\\s\x1b]*+{_EQUALS}"
 # A closing quote ends a value if white space, punctuation or the end of the string follows.
 _UNQUOTE = r"""["'<>\\](?:[\s.,:;)\]}>]|\Z)"""
 # Only before the characters that may end a value is more than one character looked at.
-_VALUE_IN_URI = rf"(?:[^&#;%\\]++|(?!{_NEXT_PAIR})[;%\\])*+"
-_VALUE_IN_LOG = rf"(?:[^&#\s;%\\\"'<>]++|(?!{_NEXT_PAIR}|{_UNQUOTE})[;%\\\"'<>])*+"
+_VALUE_IN_URI = rf"(?:[^&#;%\\\x1b]++|(?!{_NEXT_PAIR})[;%\\\x1b])*+"
+_VALUE_IN_LOG = rf"(?:[^&#\s;%\\\"'<>\x1b]++|(?!{_NEXT_PAIR}|{_UNQUOTE})[;%\\\"'<>\x1b])*+"
 # Servers quote a whole header line when it is malformed; gunicorn's log format names headers "{authorization}i".
-_HEADER = r"(?-i:[aA])uthorization(?:\}[ieo])?\W{1,8}(?:b\W)?bearer\ +"
+_HEADER = r"authorization(?:\}[ieo])?\W{1,8}(?:b\W)?bearer\ +"
 
 _FLAGS = re.IGNORECASE | re.ASCII
-_PAIR_IN_URI = re.compile(f"({_PAIR}){_VALUE_IN_URI}", _FLAGS)
-_PAIR_IN_LOG = re.compile(f"({_PAIR}){_VALUE_IN_LOG}", _FLAGS)
-_HEADER_IN_LOG = re.compile(f"({_HEADER}){_VALUE_IN_LOG}", _FLAGS)
+_IN_URI = re.compile(f"({_PAIR}){_VALUE_IN_URI}", _FLAGS)
+_IN_LOG = re.compile(f"({_PAIR}|{_HEADER}){_VALUE_IN_LOG}", _FLAGS)
 # A name whose value is a session ID or such a header, in a mapping or in the attributes of a record.
 _NAME = re.compile(rf"{_spell('sessionid')}{_AFTER}|\{{?(?:http_)?authorization(?:\}}[ieo])?", _FLAGS)
 
@@ -91,20 +84,19 @@ def redact_environ(environ: "WSGIEnvironment") -> None:
 
 def redact_uri(uri: str) -> str:
     """Return a URI with the value of every session pair masked, even where only some parsers find a pair."""
-    # Most targets hold no pair, and the pattern is slow.
-    return _PAIR_IN_URI.sub(_mask_match, uri) if "=" in uri or "%" in uri or "\\" in uri else uri
+    return _mask(_IN_URI, uri)
 
 
 def redact_string(string: str) -> str:
     """Return a string, such as a log line, with the value of every session pair in it masked."""
-    # Most of the hundred strings in a record of gunicorn's access log hold none, and the patterns are slow.
-    if "=" in string or "%" in string or "\\" in string:
-        string = _PAIR_IN_LOG.sub(_mask_match, string)
-    return _HEADER_IN_LOG.sub(_mask_match, string) if "bearer" in string.lower() else string
+    return _mask(_IN_LOG, string)
 
 
-def _mask_match(match: re.Match[str]) -> str:
-    return match[1] + MASK
+def _mask(pattern: re.Pattern[str], string: str) -> str:
+    # Most of the hundred strings in a record of gunicorn's access log hold nothing, and the patterns are slow.
+    lower = string.lower()
+    may_match = "%" in string or "\\" in string or "sessionid" in lower or "bearer" in lower
+    return pattern.sub(lambda match: match[1] + MASK, string) if may_match else string
 
 
 class SessionLogFilter(logging.Filter):
@@ -142,7 +134,7 @@ def _redact_message(record: logging.LogRecord) -> None:
     # Empty if the record does not format, which logging itself reports with the template and the arguments.
     message = _show(methodcaller("getMessage"), record)
     # Formatting takes a pair of the template apart where its key is encoded, as "%73s" is.
-    is_split = any(pair[1] not in message for pair in _PAIR_IN_LOG.finditer(template))
+    is_split = any(pair[1] not in message for pair in _IN_LOG.finditer(template))
     masked = redact_string(template if is_split or not message else message)
     if masked == (message or template):
         return

@@ -74,6 +74,9 @@ def filter_record(msg: object, *args: object, **extra: Any) -> logging.LogRecord
         pytest.param(r"\U0001f600sessionId=S3CRET", r"\U0001f600sessionId=REDACTED", id="an escape of eight digits"),
         pytest.param(r'"/p?a\u0026sessionId\u003dS3CRET"', r'"/p?a\u0026sessionId\u003dREDACTED"', id="as in JSON"),
         pytest.param("q=\x1b[1;35msessionId=S3CRET", "q=\x1b[1;35msessionId=REDACTED", id="after a colour"),
+        pytest.param(
+            "sessionId=\x1b[1mS3\x1b[1;35msessionId=S3", "sessionId=REDACTED\x1b[1;35msessionId=REDACTED", id="colours"
+        ),
         pytest.param("Authorization: Bearer S3CRET", "Authorization: Bearer REDACTED", id="a header"),
         pytest.param("Seen: bearer KEEP", None, id="another header"),
         pytest.param("/p?mysessionId=KEEP&sessionIdx=KEEP&q=sessionId %d \xff", None, id="nothing to mask"),
@@ -386,7 +389,7 @@ UNITS = [
     *('"', "\\", ";", ";a", "&", "=", "%", "%25", "25", "%3F", "%26", "%26a", "%26a%3D", "%73", " ", "\t", "a ", "s"),
     *("sessionId", "sessionId=", "&sessionId=", "sessionId[", ";sessionId=", "%3FsessionId%3D", "%26sessionId=", "%5b"),
     *("%2525", "\\x", "\\u00", ";=", "%26=", "s%26", "\x1b[", "\x1b[1;", "\xff", "\n", "bearer ", "authorization"),
-    *("authorization:", "authorization: bearer "),
+    *("authorization:", "authorization: bearer ", "\x1b[m", "\x1b[ma"),
 ]
 
 
