@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
-from operator import is_, methodcaller
+from itertools import product
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from .log import format_traceback
@@ -20,24 +21,15 @@ if TYPE_CHECKING:
 MASK = "REDACTED"
 
 # Where servers and proxies keep the target of a request, or of the page before it.
-_TARGETS = frozenset(
-    {
-        *("RAW_URI", "REQUEST_URI", "HTTP_REFERER", "UNENCODED_URL", "SCRIPT_URI", "SCRIPT_URL"),
-        *(
-            f"{redirects}{name}"  # Apache adds the prefix at each internal redirect
-            for redirects in ("REDIRECT_", "REDIRECT_REDIRECT_")
-            for name in ("QUERY_STRING", "REQUEST_URI", "SCRIPT_URI", "SCRIPT_URL", "URL")
-        ),
-        *(
-            f"HTTP_X_{header}_{part}"
-            for header in (
-                *("ORIGINAL", "ENVOY_ORIGINAL", "MS_ORIGINAL", "FORWARDED", "REAL", "REPLACED", "REQUEST", "REWRITE"),
-            )
-            for part in ("URI", "URL", "PATH", "QUERY", "QUERY_STRING", "REQUEST_URI")
-        ),
-        *("HTTP_X_WAWS_UNENCODED_URL", "HTTP_X_AUTH_REQUEST_REDIRECT"),
-    }
-)
+_TARGETS = {
+    *("RAW_URI", "REQUEST_URI", "HTTP_REFERER", "UNENCODED_URL", "SCRIPT_URI", "SCRIPT_URL"),
+    *("HTTP_X_WAWS_UNENCODED_URL", "HTTP_X_AUTH_REQUEST_REDIRECT"),
+}
+# Apache adds the prefix at each internal redirect.
+_APACHE = ["REDIRECT_", "REDIRECT_REDIRECT_"], ["QUERY_STRING", "REQUEST_URI", "SCRIPT_URI", "SCRIPT_URL", "URL"]
+_PROXIES = ["ORIGINAL", "ENVOY_ORIGINAL", "MS_ORIGINAL", "FORWARDED", "REAL", "REPLACED", "REQUEST", "REWRITE"]
+_PARTS = ["_URI", "_URL", "_PATH", "_QUERY", "_QUERY_STRING", "_REQUEST_URI"]
+_TARGETS.update(map("".join, [*product(*_APACHE), *product(["HTTP_X_"], _PROXIES, _PARTS)]))
 
 # Before two hexadecimal digits: "%", which may itself be encoded any number of times, and escapes of Python and JSON.
 _ESCAPE = r"(?:%(?:25)*+|\\(?:x|u00))"
@@ -68,11 +60,12 @@ _HEADER = r"authorization(?:\}[ieo])?\W{1,8}(?:b\W)?bearer\ +"
 _FLAGS = re.IGNORECASE | re.ASCII
 _IN_URI = re.compile(f"({_PAIR}){_VALUE_IN_URI}", _FLAGS)
 _IN_LOG = re.compile(f"({_PAIR}|{_HEADER}){_VALUE_IN_LOG}", _FLAGS)
-# A name whose value is a session ID or such a header, in a mapping or in the attributes of a record.
-_NAME = re.compile(rf"{_spell('sessionid')}{_AFTER}|\{{?(?:http_)?authorization(?:\}}[ieo])?", _FLAGS)
+# The name of a session ID or of such a header, in a mapping or among the attributes of a record. For structlog, also
+# that of the exception that is being handled.
+_SESSION = rf"(?P<session>{_spell('sessionid')}{_AFTER})"
+_NAME = re.compile(rf"{_SESSION}|(?P<header>\{{?(?:http_)?authorization(?:\}}[ieo])?)|(?P<error>exc_info)", _FLAGS)
 
-# How many levels of containers are masked item by item; deeper ones are masked as a whole. The items of a
-# mapping are a level too.
+# How many levels of containers are masked item by item; deeper ones are masked as a whole.
 _DEPTH = 40
 
 
@@ -106,9 +99,9 @@ class SessionLogFilter(logging.Filter):
     a parent logger does not see the records of its children. It masks the value of each session pair, and what follows
     ``Authorization: Bearer``, in the message, the arguments, the exception with its causes, and every other attribute
     of a record. It drops no record. What it changes keeps its type, so that any formatter can use the record; only an
-    object whose string shows a session ID is replaced by the masked string, and some exceptions by one whose type has
-    the same name. Not masked: a session ID that nothing marks as one, and the local variables that some tools read from
-    a traceback.
+    object that is a session ID or whose string shows one is replaced by the masked string, and some exceptions by one
+    whose type has the same name. Not masked: a session ID that nothing marks as one, and the local variables that some
+    tools read from a traceback.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -116,7 +109,7 @@ class SessionLogFilter(logging.Filter):
         attributes = vars(record)
         for name, value in list(attributes.items()):
             if name != "msg" or not record.args:
-                attributes[name] = _redact(value, name)
+                attributes[name] = _redact(value, _kind_of(name))
         _redact_message(record)
         error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
         if isinstance(record.exc_info, tuple) and type(error) not in {record.exc_info[0], type(None)}:
@@ -132,83 +125,69 @@ def _redact_message(record: logging.LogRecord) -> None:
     """Mask values that only the formatted message shows, such as one whose key is in the template."""
     template = _show(str, record.msg)
     # Empty if the record does not format, which logging itself reports with the template and the arguments.
-    message = _show(methodcaller("getMessage"), record)
+    message = _show(type(record).getMessage, record)
     # Formatting takes a pair of the template apart where its key is encoded, as "%73s" is.
     is_split = any(pair[1] not in message for pair in _IN_LOG.finditer(template))
     masked = redact_string(template if is_split or not message else message)
-    if masked == (message or template):
+    if masked == (message or template) or (isinstance(record.msg, Mapping) and not record.args):
         return
-    if isinstance(record.msg, Mapping) and not record.args:
-        # Strings are masked already.
-        shown = {key: item if isinstance(item, str) else _redact_object(item) for key, item in record.msg.items()}
-        record.msg = _replace_items(record.msg, shown)
-        return
-    record.msg, record.args = masked, _mask_arguments(record.args)
+    record.msg, record.args = masked, _redact(record.args, "session")
     if message and record.args:
         # The new template consumes each positional argument, and shows no character of it.
         consumed = "%.0s" * len(record.args) if isinstance(record.args, tuple) else ""
         record.msg = consumed + masked.replace("%", "%%")
-        if _show(methodcaller("getMessage"), record) != masked:  # a template of another kind
+        if _show(type(record).getMessage, record) != masked:  # a template of another kind
             record.msg, record.args = masked, ()
 
 
-def _mask_arguments(arguments: Any) -> Any:
-    """Return the arguments of a record, each masked except numbers; ``None`` for other types."""
-    if isinstance(arguments, Mapping):
-        return _replace_items(arguments, {key: _mask_argument(item) for key, item in arguments.items()})
-    return tuple(map(_mask_argument, arguments)) if isinstance(arguments, tuple) else None
+def _kind_of(name: object) -> str | None:
+    """Return what a value of this name is: a ``"session"``, a ``"header"``, an ``"error"``, or ``None`` for others."""
+    name = name.decode("latin-1") if isinstance(name, bytes) else name
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    return None if match is None else match.lastgroup
 
 
-def _mask_argument(value: object) -> object:
-    if value is None or isinstance(value, int | float):  # a status code, most probably
-        return value
-    return MASK.encode() if isinstance(value, bytes) else MASK
+def _redact(value: Any, kind: str | None = None, parents: tuple[int, ...] = ()) -> Any:
+    """Return a value with every session ID in it masked: the same object when there is none.
 
-
-def _redact(value: Any, name: object = "", parents: tuple[int, ...] = ()) -> Any:
-    """Return a value with every session pair in it masked: the same object when there is none.
-
-    :param name: what the value is called; the two may be a session pair, or an ``Authorization`` header.
+    :param kind: what the name of the value says that it is.
     :param parents: the identities of the containers around the value.
     """
     if isinstance(value, bytes):
-        masked = _redact(value.decode("latin-1"), name).encode("latin-1")
+        masked = _redact(value.decode("latin-1"), kind).encode("latin-1")
         return value if masked == value else masked
     if isinstance(value, str):
-        key = _key_of(name)
-        # A decoded value may have white space or quotes, which end one in a line.
-        masked = redact_string(redact_uri(key + value) if key else value).removeprefix(key)
+        header = "authorization=" if kind == "header" else ""
+        masked = MASK if kind == "session" else redact_string(header + value).removeprefix(header)
         return value if masked == value else masked
     if len(parents) < _DEPTH and id(value) not in parents:
         with suppress(Exception):  # values are your application's, and their methods may raise anything
-            return _redact_parts(value, name, (*parents, id(value)))
-    return _redact_object(value)
+            return _redact_parts(value, kind, (*parents, id(value)))
+    return _redact_object(value, kind)
 
 
-def _key_of(name: object) -> str:
-    """Return a name and ``=`` if its value is a session ID or an ``Authorization`` header, otherwise nothing."""
-    name = name.decode("latin-1") if isinstance(name, bytes) else name
-    return f"{name}=" if isinstance(name, str) and _NAME.fullmatch(name) else ""
-
-
-def _redact_parts(value: Any, name: object, parents: tuple[int, ...]) -> Any:
-    if value is True and name == "exc_info":  # for structlog, the exception that is being handled
+def _redact_parts(value: Any, kind: str | None, parents: tuple[int, ...]) -> Any:
+    if value is True and kind == "error":
         handled = sys.exc_info()
         masked = _redact(handled)
         return value if masked is handled else masked
-    if isinstance(value, BaseException):
+    if isinstance(value, BaseException) and kind != "session":
         return _redact_exception(value)
-    if not isinstance(value, Mapping | tuple | list | set | frozenset):
-        return _redact_object(value)
-    members = list(value.items() if isinstance(value, Mapping) else value)
-    names = [name] * len(members)  # parse_qs has a list of values for a name
-    if isinstance(value, tuple | list) and len(members) == 2 and not _key_of(name):
-        names[1] = members[0]  # perhaps the name of a header
-    redacted = [_redact(member, each, parents) for member, each in zip(members, names, strict=True)]
-    if all(map(is_, members, redacted)):
-        return value
     if isinstance(value, Mapping):
-        return _replace_items(value, dict(redacted))
+        items = {
+            _redact(key, None, parents): _redact(item, kind or _kind_of(key), parents) for key, item in value.items()
+        }
+        is_same = all(map(is_, (*value, *value.values()), (*items, *items.values())))
+        return value if is_same else _replace_items(value, items)
+    if not isinstance(value, tuple | list | set | frozenset):
+        return _redact_object(value, kind)
+    kinds = [kind] * len(value)  # parse_qs has a list of values for a name
+    if isinstance(value, tuple | list):  # a member may be the name of the next one, that of a session in a pair only
+        names = map(_kind_of, value[:-1])
+        kinds[1:] = [kind or (each if each == "header" or len(value) == 2 else None) for each in names]
+    redacted = [_redact(member, each, parents) for member, each in zip(value, kinds, strict=True)]
+    if all(map(is_, value, redacted)):
+        return value
     return tuple.__new__(type(value), redacted) if isinstance(value, tuple) else type(value)(redacted)
 
 
@@ -222,8 +201,10 @@ def _replace_items(value: Any, items: dict[Any, Any]) -> Any:
     return items
 
 
-def _redact_object(value: Any) -> Any:
-    """Return an object, or its masked string when it shows a session ID."""
+def _redact_object(value: Any, kind: str | None = None) -> Any:
+    """Return an object, or its masked string when it is a session ID or shows one."""
+    if kind == "session" and not (value is None or isinstance(value, int | float)):  # a status code, most probably
+        return MASK
     for how in (str, repr):
         shown = _show(how, value)
         masked = redact_string(shown)
@@ -232,7 +213,7 @@ def _redact_object(value: Any) -> Any:
     return value
 
 
-def _show(how: Callable[[Any], str], value: object) -> str:
+def _show(how: Callable[[Any], str], value: Any) -> str:
     try:
         return how(value)
     except Exception:  # noqa: BLE001 - an object that cannot be shown shows nothing

@@ -99,6 +99,10 @@ def test_a_template_whose_argument_is_masked_already_keeps_its_message() -> None
     assert filter_record("sessionId=%s", "REDACTED").getMessage() == "sessionId=REDACTED"
 
 
+def test_what_follows_the_name_of_a_session_is_masked_in_a_pair_only() -> None:
+    assert filter_record("%s: %s %s", "sessionId", "is", "missing").getMessage() == "sessionId: is missing"
+
+
 def test_percent_signs_in_a_masked_message_are_no_directives() -> None:
     record = filter_record("%s %d%%", "/p?a=%41%s&sessionId=S3CRET&b=%(x)s", 100)
     assert record.getMessage() == "/p?a=%41%s&sessionId=REDACTED&b=%(x)s 100%"
@@ -172,6 +176,7 @@ MASKED = "/p?a=1&sessionId=REDACTED&b=2"
         pytest.param("%s %r", (URI.encode(), [URI, (URI, 1), {URI: URI}, {URI}, frozenset({URI})]), id="containers"),
         pytest.param("%s %s", ([("Authorization", "Bearer S3CRET")], {"sessionId": "S3CRET"}), id="names and values"),
         pytest.param("%s %s", ({"a": 1, "sessionId": ["S3CRET", "a S3CRET"]}, 1), id="a list of values"),
+        pytest.param("%s", ({"sessionId": {"a": ValueError("S3CRET")}},), id="a name of an object"),
         pytest.param("%s %s", (["authorization", "Bearer S3CRET"], [(b"authorization", b"Bearer S3")]), id="pairs"),
         pytest.param("%s", (urlsplit(URI),), id="a named tuple"),
         pytest.param("?sessionId=%s %d", ("S3CRET", 200), id="the key is in the template"),
