@@ -116,14 +116,33 @@ class ArrayWriter:
         return False
 
     def _store(self, arrays: Iterable[bytes]) -> tuple[bytes | IO[bytes], int]:
-        spool = _Spool(self._threshold)
+        """Join arrays to one, in memory, and in a temporary file if it has more bytes than the threshold."""
+        # Grows in place: chunks that are joined at the end would take the memory twice, and the time for it. Sent one
+        # by one, their memory would go back to the system after each response, and the next would wait for each page.
+        memory, file, length = BytesIO(), None, 0
         try:
-            for array in arrays:
-                spool.add(array)
-            return spool.finish()
+            for chunk in _join_chunks(arrays):
+                length += len(chunk)
+                if length <= self._threshold:
+                    memory.write(chunk)
+                    continue
+                with _writing():
+                    if file is None:
+                        file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115 - outlives this call by design
+                        file.write(memory.getbuffer())
+                        memory = BytesIO()
+                    file.write(chunk)
+            if file is None:
+                return memory.getvalue(), length
+            with _writing():
+                file.flush()
+                file.seek(0)
         except BaseException:
-            spool.close()
+            if file is not None:
+                with contextlib.suppress(OSError):  # closing writes the buffer, and fails where writing failed
+                    file.close()
             raise
+        return file, length
 
     def _encode_batches(self, records: Iterable[Record]) -> Iterator[bytes]:
         iterator, index = iter(records), 0
@@ -232,49 +251,14 @@ def _join_arrays(arrays: Iterable[bytes]) -> bytes:
     return b"[%b]" % b",".join(array[1:-1] for array in arrays)
 
 
-class _Spool:
-    """Join arrays to one, in memory, and in a temporary file if it has more than ``threshold`` bytes."""
-
-    __slots__ = ("_file", "_length", "_memory", "_separator", "_threshold")
-
-    def __init__(self, threshold: int) -> None:
-        self._threshold = threshold
-        self._separator = b"["
-        self._length = 0
-        # Grows in place: chunks that are joined at the end would take the memory twice, and the time for it. Sent one
-        # by one, their memory would go back to the system after each response, and the next would wait for each page.
-        self._memory = BytesIO()
-        self._file: IO[bytes] | None = None
-
-    def add(self, array: bytes) -> None:
-        self._put(self._separator, memoryview(array)[1:-1])
-        self._separator = b","
-
-    def finish(self) -> tuple[bytes | IO[bytes], int]:
-        self._put(b"]" if self._separator == b"," else b"[]")
-        if self._file is None:
-            return self._memory.getvalue(), self._length
-        with _writing():
-            self._file.flush()
-            self._file.seek(0)
-        return self._file, self._length
-
-    def close(self) -> None:
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # closing writes the buffer, and fails where writing failed
-                self._file.close()
-
-    def _put(self, *chunks: bytes | memoryview) -> None:
-        self._length += sum(map(len, chunks))
-        if self._length <= self._threshold:
-            self._memory.writelines(chunks)
-            return
-        with _writing():
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115 - outlives this call by design
-                self._file.write(self._memory.getbuffer())
-                self._memory = BytesIO()
-            self._file.writelines(chunks)
+def _join_chunks(arrays: Iterable[bytes]) -> Iterator[bytes | memoryview]:
+    """Return the parts of one array that holds the elements of several, none of which is empty."""
+    separator = b"["
+    for array in arrays:
+        yield separator
+        yield memoryview(array)[1:-1]
+        separator = b","
+    yield b"]" if separator == b"," else b"[]"
 
 
 @contextlib.contextmanager
