@@ -21,7 +21,7 @@ from .observers import Call, Observer, RequestWatcher, client_of
 from .operations import Match, Operation, OperationTable
 from .plans import Plan, check_plan, table_of
 from .problems import Problems, Statuses, retry_after
-from .redirects import LocationEditor, RequestTarget
+from .redirects import LocationEditor
 from .responses import PlainResponse, send_response
 from .sessions import (
     CALLER,
@@ -303,7 +303,6 @@ class _Exchange:
         self._table = table
         self._report = report
         self._announcement = self.retirement.announce(match, environ)
-        self._path: str = environ.get("PATH_INFO", "")
         self._varies = match.vary
         self._digests: dict[str, str] = {}
         self._has_url_session = False
@@ -314,17 +313,19 @@ class _Exchange:
         if match.is_lookalike:  # only the application knows how it reads it
             self._has_url_session = operation.unify_session and bool(session_pairs(environ.get("QUERY_STRING", "")))
             return
+        received = environ.copy()
         if operation.rewrite_path:
-            self._is_rewritten = match.path != self._path
+            path = environ.get("PATH_INFO", "")
+            self._is_rewritten = match.path != path
             if self._is_rewritten or ORIGINAL_PATH not in environ:
-                environ[ORIGINAL_PATH] = self._path
+                environ[ORIGINAL_PATH] = path
                 environ["PATH_INFO"] = match.path
         if operation.unify_session:
             self.unifies = True
             self.session, self._digests = unify_session(environ)
             self._has_url_session = bool(self._digests)
         if self._is_rewritten or self._digests:
-            self._received = environ.copy()  # because an application may change its environ before it redirects
+            self._received = received
 
     def run(self, app: "WSGIApplication") -> Iterable[bytes]:
         """Call an application and return its own iterable: a server loses sendfile and ``close()`` if it is wrapped.
@@ -393,8 +394,8 @@ class _Exchange:
     def _edit_locations(self, headers: ResponseHeaders, status: str) -> None:
         if self._received is not None:
             keeps_session = isinstance(self.session, SessionCredential)
-            target = RequestTarget.of(self._received, self._path)
-            editor = LocationEditor(target, self.match, self._table, self._digests, keeps_session, self._is_rewritten)
+            received = as_received(self._received)
+            editor = LocationEditor(received, self.match, self._table, self._digests, keeps_session, self._is_rewritten)
             editor.edit(headers, status)
 
 

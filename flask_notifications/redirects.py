@@ -5,15 +5,15 @@ that follows would arrive without a session. Every other target loses the digest
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from .headers import ResponseHeaders
 from .log import log_error
 from .operations import REST, Match, OperationTable, decode_path
-from .sessions import SESSION, as_received, session_pairs
+from .sessions import SESSION, session_pairs
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -59,71 +59,47 @@ class Redirect(NamedTuple):
         return "/".join(spelled[: len(sent)])
 
 
-class RequestTarget(NamedTuple):
-    """Where a request arrived, as the middleware saw it: an application may change its environ later."""
+def follow(
+    environ: "WSGIEnvironment", location: str, status: str, table: OperationTable, pairs: Iterable[str] = ()
+) -> Redirect | None:
+    """Return where a client arrives that follows a ``Location``; ``None`` if it is not an operation of this origin.
 
-    method: str
-    scheme: str
-    host: str
-    mount: str
-    path: str
-    query: str
-    environ: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, environ: "WSGIEnvironment", path: str) -> "RequestTarget":
-        """Return the target of a request; ``path`` is ``PATH_INFO`` as received."""
-        return cls(
-            method=environ["REQUEST_METHOD"],
-            scheme=environ["wsgi.url_scheme"],
-            host=environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}",
-            mount=environ.get("SCRIPT_NAME", "").rstrip("/"),
-            path=path,
-            query=environ.get("QUERY_STRING", ""),
-            environ=as_received(environ),
-        )
-
-    def follow(self, location: str, status: str, table: OperationTable, pairs: Iterable[str] = ()) -> Redirect | None:
-        """Return where a client arrives that follows a ``Location``; ``None`` if it is not an operation of this origin.
-
-        :param status: the status line; it decides whether the client follows, and with which method.
-        :param pairs: the session pairs that the client would send again, by default none.
-        """
-        if status[:3] not in _REDIRECTS or not _PLAIN.fullmatch(location):
-            return None
-        here = f"{self.scheme}://{self.host}{quote(self.mount + self.path, encoding='latin-1', errors='replace')}"
-        try:
-            # urljoin knows parameters of a segment, which no client does, and drops empty ones.
-            target = urlsplit(urljoin(here, location.replace(";", "%3B")))
-            is_ours = "@" not in target.netloc and _is_same_origin(urlsplit(here), target)
-        except ValueError:  # not a URL
-            return None
-        path = _path_below(target.path, self.mount)
-        if not is_ours or path is None:
-            return None
-        changes_url = target.scheme != self.scheme or _list_members(target.query) != _list_members(self.query)
-        sent = {**self.environ, "QUERY_STRING": "&".join([target.query, *pairs])}
-        matches = (table.match(method, path, sent) for method in self._list_next_methods(status))
-        match = next(filter(None, matches), None)
-        return None if match is None else Redirect(match, path, changes_url)
-
-    def _list_next_methods(self, status: str) -> list[str]:
-        """Return the methods with which clients follow a redirect (RFC 9110 section 15.4): some keep theirs."""
-        method = self.method.upper()
-        if method == "HEAD":
-            return [method]
-        if status[:3] == _CHANGED_TO_GET or (method == "POST" and status[:3] in _MAYBE_CHANGED_TO_GET):
-            return ["GET"]
-        return [method, "GET"] if status[:3] in _MAYBE_CHANGED_TO_GET else [method]
+    :param environ: that of the request, as the client sent it.
+    :param location: the value of the header.
+    :param status: the status line; it decides whether the client follows, and with which method.
+    :param table: the operations.
+    :param pairs: the session pairs that the client would send again, by default none.
+    """
+    if status[:3] not in _REDIRECTS or not _PLAIN.fullmatch(location):
+        return None
+    scheme, mount = environ["wsgi.url_scheme"], environ.get("SCRIPT_NAME", "").rstrip("/")
+    host = environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
+    here = f"{scheme}://{host}{quote(mount + environ.get('PATH_INFO', ''), encoding='latin-1', errors='replace')}"
+    try:
+        # urljoin knows parameters of a segment, which no client does, and drops empty ones.
+        target = urlsplit(urljoin(here, location.replace(";", "%3B")))
+        is_ours = "@" not in target.netloc and _is_same_origin(urlsplit(here), target)
+    except ValueError:  # not a URL
+        return None
+    path = _path_below(target.path, mount)
+    if not is_ours or path is None:
+        return None
+    query = environ.get("QUERY_STRING", "")
+    changes_url = target.scheme != scheme or _list_members(target.query) != _list_members(query)
+    sent = {**environ, "QUERY_STRING": "&".join([target.query, *pairs])}
+    matches = (table.match(method, path, sent) for method in _list_next_methods(environ["REQUEST_METHOD"], status))
+    match = next(filter(None, matches), None)
+    return None if match is None else Redirect(match, path, changes_url)
 
 
 class LocationEditor(NamedTuple):
     """Edits ``Location`` in the response to a request whose session was moved or whose path was rewritten.
 
+    ``environ`` is that of the request as the client sent it: an application may change its own before it redirects.
     ``digests`` are those of ``unify_session``, ``keeps_session`` is whether the request has a valid session.
     """
 
-    target: RequestTarget
+    environ: "WSGIEnvironment"
     match: Match
     table: OperationTable
     digests: dict[str, str]
@@ -133,7 +109,7 @@ class LocationEditor(NamedTuple):
     def edit(self, headers: ResponseHeaders, status: str) -> None:
         """Keep the session of a redirect to an operation, and do not let clients store a redirect that loops."""
         locations = headers.values("location")
-        redirects = {location: self.target.follow(location, status, self.table, self.digests) for location in locations}
+        redirects = {each: follow(self.environ, each, status, self.table, self.digests) for each in locations}
         if self.is_rewritten and any(map(self._loops, redirects.values())):
             headers.put("Cache-Control", "no-store")  # RFC 9111 section 5.2.2.5
         if self.digests:
@@ -192,6 +168,16 @@ def _join_neighbours(removed: re.Match[str]) -> str:
     before, after = removed[1] or "", removed[2] or ""
     is_first = before == "?" or before.lower().endswith("3f")
     return before if is_first and len(before) == len(after) else after
+
+
+def _list_next_methods(method: str, status: str) -> list[str]:
+    """Return the methods with which clients follow a redirect (RFC 9110 section 15.4): some keep theirs."""
+    method = method.upper()
+    if method == "HEAD":
+        return [method]
+    if status[:3] == _CHANGED_TO_GET or (method == "POST" and status[:3] in _MAYBE_CHANGED_TO_GET):
+        return ["GET"]
+    return [method, "GET"] if status[:3] in _MAYBE_CHANGED_TO_GET else [method]
 
 
 def _list_members(query: str) -> list[str]:
