@@ -95,16 +95,3 @@ def test_a_server_that_refuses_the_headers_leaves_no_file_open() -> None:
     with pytest.raises(ConnectionResetError):
         send_response(build_response(200, "application/json", file, 4), environ_of(), refuse)
     assert file.closed
-
-
-def test_a_response_that_is_sent_twice_has_two_lists_of_headers() -> None:
-    lists: list[list[tuple[str, str]]] = []
-
-    def start_response(_status: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> Any:
-        headers.append(("Server", "x"))
-        lists.append(headers)
-
-    response = build_response(200, "application/json", b"[]", 2)
-    for _time in range(2):
-        send_response(response, environ_of(), start_response)
-    assert lists[0] == lists[1] == [*response.headers, ("Server", "x")]
