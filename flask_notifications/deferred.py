@@ -16,14 +16,10 @@ _RESULT_METHODS = ("ready", "successful", "get")
 
 
 @lru_cache(maxsize=256)
-def _is_awaitable(kind: type) -> bool:
+def _is_deferred(kind: Any, may_generate: bool) -> bool:
     is_result = all(hasattr(kind, name) for name in _RESULT_METHODS)
-    return is_result or issubclass(kind, Awaitable | AsyncGenerator | Future)
-
-
-@lru_cache(maxsize=256)
-def _is_deferred(kind: Any) -> bool:
-    return issubclass(kind, Generator) or _is_awaitable(kind)
+    is_generator = issubclass(kind, Generator) and not may_generate
+    return is_result or is_generator or issubclass(kind, Awaitable | AsyncGenerator | Future)
 
 
 def is_asynchronous(function: object) -> bool:
@@ -42,37 +38,22 @@ def is_deferring(function: object) -> bool:
     return is_asynchronous(function) or any(map(isgeneratorfunction, _list_called(function)))
 
 
-def refuse_awaitable(value: Value, function: str) -> Value:
-    """Return a value, unless it is a coroutine, a future or something else to wait for.
+def refuse_deferred(value: Value, function: str, *, may_generate: bool = False) -> Value:
+    """Return a value, unless it is a coroutine, a future, a generator or something else that only promises a result.
 
     :param value: the result of a function.
     :param function: the name of that function, for the message.
-    :raises TypeError: the value is something to wait for; a coroutine is closed.
-    """
-    kind: Any = value.__class__  # that of a proxy, such as Flask-Login's current_user, is the proxied class
-    if _is_awaitable(kind):
-        _refuse(value, function)
-    return value
-
-
-def refuse_deferred(value: Value, function: str) -> Value:
-    """Return a value, unless it is a generator or something to wait for.
-
-    :param value: the result of a function.
-    :param function: the name of that function, for the message.
+    :param may_generate: whether a generator is returned too, by default not.
     :raises TypeError: the value only promises a result; a coroutine or a generator is closed.
     """
-    kind: Any = value.__class__
-    if _is_deferred(kind):
-        _refuse(value, function)
+    kind: Any = value.__class__  # that of a proxy, such as Flask-Login's current_user, is the proxied class
+    if _is_deferred(kind, may_generate):
+        if isinstance(value, Coroutine | Generator):
+            value.close()  # otherwise Python warns that a coroutine was never awaited
+        kind = type(value).__qualname__
+        message = f"{function} must return its result, not an object of type {kind} that promises one"
+        raise TypeError(message)
     return value
-
-
-def _refuse(value: object, function: str) -> None:
-    if isinstance(value, Coroutine | Generator):
-        value.close()  # otherwise Python warns that a coroutine was never awaited
-    message = f"{function} must return its result, not an object of type {type(value).__qualname__} that promises one"
-    raise TypeError(message)
 
 
 def _list_called(function: object) -> tuple[object, object]:

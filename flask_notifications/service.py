@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic
 
-from .deferred import is_asynchronous, is_deferring, refuse_awaitable, refuse_deferred
+from .deferred import is_asynchronous, is_deferring, refuse_deferred
 from .log import describe_exception, log_error
 from .problems import Problems, Statuses, retry_after
 from .records import ArrayWriter, Encode, Schema, SpoolUnavailable, UnserialisableRecord
@@ -135,7 +135,7 @@ class NotificationService(Generic[Caller]):
                 if caller is None:
                     return self._problems.respond("session_invalid")
                 self._set_label(caller, session, context)
-                records = refuse_awaitable(read(storage, caller), "a storage")
+                records = refuse_deferred(read(storage, caller), "a storage", may_generate=True)
                 try:
                     body, length = self._writer.write(records)
                     response = build_response(200, "application/json", body, length, [VARY])
