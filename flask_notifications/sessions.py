@@ -148,9 +148,7 @@ def unify_session(environ: "WSGIEnvironment") -> tuple[SessionResult, dict[str, 
     is_moved = isinstance(known, SessionCredential) and not pairs  # by an outer middleware
     if is_moved and session in {None, SessionCredential(known.value, "header")}:
         session = known
-    digests = {}
-    for pair, value in pairs:
-        digests[pair] = digest_of(value)
+    digests = {pair: digest_of(value) for pair, value in pairs}
     if digests:
         environ["QUERY_STRING"] = "&".join([digests.get(each, each) for each in query.split("&")])
     redact_environ(environ)
