@@ -153,34 +153,39 @@ def _redact(value: Any, kind: str | None = None, parents: tuple[int, ...] = ()) 
     :param kind: what the name of the value says that it is.
     :param parents: the identities of the containers around the value.
     """
+    if len(parents) < _DEPTH and id(value) not in parents:
+        try:
+            is_container = isinstance(value, Mapping | tuple | list | set | frozenset)
+            return _redact_members(value, kind, (*parents, id(value))) if is_container else _redact_leaf(value, kind)
+        except Exception:  # noqa: BLE001 - values are your application's, and their methods may raise anything
+            return _redact_object(value, kind)
+    return _redact_object(value, kind)
+
+
+def _redact_leaf(value: Any, kind: str | None) -> Any:
     if isinstance(value, bytes):
-        masked = _redact(value.decode("latin-1"), kind).encode("latin-1")
+        masked = _redact_leaf(value.decode("latin-1"), kind).encode("latin-1")
         return value if masked == value else masked
     if isinstance(value, str):
         header = "authorization=" if kind == "header" else ""
         masked = MASK if kind == "session" else redact_string(header + value).removeprefix(header)
         return value if masked == value else masked
-    if len(parents) < _DEPTH and id(value) not in parents:
-        with suppress(Exception):  # values are your application's, and their methods may raise anything
-            return _redact_parts(value, kind, (*parents, id(value)))
-    return _redact_object(value, kind)
-
-
-def _redact_parts(value: Any, kind: str | None, parents: tuple[int, ...]) -> Any:
     if value is True and kind == "error":
         handled = sys.exc_info()
         masked = _redact(handled)
         return value if masked is handled else masked
     if isinstance(value, BaseException) and kind != "session":
         return _redact_exception(value)
+    return _redact_object(value, kind)
+
+
+def _redact_members(value: Any, kind: str | None, parents: tuple[int, ...]) -> Any:
     if isinstance(value, Mapping):
         items = {
             _redact(key, None, parents): _redact(item, kind or _kind_of(key), parents) for key, item in value.items()
         }
         is_same = all(map(is_, (*value, *value.values()), (*items, *items.values())))
         return value if is_same else _replace_items(value, items)
-    if not isinstance(value, tuple | list | set | frozenset):
-        return _redact_object(value, kind)
     kinds = [kind] * len(value)  # parse_qs has a list of values for a name
     if isinstance(value, tuple | list):  # a member may be the name of the next one, that of a session in a pair only
         names = map(_kind_of, value[:-1])
@@ -203,7 +208,7 @@ def _replace_items(value: Any, items: dict[Any, Any]) -> Any:
 
 def _redact_object(value: Any, kind: str | None = None) -> Any:
     """Return an object, or its masked string when it is a session ID or shows one."""
-    if kind == "session" and not (value is None or isinstance(value, int | float)):  # a status code, most probably
+    if kind == "session" and not issubclass(type(value), int | float | None):  # a status code, most probably
         return MASK
     for how in (str, repr):
         shown = _show(how, value)

@@ -329,6 +329,13 @@ def test_a_value_whose_methods_fail_does_not_make_the_filter_raise(value: object
     filter_record(value)
 
 
+def test_a_lazy_object_whose_class_cannot_be_found_does_not_make_the_filter_raise() -> None:
+    lazy: object = type("Lazy", (), {"__class__": property(Mock(side_effect=LookupError))})()
+    record = filter_record(lazy, user=lazy, sessionId=lazy)
+    assert record.msg is vars(record)["user"] is lazy
+    assert vars(record)["sessionId"] == "REDACTED"
+
+
 DELIMITERS = st.sampled_from(["?", "&", "#", ";", "\n", " ", '"', "'", "/", ",", "(", "\xe9", "\x00"])
 ENCODED = ["%3F", "%3f", "%26", "%23", "%3B", "%3b", "%0A", "%0a", "%253F", "%25253f", "%20", "%22"]
 VALUES = st.text("ABCxyz019-._~+/", max_size=8).map("S3CRET".__add__)
