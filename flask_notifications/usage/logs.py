@@ -21,8 +21,8 @@ from urllib.parse import unquote
 from flask_notifications.deprecation import CLOSED_PHASES, Phase
 from flask_notifications.headers import TOKEN
 from flask_notifications.observers import Call, client_of, decode_user
-from flask_notifications.operations import Match, Operation, OperationTable, decode_path, resolve_dots, template_shape
-from flask_notifications.plans import Plan, retired_operations
+from flask_notifications.operations import Match, Operation, decode_path, resolve_dots, template_shape
+from flask_notifications.plans import Plan, retired_operations, table_of
 from flask_notifications.plans.overlaps import find_rivals
 from flask_notifications.sessions import SessionCredential, list_session_ids, resolve
 from flask_notifications.validation import clean_label, require
@@ -50,6 +50,8 @@ _NEEDED = ("time", "method", "target", "status")
 _SLASH, _SLASHES = re.compile("/"), re.compile("/+")
 _ESCAPE = re.compile(r'\\(?:x([0-9A-Fa-f]{2})|(["\\]))')
 _REQUEST = re.compile(rf"({TOKEN}) (.+?)(?: HTTP/[\d.]+)?")
+# What HAProxy writes before the digits of a byte that is not ASCII; a percent sign means the same.
+_HASH = re.compile("#(?=[0-9A-F]{2})")
 # The absolute form of a request's target (RFC 9112 section 3.2.2), without its path.
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -122,11 +124,11 @@ class _Reader:
     """Read logs, and remember the calls of a period, the times of lines, and doubts."""
 
     def __init__(self, plan: Plan, lines: re.Pattern[str], prefix: str | None, since: int, until: int) -> None:
-        self._plan, self._lines, self._prefix = plan, lines, prefix
+        self._lines, self._prefix = lines, prefix
         self._since, self._until = since, until
-        self._table = OperationTable(plan, live=[operation for operation, own in plan.items() if own is None])
+        self._table, self._retired = table_of(plan), retired_operations(plan)
         self._may_be_called = _compile_filter(plan)
-        self._literals = {each.name: _literals(each) for each in retired_operations(plan)}
+        self._literals = {each.name: _literals(each) for each in self._retired}
         # The rest of a line may be another line, because some writes are cut.
         literals = "|".join(re.escape(each) for each in chain("%", *self._literals.values()))
         self._may_continue = re.compile(rf"[^/]*+/.*(?:{literals})", re.DOTALL | re.IGNORECASE).match
@@ -245,17 +247,19 @@ class _Reader:
         """Count a request if it is a call in the period."""
         if not self._since <= at * SECOND < self._until:
             return
-        uri, _mark, query = target.partition("#")[0].partition("?")
-        path = unquote(_ORIGIN.sub("", uri, count=1), "latin-1")
-        environ = {"QUERY_STRING": query}
-        if self._prefix is None:
-            matches = self._table.find(method, path, environ)
-            if not matches:
-                self._note_prefix(method, path, environ)
-        else:
-            matches = [match for below in self._strip(path) for match in self._table.find(method, below, environ)]
-        if matches:
-            self._count(matches, found, environ, method, at)
+        for sent in dict.fromkeys((_HASH.sub("%", target), target)):
+            uri, _mark, query = sent.partition("#")[0].partition("?")
+            path, environ = unquote(_ORIGIN.sub("", uri, count=1), "latin-1"), {"QUERY_STRING": query}
+            if matches := self._find(method, path, environ):
+                self._count(matches, found, environ, method, at)
+                break
+
+    def _find(self, method: str, path: str, environ: dict[str, str]) -> list[Match]:
+        """Return the retired operations that a path may reach."""
+        found = [match for below in self._strip(path) for match in self._table.find(method, below, environ)]
+        if self._prefix is None and not found:
+            self._note_prefix(method, path, environ)
+        return [match for match in found if match.operation in self._retired]
 
     def _strip(self, path: str) -> list[str]:
         """Return the path after the prefix, which servers may read leniently; nothing if it is elsewhere."""
@@ -281,24 +285,24 @@ class _Reader:
         time = datetime.fromtimestamp(at, UTC)
         caller = clean_label(decode_user(_unescape(_given(groups.get("user"))).encode("latin-1")), session_ids)
         status = int(_status(found)) if _status(found).isdecimal() else 0
-        retired = [(match, policy) for match in matches if (policy := self._plan[match.operation]) is not None]
-        closed = [each for each in retired if each[1].phase(time, caller) in CLOSED_PHASES]
-        for match, policy in (closed or retired)[:1]:
-            name = match.operation.name
-            if name in self._hidden or (match.is_lookalike and status in _NOT_REACHED):
-                return
-            session = resolve(environ) if match.operation.unify_session else None
-            call = Call(
-                operation=name,
-                method=method,
-                status=status or None,
-                phase=policy.phase(time, caller) if status == _GONE else Phase.DEPRECATED,
-                source=session.source if isinstance(session, SessionCredential) else None,
-                client=client_of(_given(groups.get("agent")), session_ids),
-                at=time,
-                caller=caller,
-            )
-            self.ledger.count(call)
+        phases = [self._retired[match.operation].phase(time, caller) for match in matches]
+        # A closed operation wins over one that is not.
+        match, phase = min(zip(matches, phases, strict=True), key=lambda each: each[1] not in CLOSED_PHASES)
+        name = match.operation.name
+        if name in self._hidden or (match.is_lookalike and status in _NOT_REACHED):
+            return
+        session = resolve(environ) if match.operation.unify_session else None
+        call = Call(
+            operation=name,
+            method=method,
+            status=status or None,
+            phase=phase if status == _GONE else Phase.DEPRECATED,
+            source=session.source if isinstance(session, SessionCredential) else None,
+            client=client_of(_given(groups.get("agent")), session_ids),
+            at=time,
+            caller=caller,
+        )
+        self.ledger.count(call)
 
 
 def _status(found: re.Match[str]) -> str:

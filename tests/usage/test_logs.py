@@ -67,6 +67,8 @@ CALLS: dict[str, tuple[str, tuple[int, int, int]]] = {
     "a HEAD": (line("/reports/7", method="HEAD"), (1, 0, 0)),
     "the absolute form": (line("http://example.com/reports/7"), (1, 0, 0)),
     "escaped by a server": (line("/reports/a\\x22b"), (1, 0, 0)),
+    "escaped by HAProxy": (line("/reports/#C3#A9"), (1, 0, 0)),
+    "with a fragment": (line("/reports/7/#42"), (1, 0, 0)),
     "with a space": (line("/reports/a b"), (1, 0, 0)),
     "a method in lower case": (line("/reports/7", method="get"), (1, 0, 0)),
     "another method": (line("/reports/7", method="POST"), (0, 0, 0)),
