@@ -127,6 +127,8 @@ class _Reader:
         self._lines, self._prefix = lines, prefix
         self._since, self._until = since, until
         self._table, self._retired = table_of(plan), retired_operations(plan)
+        # Those whose requests show where the application is mounted: their paths begin with a literal.
+        self._at_root = {operation for operation in plan if _first_segment(operation) is not None}
         self._may_be_called = _compile_filter(plan)
         self._literals = {each.name: _literals(each) for each in self._retired}
         # The rest of a line may be another line, because some writes are cut.
@@ -257,7 +259,7 @@ class _Reader:
     def _find(self, method: str, path: str, environ: dict[str, str]) -> list[Match]:
         """Return the retired operations that a path may reach."""
         found = [match for below in self._strip(path) for match in self._table.find(method, below, environ)]
-        if self._prefix is None and not found:
+        if self._prefix is None and not any(match.operation in self._at_root for match in found):
             self._note_prefix(method, path, environ)
         return [match for match in found if match.operation in self._retired]
 
@@ -384,16 +386,21 @@ def _literals(operation: Operation) -> list[str]:
     return [segment for segment in template_shape(operation).segments if segment is not None] or [""]
 
 
+def _first_segment(operation: Operation) -> str | None:
+    """Return the first segment of a path in lower case, or ``None`` if it may be any."""
+    return next(iter(template_shape(operation).segments), None)
+
+
 def _compile_filter(plan: Plan) -> Callable[[str], object]:
     """Return a function that is false for a path, as it is in a line, only if no part of it matches an operation.
 
     Such a path has nothing to decode and nothing that routers read leniently, and the first segment of each operation
     is a literal that is not a segment of it in any letter case.
     """
-    first = [(template_shape(operation).segments or (None,))[0] for operation in plan]
+    first = set(map(_first_segment, plan))
     if None in first:
         return lambda _path: True
-    literals = "|".join(sorted({re.escape(str(segment)) for segment in first}))
+    literals = "|".join(sorted(re.escape(str(segment)) for segment in first))
     return re.compile(rf"^[^/]|[^\x21-\x7e]|[%\\#]|//|/\.|/(?:{literals})(?![^/])", re.IGNORECASE).search
 
 

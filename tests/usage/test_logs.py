@@ -166,6 +166,7 @@ def test_a_gap_is_more_than_an_hour_without_a_line() -> None:
     assert read(*lines[:-5], *[line("/quiet", NOON - 2 * HOUR + timedelta(seconds=1)), *lines[-4:]]).coverage < 1
 
 
+ANY_LIVE = PLAN | {"operations": [*PLAN["operations"], {"name": "all", "method": "*", "path": "/**", "live": True}]}
 BELOW = "1 line in the logs would be calls below a prefix only: --log-prefix"
 MANY = "more than 1 % of the lines in the logs cannot be read"
 MAY_BE_A_CALL = "a line in the logs that cannot be read may be a call of it"
@@ -189,6 +190,7 @@ DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "a call before the part that is read": ([CALLED.partition(" 200")[0] + OTHER], {"log_format": PART}, MAY_BE_A_CALL),
     "more members": ([f'{OTHER} 0.004 "10.0.0.8, -" unix:/run/app.sock\r', f"{OTHER} [reports-80] <7>"], {}, ""),
     "below a prefix": ([line("/api/reports/7")], {}, BELOW),
+    "below a prefix, and any path is live": ([line("/api/reports/7")], {"plan": ANY_LIVE}, BELOW),
     "below a prefix, at the root": ([line("/api/reports/7")], {"log_prefix": "/"}, ""),
     "elsewhere than the prefix": ([line("/reports/7"), line("/apis/reports/7")], {"log_prefix": "/api"}, ""),
 }
