@@ -264,15 +264,12 @@ class _Reader:
         return [match for match in found if match.operation in self._retired]
 
     def _strip(self, path: str) -> list[str]:
-        """Return the path after the prefix, which servers may read leniently; nothing if it is elsewhere."""
-        prefix = self._prefix
-        if not prefix:
+        """Return the path after the prefix, in each way in which servers read it; nothing if it is elsewhere."""
+        if not self._prefix:
             return [path]
-        for reading in (path, _SLASHES.sub("/", resolve_dots(_SLASHES.sub("/", path)))):
-            below = reading[len(prefix) :]
-            if reading[: len(prefix)].lower() == prefix.lower() and below[:1] in {"", "/"}:
-                return [below]
-        return []
+        size, readings = len(self._prefix), (path, _SLASHES.sub("/", resolve_dots(_SLASHES.sub("/", path))))
+        below = dict.fromkeys(each[size:] for each in readings if each[:size].lower() == self._prefix.lower())
+        return [each for each in below if each[:1] in {"", "/"}]
 
     def _note_prefix(self, method: str, path: str, environ: dict[str, str]) -> None:
         """Note the operations that a request is a call of if the application is mounted somewhere."""
