@@ -134,8 +134,7 @@ class _Reader:
         # The rest of a line may be another line, because some writes are cut.
         literals = "|".join(re.escape(each) for each in chain("%", *self._literals.values()))
         self._may_continue = re.compile(rf"[^/]*+/.*(?:{literals})", re.DOTALL | re.IGNORECASE).match
-        self._hidden = _find_hidden(plan)
-        self._on_query = {operation.name for operation in plan if operation.query}
+        self._on_query, self._hidden = (_find_dependent(plan, kind) for kind in ("query", "headers"))
         self.ledger = Ledger(Origin(), 0)
         self.total = self.unreadable = self._queries = 0
         self._suspicious: set[str] = set()
@@ -401,8 +400,11 @@ def _compile_filter(plan: Plan) -> Callable[[str], object]:
     return re.compile(rf"^[^/]|[^\x21-\x7e]|[%\\#]|//|/\.|/(?:{literals})(?![^/])", re.IGNORECASE).search
 
 
-def _find_hidden(plan: Plan) -> set[str]:
-    """Return the operations whose calls depend on headers: on their own conditions, or on those of others."""
-    on_headers = {operation for operation in plan if operation.headers}
-    rivals = find_rivals(plan) if on_headers else {}
-    return {name for name, others in rivals.items() if others & on_headers} | {each.name for each in on_headers}
+def _find_dependent(plan: Plan, kind: str) -> set[str]:
+    """Return the operations whose calls depend on the query or the headers: on conditions of their own or of others.
+
+    :param kind: ``query`` or ``headers``.
+    """
+    conditional = {operation for operation in plan if getattr(operation, kind)}
+    rivals = find_rivals(plan) if conditional else {}
+    return {name for name, others in rivals.items() if others & conditional} | {each.name for each in conditional}

@@ -241,8 +241,9 @@ def test_conditions_on_the_query_are_in_logs_and_those_on_headers_are_not() -> N
         usage = read(*quiet(), line("/hg"), plan=with_operation(**keys))
         assert usage.verdict == "unknown"
         assert usage.reasons[0] == "logs do not show the headers that decide which requests match"
-    live = CONDITION | {"name": "live", "live": True, "headers": {"API-Version": "2"}}
-    assert read(*quiet(), line("/hg"), plan=PLAN | {"operations": [CONDITION, live]}).verdict == "unknown"
+    for keys in ({"headers": {"API-Version": "2"}}, {"query": {"cmd": ""}}):
+        live = CONDITION | {"name": "live", "live": True} | keys
+        assert read(*quiet(), line("/hg"), plan=PLAN | {"operations": [CONDITION, live]}).verdict == "unknown"
 
 
 def test_any_line_that_cannot_be_read_may_be_a_call_of_an_operation_without_a_literal() -> None:
