@@ -48,7 +48,8 @@ _COMMON = (
 )
 _NEEDED = ("time", "method", "target", "status")
 _SLASH, _SLASHES = re.compile("/"), re.compile("/+")
-_ESCAPE = re.compile(r'\\(?:x([0-9A-Fa-f]{2})|(["\\]))')
+# Those of servers, and those of JSON for ASCII.
+_ESCAPE = re.compile(r'\\(?:(?:x|u00(?=[0-7]))([0-9A-Fa-f]{2})|(["\\/]))')
 _REQUEST = re.compile(rf"({TOKEN}) (.+?)(?: HTTP/[\d.]+)?")
 # What HAProxy writes before the digits of a byte that is not ASCII; a percent sign means the same.
 _HASH = re.compile("#(?=[0-9A-F]{2})")
@@ -218,7 +219,7 @@ class _Reader:
             if sent is None or not found["method"]:
                 self._read_request(found, line, at)
             else:
-                self._read_call(found, found["method"], sent, at)
+                self._read_call(found, found["method"], _unescape(sent), at)
         self._spans.append((start, end))
 
     def _note_unreadable(self, line: str) -> None:
@@ -253,7 +254,9 @@ class _Reader:
             path, environ = unquote(_ORIGIN.sub("", uri, count=1), "latin-1"), {"QUERY_STRING": query}
             if matches := self._find(method, path, environ):
                 self._count(matches, found, environ, method, at)
-                break
+                return
+            if "\\" in uri and found["target"]:  # an escape of another format that is not known
+                self._suspicious |= self._find_literals(found.string)
 
     def _find(self, method: str, path: str, environ: dict[str, str]) -> list[Match]:
         """Return the retired operations that a path may reach."""

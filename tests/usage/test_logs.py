@@ -254,20 +254,28 @@ def test_any_line_that_cannot_be_read_may_be_a_call_of_an_operation_without_a_li
 JSON_LINE = r'"t": "(?P<time>[^"]+)", "m": "(?P<method>\w+)", "u": "(?P<target>[^"]+)", "s": (?P<status>\d+)'
 
 
-def read_time(time: str) -> OperationUsage:
-    return read(f'{{"t": "{time}", "m": "GET", "u": "/reports/7", "s": 200}}', log_format=JSON_LINE)
+def read_json(target: str = "/reports/7", time: str = "2026-05-30T10:00:00Z", **options: Any) -> OperationUsage:
+    return read(f'{{"t": "{time}", "m": "GET", "u": "{target}", "s": 200}}', log_format=JSON_LINE, **options)
 
 
 @pytest.mark.parametrize("time", ["2026-05-30T12:00+02:00", "2026-05-30T10:00:00.123Z", "30/May/2026:12:00:00 +0200"])
 def test_any_other_format_is_read_by_a_regular_expression(time: str) -> None:
-    usage = read_time(time)
+    usage = read_json(time=time)
     assert (usage.answered, usage.last_at) == (1, datetime(2026, 5, 30, 10, tzinfo=UTC))
 
 
 @pytest.mark.parametrize("time", ["2026-05-30T12:00", "9999-12-31T23:59-01:00", "30/May/2026:12:00:xx +0200", "30/May"])
 def test_a_time_without_an_offset_cannot_be_read(time: str) -> None:
-    usage = read_time(time)
+    usage = read_json(time=time)
     assert (usage.answered, usage.verdict) == (0, "unknown")
+
+
+def test_escapes_of_json_are_read_and_others_may_hide_a_call() -> None:
+    assert read_json(r"\/reports\/7").answered == 1
+    assert read_json(r"/hg?a=b\u0026cmd=heads", plan=with_operation(query={"cmd": "heads"})).answered == 1
+    usage = read_json(r"/\ufffdreports/7")
+    assert (usage.answered, MAY_BE_A_CALL in usage.reasons) == (0, True)
+    assert MAY_BE_A_CALL not in read_json(r"/\ufffd").reasons
 
 
 def test_a_line_without_the_time_of_a_format_is_no_call() -> None:
