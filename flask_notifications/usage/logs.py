@@ -10,6 +10,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -261,6 +262,8 @@ class _Reader:
     def _find(self, method: str, path: str, environ: dict[str, str]) -> list[Match]:
         """Return the retired operations that a path may reach."""
         found = [match for below in self._strip(path) for match in self._table.find(method, below, environ)]
+        if not path.isascii():
+            found += self._decode_twice(method, path, environ)
         if self._prefix is None and not any(match.operation in self._at_root for match in found):
             self._note_prefix(method, path, environ)
         return [match for match in found if match.operation in self._retired]
@@ -272,6 +275,15 @@ class _Reader:
         size, readings = len(self._prefix), (path, _SLASHES.sub("/", resolve_dots(_SLASHES.sub("/", path))))
         below = dict.fromkeys(each[size:] for each in readings if each[:size].lower() == self._prefix.lower())
         return [each for each in below if each[:1] in {"", "/"}]
+
+    def _decode_twice(self, method: str, path: str, environ: dict[str, str]) -> list[Match]:
+        """Return the operations with literals that are not ASCII if a log encodes UTF-8 twice, as Paste's does."""
+        found: list[Match | None] = []
+        with suppress(UnicodeError):
+            found = [
+                self._table.match(method, below, environ) for below in self._strip(path.encode("latin-1").decode())
+            ]
+        return [match for match in found if match and not decode_path(match.operation.path).isascii()]
 
     def _note_prefix(self, method: str, path: str, environ: dict[str, str]) -> None:
         """Note the operations that a request is a call of if the application is mounted somewhere."""

@@ -226,6 +226,14 @@ def test_a_prefix_may_be_percent_encoded(prefix: str) -> None:
     assert read(line("/caf%C3%A9/reports/7"), log_prefix=prefix).answered == 1
 
 
+@pytest.mark.parametrize("target", ["/caf%C3%A9", "/CAF%C3%A9/", "/caf%C3%83%C2%A9", "/caf\u00c3\u0083\u00c2\u00a9/"])
+def test_utf_8_that_a_server_encodes_once_or_twice_is_read(target: str) -> None:
+    page = {"name": "page", "method": "GET", "path": "/{page}", "live": True}
+    plan = PLAN | {"operations": [CONDITION | {"path": "/caf%C3%A9"}, page]}
+    usage = read(line(target), line("/na%C3%AFve"), line("/caf%E9"), plan=plan, log_prefix="/")
+    assert usage.answered == 1
+
+
 @pytest.mark.parametrize("prefix", [None, "/"])
 @pytest.mark.parametrize(("target", "path"), [("reports/7", "/reports/{id}"), ("?a=b", "/")])
 def test_a_target_without_its_slash_is_a_call(target: str, path: str, prefix: str | None) -> None:
