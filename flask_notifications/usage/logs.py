@@ -65,7 +65,7 @@ _CHUNK, _LONGEST = 1 << 18, 1 << 20
 _GAP = 3600
 # Segments of a prefix that an application may have.
 _DEPTH = 16
-# What the report has in place of the name of a machine, and of a digest.
+# What the report has in place of the name of a machine, and at the beginning of a digest.
 _HOST = "access log"
 _GZIP = b"\x1f\x8b"
 _MINUTE = re.compile(rf"(\d\d)/({'|'.join(_MONTHS)})/(\d{{4}}):(\d\d:\d\d) ([+-]\d{{4}})", re.ASCII)
@@ -101,9 +101,10 @@ def add_logs(
         reader.read(log)
     # With an end, later lines are none of the window's.
     times = [end for _start, end in reader.spans] if last is None else []
+    plans = _find_plans(snapshot, fingerprints(plan), service)
     rows = [
-        RecorderRow(own, _HOST, 0, _HOST, start, end, end, ended=1, own_clock=0, lost=0, skew=0)
-        for own in {row.service for row in snapshot.rows} or {service or ""}
+        RecorderRow(own, _HOST, 0, digest, start, end, end, ended=1, own_clock=0, lost=0, skew=0)
+        for own, (digest, _operations) in plans.items()
         for start, end in clip(reader.spans, since, until)
     ]
     calls = dict(snapshot.calls)
@@ -115,11 +116,25 @@ def add_logs(
         snapshot,
         latest=max([snapshot.latest, *times]),
         rows=[*snapshot.rows, *rows],
-        plans={**snapshot.plans, _HOST: fingerprints(plan)},
+        plans={**snapshot.plans, **dict(plans.values())},
         calls=calls,
         doubts={operation.name: list(reader.doubts(operation.name)) for operation in plan},
         remarks=[unreadable] if reader.unreadable else [],
     )
+
+
+def _find_plans(
+    snapshot: Snapshot, expected: dict[str, str], service: str | None
+) -> dict[str, tuple[str, dict[str, str]]]:
+    """Return what logs show of each service, as a plan with its digest: only the operations for which it listens."""
+    known: dict[str, set[str]] = {}
+    for row in snapshot.rows:
+        known.setdefault(row.service, set()).update(snapshot.plans.get(row.plan, ()))
+    known = known or {service or "": set(expected)}
+    return {
+        own: (f"{_HOST} {own}", {name: expected[name] for name in expected if name in names})
+        for own, names in known.items()
+    }
 
 
 class _Reader:

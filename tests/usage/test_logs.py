@@ -20,7 +20,7 @@ from flask_notifications.operations import OperationTable
 from flask_notifications.usage import OperationUsage, read_usage
 from flask_notifications.usage.logs import _compile_filter
 from tests.cli.commands import run
-from tests.usage.databases import NOON, REPORT, Past, use
+from tests.usage.databases import EXPORT, NOON, REPORT, Past, use
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 START = NOON - 30 * DAY - 12 * HOUR
@@ -342,6 +342,8 @@ def test_with_a_database_logs_count_for_the_time_before_the_first_recorder(tmp_p
         assert [(each.client, each.calls) for each in usage.callers] == [("job/1", 2), ("recorded/1", 1)]
         assert (usage.first_at, usage.last_at) == (middle - HOUR, NOON - HOUR)
         assert (usage.coverage, read(plan=plan, database=url).coverage < 0.5) == (1, True)
+    past.cover(middle, NOON, EXPORT, service="warehouse")
+    assert read(*lines, plan=plan, database=url).coverage == 1
 
 
 def test_a_log_that_is_cut_off_or_very_long_is_no_proof(tmp_path: Path) -> None:
