@@ -193,7 +193,7 @@ class _Reader:
             stream: io.BufferedIOBase = gzip.GzipFile(fileobj=buffered) if is_compressed else buffered
             for lines in _read_chunks(stream):
                 self._count_lines(lines)
-        except (EOFError, zlib.error) as error:
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             message = f"{log if is_path else getattr(log, 'name', 'a log')} is not a complete gzip file: {error}"
             raise OSError(message) from error
         finally:

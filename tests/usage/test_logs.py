@@ -352,7 +352,8 @@ def test_a_log_that_is_cut_off_or_very_long_is_no_proof(tmp_path: Path) -> None:
     (whole := tmp_path / "access.log.1.gz").write_bytes(content)
     assert read_usage(None, logs=[whole], plan=plan, until=NOON).verdict == "in use"
     (broken := tmp_path / "access.log.2.gz").write_bytes(content[:-20])
-    for log, name in ((broken, r"access\.log\.2\.gz"), (BytesIO(content[:-20]), "a log")):
+    (damaged := tmp_path / "access.log.3.gz").write_bytes(content[:-8] + bytes(8))
+    for log, name in ((broken, r"access\.log\.2\.gz"), (damaged, r"log\.3\.gz"), (BytesIO(content[:-20]), "a log")):
         with pytest.raises(OSError, match=f"{name} is not a complete gzip file"):
             read_usage(None, logs=[log], plan=plan)
     assert read("x" * 3_000_000).reasons[-1] == "3 lines of 3 in the logs cannot be read"
