@@ -402,7 +402,8 @@ def _compile_format(log_format: str | None) -> re.Pattern[str]:
 
 
 def _clean_prefix(prefix: str | None) -> str | None:
-    is_path = prefix is None or (isinstance(prefix, str) and prefix.startswith("/") and set("?#").isdisjoint(prefix))
+    is_plain = isinstance(prefix, str) and prefix.isprintable() and set("?#").isdisjoint(prefix)
+    is_path = prefix is None or (is_plain and prefix.startswith("/"))
     require(is_path, "log_prefix", "a path that begins with '/'", prefix)
     return None if prefix is None else decode_path(prefix).rstrip("/")
 

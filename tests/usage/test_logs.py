@@ -315,6 +315,7 @@ def test_a_line_of_another_format_may_lack_parts_of_it(request_line: str, failed
         ({"log_format": 7}, "log_format"),
         ({"log_prefix": "api"}, "log_prefix"),
         ({"log_prefix": "/api?"}, "log_prefix"),
+        ({"log_prefix": "/\udcff"}, "log_prefix"),
         ({"logs": []}, "database"),
         ({"logs": "access.log"}, "logs"),
         ({"logs": 7}, "logs"),
