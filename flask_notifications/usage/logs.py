@@ -67,7 +67,9 @@ _GAP = 3600
 _DEPTH = 16
 # What the report has in place of the name of a machine, and at the beginning of a digest.
 _HOST = "access log"
+# How compressed data begin, in a file and in a line.
 _GZIP = b"\x1f\x8b"
+_COMPRESSED = _GZIP.decode("latin-1")
 _MINUTE = re.compile(rf"(\d\d)/({'|'.join(_MONTHS)})/(\d{{4}}):(\d\d:\d\d) ([+-]\d{{4}})", re.ASCII)
 # An application that responds to a lookalike with one of these did not take it for the operation.
 _GONE = 410
@@ -225,7 +227,7 @@ class _Reader:
                 start = at
             self.total += 1
             beyond = line[: found.start()] + line[found.end() :]
-            if "/" in beyond and may_continue(beyond):
+            if ("/" in beyond and may_continue(beyond)) or _COMPRESSED in beyond:
                 self._suspicious |= self._find_literals(beyond)
             sent = found[target]
             path, mark, _query = (sent or "").partition("?")
@@ -246,7 +248,12 @@ class _Reader:
             self._suspicious |= self._find_literals(line)
 
     def _find_literals(self, line: str) -> set[str]:
-        """Return the operations of which a line has a literal segment, and those that have none."""
+        """Return the operations of which a line has a literal segment, and those that have none.
+
+        Compressed data, which may follow other lines, may have all.
+        """
+        if _COMPRESSED in line:
+            return set(self._literals)
         spellings = f"{line} {unquote(line, 'latin-1')}".lower()
         return {name for name, literals in self._literals.items() if any(map(spellings.__contains__, literals))}
 

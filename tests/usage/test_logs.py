@@ -188,6 +188,8 @@ DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "a call after a CR": ([f"{OTHER}\r{CALLED}"], {}, MAY_BE_A_CALL),
     "a call that is cut, and a line": ([CALLED.partition(" HTTP")[0] + OTHER], {}, MAY_BE_A_CALL),
     "a call before the part that is read": ([CALLED.partition(" 200")[0] + OTHER], {"log_format": PART}, MAY_BE_A_CALL),
+    "compressed lines after others": (["\x1f\x8b\x08"], {}, MAY_BE_A_CALL),
+    "compressed lines after one without a line feed": ([f"{OTHER}\x1f\x8b\x08"], {}, MAY_BE_A_CALL),
     "more members": ([f'{OTHER} 0.004 "10.0.0.8, -" unix:/run/app.sock\r', f"{OTHER} [reports-80] <7>"], {}, ""),
     "below a prefix": ([line("/api/reports/7")], {}, BELOW),
     "below a prefix, and any path is live": ([line("/api/reports/7")], {"plan": ANY_LIVE}, BELOW),
