@@ -25,6 +25,7 @@ from flask_notifications.observers import Call, client_of, decode_user
 from flask_notifications.operations import Match, Operation, decode_path, resolve_dots, template_shape
 from flask_notifications.plans import Plan, retired_operations, table_of
 from flask_notifications.plans.overlaps import find_rivals
+from flask_notifications.redaction import MASK
 from flask_notifications.sessions import SessionCredential, list_session_ids, resolve
 from flask_notifications.validation import clean_label, require
 from flask_notifications.wording import count
@@ -54,6 +55,8 @@ _ESCAPE = re.compile(r'\\(?:(?:x|u00(?=[0-7]))([0-9A-Fa-f]{2})|(["\\/]))')
 _REQUEST = re.compile(rf"({TOKEN}) (.+?)(?: HTTP/[\d.]+)?")
 # What HAProxy writes before the digits of a byte that is not ASCII; a percent sign means the same.
 _HASH = re.compile("#(?=[0-9A-F]{2})")
+# What the documented logs of proxies have in place of the rest of a path.
+_CUT = re.compile(f"[;%]{MASK}")
 # The absolute form of a request's target (RFC 9112 section 3.2.2), without its path.
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -149,7 +152,9 @@ class _Reader:
         # Those whose requests show where the application is mounted: their paths begin with a literal.
         self._at_root = {operation for operation in plan if _first_segment(operation) is not None}
         self._may_be_called = _compile_filter(plan)
-        self._literals = {each.name: _literals(each) for each in self._retired}
+        self._segments = {each.name: template_shape(each).segments for each in self._retired}
+        # The literal segments of each operation; what every line has, if there are none.
+        self._literals = {name: list(filter(None, own)) or [""] for name, own in self._segments.items()}
         # The rest of a line may be another line, because some writes are cut.
         literals = "|".join(re.escape(each) for each in chain("%", *self._literals.values()))
         self._may_continue = re.compile(rf"[^/]*+/.*(?:{literals})", re.DOTALL | re.IGNORECASE).match
@@ -275,11 +280,24 @@ class _Reader:
         for sent in dict.fromkeys((_HASH.sub("%", target), target)):
             uri, _mark, query = sent.partition("#")[0].partition("?")
             path, environ = unquote(_ORIGIN.sub("", uri, count=1), "latin-1"), {"QUERY_STRING": query}
+            self._note_cut(uri, query, found.string)
             if matches := self._find(method, path, environ):
                 self._count(matches, found, environ, method, at)
                 return
             if "\\" in uri and found["target"]:  # an escape of another format that is not known
                 self._suspicious |= self._find_literals(found.string)
+
+    def _note_cut(self, uri: str, query: str, line: str) -> None:
+        """Note the operations that a request may be a call of whose server wrote ``REDACTED`` for the rest."""
+        if query == MASK:
+            self._suspicious |= self._on_query & self._find_literals(line)
+        start, *rest = _CUT.split(uri)
+        for below in self._strip(unquote(start, "latin-1")) if rest else ():
+            *whole, last = below.lstrip("/").lower().split("/")
+            for name, segments in self._segments.items():
+                is_before = all(own in {None, sent} for own, sent in zip(segments, whole, strict=False))
+                if is_before and len(whole) < len(segments) and (segments[len(whole)] or last).startswith(last):
+                    self._suspicious.add(name)
 
     def _find(self, method: str, path: str, environ: dict[str, str]) -> list[Match]:
         """Return the retired operations that a path may reach."""
@@ -413,11 +431,6 @@ def _clean_prefix(prefix: str | None) -> str | None:
     is_path = prefix is None or (is_plain and prefix.startswith("/"))
     require(is_path, "log_prefix", "a path that begins with '/'", prefix)
     return None if prefix is None else decode_path(prefix).rstrip("/")
-
-
-def _literals(operation: Operation) -> list[str]:
-    """Return the literal segments of an operation in lower case; what every line has, if there are none."""
-    return [segment for segment in template_shape(operation).segments if segment is not None] or [""]
 
 
 def _first_segment(operation: Operation) -> str | None:

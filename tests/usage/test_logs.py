@@ -167,6 +167,7 @@ def test_a_gap_is_more_than_an_hour_without_a_line() -> None:
 
 
 ANY_LIVE = PLAN | {"operations": [*PLAN["operations"], {"name": "all", "method": "*", "path": "/**", "live": True}]}
+EXPORTS = PLAN | {"operations": [CONDITION | {"path": "/hg/{id}/export"}]}
 BELOW = "1 line in the logs would be calls below a prefix only: --log-prefix"
 MANY = "more than 1 % of the lines in the logs cannot be read"
 MAY_BE_A_CALL = "a line in the logs that cannot be read may be a call of it"
@@ -190,6 +191,9 @@ DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "a call before the part that is read": ([CALLED.partition(" 200")[0] + OTHER], {"log_format": PART}, MAY_BE_A_CALL),
     "compressed lines after others": (["\x1f\x8b\x08"], {}, MAY_BE_A_CALL),
     "compressed lines after one without a line feed": ([f"{OTHER}\x1f\x8b\x08"], {}, MAY_BE_A_CALL),
+    "a path that is cut": ([line("/reports%REDACTED")], {}, MAY_BE_A_CALL),
+    "a path that is cut after a parameter": ([line("/hg/7;REDACTED")], {"plan": EXPORTS}, MAY_BE_A_CALL),
+    "a path that is cut elsewhere": ([line("/other%REDACTED"), line("/reports/7/a/b%REDACTED")], {}, ""),
     "more members": ([f'{OTHER} 0.004 "10.0.0.8, -" unix:/run/app.sock\r', f"{OTHER} [reports-80] <7>"], {}, ""),
     "below a prefix": ([line("/api/reports/7")], {}, BELOW),
     "below a prefix, and any path is live": ([line("/api/reports/7")], {"plan": ANY_LIVE}, BELOW),
@@ -247,6 +251,8 @@ def test_conditions_on_the_query_are_in_logs_and_those_on_headers_are_not() -> N
     assert read(*quiet(), line("/hg?cmd=other"), plan=plan).verdict == "safe"
     assert read(*quiet(), line("/hg?cmd=heads"), plan=plan).verdict == "in use"
     assert read(*quiet(), line("/hg"), plan=plan).reasons[0].startswith("no line in the logs has a query")
+    assert read(*quiet(), line("/hg?REDACTED"), plan=plan).reasons[0] == MAY_BE_A_CALL
+    assert read(*quiet(), line("/hg?REDACTED")).verdict == "safe"
     for keys in ({"headers": {"API-Version": "1"}}, {"headers": {"API-Version": ["1", ""]}}):
         usage = read(*quiet(), line("/hg"), plan=with_operation(**keys))
         assert usage.verdict == "unknown"
