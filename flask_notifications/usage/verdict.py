@@ -58,7 +58,7 @@ class Judge:
         self._cover = cache(self._compute_coverage)
         self._doubt_record = cache(lambda *of: list(self._record_doubts(*of)))
         self._calls: dict[str, list[CallerUsage]] = defaultdict(list)
-        self._unlabelled: dict[str, int] = defaultdict(int)
+        self._unlabelled: dict[str, list[CallerUsage]] = defaultdict(list)
         for (operation, caller, client, source), calls in snapshot.calls.items():
             answered, failed, closed = calls.totals
             usage = CallerUsage(
@@ -76,7 +76,7 @@ class Judge:
             if rules.caller in {None, caller} or is_canary(client):
                 self._calls[operation].append(usage)
             elif caller in {None, OTHER} and not usage.ignored:
-                self._unlabelled[operation] += usage.calls
+                self._unlabelled[operation].append(usage)
 
     def judge_all(self, names: Sequence[str] | None) -> list[OperationUsage]:
         """Return the usage of operations, by default of all that were recorded."""
@@ -148,7 +148,7 @@ class Judge:
         yield from self._snapshot.doubts.get(name, ())
         if is_covered:
             yield from self._doubt_record(listening, since, until)
-            if unlabelled := self._unlabelled.get(name):
+            if unlabelled := sum(each.calls for each in self._unlabelled[name] if each.last_at >= to_datetime(since)):
                 yield f"{count(unlabelled, 'call')} without a label may be of this caller"
             if self._rules.require_canary:
                 yield from self._missing_canaries(callers, since)

@@ -268,6 +268,12 @@ def test_invented_clients_do_not_push_out_named_callers(database: str) -> None:
     assert sum(each.calls for each in callers) == 450
 
 
+def test_a_call_without_a_label_is_a_doubt_about_one_caller_as_long_as_the_window_contains_it(file: str) -> None:
+    covered(file, use(at=NOON - 10 * DAY))
+    unlabelled = "1 call without a label may be of this caller"
+    assert read_operation(file, caller="acme").reasons == (unlabelled, "the last 9 days are complete: --days 9")
+
+
 @pytest.mark.parametrize(("client", "verdict"), [(CANARY, "safe"), (f"{CANARY}/9", "safe"), (f"{CANARY}er", "in use")])
 def test_a_canary_does_not_count_as_use(file: str, client: str, verdict: str) -> None:
     covered(file, use(client))
