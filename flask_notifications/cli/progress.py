@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 
@@ -15,7 +15,7 @@ from .arguments import STANDARD_INPUT, open_file
 class _Watched(io.RawIOBase):
     """A file that reports how many bytes have been read."""
 
-    def __init__(self, path: Path, stream: IO[Any], report: Callable[[int], object]) -> None:
+    def __init__(self, path: Path, stream: Any, report: Callable[[int], object]) -> None:
         self.name = str(path)
         self._stream = stream
         self._report = report
@@ -23,11 +23,10 @@ class _Watched(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: "memoryview[int]") -> int:  # type: ignore[override]
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        self._report(len(data))
-        return len(data)
+    def readinto(self, buffer: "memoryview[int]") -> int | None:  # type: ignore[override]
+        size: int | None = self._stream.readinto(buffer)
+        self._report(size or 0)
+        return size
 
 
 @contextmanager

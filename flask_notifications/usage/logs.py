@@ -401,9 +401,15 @@ def _parse_iso(time: str) -> int | None:
 
 
 def _read_chunks(stream: io.BufferedIOBase) -> Iterator[list[str]]:
-    """Yield the lines of a stream, many at once; one that is too long is cut."""
+    """Yield the lines of a stream, many at once; one that is too long is cut.
+
+    :raises BlockingIOError: it does not wait, so its end is unknown.
+    """
     rest = ""
-    while chunk := stream.read(_CHUNK):
+    while (chunk := stream.read(_CHUNK)) != b"":
+        if chunk is None:
+            message = "the log is a stream that does not wait for data (O_NONBLOCK)"
+            raise BlockingIOError(message)
         *lines, rest = (rest + chunk.decode("latin-1")).split("\n")
         if len(rest) > _LONGEST:
             lines, rest = [*lines, rest], ""
