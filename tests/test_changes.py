@@ -113,6 +113,11 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
     "a condition instead of none": ([QUERY], [query("*")], ["operation-removed"]),
     "a condition that requests without a value meet": ([QUERY], [QUERY | W], ["operation-removed"]),
     "no condition any more that requests without a value meet": ([query("1", "")], [QUERY], ["operation-added"]),
+    "an earlier sunset of requests with a value, while those without are live for any method": (
+        [QUERY | SUNSET, query("", name="old", live=True, method="*")],
+        [QUERY | EARLIER, query("", name="old", live=True, method="*")],
+        ["sunset-earlier"],
+    ),
     "conditions that are met by every request": (
         [QUERY | SUNSET],
         [query("") | SUNSET, query("*", name="old") | EARLIER],

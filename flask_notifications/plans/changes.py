@@ -168,17 +168,28 @@ def _successor(operation: Operation, requested: Operation) -> str | None:
 
 
 def _list_requests(old: Plan, new: Plan) -> Iterator[tuple[_Request, Operation]]:
-    """Yield requests of each operation, and requests that an operation of only one plan shares with another one."""
+    """Yield requests of each operation, and then requests that it shares with others.
+
+    Those of an operation of both plans may change hands only by conditions, or if the other one is of one plan alone.
+    """
     kinds = [{(template_shape(each), policy is None) for each, policy in plan.items()} for plan in (old, new)]
-    overlaps = Overlaps([*new, *old])
-    for operation, policy in [*new.items(), *old.items()]:
+    listed = [*new.items(), *old.items()]
+    for operation, _policy in listed:
+        yield from _list_common(operation, operation)
+    all_others = Overlaps([*new, *old])
+    conditional = Overlaps(each for each, _policy in listed if each.query or each.headers)
+    for operation, policy in listed:
         shape = template_shape(operation)
         is_kept = all((shape, policy is None) in each for each in kinds)
-        others = () if is_kept else overlaps.find(shape.segments, Group.of(shape))
-        for other in [operation, *(other for _segments, other in others)]:
-            methods = sorted({operation.method, other.method})
-            for request in product(methods, _list_paths(operation, other), _list_environs(operation, other)):
-                yield request, operation
+        for _segments, other in (conditional if is_kept else all_others).find(shape.segments, Group.of(shape)):
+            yield from _list_common(operation, other)
+
+
+def _list_common(operation: Operation, other: Operation) -> Iterator[tuple[_Request, Operation]]:
+    """Yield requests that two operations share, or requests of one."""
+    methods = sorted({operation.method, other.method})
+    for request in product(methods, _list_paths(operation, other), _list_environs(operation, other)):
+        yield request, operation
 
 
 def _list_paths(operation: Operation, other: Operation) -> list[str]:
