@@ -61,8 +61,9 @@ class Judge:
         self._unlabelled: dict[str, list[CallerUsage]] = defaultdict(list)
         for (operation, caller, client, source), calls in snapshot.calls.items():
             answered, failed, closed = calls.totals
+            is_own = rules.caller in {None, caller}
             usage = CallerUsage(
-                caller=caller,
+                caller=caller if is_own else None,  # a report on one caller names no other one
                 client=client,
                 source=source,
                 answered=answered,
@@ -73,7 +74,7 @@ class Judge:
                 ignored=rules.ignore(caller, client),
                 encoded_days=calls.days,
             )
-            if rules.caller in {None, caller} or is_canary(client):
+            if is_own or is_canary(client):
                 self._calls[operation].append(usage)
             elif caller in {None, OTHER} and not usage.ignored:
                 self._unlabelled[operation].append(usage)

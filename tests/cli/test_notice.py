@@ -59,6 +59,7 @@ CALLS = (
     use("job/1", "warehouse", status=410, phase=Phase.BROWNOUT),
     *[use("zebra-job/7", "acme")] * 3,
     use("zebra-job/7", "zebra", operation="export"),
+    use(CANARY, "zebra"),
 )
 TEXT = """\
 warehouse: an operation that you call is being retired
@@ -109,7 +110,7 @@ def test_a_notice_names_no_other_caller(folder: Path, output: str) -> None:
     assert "secret of the board" not in outcome.out + notify(folder, "acme", "--format", output).out
     if output == "json":
         rows = [[row["caller"] for row in each["callers"]] for each in json.loads(outcome.out)["operations"]]
-        assert rows == [["warehouse"] * 2, []]
+        assert rows == [["warehouse", None, "warehouse"], []]
 
 
 def test_the_formats_say_the_same(folder: Path) -> None:
