@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias, cast
 from urllib.parse import unquote
 
+from flask_notifications.conditions import fold
 from flask_notifications.deprecation import CLOSED_PHASES, Phase
 from flask_notifications.headers import TOKEN
 from flask_notifications.observers import Call, client_of, decode_user
@@ -156,7 +157,7 @@ class _Reader:
         # The literal segments of each operation; what every line has, if there are none.
         self._literals = {name: list(filter(None, own)) or [""] for name, own in self._segments.items()}
         # The rest of a line may be another line, because some writes are cut.
-        literals = "|".join(re.escape(each) for each in chain("%", *self._literals.values()))
+        literals = "|".join(re.escape(each) for each in chain("%\\", *self._literals.values()))
         self._may_continue = re.compile(rf"[^/]*+/.*(?:{literals})", re.DOTALL | re.IGNORECASE).match
         self._on_query, self._hidden = (_find_dependent(plan, kind) for kind in ("query", "headers"))
         self.ledger = Ledger(Origin(), 0)
@@ -259,7 +260,7 @@ class _Reader:
         """
         if _COMPRESSED in line:
             return set(self._literals)
-        spellings = f"{line} {unquote(line, 'latin-1')}".lower()
+        spellings = fold(f"{line} {unquote(_unescape(line), 'latin-1')}")
         return {name for name, literals in self._literals.items() if any(map(spellings.__contains__, literals))}
 
     def _read_request(self, found: re.Match[str], line: str, at: int) -> None:
@@ -293,7 +294,7 @@ class _Reader:
             self._suspicious |= self._on_query & self._find_literals(line)
         start, *rest = _CUT.split(uri)
         for below in self._strip(unquote(start, "latin-1")) if rest else ():
-            *whole, last = below.lstrip("/").lower().split("/")
+            *whole, last = fold(below).lstrip("/").split("/")
             for name, segments in self._segments.items():
                 is_before = all(own in {None, sent} for own, sent in zip(segments, whole, strict=False))
                 if is_before and len(whole) < len(segments) and (segments[len(whole)] or last).startswith(last):

@@ -167,7 +167,7 @@ def test_a_gap_is_more_than_an_hour_without_a_line() -> None:
 
 
 ANY_LIVE = PLAN | {"operations": [*PLAN["operations"], {"name": "all", "method": "*", "path": "/**", "live": True}]}
-EXPORTS = PLAN | {"operations": [CONDITION | {"path": "/hg/{id}/export"}]}
+EXPORTS = PLAN | {"operations": [CONDITION | {"path": "/hg%C9/{id}/export"}]}
 BELOW = "1 line in the logs would be calls below a prefix only: --log-prefix"
 MANY = "more than 1 % of the lines in the logs cannot be read"
 MAY_BE_A_CALL = "a line in the logs that cannot be read may be a call of it"
@@ -192,7 +192,7 @@ DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "compressed lines after others": (["\x1f\x8b\x08"], {}, MAY_BE_A_CALL),
     "compressed lines after one without a line feed": ([f"{OTHER}\x1f\x8b\x08"], {}, MAY_BE_A_CALL),
     "a path that is cut": ([line("/reports%REDACTED")], {}, MAY_BE_A_CALL),
-    "a path that is cut after a parameter": ([line("/hg/7;REDACTED")], {"plan": EXPORTS}, MAY_BE_A_CALL),
+    "a path that is cut after a parameter": ([line("/HG\u00c9/7;REDACTED")], {"plan": EXPORTS}, MAY_BE_A_CALL),
     "a path that is cut elsewhere": ([line("/other%REDACTED"), line("/reports/7/a/b%REDACTED")], {}, ""),
     "more members": ([f'{OTHER} 0.004 "10.0.0.8, -" unix:/run/app.sock\r', f"{OTHER} [reports-80] <7>"], {}, ""),
     "below a prefix": ([line("/api/reports/7")], {}, BELOW),
@@ -207,6 +207,12 @@ def test_what_logs_do_not_show_makes_the_verdict_unknown(lines: list[str], optio
     usage = read(*quiet()[:1475], *lines, **options)
     assert usage.verdict == ("unknown" if reason else "safe")
     assert usage.reasons[0].startswith(reason) if reason else all("cannot be read" in each for each in usage.reasons)
+
+
+@pytest.mark.parametrize("name", ["caf%C3%A9", "CAF\u00c3\u00a9", r"caf\xC3\xA9"])
+@pytest.mark.parametrize("start", ["GET /", f"{OTHER}GET /"])
+def test_a_line_that_cannot_be_read_may_be_a_call_in_letters_that_are_not_ascii(name: str, start: str) -> None:
+    assert read(*quiet(), f"{start}{name}/7", plan=with_operation(path="/caf%C3%A9/{id}")).reasons[0] == MAY_BE_A_CALL
 
 
 def test_without_coverage_the_doubts_about_logs_are_among_the_reasons() -> None:
