@@ -13,7 +13,7 @@ from .times import to_date
 
 
 class Verdict(StrEnum):
-    """Say whether an operation may be switched off."""
+    """Say whether an operation may be switched off; the first of several verdicts decides."""
 
     IN_USE = "in use"
     UNKNOWN = "unknown"
@@ -142,11 +142,8 @@ class UsageReport:
     @property
     def verdict(self) -> Verdict:
         """Return the verdict on all operations together; a report without any is unknown."""
-        verdicts = {each.verdict for each in self.operations}
-        for verdict in (Verdict.IN_USE, Verdict.UNKNOWN):
-            if verdict in verdicts:
-                return verdict
-        return Verdict.SAFE if verdicts else Verdict.UNKNOWN
+        found = {each.verdict for each in self.operations} or {Verdict.UNKNOWN}
+        return next(verdict for verdict in Verdict if verdict in found)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``json.dumps`` takes it: dates as ISO 8601 in UTC, without the counts by day."""
