@@ -118,6 +118,11 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
         [QUERY | EARLIER, query("", name="old", live=True, method="*")],
         ["sunset-earlier"],
     ),
+    "removed for requests that meet the conditions of no other operation": (
+        [QUERY, query("2", "", name="old", method="*"), NEW | W | {"path": "/query", "method": "*"}],
+        [query("2", "", name="old", method="*"), NEW | W | {"path": "/query", "method": "*"}],
+        ["operation-removed"],
+    ),
     "conditions that are met by every request": (
         [QUERY | SUNSET],
         [query("") | SUNSET, query("*", name="old") | EARLIER],

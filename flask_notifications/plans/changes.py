@@ -1,6 +1,5 @@
 """The effects of a changed plan on callers: broken promises, and facts for a reviewer."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -174,10 +173,13 @@ def _list_requests(old: Plan, new: Plan) -> Iterator[tuple[_Request, Operation]]
     """
     kinds = [{(template_shape(each), policy is None) for each, policy in plan.items()} for plan in (old, new)]
     listed = [*new.items(), *old.items()]
-    for operation, _policy in listed:
-        yield from _list_common(operation, operation)
     all_others = Overlaps([*new, *old])
     conditional = Overlaps(each for each, _policy in listed if each.query or each.headers)
+    for operation, _policy in listed:
+        shape = template_shape(operation)
+        avoided = [other for _segments, other in conditional.find(shape.segments, Group.of(shape))]
+        yield from _list_common(operation, operation)
+        yield from _list_common(operation, operation, avoided)
     for operation, policy in listed:
         shape = template_shape(operation)
         is_kept = all((shape, policy is None) in each for each in kinds)
@@ -185,10 +187,12 @@ def _list_requests(old: Plan, new: Plan) -> Iterator[tuple[_Request, Operation]]
             yield from _list_common(operation, other)
 
 
-def _list_common(operation: Operation, other: Operation) -> Iterator[tuple[_Request, Operation]]:
-    """Yield requests that two operations share, or requests of one."""
-    methods = sorted({operation.method, other.method})
-    for request in product(methods, _list_paths(operation, other), _list_environs(operation, other)):
+def _list_common(
+    operation: Operation, other: Operation, avoided: Sequence[Operation] = ()
+) -> Iterator[tuple[_Request, Operation]]:
+    """Yield requests that two operations share, or of one, with values that conditions of others do not list."""
+    methods, environs = sorted({operation.method, other.method}), _list_environs((operation, other), avoided)
+    for request in product(methods, _list_paths(operation, other), environs):
         yield request, operation
 
 
@@ -201,13 +205,19 @@ def _list_paths(operation: Operation, other: Operation) -> list[str]:
     return [*([f"{path}{_BELOW}"] if is_below else []), path, f"{path}/"]
 
 
-def _list_environs(*operations: Operation) -> Iterator[tuple[tuple[str, str], ...]]:
+def _list_environs(
+    operations: Sequence[Operation], avoided: Sequence[Operation]
+) -> Iterator[tuple[tuple[str, str], ...]]:
     """Yield environs with combinations of the values that conditions list, of no value and of another one."""
-    values: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    values: dict[tuple[str, str], list[str]] = {}
     for operation, kind in product(operations, ("query", "headers")):
         for name, own in (getattr(operation, kind) or {}).items():
-            values[kind, name.lower()] += [own] if isinstance(own, str) else own
-    choices = [dict.fromkeys([*listed, ABSENT, PRESENT]) for listed in values.values()]
+            listed = values.setdefault((kind, name.lower()), [ABSENT, PRESENT])
+            listed[:0] = [own] if isinstance(own, str) else own
+    for operation, kind in product(avoided, ("query", "headers")):
+        for name in getattr(operation, kind) or ():
+            values.setdefault((kind, name.lower()), [PRESENT])
+    choices = [dict.fromkeys(listed) for listed in values.values()]
     for chosen in islice(product(*choices), _COMBINATIONS):
         sent: dict[str, dict[str, str]] = {"query": {}, "headers": {}}
         for (kind, name), value in zip(values, chosen, strict=True):
