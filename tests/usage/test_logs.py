@@ -69,6 +69,7 @@ CALLS: dict[str, tuple[str, tuple[int, int, int]]] = {
     "escaped by a server": (line("/reports/a\\x22b"), (1, 0, 0)),
     "escaped by HAProxy": (line("/reports/#C3#A9"), (1, 0, 0)),
     "with a fragment": (line("/reports/7/#42"), (1, 0, 0)),
+    "with more white space than there should be": (line("", request="GET  /reports/7/  http/1.1\t "), (1, 0, 0)),
     "with a space": (line("/reports/a b"), (1, 0, 0)),
     "a method in lower case": (line("/reports/7", method="get"), (1, 0, 0)),
     "another method": (line("/reports/7", method="POST"), (0, 0, 0)),
