@@ -388,7 +388,9 @@ class _Exchange:
         if _ANNOUNCED.isdisjoint(names):
             return headers.lines + self._announcement
         # An application's own dates, and the lines that another middleware has announced already, are left out.
-        kept = [line for line in headers.lines if line not in self._announcement and line[0].lower() not in _DATES]
+        known = {(name.lower(), value) for name, value in self._announcement}
+        lines = zip(names, headers.lines, strict=True)
+        kept = [line for name, line in lines if name not in _DATES and (name, line[1]) not in known]
         return kept + self._announcement
 
     def _edit_locations(self, headers: ResponseHeaders, status: str) -> None:

@@ -266,6 +266,12 @@ def test_a_response_of_any_status_announces_the_same_headers(status: str, method
     assert response.headers == [("Content-Type", "text/plain"), *own, ("Vary", "Authorization"), *ANNOUNCED]
 
 
+def test_links_that_are_there_already_are_not_repeated_whatever_the_case_of_their_names() -> None:
+    own = [(name.lower(), value) for name, value in ANNOUNCED]  # as ASGI servers between two middlewares send them
+    assert response_of(headers=own).headers[-5:] == ANNOUNCED
+    assert len(response_of(headers=own).all("Link")) == 3
+
+
 TARGETS = [
     # SCRIPT_NAME, base_url, target, target in the Link
     ("/erp", None, "/new", "/erp/new"),
