@@ -44,7 +44,7 @@ def parse_deprecation(value: str) -> datetime:
     :param value: the value of the header. Parameters are not accepted, because RFC 9745 defines none.
     :raises ValueError: the value is something else, such as ``true``, an HTTP-date, or two headers joined to one.
     """
-    match = _STRUCTURED_DATE.fullmatch(value.strip(" "))
+    match = _STRUCTURED_DATE.fullmatch(str(value).strip(" "))  # a header that is missing is often None
     if match is None:
         message = f"Deprecation must be '@' and whole seconds since 1970, not {value!r}"
         raise ValueError(message)

@@ -106,7 +106,6 @@ class DeprecationMiddleware:
         require(isinstance(require_session, bool), "require_session", "True or False", require_session)
         self._app = app
         check_plan(plan)
-        require(plan, "plan", "a plan with at least one operation", plan)
         self._table = table_of(plan)
         self._retirements = {
             operation.name: _Retirement.of(operation, own, base_url or "")

@@ -314,14 +314,24 @@ def test_a_live_operation_must_not_announce_a_date(response_of: Any) -> None:
         assert_deprecated(response_of(ANNOUNCED), PLAN, LIVE)
 
 
-def test_an_operation_that_the_plan_lacks_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"^operation must be an operation of the plan"):
-        assert_deprecated(werkzeug.Response(), {}, REPORT)
-
-
-def test_the_value_of_a_parameter_is_a_string() -> None:
-    with pytest.raises(ValueError, match=r"^parameters must be a mapping of names to strings"):
-        assert_deprecated(werkzeug.Response(), PLAN, REPORT, parameters={"id": 7})  # type: ignore[dict-item]
+@pytest.mark.parametrize(
+    ("check", "argument", "values", "expected"),
+    [
+        (assert_deprecated, "operation", [Operation("own", "GET", "/own"), []], "an operation of the plan"),
+        (assert_deprecated, "base_url", ["/erp", 1], "a"),
+        (assert_deprecated, "parameters", [{"id": 7}, {7: "id"}, "id=7"], "a mapping of names to strings"),
+        (assert_deprecated, "mount", [None], "a path as a string"),
+        (assert_plan_reaches, "plan", [{}], "a plan with at least one operation"),
+        (assert_plan_reaches, "parameters", [{"id": 7}, ["id"]], "a mapping of names to strings"),
+        (assert_plan_reaches, "headers", [{"Age": 7}, [("Age", "7")]], "a mapping of names to strings"),
+    ],
+)
+def test_an_invalid_argument_is_refused_by_name(check: Any, argument: str, values: list[Any], expected: str) -> None:
+    target = werkzeug.Response() if check is assert_deprecated else _dispatching
+    others = {"operation": REPORT} if check is assert_deprecated else {}
+    for value in values:
+        with pytest.raises(ValueError, match=f"^{argument} must be {expected}"):
+            check(target, **{"plan": PLAN, **others, argument: value})
 
 
 @pytest.mark.parametrize(
@@ -348,11 +358,11 @@ NO_FIXDATES = (
 @pytest.mark.parametrize(
     ("parse", "header", "value"),
     [
-        *((parse_deprecation, "Deprecation", value) for value in NO_STRUCTURED_DATES),
+        *((parse_deprecation, "Deprecation", value) for value in (*NO_STRUCTURED_DATES, None)),
         *((parse_sunset, "Sunset", value) for value in NO_FIXDATES),
     ],
 )
-def test_anything_else_is_not_a_date(parse: Callable[[str], datetime], header: str, value: str) -> None:
+def test_anything_else_is_not_a_date(parse: Callable[[Any], datetime], header: str, value: Any) -> None:
     with pytest.raises(ValueError, match=header):
         parse(value)
 

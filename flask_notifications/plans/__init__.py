@@ -53,7 +53,11 @@ def is_notification_operation(operation: Operation) -> bool:
 
 
 def table_of(plan: Plan) -> OperationTable:
-    """Return the table that finds the operations of a plan, which is not empty."""
+    """Return the table that finds the operations of a plan.
+
+    :raises ValueError: the plan is empty.
+    """
+    require(plan, "plan", "a plan with at least one operation", plan)
     return OperationTable(plan, live=[operation for operation, policy in plan.items() if policy is None])
 
 

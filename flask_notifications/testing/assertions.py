@@ -9,7 +9,7 @@ from flask_notifications.conditions import environ_key, example_values
 from flask_notifications.deprecation import DeprecationHeaders
 from flask_notifications.operations import ANY_METHOD, PARAMETER, REST, Operation, decode_path, fill_in
 from flask_notifications.plans import Plan, check_plan, table_of
-from flask_notifications.validation import require
+from flask_notifications.validation import check_base_url, require
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -38,9 +38,11 @@ def assert_deprecated(
     :param mount: the path at which the application is mounted, percent-encoded, by default the root.
     :param parameters: the values of the path's parameters, if the successor uses them, by default none.
     :raises AssertionError: the response differs; the message says how.
+    :raises ValueError: an argument does not fit; the message names it.
     """
-    check_plan(plan)
-    require(operation in plan, "operation", "an operation of the plan", operation)
+    _check_arguments(plan, mount, parameters=parameters)
+    require(isinstance(operation, Operation) and operation in plan, "operation", "an operation of the plan", operation)
+    check_base_url(base_url)
     policy = plan[operation]
     successor = None if operation.successor is None else _fill_in(operation.successor, parameters or {})
     announced = [] if policy is None else DeprecationHeaders(policy, base_url=base_url or "").render(successor, mount)
@@ -84,9 +86,9 @@ def assert_plan_reaches(
     :param headers: headers of each request, such as ``{"Authorization": "Bearer ..."}``, by default none.
     :raises AssertionError: operations reach no view, or other paths reach their views; the message lists them, each
         with the reason.
-    :raises ValueError: ``plan`` is not a plan.
+    :raises ValueError: an argument does not fit; the message names it.
     """
-    check_plan(plan)
+    _check_arguments(plan, mount, parameters=parameters, headers=headers)
     call, table, problems = _make_caller(application, mount, headers or {}), table_of(plan), []
     for operation, policy in plan.items():
         own = _Request.of(operation, parameters or {})
@@ -105,10 +107,16 @@ def assert_plan_reaches(
     assert not problems, "; ".join(problems)
 
 
+def _check_arguments(plan: Plan, mount: str, **mappings: Mapping[str, str] | None) -> None:
+    check_plan(plan)
+    require(isinstance(mount, str), "mount", "a path as a string", mount)
+    for argument, given in mappings.items():
+        fits = isinstance(given, Mapping) and all(isinstance(each, str) for item in given.items() for each in item)
+        require(given is None or fits, argument, "a mapping of names to strings", given)
+
+
 def _fill_in(template: str, values: Mapping[str, str]) -> str:
     """Return a path or a successor with values in place of its parameters."""
-    are_strings = all(isinstance(value, str) for value in values.values())
-    require(are_strings, "parameters", "a mapping of names to strings", values)
     return fill_in(template, {name: value.encode().decode("latin-1") for name, value in values.items()}) or "/"
 
 
