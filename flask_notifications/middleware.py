@@ -413,21 +413,14 @@ class _Unstarted:
 
     def __init__(self, body: Iterable[bytes], exchange: _Exchange) -> None:
         self._body = body
-        self._chunks: Iterator[bytes] = iter(())
         self._exchange = exchange
-        self._is_new = True
 
-    def __iter__(self) -> "_Unstarted":
-        return self
-
-    def __next__(self) -> bytes:
+    def __iter__(self) -> Iterator[bytes]:
         try:
-            if self._is_new:
-                self._is_new, self._chunks = False, iter(self._body)
-            return next(self._chunks)
-        except BaseException:  # the end too
+            for chunk in self._body:  # noqa: UP028 - "yield from" would close the iterable once more
+                yield chunk
+        finally:
             self._exchange.settle(None)
-            raise
 
     def close(self) -> None:
         """Close the application's iterable."""
