@@ -6,7 +6,6 @@ a plan in Python (``load_plan`` needs marshmallow).
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -99,7 +98,8 @@ class DeprecationMiddleware:
         observers: Iterable[Observer] = (),
         identify: Identify | None = None,
     ) -> None:
-        _check_application(app)
+        require(callable(app), "app", "a WSGI application", app)
+        require(not is_asynchronous(app), "app", "a WSGI application (this one is asynchronous)", app)
         check_base_url(base_url)
         is_clock = callable(clock) and not is_deferring(clock)
         require(is_clock, "clock", "an ordinary function that returns an aware datetime", clock)
@@ -108,7 +108,7 @@ class DeprecationMiddleware:
         check_plan(plan)
         self._table = table_of(plan)
         self._retirements = {
-            operation.name: _Retirement.of(operation, own, base_url or "")
+            operation.name: _Retirement(operation, own, base_url or "")
             for operation, own in plan.items()
             if own is not None
         }
@@ -120,7 +120,7 @@ class DeprecationMiddleware:
         self._require_session = require_session
         self._clock = clock
         self._observers = _check_observers(observers)
-        self._watchers = _find_watchers(self._observers)
+        self._watchers: list[Any] = [each for each in self._observers if isinstance(each, RequestWatcher)]
         for watcher in self._watchers:
             watcher.listen(plan)
         self._is_new = True
@@ -143,25 +143,20 @@ class DeprecationMiddleware:
 
         A request that some router takes for a closed operation must not pass.
         """
-        first = now = caller = None
-        for match in found:
-            retirement = self._retirements.get(match.operation.name)
-            if retirement is not None:
-                if now is None:
-                    now = self._now()
-                    caller = None if self._identify is None else self._find_label(self._identify, environ)
-                own = retirement if caller is None else retirement.of_caller(caller, now)
-                exchange = _Exchange(match, own, now, caller)
-                if exchange.phase in CLOSED_PHASES:
-                    return exchange
-                first = first or exchange
-        return first
+        retired = [match for match in found if match.operation.name in self._retirements]
+        if not retired:
+            return None
+        now, caller = self._now(), self._find_label(environ)
+        exchanges = [_Exchange(match, self._retirements[match.operation.name], now, caller) for match in retired]
+        return next((each for each in exchanges if each.phase in CLOSED_PHASES), exchanges[0])
 
-    def _find_label(self, identify: Identify, environ: "WSGIEnvironment") -> str | None:
-        """Return the label that ``identify`` gives the caller of a request."""
+    def _find_label(self, environ: "WSGIEnvironment") -> str | None:
+        """Return the label that ``identify`` gives the caller of a request, or ``None``."""
+        if self._identify is None:
+            return None
         label = description = None
         try:
-            label = refuse_deferred(identify(environ.copy()), "identify")
+            label = refuse_deferred(self._identify(environ.copy()), "identify")
         except Exception as error:  # noqa: BLE001 - a label is never worth an error response
             description = describe_exception(error)  # its string may hold a session ID
         if description is not None:
@@ -173,7 +168,7 @@ class DeprecationMiddleware:
     ) -> Iterable[bytes]:
         exchange.begin(environ, start_response, self._table, self._report if self._observers else None)
         if exchange.phase in CLOSED_PHASES:
-            response = self._refuse_closed(exchange, _mount(environ))
+            response = self._refuse_closed(exchange)
         elif isinstance(exchange.session, SessionRefused):
             response = self._problems.refuse(exchange.session)
         elif self._require_session and exchange.unifies and exchange.session is None:
@@ -182,11 +177,11 @@ class DeprecationMiddleware:
             return exchange.run(self._app)
         return exchange.run(partial(send_response, response))
 
-    def _refuse_closed(self, exchange: "_Exchange", mount: str) -> PlainResponse:
+    def _refuse_closed(self, exchange: "_Exchange") -> PlainResponse:
         """Return the response to a request for a closed operation."""
         headers, policy = exchange.retirement.headers, exchange.retirement.policy
         links = {"successor": exchange.match.successor, "documentation": policy.documentation}
-        members = {name: None if uri is None else headers.resolve(uri, mount) for name, uri in links.items()}
+        members = {name: None if uri is None else headers.resolve(uri, exchange.mount) for name, uri in links.items()}
         brownout = policy.brownout(exchange.at)
         if brownout is None or exchange.phase is Phase.SUNSET:
             return self._problems.respond("sunset", members={**members, "sunset": policy.sunset_at})
@@ -219,36 +214,24 @@ class DeprecationMiddleware:
             _notify(observer, call)
 
 
-@dataclass(frozen=True, slots=True)
 class _Retirement:
     """The policy of one operation, and the headers that announce it, to most callers and to exempt ones."""
 
-    policy: DeprecationPolicy
-    headers: DeprecationHeaders
-    # Those of an application at the root, and of an operation without parameters.
-    usual: HeaderList
-    is_exempt: bool
-    # Those of exempt callers, and when they end.
-    exempt: "dict[str, tuple[datetime, _Retirement]]"
+    def __init__(self, operation: Operation, policy: DeprecationPolicy, base_url: str) -> None:
+        self.policy = policy
+        self.headers = DeprecationHeaders(policy, base_url=base_url)
+        # Those of an application at the root, and of an operation without parameters.
+        self._usual = self.headers.render(operation.successor, "")
+        self._exempt = {
+            each: DeprecationHeaders(policy, base_url=base_url, exemption=each) for each in policy.exemptions
+        }
 
-    @classmethod
-    def of(
-        cls, operation: Operation, policy: DeprecationPolicy, base_url: str, exemption: Exemption | None = None
-    ) -> "_Retirement":
-        headers = DeprecationHeaders(policy, base_url=base_url, exemption=exemption)
-        exemptions = policy.exemptions if exemption is None else ()
-        exempt = {each.caller: (each.until, cls.of(operation, policy, base_url, each)) for each in exemptions}
-        return cls(policy, headers, headers.render(operation.successor, ""), exemption is not None, exempt)
-
-    def of_caller(self, caller: str, at: datetime) -> "_Retirement":
-        """Return the retirement as it is for a caller at a time."""
-        until, own = self.exempt.get(caller, (at, self))
-        return own if at < until else self
-
-    def announce(self, match: Match, environ: "WSGIEnvironment") -> HeaderList:
+    def announce(self, match: Match, mount: str, exemption: Exemption | None) -> HeaderList:
         """Return the headers that announce the retirement to the client of a request."""
-        is_usual = not match.parameters and not environ.get("SCRIPT_NAME")
-        return self.usual if is_usual else self.headers.render(match.successor, _mount(environ))
+        if exemption is None and not mount and not match.parameters:
+            return self._usual
+        headers = self.headers if exemption is None else self._exempt[exemption]
+        return headers.render(match.successor, mount)
 
 
 class _Label(str):
@@ -264,7 +247,7 @@ class _Exchange:
     """One request that may reach a retired operation and its response, between a server and an application (PEP 3333).
 
     :param match: the operation.
-    :param retirement: its retirement, as it is for the caller.
+    :param retirement: its retirement.
     :param at: the time of the request.
     :param caller: the label of its caller.
     """
@@ -282,6 +265,7 @@ class _Exchange:
         self.at = at
         self.caller = caller
         self.phase = retirement.policy.phase(at, caller)
+        self.exemption = None if caller is None else retirement.policy.exemption(caller, at)
 
     def begin(
         self,
@@ -301,7 +285,8 @@ class _Exchange:
         self._start_response = start_response
         self._table = table
         self._report = report
-        self._announcement = self.retirement.announce(match, environ)
+        self.mount = _mount(environ)
+        self._announcement = self.retirement.announce(match, self.mount, self.exemption)
         self._varies = match.vary
         self._digests: dict[str, str] = {}
         self._has_url_session = False
@@ -382,7 +367,7 @@ class _Exchange:
             self._edit_locations(headers, status)
         if self._has_url_session and "referrer-policy" not in names:
             headers.put("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
-        if self._has_url_session or self.retirement.is_exempt:
+        if self._has_url_session or self.exemption is not None:
             headers.keep_private()
         if _ANNOUNCED.isdisjoint(names):
             return headers.lines + self._announcement
@@ -430,11 +415,6 @@ class _Unstarted:
             self._exchange.settle(None)
 
 
-def _check_application(app: Any) -> None:
-    require(callable(app), "app", "a WSGI application", app)
-    require(not is_asynchronous(app), "app", "a WSGI application (this one is asynchronous)", app)
-
-
 def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> bool:
     """Raise ``RuntimeError`` if an application calls the middleware around it; ``wsgi_app`` is set after both exist."""
     for _each in range(_MIDDLEWARES):
@@ -467,10 +447,6 @@ def _notify(observer: Callable[..., object], *values: object) -> None:
     except Exception as error:  # noqa: BLE001 - an observer's failure is its own
         # Without its context: that is the application's exception, whose message may hold anything.
         log_exception(error, "observer %r failed", observer)
-
-
-def _find_watchers(observers: Iterable[object]) -> list[RequestWatcher]:
-    return [observer for observer in observers if isinstance(observer, RequestWatcher)]
 
 
 def _is_not_reached(status: str | None) -> bool:
