@@ -474,8 +474,7 @@ def notification_operations(
     """
     is_path = isinstance(prefix, str) and (not prefix or prefix.startswith("/")) and not _NOT_IN_A_PATH.search(prefix)
     require(is_path, "prefix", "a path that begins with '/', as a string", prefix)
-    is_prefix = successor_prefix is None or isinstance(successor_prefix, str)
-    require(is_prefix, "successor_prefix", "a path or an absolute URI as a string", successor_prefix)
+    check_uri("successor_prefix", "/" if successor_prefix in (None, "") else successor_prefix)
     below = prefix.rstrip("/")
     successors = (below if successor_prefix is None else successor_prefix).rstrip("/")
     paths = (

@@ -244,7 +244,11 @@ def test_another_object_than_a_sequence_of_operations_is_refused(operations: Any
 
 
 @pytest.mark.parametrize(
-    ("name", "prefix"), [*(("prefix", each) for each in (None, b"/x", "x", "x/", "/a b")), ("successor_prefix", 3)]
+    ("name", "prefix"),
+    [
+        *(("prefix", each) for each in (None, b"/x", "x", "x/", "/a b")),
+        *(("successor_prefix", each) for each in (3, 0, "/a b", "https://")),
+    ],
 )
 def test_a_prefix_that_is_no_path_is_refused_by_name(name: str, prefix: Any) -> None:
     with pytest.raises(ValueError, match=f"^{name} must be .*, not {re.escape(repr(prefix))}$"):
