@@ -6,7 +6,7 @@ An operation is a method and an OpenAPI path template. Knows nothing of dates, s
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
@@ -106,7 +106,10 @@ class Operation:
     def __post_init__(self) -> None:
         is_printable = isinstance(self.name, str) and self.name and self.name.isprintable()
         require(is_printable, "name", "a string of one or more printable characters", self.name)
-        _check_method(self.method)
+        is_method = isinstance(self.method, str) and _METHOD.fullmatch(self.method)
+        require(is_method, "method", "an HTTP method", self.method)
+        is_one = self.method.upper() != "ANY"
+        require(is_one, "method", "one HTTP method, such as 'GET', or '*' for any", self.method)
         object.__setattr__(self, "method", self.method.upper())
         object.__setattr__(self, "query", check_values("query", self.query))
         object.__setattr__(self, "headers", check_values("headers", self.headers))
@@ -115,11 +118,6 @@ class Operation:
             _check_successor(self.successor, template)
         for name in ("rewrite_path", "unify_session"):
             require(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
-
-
-def _check_method(method: object) -> None:
-    require(isinstance(method, str) and _METHOD.fullmatch(method), "method", "an HTTP method", method)
-    require(str(method).upper() != "ANY", "method", "one HTTP method, such as 'GET', or '*' for any", method)
 
 
 def _check_successor(successor: object, template: "_Template") -> None:
@@ -333,7 +331,7 @@ class OperationTable:
         self._ready: dict[tuple[str, str], list[Match]] = {}
         for template in templates:
             method, path = template.operation.method, "/".join(template.spelled)
-            if _ORDINARY.fullmatch(path) and not self._has_conditions(path):
+            if _ORDINARY.fullmatch(path) and not any(each.conditions.key for each in self._find_templates(path)):
                 self._ready[method, path] = self._read(method, path, NOTHING)
 
     def match(self, method: str, path: str, environ: Mapping[str, Any] = NOTHING) -> Match | None:
@@ -356,23 +354,18 @@ class OperationTable:
         found = self._read(method, path, environ)
         if _ORDINARY.fullmatch(path) or self._are_live(found, path):
             return found
-        known = {match.operation.name for match in found}
+        matches = {match.operation.name: match for match in found}
         for reading in _read_leniently(path):
             for match in self._read(method, reading, environ, is_lenient=True):
-                if match.operation.name not in known:
-                    known.add(match.operation.name)
-                    found.append(match)
-        return found
+                matches.setdefault(match.operation.name, match)
+        return list(matches.values())
 
     def methods(self, path: str) -> list[str]:
         """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section 10.2.1); none: no such path."""
-        methods = {template.operation.method for template in self._find_templates(path or "/", keeps_dots=False)}
+        methods = {template.operation.method for template in self._find_templates(path or "/")}
         return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
-    def _has_conditions(self, path: str) -> bool:
-        return any(template.conditions.key for template in self._find_templates(path, keeps_dots=False))
-
-    def _find_templates(self, path: str, *, keeps_dots: bool) -> list[_Template]:
+    def _find_templates(self, path: str, *, keeps_dots: bool = False) -> list[_Template]:
         segments = fold(path).split("/")
         return [] if segments[0] else self._root.find(segments, keeps_dots)
 
@@ -390,17 +383,14 @@ class OperationTable:
         for methods in _read_method(method):
             candidates = [template for template in templates if template.operation.method in methods]
             considered += candidates
-            winners += _find_winners([each for each in candidates if self._is_fulfilled(each, sent)], methods, path)
+            fulfilled = [each for each in candidates if each.conditions.hold(sent, is_live=self._is_live(each))]
+            winners += _find_winners(fulfilled, methods, path)
         vary = tuple(dict.fromkeys(name for template in considered for name in template.conditions.headers))
         matches = [template.match(path, is_lenient, vary) for template in dict.fromkeys(winners)]
         return sorted(matches, key=self._is_live)
 
-    def _is_fulfilled(self, template: _Template, sent: SentValues) -> bool:
-        is_live = template.operation.name in self._live
-        return template.conditions.hold(sent, is_live=is_live)
-
-    def _is_live(self, match: Match) -> bool:
-        return match.operation.name in self._live
+    def _is_live(self, each: Match | _Template) -> bool:
+        return each.operation.name in self._live
 
     def _are_live(self, found: list[Match], path: str) -> bool:
         """Return whether all matches are live, and one of them is spelled exactly as the path."""
@@ -456,11 +446,8 @@ def template_shape(operation: Operation) -> Shape:
 
 
 def _split(path: str) -> list[str]:
-    """Return the segments of a path, without one trailing slash; a path without a leading slash never matches."""
-    segments = path.split("/")
-    if not segments[-1]:
-        del segments[-1]
-    return segments[1:] if not segments or not segments[0] else [""]
+    """Return the segments of a path that begins with a slash, without one trailing slash."""
+    return path.removesuffix("/").split("/")[1:]
 
 
 def notification_operations(
@@ -477,9 +464,8 @@ def notification_operations(
     check_uri("successor_prefix", "/" if successor_prefix in (None, "") else successor_prefix)
     below = prefix.rstrip("/")
     successors = (below if successor_prefix is None else successor_prefix).rstrip("/")
-    paths = (
-        (CURRENT_USER, "GET", f"{below}/", f"{successors}/CurrentUser"),
-        (ACCOUNT, "POST", f"{below}/GetNotificationsForAccount/{{id}}/", f"{successors}/Account"),
+    retire = partial(Operation, rewrite_path=True, unify_session=True)
+    return (
+        retire(CURRENT_USER, "GET", f"{below}/", f"{successors}/CurrentUser"),
+        retire(ACCOUNT, "POST", f"{below}/GetNotificationsForAccount/{{id}}/", f"{successors}/Account"),
     )
-    current_user, account = (Operation(*each, rewrite_path=True, unify_session=True) for each in paths)
-    return current_user, account
