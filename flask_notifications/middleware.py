@@ -436,7 +436,8 @@ def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
     expected = "a sequence of ordinary functions that take a Call"
     require(isinstance(observers, Iterable), "observers", expected, observers)
     functions = tuple(observers)
-    usable = all(callable(function) and not is_asynchronous(function) for function in functions)
+    # A class or a generator function does nothing with a call, and nobody would notice.
+    usable = all(callable(each) and not isinstance(each, type) and not is_deferring(each) for each in functions)
     require(usable, "observers", expected, functions)
     return functions
 
