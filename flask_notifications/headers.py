@@ -55,16 +55,14 @@ class ResponseHeaders:
             own, value = self.lines[place]
             self.lines[place] = (own, edit(value))
 
-    def merge(self, name: str, members: Sequence[str]) -> None:
+    def merge(self, name: str, members: Sequence[str], *, unless: str = "") -> None:
         """Put ``members`` into a list-valued header, on one line (RFC 9110 section 5.3).
 
         Members that are there already, in any letter case, are not repeated.
-        """
-        self._replace(name, ", ".join(members), lambda values: _merge(values, members))
 
-    def vary_on(self, members: Sequence[str]) -> None:
-        """Put ``members`` into ``Vary``; a ``*`` stays (RFC 9110 section 12.5.5)."""
-        self._replace("Vary", ", ".join(members), lambda values: _merge(values, members, unless="*"))
+        :param unless: a member that includes all others, such as the ``*`` of ``Vary``; by default none.
+        """
+        self._replace(name, ", ".join(members), lambda values: _merge(values, members, unless))
 
     def keep_private(self) -> None:
         """Let no shared cache store the response (RFC 9111 section 5.2.2).
@@ -94,7 +92,7 @@ class ResponseHeaders:
         self.lines[place] = (own, compute(values))
 
 
-def _merge(values: list[str], members: Sequence[str], *, unless: str = "") -> str:
+def _merge(values: list[str], members: Sequence[str], unless: str) -> str:
     own = members_of(values)
     known = set(map(str.lower, own))
     missing = [] if unless in known else [member for member in members if member.lower() not in known]

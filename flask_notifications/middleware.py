@@ -360,11 +360,14 @@ class _Exchange:
         headers = ResponseHeaders(own)
         names = headers.names
         if self._varies:
-            headers.vary_on(self._varies)
+            headers.merge("Vary", self._varies, unless="*")
         if "access-control-allow-origin" in names:
             headers.merge("Access-Control-Expose-Headers", _EXPOSED_HEADERS)
-        if "location" in names:
-            self._edit_locations(headers, status)
+        if "location" in names and self._received is not None:
+            keeps_session = isinstance(self.session, SessionCredential)
+            received = as_received(self._received)
+            editor = LocationEditor(received, self.match, self._table, self._digests, keeps_session, self._is_rewritten)
+            editor.edit(headers, status)
         if self._has_url_session and "referrer-policy" not in names:
             headers.put("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
         if self._has_url_session or self.exemption is not None:
@@ -376,13 +379,6 @@ class _Exchange:
         lines = zip(names, headers.lines, strict=True)
         kept = [line for name, line in lines if name not in _DATES and (name, line[1]) not in known]
         return kept + self._announcement
-
-    def _edit_locations(self, headers: ResponseHeaders, status: str) -> None:
-        if self._received is not None:
-            keeps_session = isinstance(self.session, SessionCredential)
-            received = as_received(self._received)
-            editor = LocationEditor(received, self.match, self._table, self._digests, keeps_session, self._is_rewritten)
-            editor.edit(headers, status)
 
 
 # Middlewares that are looked through, one around the other, for one that calls itself.
