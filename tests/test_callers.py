@@ -286,12 +286,6 @@ def test_an_exemption_is_checked_when_it_is_built(values: Any, name: str) -> Non
         Exemption(*values)
 
 
-@pytest.mark.parametrize("exemptions", ["acme", [("acme", UNTIL, "why")]])
-def test_the_exemptions_of_a_policy_are_checked(exemptions: Any) -> None:
-    with pytest.raises(ValueError, match=r"^exemptions must be a list or tuple of Exemption"):
-        DeprecationPolicy(deprecated_at=date(2026, 1), exemptions=exemptions)
-
-
 @pytest.mark.parametrize(
     ("header", "user"),
     [

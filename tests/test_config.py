@@ -350,10 +350,11 @@ def test_a_plan_that_is_dumped_is_loaded_again(plan: Plan) -> None:
 
 
 def test_a_dump_leaves_out_what_is_not_said() -> None:
-    plan = {Operation("x", "GET", "/x"): DeprecationPolicy(deprecated_at=JANUARY), Operation("y", "GET", "/y"): None}
+    live = Operation("y", "GET", "/y", headers={"V": ("1", "")})
+    plan = {Operation("x", "GET", "/x"): DeprecationPolicy(deprecated_at=JANUARY), live: None}
     assert dump_plan(plan) == {
         "operations": [
             {"name": "x", "method": "GET", "path": "/x", "deprecated_at": "2026-01-01T00:00:00Z"},
-            {"name": "y", "method": "GET", "path": "/y", "live": True},
+            {"name": "y", "method": "GET", "path": "/y", "headers": {"V": ["1", ""]}, "live": True},
         ]
     }

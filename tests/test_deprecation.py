@@ -102,6 +102,7 @@ NO_WINDOWS = [None, WINDOWS[0], "soon", [(JANUARY, JULY)], [None], 5, iter(WINDO
         *product(["documentation", "sunset_documentation"], NO_URIS),
         *product(["brownouts"], NO_WINDOWS),
         *product(["enforce_sunset"], [None, 1, "yes", JULY]),
+        *product(["exemptions"], ["acme", [("acme", JULY, "why")]]),
     ],
 )
 def test_a_value_of_another_kind_is_refused_by_name(name: str, value: Any) -> None:

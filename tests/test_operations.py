@@ -231,19 +231,6 @@ def test_two_operations_that_match_the_same_requests_are_refused(first: str, sec
 
 
 @pytest.mark.parametrize(
-    "operations",
-    [
-        pytest.param([*notification_operations(), None], id="None beside operations"),
-        pytest.param(notification_operations()[0], id="an operation alone"),
-        pytest.param(iter(()), id="an empty iterator"),
-    ],
-)
-def test_another_object_than_a_sequence_of_operations_is_refused(operations: Any) -> None:
-    with pytest.raises(ValueError, match=r"^operations\b"):
-        OperationTable(operations)
-
-
-@pytest.mark.parametrize(
     ("name", "prefix"),
     [
         *(("prefix", each) for each in (None, b"/x", "x", "x/", "/a b")),
@@ -361,11 +348,6 @@ def test_two_retired_operations_may_differ_in_their_conditions_alone() -> None:
     twins = [Operation("one", "*", "/x/**", **same), Operation("two", "*", "/X/**", **also)]  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^operations\b"):
         OperationTable(twins)
-
-
-def test_a_dumped_plan_has_lists_of_values() -> None:
-    operation = Operation("v1", "*", "/api/v1/**", headers={"API-Version": ["1", ""]})
-    assert dump_plan({operation: POLICY})["operations"][0]["headers"] == {"API-Version": ["1", ""]}
 
 
 ACCEPTS = ["a/b;c=d,", '"', '\\"', ";", " ", "a", "= ", ","]
