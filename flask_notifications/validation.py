@@ -106,7 +106,8 @@ def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
     if not isinstance(label, str) or not 1 <= len(label) <= _LABEL_LENGTH or not label.isprintable():
         return None
     is_visible = any(map(_has_ink, label))
-    return None if not is_visible or any(session_id in label for session_id in session_ids) else label
+    has_session_id = any(session_id in label for session_id in session_ids)
+    return str(label) if is_visible and not has_session_id else None  # a proxy would lose its string
 
 
 def _has_ink(character: str) -> bool:

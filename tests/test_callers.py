@@ -9,6 +9,7 @@ from unittest.mock import Mock
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 import pytest
+from werkzeug.local import LocalProxy
 
 from flask_notifications import (
     AccessDenied,
@@ -194,6 +195,13 @@ def test_the_application_may_replace_the_label_but_not_the_exemption(replaced: s
     assert (response.code, response.one("Sunset")) == (200, "Mon, 01 Mar 2027 00:00:00 GMT")
     assert seen == ["acme"]
     assert [(each.caller, each.phase) for each in calls] == [(counted, "deprecated")]
+
+
+def test_a_label_outlives_the_proxy_that_held_it() -> None:
+    held, calls = ["acme"], list[Call]()
+    call(wrap(identify=lambda _environ: LocalProxy(lambda: held[0]), observers=[calls.append]), "GET", "/reports/7")
+    held.clear()
+    assert [each.caller for each in calls] == ["acme"]
 
 
 def test_identify_gets_a_copy_of_the_environ() -> None:
