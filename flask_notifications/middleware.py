@@ -45,7 +45,7 @@ Identify = Callable[[dict[str, Any]], str | None]
 ORIGINAL_PATH = "flask_notifications.original_path"
 
 # An application that responds to a lookalike with one of these did not take it for the operation.
-_NOT_REACHED = frozenset({"404", "405"})
+_NOT_REACHED = frozenset({404, 405})
 
 # Headers that only this middleware sends (RFC 9745, RFC 8594); two lines of either are invalid.
 _DATES = frozenset({"deprecation", "sunset"})
@@ -336,7 +336,7 @@ class _Exchange:
         self, status: str, headers: list[tuple[str, str]], exc_info: "OptExcInfo | None" = None
     ) -> Callable[[bytes], object]:
         """Start the response (PEP 3333)."""
-        edited = headers if self.match.is_lookalike and _is_not_reached(status) else self._edit(headers, status)
+        edited = headers if self._is_missed(status) else self._edit(headers, status)
         arguments = (status, edited) if exc_info is None else (status, edited, exc_info)
         write = self._start_response(*arguments)
         self._status = status
@@ -347,8 +347,12 @@ class _Exchange:
     def settle(self, status: str | None) -> None:
         """Report the request, once: when its status is known and the iterable has been returned."""
         report, self._report = self._report, None
-        if report is not None and not (self.match.is_lookalike and _is_not_reached(status)):
+        if report is not None and not self._is_missed(status):
             report(self, _status_code(status))
+
+    def _is_missed(self, status: str | None) -> bool:
+        """Return whether the request for a lookalike was for another operation after all."""
+        return self.match.is_lookalike and _status_code(status) in _NOT_REACHED
 
     def list_session_ids(self) -> list[str]:
         """Return every session ID that the request names, wherever it was."""
@@ -444,11 +448,6 @@ def _notify(observer: Callable[..., object], *values: object) -> None:
     except Exception as error:  # noqa: BLE001 - an observer's failure is its own
         # Without its context: that is the application's exception, whose message may hold anything.
         log_exception(error, "observer %r failed", observer)
-
-
-def _is_not_reached(status: str | None) -> bool:
-    """Return whether the request for a lookalike was for another operation after all."""
-    return status is not None and status[:3] in _NOT_REACHED
 
 
 def _status_code(status: str | None) -> int | None:

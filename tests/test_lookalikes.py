@@ -120,8 +120,8 @@ def test_the_application_sees_a_lookalike_as_it_was_sent() -> None:
     assert [(each.operation, each.status, each.source) for each in calls] == [("current_user", 200, None)]
 
 
-@pytest.mark.parametrize("status", ["404 Not Found", "405 Method Not Allowed"])
-def test_an_application_that_does_not_know_a_lookalike_was_not_called(status: str) -> None:
+@pytest.mark.parametrize("status", ["404 Not Found", "405 Method Not Allowed", b"404 Not Found"])
+def test_an_application_that_does_not_know_a_lookalike_was_not_called(status: Any) -> None:
     calls: list[Call] = []
     headers = [("Deprecation", "its own"), ("Link", "<a>")]
     app = wrap(Spy(status, headers), observers=[calls.append])
