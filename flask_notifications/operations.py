@@ -26,7 +26,7 @@ _METHOD = re.compile(TOKEN)
 # A parameter in a path template, and its name.
 PARAMETER = re.compile(r"\{([\w.-]+)\}")
 # Parameters in the syntax of routers, which OpenAPI puts in braces, and characters of no path segment.
-_OTHER_SYNTAX = re.compile(r"[<>*\\]|^[:(]")
+_OTHER_SYNTAX = re.compile(r"[<>*|\\]|^[:(]")
 _NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#\ud800-\udfff]")
 _DOTS = frozenset({".", ".."})
 

@@ -174,7 +174,7 @@ def test_an_invalid_argument_of_an_operation_is_refused_by_name(argument: str, v
     "segment",
     [
         *("<id>", "<int:id>", "report-<id>", ":id", "*", "**/x", "**/", "{id}**", "*.json", "(.+)", "(?P<id>x)"),
-        *(r"\d+", "{id:int}"),
+        *(r"\d+", "{id:int}", "v(1|2)"),
     ],
 )
 def test_a_template_in_the_syntax_of_a_router_is_refused_with_the_right_form(segment: str) -> None:
