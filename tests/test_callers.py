@@ -128,14 +128,6 @@ def wrap(app: Any = None, at: datetime = WINDOW.start, plan: Any = None, **optio
     return DeprecationMiddleware(plain_app() if app is None else app, plan or {REPORT: CLOSING}, **options)
 
 
-def test_identify_is_called_for_matched_requests_only() -> None:
-    asked: list[str] = []
-    app = wrap(identify=lambda environ: asked.append(environ["PATH_INFO"]))
-    for path in ("/reports/7", "/live"):
-        call(app, "GET", path)
-    assert asked == ["/reports/7"]
-
-
 @pytest.mark.parametrize(
     "label",
     [
@@ -204,14 +196,19 @@ def test_a_label_outlives_the_proxy_that_held_it() -> None:
     assert [each.caller for each in calls] == ["acme"]
 
 
-def test_identify_gets_a_copy_of_the_environ() -> None:
+def test_identify_gets_a_copy_of_the_environ_of_matched_requests_only() -> None:
+    asked: list[str] = []
+
     def identify(environ: WSGIEnvironment) -> str:
+        asked.append(environ["PATH_INFO"])
         environ["PATH_INFO"] = environ["new"] = "/changed"  # as Request classes of frameworks do
         return "acme"
 
     spy = Spy()
-    call(wrap(spy, identify=identify), "GET", "/reports/7")
-    assert (spy.seen["PATH_INFO"], "new" in spy.seen) == ("/reports/7", False)
+    for path in ("/live", "/reports/7"):
+        call(wrap(spy, identify=identify), "GET", path)
+        assert (spy.seen["PATH_INFO"], "new" in spy.seen) == (path, False)
+    assert asked == ["/reports/7"]
 
 
 def test_a_label_of_the_application_exempts_nobody() -> None:

@@ -168,10 +168,6 @@ async def asynchronous_app(_scope: Any, _receive: Any, _send: Any) -> None:
     pass
 
 
-def observe_later(_call: Call) -> Iterator[None]:
-    yield
-
-
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
@@ -186,7 +182,7 @@ def observe_later(_call: Call) -> Iterator[None]:
         pytest.param("observers", [None], id="an observer that is None"),
         pytest.param("observers", print, id="one observer"),
         pytest.param("observers", [asynchronous_app], id="an observer that is asynchronous"),
-        pytest.param("observers", [observe_later], id="an observer that is a generator function"),
+        pytest.param("observers", [lambda _call: (yield)], id="an observer that is a generator function"),
         pytest.param("observers", [Spy], id="an observer that is a class"),
     ],
 )
