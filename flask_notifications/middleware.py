@@ -255,7 +255,6 @@ class _Exchange:
     session: SessionResult = None
     unifies = False
     _is_rewritten = False
-    _received: "WSGIEnvironment | None" = None
     _has_returned = False
     _status: str | None = None
 
@@ -297,9 +296,10 @@ class _Exchange:
         if match.is_lookalike:  # only the application knows how it reads it
             self._has_url_session = operation.unify_session and bool(session_pairs(environ.get("QUERY_STRING", "")))
             return
-        received = environ.copy()
+        path = environ.get("PATH_INFO", "")
+        # An application may change its environ before it redirects.
+        self._received = environ.copy() if match.path != path or environ.get("QUERY_STRING") else environ
         if operation.rewrite_path:
-            path = environ.get("PATH_INFO", "")
             self._is_rewritten = match.path != path
             if self._is_rewritten or ORIGINAL_PATH not in environ:
                 environ[ORIGINAL_PATH] = path
@@ -308,8 +308,6 @@ class _Exchange:
             self.unifies = True
             self.session, self._digests = unify_session(environ)
             self._has_url_session = bool(self._digests)
-        if self._is_rewritten or self._digests:
-            self._received = received
 
     def run(self, app: "WSGIApplication") -> Iterable[bytes]:
         """Call an application and return its own iterable: a server loses sendfile and ``close()`` if it is wrapped.
@@ -367,7 +365,7 @@ class _Exchange:
             headers.merge("Vary", self._varies, unless="*")
         if "access-control-allow-origin" in names:
             headers.merge("Access-Control-Expose-Headers", _EXPOSED_HEADERS)
-        if "location" in names and self._received is not None:
+        if "location" in names and (self._is_rewritten or self._digests):
             keeps_session = isinstance(self.session, SessionCredential)
             received = as_received(self._received)
             editor = LocationEditor(received, self.match, self._table, self._digests, keeps_session, self._is_rewritten)
