@@ -143,12 +143,18 @@ class DeprecationMiddleware:
 
         A request that some router takes for a closed operation must not pass.
         """
-        retired = [match for match in found if match.operation.name in self._retirements]
-        if not retired:
-            return None
-        now, caller = self._now(), self._find_label(environ)
-        exchanges = [_Exchange(match, self._retirements[match.operation.name], now, caller) for match in retired]
-        return next((each for each in exchanges if each.phase in CLOSED_PHASES), exchanges[0])
+        first = now = caller = None
+        for match in found:
+            retirement = self._retirements.get(match.operation.name)
+            if retirement is None:
+                continue
+            if now is None:
+                now, caller = self._now(), self._find_label(environ)
+            exchange = _Exchange(match, retirement, now, caller)
+            if exchange.phase in CLOSED_PHASES:
+                return exchange
+            first = first or exchange
+        return first
 
     def _find_label(self, environ: "WSGIEnvironment") -> str | None:
         """Return the label that ``identify`` gives the caller of a request, or ``None``."""
@@ -255,6 +261,7 @@ class _Exchange:
     session: SessionResult = None
     unifies = False
     _is_rewritten = False
+    _has_url_session = False
     _has_returned = False
     _status: str | None = None
 
@@ -288,7 +295,6 @@ class _Exchange:
         self._announcement = self.retirement.announce(match, self.mount, self.exemption)
         self._varies = match.vary
         self._digests: dict[str, str] = {}
-        self._has_url_session = False
         if self.caller is not None:
             environ[CALLER] = _Label(self.caller)
         if operation.unify_session:
