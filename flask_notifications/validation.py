@@ -4,6 +4,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
+from reprlib import Repr
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -19,6 +20,10 @@ _NEEDS_A_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//|https?:", re.IGNORECASE)
 
 # Characters.
 _LABEL_LENGTH = 64
+# Shows a value that does not fit, however long it is, and if its own __repr__ fails.
+_REPR = Repr()
+_REPR.maxstring = _REPR.maxother = 1_000  # characters
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 20  # members
 # Letters of Hangul and a pattern of Braille that have no ink.
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
@@ -33,7 +38,7 @@ def require(condition: object, argument: str, expected: str, given: object) -> N
     :raises ValueError: the condition does not hold; the message has all three.
     """
     if not condition:
-        message = f"{argument} must be {expected}, not {given!r}"
+        message = f"{argument} must be {expected}, not {_REPR.repr(given)}"
         raise ValueError(message)
 
 

@@ -363,6 +363,18 @@ def test_work_on_a_condition_grows_linearly(key: str, unit: str) -> None:
 
 USER = Operation("user", "GET", "/users/{id}/", "/v2/users/{id}")
 
+
+class Unshowable:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("value", ["a" * 10_000 + "\n", ["GET"] * 10_000, Unshowable()], ids=["long", "many", "broken"])
+def test_an_error_shows_a_value_of_any_size_and_type(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"^name must be a string of one or more printable characters, not .{,1050}$"):
+        Operation(value, "GET", "/reports")
+
+
 CONSUMERS: list[Callable[[Any], object]] = [
     partial(DeprecationMiddleware, plain_app()),
     partial(assert_plan_reaches, plain_app()),
