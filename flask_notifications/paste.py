@@ -36,6 +36,7 @@ def retire(
         default there is none.
     :raises ValueError: a value does not fit, or the plan has errors.
     :raises OSError: the plan file cannot be read.
+    :raises ImportError: the module of ``identify`` is missing; ``AttributeError`` if it has no such function.
     """
     observers = []
     if usage:

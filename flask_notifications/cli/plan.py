@@ -9,7 +9,7 @@ import click
 
 from flask_notifications.wording import escape
 
-from .arguments import FILE, PLAN_FILE, STANDARD_INPUT, format_option, parse_date, read_file, read_plan
+from .arguments import FILE, PLAN_FILE, format_option, parse_date, read_file, read_plan
 from .output import demand, fail, option, print_result
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ def plan(
     demand(is_one, "give one of FILE, --schema and --from-openapi DOCUMENT")
     demand(against is None or file is not None, "--against needs FILE, because it compares two plans")
     demand(against is not None or not min_notice, "--min-notice needs --against OLD, because it applies to new dates")
-    demand(against != STANDARD_INPUT or file != against, "FILE and --against cannot both read standard input")
     time = datetime.now(UTC) if at is None else at
     if file is None:
         print_result(_make_file(document, time))

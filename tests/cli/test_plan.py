@@ -314,8 +314,6 @@ def test_an_error_in_the_old_plan_names_its_file(plan_file: Path, tmp_path: Path
     message = "operations.1.live: must be true or false, without quotation marks"
     assert run("plan", plan_file, "--against", old) == (1, "", f"{old}: {message}\n")
     assert run("plan", plan_file, "--min-notice", "30").code == 2
-    outcome = run("plan", "-", "--against", "-")
-    assert (outcome.code, "FILE and --against cannot both read standard input" in outcome.err) == (2, True)
 
 
 def git(folder: Path, *arguments: str) -> None:
