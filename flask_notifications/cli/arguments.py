@@ -2,6 +2,8 @@
 
 import sys
 from codecs import BOM_UTF8
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -91,17 +93,15 @@ def read_file(path: Path) -> bytes:
 
     :raises click.ClickException: it cannot be read.
     """
-    try:
-        with open_file(path) as stream:
-            return bytes(stream.read())
-    except OSError as error:
-        fail(f"{path}: {error.strerror}")
+    with open_file(path) as stream:
+        return bytes(stream.read())
 
 
-def open_file(path: Path) -> IO[bytes]:
+@contextmanager
+def open_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, or standard input, which only one argument of a command can read.
 
-    :raises click.ClickException: another argument reads standard input, or it is closed.
+    :raises click.ClickException: it cannot be read, or another argument reads standard input.
     """
     if path == STANDARD_INPUT:
         readers = click.get_current_context().meta.setdefault(__name__, [])
@@ -109,4 +109,8 @@ def open_file(path: Path) -> IO[bytes]:
         readers.append(path)
         if sys.stdin is None:
             fail("standard input is closed")
-    return click.open_file(str(path), "rb")
+    try:
+        with click.open_file(str(path), "rb") as stream:
+            yield stream
+    except OSError as error:
+        fail(f"{path}: {error.strerror}")

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import socket
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -439,3 +440,14 @@ def test_wrong_arguments_of_the_command_are_named(files: Callable[..., list[Any]
     outcome = run("usage", *options)
     assert outcome.code == 1
     assert outcome.err.startswith(f"Error: {tmp_path / 'access.log'} is not a complete gzip file: ")
+
+
+def test_a_log_that_cannot_be_opened_is_an_error_with_its_name(
+    files: Callable[..., list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = files(*quiet())
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as unreadable:
+        unreadable.bind("no.log")
+        outcome = run("usage", *options, "--log", "no.log")
+    assert outcome == (1, "", "Error: no.log: No such device or address\n")
