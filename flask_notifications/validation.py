@@ -112,7 +112,8 @@ def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
         return None
     is_visible = any(map(_has_ink, label))
     has_session_id = any(session_id in label for session_id in session_ids)
-    return str(label) if is_visible and not has_session_id else None  # a proxy would lose its string
+    # Not the label itself, which may be a proxy that loses its string, or str(label), which is the name of an Enum.
+    return "".join(label) if is_visible and not has_session_id else None
 
 
 def _has_ink(character: str) -> bool:

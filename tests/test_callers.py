@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from functools import partial
 from typing import Any
 from unittest.mock import Mock
@@ -189,11 +190,17 @@ def test_the_application_may_replace_the_label_but_not_the_exemption(replaced: s
     assert [(each.caller, each.phase) for each in calls] == [(counted, "deprecated")]
 
 
-def test_a_label_outlives_the_proxy_that_held_it() -> None:
-    held, calls = ["acme"], list[Call]()
-    call(wrap(identify=lambda _environ: LocalProxy(lambda: held[0]), observers=[calls.append]), "GET", "/reports/7")
+class Partner(str, Enum):  # noqa: UP042 - whose str() is "Partner.ACME"
+    ACME = "acme"
+
+
+@pytest.mark.parametrize("label", ["acme", Partner.ACME], ids=["a string", "an Enum"])
+def test_a_label_outlives_the_proxy_that_held_it(label: str) -> None:
+    held, calls = [label], list[Call]()
+    for identify in (lambda _environ: LocalProxy(lambda: held[0]), lambda _environ: label):
+        call(wrap(identify=identify, observers=[calls.append]), "GET", "/reports/7")
     held.clear()
-    assert [each.caller for each in calls] == ["acme"]
+    assert [each.caller for each in calls] == ["acme"] * 2
 
 
 def test_identify_gets_a_copy_of_the_environ_of_matched_requests_only() -> None:
