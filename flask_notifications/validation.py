@@ -4,7 +4,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
-from reprlib import Repr
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -20,10 +19,7 @@ _NEEDS_A_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//|https?:", re.IGNORECASE)
 
 # Characters.
 _LABEL_LENGTH = 64
-# Shows a value that does not fit, however long it is, and if its own __repr__ fails.
-_REPR = Repr()
-_REPR.maxstring = _REPR.maxother = 1_000  # characters
-_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 20  # members
+_SHOWN_LENGTH = 1_000
 # Letters of Hangul and a pattern of Braille that have no ink.
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
@@ -38,8 +34,17 @@ def require(condition: object, argument: str, expected: str, given: object) -> N
     :raises ValueError: the condition does not hold; the message has all three.
     """
     if not condition:
-        message = f"{argument} must be {expected}, not {_REPR.repr(given)}"
+        message = f"{argument} must be {expected}, not {_show(given)}"
         raise ValueError(message)
+
+
+def _show(value: object) -> str:
+    """Return at most 1,000 characters of a value, or its type if its own ``__repr__`` fails."""
+    try:
+        shown = repr(value)
+    except Exception:  # noqa: BLE001 - the code of any class
+        return f"a value of the type {type(value).__name__}"
+    return shown if len(shown) <= _SHOWN_LENGTH else f"{shown[:_SHOWN_LENGTH]}…"
 
 
 def is_number(value: object, least: float, most: float = math.inf, *, is_whole: bool = False) -> bool:

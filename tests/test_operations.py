@@ -369,7 +369,14 @@ class Unshowable:
         raise RuntimeError
 
 
-@pytest.mark.parametrize("value", ["a" * 10_000 + "\n", ["GET"] * 10_000, Unshowable()], ids=["long", "many", "broken"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("a" * 10_000 + "\n", ["GET"] * 10_000, Unshowable(), 10**5_000),
+        type("array", (), {})(),  # the name of another type, which reprlib would take it for
+    ],
+    ids=["long", "many", "broken", "a number of many digits", "array"],
+)
 def test_an_error_shows_a_value_of_any_size_and_type(value: Any) -> None:
     with pytest.raises(ValueError, match=r"^name must be a string of one or more printable characters, not .{,1050}$"):
         Operation(value, "GET", "/reports")
