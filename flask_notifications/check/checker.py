@@ -103,7 +103,7 @@ def check_url(
         response = fetcher.follow(method, url)
     except Unreachable as error:
         message = f"{fetcher.mask(url)} is not reachable: {fetcher.mask(str(error))}"
-        raise Unreachable(message) from error
+        raise Unreachable(_shorten(message)) from error
     candidates = [] if plan is None else find_candidates(plan, method, response.url, fetcher.headers, now)
     # A live operation need not announce anything.
     findings = [] if candidates and candidates[0].policy is None else [*_check_presence(response)]

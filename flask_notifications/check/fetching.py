@@ -271,7 +271,7 @@ def _pattern_of_character(character: str) -> str:
 def _reason_of(error: Exception) -> str:
     reason = error.reason if isinstance(error, URLError) else error
     if type(reason) is BadStatusLine:  # and not that the connection was closed
-        return f"the response is not HTTP: {str(reason).strip()[:80]!r}"
+        return f"the response is not HTTP: {str(reason).strip()!r}"
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"the certificate is not valid: {reason.verify_message}"
     if isinstance(reason, ssl.SSLError):
