@@ -16,6 +16,7 @@ from flask_notifications.wording import escape
 
 from .arguments import FILE, PLAN_FILE, format_option, parse_base_url, read_file, read_plan
 from .output import demand, fail, option, print_result
+from .progress import is_watched
 
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan
@@ -149,7 +150,7 @@ def check(
     urls = _list_urls(url, base_url, plan)
     fetcher = Fetcher(urls[0], headers, time_limit=time_limit)
     reports, errors = [], []
-    is_hidden = len(urls) == 1 or not sys.stderr.isatty()
+    is_hidden = len(urls) == 1 or not is_watched()
     with click.progressbar(urls, label="Checking", file=sys.stderr, hidden=is_hidden) as bar:
         for each in bar:
             try:

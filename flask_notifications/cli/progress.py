@@ -1,4 +1,4 @@
-"""How much of the files has been read, on a terminal."""
+"""The progress of long work, on a terminal."""
 
 import io
 import sys
@@ -29,12 +29,17 @@ class _Watched(io.RawIOBase):
         return size
 
 
+def is_watched() -> bool:
+    """Return whether standard error is a terminal, where somebody sees progress; it may be closed."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 @contextmanager
 def open_logs(paths: Sequence[Path]) -> Iterator[list[io.RawIOBase]]:
     """Open files, each once, and show on standard error how much of them has been read, if that is a terminal."""
     different = list({path if path == STANDARD_INPUT else path.resolve(): path for path in paths}.values())
     size = sum(path.stat().st_size for path in different if path != STANDARD_INPUT)
-    is_hidden = size == 0 or not sys.stderr.isatty()
+    is_hidden = size == 0 or not is_watched()
     with (
         ExitStack() as stack,
         click.progressbar(length=size, label="Reading logs", file=sys.stderr, hidden=is_hidden) as bar,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,7 +95,9 @@ def test_a_terminal_shows_the_progress_of_a_check_of_several_urls(
     with canned_server() as server:
         several = run("check", "--plan", tmp_path / "plan.json", "--base-url", server.url)
         one = run("check", f"{server.url}/a")
-    assert ["Checking" in each.err for each in (several, one)] == [True, False]
+        assert ["Checking" in each.err for each in (several, one)] == [True, False]
+        monkeypatch.setattr("tests.cli.commands.redirect_stderr", lambda _err: redirect_stderr(None))  # it is closed
+        assert run("check", "--plan", tmp_path / "plan.json", "--base-url", server.url) == (3, several.out, "")
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
