@@ -90,7 +90,7 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
         fail("the plan has no retired GET operation without parameters and conditions: give the URL of one request")
     others = [operation.name for operation in plan if operation not in simple]
     if others:
-        message = f"{len(others)} of {len(plan)} operations are not checked, because each needs a URL of its own: "
+        message = f"{len(others)} of {len(plan)} operations not checked, because each needs a URL of its own: "
         click.echo(escape(message + ", ".join(others)), err=True)
     return [f"{base_url.rstrip('/')}{path}" for path in simple.values()]
 
