@@ -95,7 +95,7 @@ def check_base_url(base_url: object) -> None:
     """
     if base_url is not None:
         check_uri("base_url", base_url)
-        require(_is_base_url(str(base_url)), "base_url", "an absolute http(s) URL", base_url)
+        require(_is_base_url(str(base_url)), "base_url", "an absolute http(s) URL without a query", base_url)
 
 
 def _is_base_url(url: str) -> bool:
