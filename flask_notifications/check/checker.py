@@ -34,7 +34,7 @@ _EXPECTED_LINKS = (
 )
 _CHECKED = ("Deprecation", "Sunset", "Link")
 _MAX_TARGETS = 20
-# Characters of a message: those at its begin, and those at its end, where the advice is.
+# Characters of a message: those at its beginning, and those at its end, where the advice is.
 _BEGIN, _END = 800, 200
 
 

@@ -19,7 +19,7 @@ _TITLES = (
     *("operation", "verdict", "caller", "client", "source", "answered", "failed", "closed"),
     *("first_at", "last_at", "ignored", "stopped_on", "coverage"),
 )
-# At the begin of a cell, which a semicolon ends in some countries; East Asian spreadsheets accept full-width forms.
+# At the beginning of a cell, which a semicolon ends in some countries; East Asian spreadsheets accept full-width forms.
 _FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@\uff1d\uff0b\uff0d\uff20])')
 
 
