@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from flask_notifications.dates import DATE, parse_time
+from flask_notifications.redaction import redact_uri
 from flask_notifications.validation import check_base_url
 from flask_notifications.wording import escape
 
@@ -60,7 +61,7 @@ def parse_base_url(value: str) -> str:
     try:
         check_base_url(value)
     except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+        raise click.BadParameter(redact_uri(str(error))) from error
     return value
 
 

@@ -10,6 +10,7 @@ from flask_notifications.conditions import list_unmet
 from flask_notifications.deprecation import CLOSED_PHASES, DeprecationPolicy, is_path
 from flask_notifications.operations import ANY_METHOD, PARAMETER, Operation, Shape, template_shape
 from flask_notifications.plans import Plan, schedule, table_of
+from flask_notifications.wording import moment
 
 from .overlaps import Group, Overlaps, Segments, find_common_method
 
@@ -108,7 +109,7 @@ def _find_wrong_dates(policy: DeprecationPolicy, at: datetime) -> Iterator[str]:
     closings = [event.start for event in schedule(policy) if policy.phase(event.start) in CLOSED_PHASES]
     for each in policy.exemptions:
         if each.until <= at:
-            yield f"the exemption of {each.caller!r} is over since {each.until}"
+            yield f"the exemption of {each.caller!r} is over since {moment(each.until)}"
         elif all(closing >= each.until for closing in closings):
-            everybody = f"because the operation works until {each.until} for everybody"
+            everybody = f"because the operation works until {moment(each.until)} for everybody"
             yield f"the exemption of {each.caller!r} has no effect, {everybody}"

@@ -139,10 +139,10 @@ def test_every_exemption_is_printed_with_its_end_and_reason(tmp_path: Path) -> N
         "  30 Nov 2026, 00:00 UTC  in 29 days      end of the exemption of early: by mistake",
     ]
     assert outcome.err.splitlines() == [
-        "warning: report: the exemption of 'acme' is over since 2026-10-01 00:00:00+00:00",
+        "warning: report: the exemption of 'acme' is over since 1 Oct 2026, 00:00 UTC",
         (
             "warning: report: the exemption of 'early' has no effect, because the operation works until "
-            "2026-11-30 00:00:00+00:00 for everybody"
+            "30 Nov 2026, 00:00 UTC for everybody"
         ),
     ]
     (described,) = json.loads(run("plan", file, "--format", "json").out)["operations"]
