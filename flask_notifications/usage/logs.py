@@ -54,7 +54,7 @@ _SLASH, _SLASHES = re.compile("/"), re.compile("/+")
 # Those of servers, and those of JSON for ASCII.
 _ESCAPE = re.compile(r'\\(?:(?:x|u00(?=[0-7]))([0-9A-Fa-f]{2})|(["\\/]))')
 # Some servers accept more white space than there should be, and write it.
-_REQUEST = re.compile(rf"({TOKEN})[ \t]+(.+?)(?:[ \t]+HTTP/[\d.]+[ \t]*)?", re.IGNORECASE)
+_REQUEST = re.compile(rf"({TOKEN})[ \t]++(.+?)(?:(?<![ \t])[ \t]++HTTP/[\d.]++[ \t]*+)?", re.IGNORECASE)
 # What HAProxy writes before the digits of a byte that is not ASCII; a percent sign means the same.
 _HASH = re.compile("#(?=[0-9A-F]{2})")
 # What the documented logs of proxies have in place of the rest of a path.

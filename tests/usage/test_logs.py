@@ -4,6 +4,7 @@ import gzip
 import json
 import socket
 import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import BytesIO, RawIOBase, StringIO
@@ -245,6 +246,12 @@ def test_utf_8_that_a_server_encodes_once_or_twice_is_read(target: str) -> None:
     plan = PLAN | {"operations": [CONDITION | {"path": "/caf%C3%A9"}, page]}
     usage = read(line(target), line("/na%C3%AFve"), line("/caf%E9"), plan=plan, log_prefix="/")
     assert usage.answered == 1
+
+
+def test_white_space_in_a_request_is_read_in_linear_time() -> None:
+    start = time.process_time()
+    read(line("", request=f"GET{' ' * 2_000}\\x0a"), line("", request=f"GET /{' ' * 40_000}x"))
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("prefix", [None, "/"])
