@@ -279,15 +279,19 @@ class _Reader:
         """Count a request if it is a call in the period."""
         if not self._since <= at * SECOND < self._until:
             return
+        is_known = False
         for sent in dict.fromkeys((_HASH.sub("%", target), target)):
             uri, _mark, query = sent.partition("#")[0].partition("?")
             path, environ = unquote(_ORIGIN.sub("", uri, count=1), "latin-1"), {"QUERY_STRING": query}
             self._note_cut(uri, query, found.string)
-            if matches := self._find(method, path, environ):
+            matches = self._find(method, path, environ)
+            if is_known:  # nobody knows whether the hash sign begins a fragment or the digits of a byte
+                self._suspicious |= {match.operation.name for match in matches}
+            elif matches:
                 self._count(matches, found, environ, method, at)
-                return
-            if "\\" in uri and found["target"]:  # an escape of another format that is not known
+            elif "\\" in uri and found["target"]:  # an escape of another format that is not known
                 self._suspicious |= self._find_literals(found.string)
+            is_known = is_known or bool(matches)
 
     def _note_cut(self, uri: str, query: str, line: str) -> None:
         """Note the operations that a request may be a call of whose server wrote ``REDACTED`` for the rest."""

@@ -248,6 +248,12 @@ def test_utf_8_that_a_server_encodes_once_or_twice_is_read(target: str) -> None:
     assert usage.answered == 1
 
 
+def test_a_hash_sign_may_begin_a_fragment_or_the_digits_of_a_byte() -> None:
+    me = {"name": "me", "method": "GET", "path": "/users/me"}
+    plan = {**PLAN, "operations": [me, CONDITION | {"path": "/users/{id}"}]}
+    assert MAY_BE_A_CALL in read(*quiet(), line("/users/me#FA"), plan=plan).reasons
+
+
 def test_white_space_in_a_request_is_read_in_linear_time() -> None:
     start = time.process_time()
     read(line("", request=f"GET{' ' * 2_000}\\x0a"), line("", request=f"GET /{' ' * 40_000}x"))
