@@ -164,7 +164,9 @@ class _Reader:
         self.ledger = Ledger(Origin(), 0)
         self.total = self.unreadable = self._queries = 0
         self._suspicious: set[str] = set()
+        # The lines that would be calls below a prefix only, and the operations of which the present line may be one.
         self._below: Counter[str] = Counter()
+        self._below_here: set[str] = set()
         self._spans: list[tuple[int, int]] = []
 
     @property
@@ -280,10 +282,11 @@ class _Reader:
         if not self._since <= at * SECOND < self._until:
             return
         is_known = False
+        self._below_here.clear()
         for sent in dict.fromkeys((_HASH.sub("%", target), target)):
             uri, _mark, query = sent.partition("#")[0].partition("?")
             path, environ = unquote(_ORIGIN.sub("", uri, count=1), "latin-1"), {"QUERY_STRING": query}
-            self._note_cut(uri, query, found.string)
+            self._note_cut(uri, query, found)
             matches = self._find(method, path, environ)
             if is_known:  # nobody knows whether the hash sign begins a fragment or the digits of a byte
                 self._suspicious |= {match.operation.name for match in matches}
@@ -292,18 +295,34 @@ class _Reader:
             elif "\\" in uri and found["target"]:  # an escape of another format that is not known
                 self._suspicious |= self._find_literals(found.string)
             is_known = is_known or bool(matches)
+        self._below.update(self._below_here)
 
-    def _note_cut(self, uri: str, query: str, line: str) -> None:
-        """Note the operations that a request may be a call of whose server wrote ``REDACTED`` for the rest."""
-        if query == MASK:
-            self._suspicious |= self._on_query & self._find_literals(line)
+    def _note_cut(self, uri: str, query: str, found: re.Match[str]) -> None:
+        """Note the operations that a request may be a call of, if the line does not show all of the request.
+
+        Its server wrote ``REDACTED`` for the rest, or an escape that is not known into the query.
+        """
+        if query == MASK or ("\\" in query and found["target"]):
+            self._suspicious |= self._on_query & self._find_literals(found.string)
         start, *rest = _CUT.split(uri)
-        for below in self._strip(unquote(start, "latin-1")) if rest else ():
-            *whole, last = fold(below).lstrip("/").split("/")
-            for name, segments in self._segments.items():
-                is_before = all(own in {None, sent} for own, sent in zip(segments, whole, strict=False))
-                if is_before and len(whole) < len(segments) and (segments[len(whole)] or last).startswith(last):
-                    self._suspicious.add(name)
+        path = unquote(start, "latin-1")
+        for below in self._strip(path) if rest else ():
+            self._suspicious |= self._find_cut(below) | self._find_cut(_simplify(below))
+        if rest and self._prefix is None:
+            for below in _list_below(path):
+                first, *_others = _split(below)
+                self._below_here |= {name for name in self._find_cut(below) if self._segments[name][0] == first}
+
+    def _find_cut(self, path: str) -> set[str]:
+        """Return the retired operations that have a path of which only the beginning is known."""
+        *whole, last = _split(path)
+        return {
+            name
+            for name, segments in self._segments.items()
+            if len(whole) < len(segments)
+            and all(own in {None, sent} for own, sent in zip(segments, whole, strict=False))
+            and (segments[len(whole)] or last).startswith(last)
+        }
 
     def _find(self, method: str, path: str, environ: dict[str, str]) -> list[Match]:
         """Return the retired operations that a path may reach."""
@@ -318,7 +337,7 @@ class _Reader:
         """Return the path after the prefix, in each way in which servers read it; nothing if it is elsewhere."""
         if not self._prefix:
             return [path]
-        size, readings = len(self._prefix), (path, _SLASHES.sub("/", resolve_dots(_SLASHES.sub("/", path))))
+        size, readings = len(self._prefix), (path, _simplify(path))
         below = dict.fromkeys(each[size:] for each in readings if each[:size].lower() == self._prefix.lower())
         return [each for each in below if each[:1] in {"", "/"}]
 
@@ -333,9 +352,8 @@ class _Reader:
 
     def _note_prefix(self, method: str, path: str, environ: dict[str, str]) -> None:
         """Note the operations that a request is a call of if the application is mounted somewhere."""
-        places = [found.start() for found in islice(_SLASH.finditer(path, 1), _DEPTH)]
-        names = {match.operation.name for place in places for match in self._table.find(method, path[place:], environ)}
-        self._below.update(names)
+        found = [match for below in _list_below(path) for match in self._table.find(method, below, environ)]
+        self._below_here |= {match.operation.name for match in found}
 
     def _count(self, matches: list[Match], found: re.Match[str], environ: dict[str, str], method: str, at: int) -> None:
         """Count a call of the operation that the middleware chooses, unless logs do not show which one that is."""
@@ -362,6 +380,21 @@ class _Reader:
             caller=caller,
         )
         self.ledger.count(call)
+
+
+def _simplify(path: str) -> str:
+    """Return a path without repeated slashes and dot segments."""
+    return _SLASHES.sub("/", resolve_dots(_SLASHES.sub("/", path)))
+
+
+def _list_below(path: str) -> list[str]:
+    """Return what follows the prefixes that an application may have in a path."""
+    return [path[slash.start() :] for slash in islice(_SLASH.finditer(path, 1), _DEPTH)]
+
+
+def _split(path: str) -> list[str]:
+    """Return the segments of a path with ASCII letters in lower case, as those of a shape are."""
+    return fold(path).lstrip("/").split("/")
 
 
 def _status(found: re.Match[str]) -> str:

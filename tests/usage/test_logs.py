@@ -195,6 +195,9 @@ DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "compressed lines after one without a line feed": ([f"{OTHER}\x1f\x8b\x08"], {}, MAY_BE_A_CALL),
     "a path that is cut": ([line("/reports%REDACTED")], {}, MAY_BE_A_CALL),
     "a path that is cut after a parameter": ([line("/HG\u00c9/7;REDACTED")], {"plan": EXPORTS}, MAY_BE_A_CALL),
+    "a path that is cut after two slashes": ([line("/HG\u00c9//7;REDACTED")], {"plan": EXPORTS}, MAY_BE_A_CALL),
+    "a path that is cut below a prefix": ([line("/api/reports/7%REDACTED")], {}, BELOW),
+    "a path that is cut below a prefix, in its first segment": ([line("/api/reports%REDACTED")], {}, BELOW),
     "a path that is cut elsewhere": ([line("/other%REDACTED"), line("/reports/7/a/b%REDACTED")], {}, ""),
     "more members": ([f'{OTHER} 0.004 "10.0.0.8, -" unix:/run/app.sock\r', f"{OTHER} [reports-80] <7>"], {}, ""),
     "below a prefix": ([line("/api/reports/7")], {}, BELOW),
@@ -309,6 +312,8 @@ def test_a_time_without_an_offset_cannot_be_read(time: str) -> None:
 def test_escapes_of_json_are_read_and_others_may_hide_a_call() -> None:
     assert read_json(r"\/reports\/7").answered == 1
     assert read_json(r"/hg?a=b\u0026cmd=heads", plan=with_operation(query={"cmd": "heads"})).answered == 1
+    other = read_json(r"/hg?cmd=\u00e9", plan=with_operation(query={"cmd": "\u00e9"}))
+    assert (other.answered, MAY_BE_A_CALL in other.reasons) == (0, True)
     usage = read_json(r"/\ufffdreports/7")
     assert (usage.answered, MAY_BE_A_CALL in usage.reasons) == (0, True)
     assert MAY_BE_A_CALL not in read_json(r"/\ufffd").reasons
