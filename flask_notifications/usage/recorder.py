@@ -119,8 +119,8 @@ class UsageRecorder:
     def __call__(self, call: Call) -> None:
         """Count one call."""
         thread = threading.get_ident()
-        self._busy.add(thread)
         try:
+            self._busy.add(thread)  # in here, because a signal handler may raise an exception right afterwards
             with self._lock:
                 ledger = self._ledger
                 is_new = (self._open() if ledger is None else ledger).count(call)
@@ -189,15 +189,15 @@ class UsageRecorder:
     @contextmanager
     def _only_writer(self, wait: float) -> Iterator[bool]:
         """Lend the store, unless another thread has it for more seconds; otherwise lend ``False``."""
-        is_only = False
-        self._busy.add(threading.get_ident())
+        is_only, thread = False, threading.get_ident()
         try:
+            self._busy.add(thread)
             is_only = self._writing.acquire(timeout=wait)
             yield is_only
         finally:
             if is_only:
                 self._writing.release()
-            self._busy.discard(threading.get_ident())
+            self._busy.discard(thread)
 
     def _reset(self) -> None:
         """Begin without a thread and without counts."""

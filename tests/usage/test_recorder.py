@@ -212,6 +212,21 @@ def test_a_signal_handler_that_interrupts_a_count_leaves_it_to_be_written(file: 
     assert total(file) == 2
 
 
+def test_a_signal_handler_that_raises_leaves_nothing_behind_that_keeps_counts_from_being_written(file: str) -> None:
+    class Interrupted(set[int]):
+        def add(self, thread: int) -> None:
+            super().add(thread)
+            raise SystemExit  # as a handler may do as soon as the method has returned
+
+    recorder = written(file)
+    recorder._busy = Interrupted()
+    for count_or_write in (lambda: recorder(now()), recorder._write_all):
+        with pytest.raises(SystemExit):
+            count_or_write()
+        assert not recorder._is_interrupted()
+    recorder._busy = set()
+
+
 def test_a_new_day_has_a_ledger_of_its_own(file: str, spool: Path) -> None:
     past = Past(file)
     recorder = past.start(NOON - 3 * DAY, spool=spool)
