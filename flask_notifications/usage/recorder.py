@@ -25,7 +25,6 @@ from flask_notifications.log import log_error
 from flask_notifications.observers import Call
 from flask_notifications.validation import is_number, require
 
-from .connections import identify
 from .fingerprints import digest, fingerprints
 from .ledger import Ledger, Origin, boot, close_files, create_file, machine, uptime
 from .spool import SIGN_INTERVAL, Seen, collect, is_folder, open_folder
@@ -106,7 +105,6 @@ class UsageRecorder:
         require(is_name, "host", "1 to 64 printable characters", host)
         require(spool is None or is_folder(spool), "spool", "a folder, 'auto' or None", spool)
         self._store = UsageStore(database, create_tables=create_tables)
-        self._database = identify(self._store.engine)
         self._interval = min(flush_interval, SIGN_INTERVAL)
         self._retention = retention_days
         self._spool = None if spool is None else os.fspath(spool)
@@ -240,9 +238,9 @@ class UsageRecorder:
         names = self._service, self._host, self._process
         clock = self._began, self._clock is not None
         plan = digest(self._operations), json.dumps(self._operations, sort_keys=True)
-        ledger = Ledger(Origin(*names, *clock, *plan, self._database, boot(), machine()), began)
+        ledger = Ledger(Origin(*names, *clock, *plan, self._store.identity, boot(), machine()), began)
         ledger.lock, ledger.clock = self._lock, self._tell_time
-        folder = open_folder(self._spool, self._database)
+        folder = open_folder(self._spool, self._store.identity)
         if folder is not None:
             try:
                 create_file(ledger, folder)
@@ -289,7 +287,7 @@ class UsageRecorder:
         self._looked_at = time.monotonic()
         with suppress(Exception), self._only_writer(0) as is_only:  # the next write logs an error
             if is_only:
-                collect(open_folder(self._spool, self._database), self._store, self._seen)
+                collect(open_folder(self._spool, self._store.identity), self._store, self._seen)
 
     def _write_all(self) -> bool:
         """Write all that was counted, and return whether that succeeded."""

@@ -14,7 +14,6 @@ from sqlalchemy import URL, Engine
 from flask_notifications.log import log_error
 from flask_notifications.validation import require
 
-from .connections import identify
 from .ledger import Key, Ledger, LedgerFile, has_locks, open_file
 from .store import UsageStore
 
@@ -121,7 +120,7 @@ def _open_ledger(file: LedgerFile, store: UsageStore) -> Ledger | None:
     except (ValueError, KeyError, TypeError) as error:
         _report_once(f"{file.path} cannot be read: {error}")
         return None
-    if not (ledger.store == store.prepare() if ledger.store else ledger.origin.database == identify(store.engine)):
+    if not (ledger.store == store.prepare() if ledger.store else ledger.origin.database == store.identity):
         _report_once(f"{file.path} has calls for another database")
     elif not ledger.is_of_this_machine:
         _report_once(f"{file.path} was written on another machine")

@@ -40,7 +40,7 @@ from sqlalchemy.schema import CreateTable
 
 from flask_notifications.log import log_error
 
-from .connections import MARIADB, MYSQL, begin, is_in_memory, open_engine
+from .connections import MARIADB, MYSQL, begin, identify, is_in_memory, open_engine
 from .ledger import LAST_AT, OTHER, PAIRS, Ledger, Taken, name_others, uptime
 from .times import DAY, SECOND
 
@@ -161,6 +161,7 @@ class UsageStore:
 
     def __init__(self, database: str | URL | Engine, *, create_tables: bool) -> None:
         self.engine: Engine = open_engine(database)
+        self.identity: str = identify(self.engine)  # now, because the working directory may change
         self._database = database
         self._create_tables = create_tables
         self._id = 0

@@ -569,6 +569,16 @@ def test_what_cannot_be_opened_does_not_keep_others_from_being_imported(
     assert ("0.spool cannot be opened" in caplog.text, "gone" in caplog.text) == (True, False)
 
 
+def test_a_spool_is_imported_whatever_the_working_directory_is_meanwhile(
+    tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = UsageStore("sqlite:///usage.sqlite3", create_tables=True)
+    killed("sqlite:///usage.sqlite3", spool)
+    monkeypatch.chdir("/")
+    assert collect(spool, store, Seen()) == 1
+
+
 def test_a_copy_of_a_spool_is_imported_besides(file: str, spool: Path, tmp_path: Path) -> None:
     killed(file, spool)
     copy = shutil.copytree(spool, tmp_path / "copy")
