@@ -20,8 +20,8 @@ from .store import UsageStore
 # Seconds between two signs of life at most, half of the promised time.
 SIGN_INTERVAL = 30.0
 
-Seen: TypeAlias = dict[str, tuple[dict[Key, tuple[int, ...]], float]]
-"""The numbers of a process by the ID of its ledger, and when they were written, as the time of a monotonic clock."""
+Seen: TypeAlias = dict[Path, tuple[str, dict[Key, tuple[int, ...]], float]]
+"""By the file of a process: the ID of its ledger, its numbers, and when they were written, by a monotonic clock."""
 
 
 @cache
@@ -71,7 +71,10 @@ def collect(folder: Path | None, store: UsageStore, seen: Seen) -> int:
         return 0
     lock, is_alone = open_file(folder / "lock", os.O_CREAT)
     try:
-        return sum(_collect_file(path, store, seen) for path in sorted(folder.glob("*.spool")) if is_alone)
+        paths = sorted(folder.glob("*.spool"))
+        for gone in seen.keys() - set(paths):
+            del seen[gone]
+        return sum(_collect_file(path, store, seen) for path in paths if is_alone)
     finally:
         lock.close()
 
@@ -104,7 +107,7 @@ def _collect_file(path: Path, store: UsageStore, seen: Seen) -> bool:
         if ledger is None:
             return False
         if not has_ended:
-            return _write_for(ledger, store, seen)
+            return _write_for(path, ledger, store, seen)
         ledger.is_alive = False
         store.write(ledger, is_final=ledger.is_whole)  # that ends its loss if nothing can be missing
         file.delete()
@@ -129,14 +132,16 @@ def _open_ledger(file: LedgerFile, store: UsageStore) -> Ledger | None:
     return None
 
 
-def _write_for(ledger: Ledger, store: UsageStore, seen: Seen) -> bool:
+def _write_for(path: Path, ledger: Ledger, store: UsageStore, seen: Seen) -> bool:
     """Write the totals that have changed of a process that is alive and runs no threads."""
-    known, at = seen.get(ledger.id, ({}, 0.0))
+    identity, known, at = seen.get(path, ("", {}, 0.0))
+    if identity != ledger.id:  # all was written again
+        known = {}
     found = {key: entry.numbers for key, entry in ledger.entries.items()}
     if known == found and time.monotonic() < at + SIGN_INTERVAL:
         return False
     for key, entry in ledger.entries.items():
         entry.is_stored, entry.is_dirty = key in known, known.get(key) != found[key]
     store.write(ledger)
-    seen[ledger.id] = found, time.monotonic()
+    seen[path] = ledger.id, found, time.monotonic()
     return True

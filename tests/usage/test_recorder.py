@@ -709,6 +709,9 @@ def test_others_write_only_what_has_changed(file: str, spool: Path, monkeypatch:
         assert collect(spool, store, seen) == 1
     assert [len(each.args[2]) for each in write.call_args_list] == [2, 1]
     assert calls(file) == {(None, "job/1"): 2, (None, "job/2"): 1}
+    assert silent.flush()
+    silent.close()
+    assert (collect(spool, store, seen), seen) == (0, {})
 
 
 def test_a_process_without_threads_survives_a_failover(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
