@@ -362,15 +362,17 @@ class _Reader:
         time = datetime.fromtimestamp(at, UTC)
         caller = clean_label(decode_user(_unescape(_given(groups.get("user"))).encode("latin-1")), session_ids)
         status = int(_status(found)) if _status(found).isdecimal() else 0
-        phases = [self._retired[match.operation].phase(time, caller) for match in matches]
+        reached = [match for match in matches if not (match.is_lookalike and status in _NOT_REACHED)]
+        if not reached:
+            return
+        phases = [self._retired[match.operation].phase(time, caller) for match in reached]
         # A closed operation wins over one that is not.
-        match, phase = min(zip(matches, phases, strict=True), key=lambda each: each[1] not in CLOSED_PHASES)
-        name = match.operation.name
-        if name in self._hidden or (match.is_lookalike and status in _NOT_REACHED):
+        match, phase = min(zip(reached, phases, strict=True), key=lambda each: each[1] not in CLOSED_PHASES)
+        if match.operation.name in self._hidden:
             return
         session = resolve(environ) if match.operation.unify_session else None
         call = Call(
-            operation=name,
+            operation=match.operation.name,
             method=method,
             status=status or None,
             phase=phase if status == _GONE else Phase.DEPRECATED,

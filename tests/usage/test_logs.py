@@ -238,6 +238,10 @@ def test_a_prefix_is_taken_from_paths_that_begin_with_it(target: str) -> None:
     assert read(line(target), plan=with_operation(path=path), log_prefix="/api/").answered == 1
 
 
+def test_an_error_of_a_path_that_one_reading_spells_as_an_operation_is_a_call() -> None:
+    assert read(line("/api//reports/7", status=404), log_prefix="/api").failed == 1
+
+
 @pytest.mark.parametrize("prefix", ["/caf\u00e9", "/caf%C3%A9"])
 def test_a_prefix_may_be_percent_encoded(prefix: str) -> None:
     assert read(line("/caf%C3%A9/reports/7"), log_prefix=prefix).answered == 1
