@@ -427,7 +427,8 @@ class LedgerFile:
             mapped.close()
         self._maps.clear()
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            with suppress(OSError):  # another thread has closed it just before a fork
+                os.close(self._descriptor)
         self._descriptor = -1
 
 

@@ -471,6 +471,14 @@ def test_a_child_replaces_the_pool_unless_it_has_the_database(is_in_memory: bool
     engine.dispose()
 
 
+def test_a_child_begins_anew_if_a_file_was_being_closed_during_the_fork(file: str, spool: Path) -> None:
+    recorder = written(file, spool=spool)
+    other, _is_alone = ledgers.open_file(spool / "lock", os.O_CREAT)
+    os.close(other._descriptor)
+    recorder_module._after_fork_in_child()
+    assert recorder._ledger is None
+
+
 def test_a_child_has_an_engine_of_its_own_for_a_url(file: str) -> None:
     recorder = record(file)
     engine = recorder._store.engine
