@@ -227,6 +227,23 @@ def test_a_signal_handler_that_raises_leaves_nothing_behind_that_keeps_counts_fr
     recorder._busy = set()
 
 
+def test_counts_that_another_thread_is_about_to_write_are_not_lost(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = written(file)
+
+    def write_while_another_thread_closes() -> bool:
+        is_written = UsageRecorder._write_all(recorder)
+        recorder(now())
+        recorder._ended.append(ledger_of(recorder))
+        recorder._ledger = None
+        return is_written
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder, "_write_all", write_while_another_thread_closes)
+        recorder.close()
+    recorder.close()
+    assert total(file) == 2
+
+
 def test_a_new_day_has_a_ledger_of_its_own(file: str, spool: Path) -> None:
     past = Past(file)
     recorder = past.start(NOON - 3 * DAY, spool=spool)
