@@ -47,13 +47,14 @@ _COLOUR = r"\x1b\[[\d;]*+m"
 # A pair begins after anything that is not part of a word, such as a delimiter, which may be escaped.
 _START = rf"(?:(?<![\w%-])|{_ESCAPE}[0-9a-f]{{2}}|\\(?:u[0-9a-f]{{4}}|U[0-9a-f]{{8}}|[abfnrtv])|{_COLOUR})"
 _PAIR = rf"{_START}{_spell('sessionid')}{_AFTER}{_EQUALS}"
-# A value ends at a ";", at an escaped "&" and at the code of a colour only where another pair follows.
+# A value ends at a ";", at an escaped "&" and at the code of a colour only where another pair follows. It may have a
+# colour of its own, and end in "=".
 _NEXT_PAIR = rf"(?:;|{_ESCAPE}26|{_COLOUR})[^&#;=%\\\s\x1b]*+{_EQUALS}"
 # A closing quote ends a value if white space, punctuation or the end of the string follows.
 _UNQUOTE = r"""["'<>\\](?:[\s.,:;)\]}>]|\Z)"""
 # Only before the characters that may end a value is more than one character looked at.
-_VALUE_IN_URI = rf"(?:[^&#;%\\\x1b]++|(?!{_NEXT_PAIR})[;%\\\x1b])*+"
-_VALUE_IN_LOG = rf"(?:[^&#\s;%\\\"'<>\x1b]++|(?!{_NEXT_PAIR}|{_UNQUOTE})[;%\\\"'<>\x1b])*+"
+_VALUE_IN_URI = rf"(?:{_COLOUR})*+(?:[^&#;%\\\x1b]++|(?!{_NEXT_PAIR})[;%\\\x1b])*+"
+_VALUE_IN_LOG = rf"(?:{_COLOUR})*+(?:[^&#\s;%\\\"'<>\x1b]++|(?!{_NEXT_PAIR}|{_UNQUOTE})[;%\\\"'<>\x1b])*+"
 # Servers quote a whole header line when it is malformed; gunicorn's log format names headers "{authorization}i".
 _HEADER = r"authorization(?:\}[ieo])?\W{1,8}(?:b\W)?bearer\ +"
 

@@ -77,6 +77,7 @@ def filter_record(msg: object, *args: object, **extra: Any) -> logging.LogRecord
         pytest.param(
             "sessionId=\x1b[1mS3\x1b[1;35msessionId=S3", "sessionId=REDACTED\x1b[1;35msessionId=REDACTED", id="colours"
         ),
+        pytest.param("sessionId=\x1b[1m\x1b[35mS3==\x1b[0m 1", "sessionId=REDACTED 1", id="a colour, and padding"),
         pytest.param("Authorization: Bearer S3CRET", "Authorization: Bearer REDACTED", id="a header"),
         pytest.param("Seen: bearer KEEP", None, id="another header"),
         pytest.param("/p?mysessionId=KEEP&sessionIdx=KEEP&q=sessionId %d \xff", None, id="nothing to mask"),
