@@ -181,6 +181,7 @@ def _redact_leaf(value: Any, kind: str | None) -> Any:
 
 
 def _redact_members(value: Any, kind: str | None, parents: tuple[int, ...]) -> Any:
+    kind = None if kind == "error" else kind  # members of such a value have names of their own
     if isinstance(value, Mapping):
         items = {
             _redact(key, None, parents): _redact(item, kind or _kind_of(key), parents) for key, item in value.items()

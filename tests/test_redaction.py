@@ -178,6 +178,7 @@ MASKED = "/p?a=1&sessionId=REDACTED&b=2"
         pytest.param("%s %s", ([("Authorization", "Bearer S3CRET")], {"sessionId": "S3CRET"}), id="names and values"),
         pytest.param("%s %s", ({"a": 1, "sessionId": ["S3CRET", "a S3CRET"]}, 1), id="a list of values"),
         pytest.param("%s", ({"sessionId": {"a": ValueError("S3CRET")}},), id="a name of an object"),
+        pytest.param("%s", ({"exc_info": {"sessionId": "S3CRET"}},), id="a name in an exception's state"),
         pytest.param("%s %s", (["authorization", "Bearer S3CRET"], [(b"authorization", b"Bearer S3")]), id="pairs"),
         pytest.param("%s", (urlsplit(URI),), id="a named tuple"),
         pytest.param("?sessionId=%s %d", ("S3CRET", 200), id="the key is in the template"),
