@@ -172,7 +172,7 @@ class ArrayWriter:
         kinds = set(map(type, batch))
         are_bytes = {issubclass(kind, bytes) for kind in kinds}
         if len(are_bytes) > 1:
-            runs = groupby(batch, key=lambda record: isinstance(record, bytes))
+            runs = groupby(batch, key=lambda record: issubclass(type(record), bytes))  # not of a proxy
             return _join_arrays(self._encode_records(list(run)) for _is_bytes, run in runs)
         return _join_objects(batch) if are_bytes.pop() else self._encode_objects(batch, kinds)
 

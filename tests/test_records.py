@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marshmallow import Schema, fields, post_dump, pre_dump
 from sqlalchemy.sql.elements import quoted_name
+from werkzeug.local import LocalProxy
 
 from flask_notifications import StorageUnavailable
 from flask_notifications.records import BATCH, ArrayWriter, UnserialisableRecord
@@ -95,6 +96,11 @@ def test_records_are_written_unchanged(records: list[Any], expected: bytes | Non
 @pytest.mark.parametrize("encode", [orjson.dumps, encode_with_flask, encode_indented])
 def test_batches_are_joined_to_one_array(count: int, encode: Callable[[list[Any]], bytes]) -> None:
     assert json.loads(write(iter(make_records(count)), make_writer(encode))) == make_records(count)
+
+
+def test_a_proxy_of_bytes_is_a_record_for_encode() -> None:
+    writer = make_writer(lambda batch: json.dumps(batch, default=lambda _proxy: {"n": 1}).encode())
+    assert write([b"{}", LocalProxy(lambda: b"{}")], writer) == b'[{},{"n": 1}]'
 
 
 def test_records_are_not_read_beyond_the_batch_of_a_wrong_record() -> None:
