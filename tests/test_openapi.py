@@ -290,6 +290,7 @@ def test_versions_and_conditions_are_written_and_read_again() -> None:
         Operation("get a~20 bundle", "POST", "/v1/{tenant}/**", query={"cmd": "getbundle"}): UNDATED,
         Operation("user", "PUT", "/v1/{user}/**", "/v2/{user}/**"): UNDATED,
         Operation("item", "GET", "/items/{\u00e9.id}/"): UNDATED,
+        Operation("shop", "GET", "/{\u0433\u043e\u0440}/{\u043b.\u0430\u0442}/{___}"): UNDATED,
         **dict.fromkeys(notification_operations(), UNDATED),
     }
     written = openapi_document(plan)
@@ -298,6 +299,7 @@ def test_versions_and_conditions_are_written_and_read_again() -> None:
     assert written["paths"]["/v1/{tenant}/**"]["get"]["x-headers"] == {"API-Version": ["1", ""]}
     assert written["paths"]["/v1/{tenant}/**"]["put"]["parameters"][0]["name"] == "tenant"
     assert written["paths"]["/items/{__id}/"]["get"]["x-path"] == "/items/{\u00e9.id}/"
+    assert "/{___}/{____}/{_____}" in written["paths"]
 
 
 @pytest.mark.slow

@@ -59,9 +59,8 @@ def openapi_document(
     paths: dict[str, str] = {}
     places: dict[tuple[str, str], Operation] = {}
     for operation, own in retired:
-        # Paths that differ only in the names of parameters are the same to OpenAPI; linters want names in ASCII.
-        fit = PARAMETER.sub(lambda found: re.sub(r"[^{}\w-]", "_", found[0], flags=re.ASCII), operation.path)
-        path = paths.setdefault(PARAMETER.sub("{}", operation.path), fit)
+        # Paths that differ only in the names of parameters are the same to OpenAPI.
+        path = paths.setdefault(PARAMETER.sub("{}", operation.path), _fit_names(operation.path))
         method = "get" if operation.method == ANY_METHOD else operation.method.lower()  # of any, the most usual
         other = places.setdefault((path, method), operation)
         expected = f"without two operations for {method.upper()} {path} in OpenAPI"
@@ -102,6 +101,18 @@ def _describe_record(schema: "type[Schema] | Schema | None") -> dict[str, Any]:
     is_class = isinstance(schema, type) and issubclass(schema, Schema)
     require(is_class or isinstance(schema, Schema), "schema", "a marshmallow schema, as a class or an instance", schema)
     return {"schema": schema}
+
+
+def _fit_names(path: str) -> str:
+    """Return a path whose parameters have different names in ASCII, which linters want."""
+    names: list[str] = []
+    for name in PARAMETER.findall(path):
+        fit = re.sub(r"[^\w-]", "_", name, flags=re.ASCII)
+        while fit in names:
+            fit += "_"
+        names.append(fit)
+    fitting = iter(names)
+    return PARAMETER.sub(lambda _found: f"{{{next(fitting)}}}", path)
 
 
 def _write_operation(
