@@ -161,6 +161,15 @@ def test_each_change_for_callers_has_its_code(old: list[Any], new: list[Any], co
     assert without_notice == [code for code in codes if code != "notice-too-short"]
 
 
+def test_requests_of_operations_of_both_plans_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_notifications.plans.changes._REQUESTS", 8)  # two paths for each of the four operations
+    entries = [operation(f"old {number}", f"/old/{number}") for number in range(4)]
+    before, after = (
+        load_plan({"deprecated_at": "2026-01-01T00:00:00Z", "operations": each}) for each in (entries, entries[:3])
+    )
+    assert [change.code for change in compare_plans(before, after, at=NOW)] == ["operation-removed"]
+
+
 def test_only_broken_promises_are_errors() -> None:
     errors = {code for code, level in LEVELS.items() if level == "error"}
     assert errors == {"sunset-earlier", "notice-too-short", "operation-removed", "exemption-removed"}

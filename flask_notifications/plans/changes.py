@@ -172,15 +172,17 @@ def _list_requests(old: Plan, new: Plan) -> Iterator[tuple[_Request, Operation]]
     Those of an operation of both plans may change hands only by conditions, or if the other one is of one plan alone.
     """
     kinds = [{(template_shape(each), policy is None) for each, policy in plan.items()} for plan in (old, new)]
-    listed = [*new.items(), *old.items()]
-    all_others = Overlaps([*new, *old])
-    conditional = Overlaps(each for each, _policy in listed if each.query or each.headers)
-    for operation, _policy in listed:
+    listed = {**new, **old}  # those of both plans once
+    all_others = Overlaps(listed)
+    conditional = Overlaps(each for each in listed if each.query or each.headers)
+    for operation in listed:
         shape = template_shape(operation)
-        avoided = [other for _segments, other in conditional.find(shape.segments, Group.of(shape))]
+        found = conditional.find(shape.segments, Group.of(shape))
+        avoided = [other for _segments, other in found if other is not operation]
         yield from _list_common(operation, operation)
-        yield from _list_common(operation, operation, avoided)
-    for operation, policy in listed:
+        if avoided:
+            yield from _list_common(operation, operation, avoided)
+    for operation, policy in listed.items():
         shape = template_shape(operation)
         is_kept = all((shape, policy is None) in each for each in kinds)
         for _segments, other in (conditional if is_kept else all_others).find(shape.segments, Group.of(shape)):
