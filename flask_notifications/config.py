@@ -270,7 +270,7 @@ class _OperationSchema(_PolicySchema):
     path = _String(
         required=True,
         validate=_accepted_by(lambda path: Operation("name", "GET", path)),
-        metadata={"pattern": r"^/[^\x00-\x20\x7f?#<>\\]*$"},
+        metadata={"pattern": r"^/[^\x00-\x20\x7f?#<>|\\]*$"},
     )
     successor = _String(allow_none=True, validate=_accepted_by(lambda uri: check_uri("successor", uri)), metadata=_URI)
     query = fields.Raw(allow_none=True, validate=_accepted_by(lambda given: check_values("query", given)))

@@ -56,7 +56,7 @@ ENTRY = {"name": "a", "method": "GET", "path": "/a"}
         {"operations": []},
         {"operations": [ENTRY | {"liv": True}]},
         {"operations": [{"name": "a", "method": "GET"}]},
-        *({"operations": [ENTRY | {"path": each}]} for each in ("a", "/a b", "/a?b=c", "/<a>")),
+        *({"operations": [ENTRY | {"path": each}]} for each in ("a", "/a b", "/a?b=c", "/<a>", "/(a|b)")),
         {"operations": [ENTRY | {"live": "yes"}]},
         {"operations": [ENTRY | {"name": ""}]},
         *({"operations": [ENTRY | {"method": each}]} for each in ("", "Any", "G T")),
