@@ -303,13 +303,12 @@ class _Exchange:
             self._has_url_session = operation.unify_session and bool(session_pairs(environ.get("QUERY_STRING", "")))
             return
         path = environ.get("PATH_INFO", "")
-        # An application may change its environ before it redirects.
-        self._received = environ.copy() if match.path != path or environ.get("QUERY_STRING") else environ
-        if operation.rewrite_path:
-            self._is_rewritten = match.path != path
-            if self._is_rewritten or ORIGINAL_PATH not in environ:
-                environ[ORIGINAL_PATH] = path
-                environ["PATH_INFO"] = match.path
+        self._is_rewritten = operation.rewrite_path and match.path != path
+        if self._is_rewritten or (operation.unify_session and environ.get("QUERY_STRING")):
+            self._received = environ.copy()  # because an application may change its environ before it redirects
+        if operation.rewrite_path and (self._is_rewritten or ORIGINAL_PATH not in environ):
+            environ[ORIGINAL_PATH] = path
+            environ["PATH_INFO"] = match.path
         if operation.unify_session:
             self.unifies = True
             self.session, self._digests = unify_session(environ)
