@@ -381,6 +381,9 @@ def app() -> flask.Flask:
     return app
 
 
+OWN = werkzeug.datastructures.Headers({"Authorization": "Bearer a"})
+
+
 @pytest.mark.parametrize(
     ("operation", "options"),
     [
@@ -389,6 +392,7 @@ def app() -> flask.Flask:
         pytest.param(Operation("a", "GET", "/broken"), {}, id="a view that fails"),
         pytest.param(Operation("a", "GET", "/paged"), {}, id="a view that redirects to itself"),
         pytest.param(Operation("a", "GET", "/mine"), {"headers": {"Authorization": "Bearer a"}}, id="with a header"),
+        pytest.param(Operation("a", "GET", "/mine"), {"headers": OWN}, id="Headers of Werkzeug"),
         pytest.param(Operation("a", "GET", "/reports/{id}"), {"mount": "/v1"}, id="a mounted application"),
     ],
 )

@@ -112,11 +112,12 @@ def assert_plan_reaches(
     assert not problems, "; ".join(problems)
 
 
-def _check_arguments(plan: Plan, mount: str, **mappings: Mapping[str, str] | None) -> None:
+def _check_arguments(plan: Plan, mount: str, **mappings: Any) -> None:
     check_plan(plan)
     require(isinstance(mount, str), "mount", "a path as a string", mount)
     for argument, given in mappings.items():
-        fits = isinstance(given, Mapping) and all(isinstance(each, str) for item in given.items() for each in item)
+        # By its method, because the Headers of Werkzeug are no Mapping.
+        fits = hasattr(given, "items") and all(isinstance(each, str) for item in given.items() for each in item)
         require(given is None or fits, argument, "a mapping of names to strings", given)
 
 
