@@ -19,11 +19,11 @@ _Origin = tuple[str | None, str | None]
 
 
 class CallerEffect(NamedTuple):
-    """A caller that got 410: how often, its first call if that was before, and its last call if that was after."""
+    """A caller that got 410: how often, whether it had called before, and its last call if that was after."""
 
     usage: "CallerUsage"
     closed: int
-    called_since: datetime | None
+    called_before: bool
     returned_at: datetime | None
 
 
@@ -57,7 +57,7 @@ def describe_brownouts(
         effects = [(each, each.measure(window, days)) for each in callers]
         refused = [effect for _caller, effect in effects if effect.closed]
         reached = {_origin_of(each.usage) for each in refused if each.usage.caller is None}
-        before = [effect for caller, effect in effects if effect.called_since and not caller.has_labelled]
+        before = [effect for caller, effect in effects if effect.called_before and not caller.has_labelled]
         missed = [each for each in before if not each.closed and _origin_of(each.usage) not in reached]
         described.append(
             BrownoutEffect(
@@ -88,8 +88,8 @@ class _Caller(NamedTuple):
     def measure(self, window: Brownout, days: Sequence[date]) -> CallerEffect:
         """Return the effect of a brownout, which is on these days."""
         closed = sum(self.closed.get(day, 0) for day in days)
-        called_since = self.first_at if self.first_at < window.start else None
-        return CallerEffect(self.usage, closed, called_since, self.last_at if self.last_at >= window.end else None)
+        returned_at = self.last_at if self.last_at >= window.end else None
+        return CallerEffect(self.usage, closed, self.first_at < window.start, returned_at)
 
 
 def _read_callers(usage: "OperationUsage") -> list[_Caller]:
