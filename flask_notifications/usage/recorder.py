@@ -169,10 +169,11 @@ class UsageRecorder:
         if self._has_thread:
             self._finished.acquire(timeout=_LAST_WAIT)
             self._has_thread = False
-        if self._ended and not self._write_all():
-            if self._has_failed:
-                self._pause.acquire(timeout=_PAUSE)  # perhaps only because many processes end together
-                self._write_all()
+        is_written = not self._ended or self._write_all()
+        if not is_written and self._has_failed:
+            self._pause.acquire(timeout=_PAUSE)  # perhaps only because many processes end together
+            is_written = self._write_all()
+        if not is_written:
             self._leave()
         self._release()
         with self._lock:
