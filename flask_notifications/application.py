@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from .operations import ACCOUNT, CURRENT_USER, REST, Operation, OperationTable, notification_operations
+from .operations import ACCOUNT, ANY_METHOD, CURRENT_USER, REST, Operation, OperationTable, notification_operations
 from .problems import Problems, Statuses
 from .records import Encode, Schema
 from .responses import PlainResponse, send_response
@@ -85,7 +85,9 @@ class NotificationApp:
 
     def _refuse(self, method: str, path: str) -> PlainResponse:
         methods = self._table.methods(path)
-        is_method_allowed = not {method.upper(), "*"}.isdisjoint(methods)  # but the request fulfils no conditions
+        is_method_allowed = not {method.upper(), ANY_METHOD}.isdisjoint(
+            methods
+        )  # but the request fulfils no conditions
         if not methods or is_method_allowed:
             return self._problems.respond("not_found")
         return self._problems.respond("method_not_allowed", extra=[("Allow", ", ".join(methods))])

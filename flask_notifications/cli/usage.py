@@ -75,8 +75,8 @@ def usage(
     demand(caller is None or plan is not None, "--caller needs --plan, for the dates and the successors")
     demand(database is not None or files, "give a DATABASE, or access logs with --log")
     demand(not files or plan is not None, "--log needs --plan, for the operations to look for")
-    reads_logs = files or (options["log_format"], options["log_prefix"]) == (None, None)
-    demand(reads_logs, "--log-format and --log-prefix need --log")
+    describes_logs = {options["log_format"], options["log_prefix"]} != {None}
+    demand(files or not describes_logs, "--log-format and --log-prefix need --log")
     names = _select(plan, operations)
     # A report has many objects and no cycles. To look for some is a fifth of the time, half of that at the exit.
     gc.disable()
