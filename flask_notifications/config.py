@@ -239,7 +239,7 @@ class _PolicySchema(_TableSchema):
         yield from super().find_errors(data, original)
         for key in _POLICY_KEYS.intersection(original):
             if isinstance(data.get(key), list):
-                data[key] = [each for each in data[key] if not isinstance(each, dict)]  # those that are valid
+                data[key] = [each for each in data[key] if not isinstance(each, dict)]  # the valid ones
             errors = list(policy_errors({key: data[key]})) if key in data else []
             yield from errors
             if errors or key not in data:

@@ -252,7 +252,7 @@ def _join_arrays(arrays: Iterable[bytes]) -> bytes:
 
 
 def _join_chunks(arrays: Iterable[bytes]) -> Iterator[bytes | memoryview]:
-    """Return the parts of one array that holds the elements of several, none of which is empty."""
+    """Yield the parts of one array with the elements of several, none of which is empty."""
     separator = b"["
     for array in arrays:
         yield separator

@@ -149,7 +149,7 @@ def _kind_of(name: object) -> str | None:
 
 
 def _redact(value: Any, kind: str | None = None, parents: tuple[int, ...] = ()) -> Any:
-    """Return a value with every session ID in it masked: the same object when there is none.
+    """Return a value with every session ID in it masked, or the same object if it holds no session ID.
 
     :param kind: what the name of the value says that it is.
     :param parents: the identities of the containers around the value.

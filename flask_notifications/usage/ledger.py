@@ -464,7 +464,9 @@ def create_file(ledger: Ledger, folder: Path) -> None:
 
 
 def open_file(path: Path, flags: int = 0) -> tuple[LedgerFile, bool]:
-    """Open a file, of a ledger for example, and return it and whether no other process has its lock: this one has then.
+    """Open and lock a file, such as that of a ledger; return it, and whether it is locked now.
+
+    It is not if another process has its lock.
 
     :raises OSError: the file is gone, or its file system has no locks.
     """

@@ -155,7 +155,7 @@ class _Reader:
         self._at_root = {operation for operation in plan if _first_segment(operation) is not None}
         self._may_be_called = _compile_filter(plan)
         self._segments = {each.name: template_shape(each).segments for each in self._retired}
-        # The literal segments of each operation; what every line has, if there are none.
+        # The literal segments of each operation, or without any the empty string, which every line contains.
         self._literals = {name: list(filter(None, own)) or [""] for name, own in self._segments.items()}
         # The rest of a line may be another line, because some writes are cut.
         literals = "|".join(re.escape(each) for each in chain("%\\", *self._literals.values()))
@@ -257,9 +257,9 @@ class _Reader:
             self._suspicious |= self._find_literals(line)
 
     def _find_literals(self, line: str) -> set[str]:
-        """Return the operations of which a line has a literal segment, and those that have none.
+        """Return the operations with a literal segment that a line contains, and those without literal segments.
 
-        Compressed data, which may follow other lines, may have all.
+        Compressed data, which may follow other lines, may contain all of them.
         """
         if _COMPRESSED in line:
             return set(self._literals)
@@ -310,12 +310,12 @@ class _Reader:
             self._suspicious |= self._find_cut(below) | self._find_cut(_simplify(below))
         if rest and self._prefix is None:
             for below in _list_below(path):
-                first, *_others = _split(below)
+                first = _fold_segments(below)[0]
                 self._below_here |= {name for name in self._find_cut(below) if self._segments[name][0] == first}
 
     def _find_cut(self, path: str) -> set[str]:
         """Return the retired operations that have a path of which only the beginning is known."""
-        *whole, last = _split(path)
+        *whole, last = _fold_segments(path)
         return {
             name
             for name, segments in self._segments.items()
@@ -394,7 +394,7 @@ def _list_below(path: str) -> list[str]:
     return [path[slash.start() :] for slash in islice(_SLASH.finditer(path, 1), _DEPTH)]
 
 
-def _split(path: str) -> list[str]:
+def _fold_segments(path: str) -> list[str]:
     """Return the segments of a path with ASCII letters in lower case, as those of a shape are."""
     return fold(path).lstrip("/").split("/")
 

@@ -45,7 +45,7 @@ _MAX_NAME = 768
 _PAUSE, _LOOK, _RETRY = 0.25, 2.0, 5.0
 # Seconds after which a process looks again whether there is something to delete.
 _CLEANED = 3600.0
-# Seconds that a write waits for another one, as the end of a process does, and a fork for those that are going on.
+# Seconds that a write and the end of a process wait for another write, and that a fork waits for current writes.
 _LAST_WAIT, _FORK_WAIT = 5.0, 0.5
 
 
@@ -118,7 +118,7 @@ class UsageRecorder:
         """Count one call."""
         thread = threading.get_ident()
         try:
-            self._busy.add(thread)  # in here, because a signal handler may raise an exception right afterwards
+            self._busy.add(thread)  # inside, because a signal handler may raise an exception right after it
             with self._lock:
                 ledger = self._ledger
                 is_new = (self._open() if ledger is None else ledger).count(call)
@@ -188,7 +188,10 @@ class UsageRecorder:
 
     @contextmanager
     def _only_writer(self, wait: float) -> Iterator[bool]:
-        """Lend the store, unless another thread has it for more seconds; otherwise lend ``False``."""
+        """Yield whether this thread alone may use the store.
+
+        :param wait: the seconds to wait for another thread that uses it.
+        """
         is_only, thread = False, threading.get_ident()
         try:
             self._busy.add(thread)

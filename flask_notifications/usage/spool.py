@@ -65,7 +65,7 @@ def open_folder(spool: str | None, database: str) -> Path | None:
 def collect(folder: Path | None, store: UsageStore, seen: Seen) -> int:
     """Write the counts of ended processes in a folder, and of processes without threads; return their number.
 
-    :param seen: what was written for processes without threads; it is changed.
+    :param seen: the numbers that were written for processes without threads, which are updated in place.
     """
     if folder is None or not folder.is_dir() or not has_locks():
         return 0

@@ -453,7 +453,7 @@ def test_no_credential_is_ever_shown(server: CannedServer, output: str) -> None:
     outcome = run("check", f"{down}/{SECRET}?sessionId=s3ss10n", *arguments)
     message = f"Error: {down}/REDACTED?sessionId=REDACTED is not reachable: Connection refused\n"
     assert outcome == (1, "", message)
-    for place in (75, 795):  # where long messages are cut, or were
+    for place in (75, 795):  # near the places where a message may be cut
         with raw_server(send(b"x" * place + SECRET.encode() + b"\r\n" * 2)) as url:
             assert SECRET[:4] not in run("check", url, *arguments).err
 
