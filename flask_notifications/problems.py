@@ -84,7 +84,7 @@ class Problems:
     :raises ValueError: an argument does not fit, such as a realm outside the character set of RFC 6750 section 3.
     """
 
-    __slots__ = ("_bearer", "_statuses")
+    __slots__ = ("_bearer", "_ready", "_statuses")
 
     def __init__(self, *, statuses: Statuses, realm: str) -> None:
         require(isinstance(statuses, Statuses), "statuses", "a Statuses", statuses)
@@ -96,6 +96,8 @@ class Problems:
         )
         self._bearer = f'Bearer realm="{realm}"'
         self._statuses = status_codes(statuses)
+        # The responses that do not depend on the request.
+        self._ready = {code: self._compose(code, (), {}) for code in _PROBLEMS}
 
     def respond(
         self, code: str, *, extra: Sequence[tuple[str, str]] = (), members: Members | None = None
@@ -106,9 +108,12 @@ class Problems:
         :param extra: further headers, by default none.
         :param members: further members of the body, by default none.
         """
+        return self._compose(code, extra, members or {}) if extra or members else self._ready[code]
+
+    def _compose(self, code: str, extra: Sequence[tuple[str, str]], members: Members) -> PlainResponse:
         varies = [] if code in _CLOSED else [VARY]
         challenge = [self._challenge(_CHALLENGES[code])] if code in _CHALLENGES else []
-        return _problem(self._statuses[code], code, _PROBLEMS[code][1], [*varies, *challenge, *extra], members or {})
+        return _problem(self._statuses[code], code, _PROBLEMS[code][1], [*varies, *challenge, *extra], members)
 
     def refuse(self, refused: SessionRefused) -> PlainResponse:
         """Return the response to a request whose session was refused.
