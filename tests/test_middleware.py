@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from inspect import stack
 from io import BytesIO, StringIO
 from typing import Any
 from unittest.mock import Mock
@@ -221,6 +222,18 @@ def test_an_inner_middleware_sees_the_session_where_the_client_sent_it(condition
     in_header = environ_of("GET", PATH, HTTP_AUTHORIZATION="Bearer a+=")
     del in_header["QUERY_STRING"]  # PEP 3333 lets a server leave it out
     assert run(app, in_header).code == 200
+
+
+def test_local_variables_of_an_inner_middleware_show_no_session_id() -> None:
+    variables: list[str] = []
+
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        variables.extend(repr(each.frame.f_locals) for each in stack() if "/flask_notifications/" in each.filename)
+        return plain_app()(environ, start_response)
+
+    assert call(wrap(wrap(app)), "GET", PATH, "sessionId=secret", HTTP_AUTHORIZATION="Basic x").code == 200
+    assert variables
+    assert "secret" not in "".join(variables)
 
 
 @pytest.mark.parametrize("query", ["sessionId=a&sessionId=b", "sessionId=", "sessionId=%22", "sessionId=\u20ac"])
