@@ -24,6 +24,7 @@ from .redirects import LocationEditor
 from .responses import PlainResponse, send_response
 from .sessions import (
     CALLER,
+    SESSION,
     SessionCredential,
     SessionRefused,
     SessionResult,
@@ -132,7 +133,11 @@ class DeprecationMiddleware:
             if watcher.awaits_request:
                 _notify(watcher.request_passed)
         # No variable keeps what was received: monitoring tools report those of each frame when an application raises.
-        found = self._table.find(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""), as_received(environ))
+        found = self._table.find(
+            environ["REQUEST_METHOD"],
+            environ.get("PATH_INFO", ""),
+            as_received(environ) if SESSION in environ else environ,
+        )
         if found and (exchange := self._choose(found, environ)) is not None:
             return self._serve(exchange, environ, start_response)
         return self._app(environ, start_response)
@@ -296,7 +301,7 @@ class _Exchange:
         self._digests: dict[str, str] = {}
         if self.caller is not None:
             environ[CALLER] = _Label(self.caller)
-        if operation.unify_session:
+        if operation.unify_session and "authorization" not in map(str.lower, match.vary):
             self._varies = ("Authorization", *match.vary)
         if match.is_lookalike:  # only the application knows how it reads it
             self._has_url_session = operation.unify_session and bool(session_pairs(environ.get("QUERY_STRING", "")))
