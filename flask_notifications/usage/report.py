@@ -98,7 +98,7 @@ def read_usage(
     last = None if end is None else end - (not isinstance(until, datetime))
     if database is None:
         require(logs, "database", "an SQLAlchemy URL or engine, or None with logs", database)
-        snapshot = Snapshot(to_microseconds(utc_now()) if end is None else end)
+        snapshot = Snapshot(to_microseconds(utc_now()))
     else:
         snapshot = read_snapshot(database, days, end, last, operations=names, service=service)
     end = snapshot.now if end is None else end

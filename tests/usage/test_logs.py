@@ -162,6 +162,11 @@ def test_a_line_later_than_now_makes_the_verdict_unknown(target: str) -> None:
     assert usage.reasons[0].startswith("something was recorded later than now, on ")
 
 
+def test_a_window_that_ends_in_the_future_proves_nothing() -> None:
+    end = datetime.now(UTC) + 2 * DAY
+    assert "the window ends in the future" in read(*quiet(end - 32 * DAY, end), until=end).reasons
+
+
 def test_a_gap_is_more_than_an_hour_without_a_line() -> None:
     lines = quiet(until=NOON - 3 * HOUR) + quiet(NOON - 2 * HOUR)
     assert read(*lines).coverage == 1
