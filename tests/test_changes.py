@@ -12,8 +12,8 @@ from tests.test_config import operation
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
-def brownout(day: str) -> dict[str, Any]:
-    return {"brownouts": [{"start": f"2026-{day}T09:00Z", "end": f"2026-{day}T10:00Z"}]}
+def brownout(day: str, end: str = "10:00") -> dict[str, Any]:
+    return {"brownouts": [{"start": f"2026-{day}T09:00Z", "end": f"2026-{day}T{end}Z"}]}
 
 
 def exempt(until: str) -> dict[str, Any]:
@@ -57,6 +57,8 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
     "a brownout": ([REPORT], [REPORT | brownout("07-01")], ["brownout-added"]),
     "a brownout that is soon": ([REPORT], [REPORT | brownout("06-10")], ["brownout-added", "notice-too-short"]),
     "a brownout that is over": ([REPORT], [REPORT | brownout("05-10")], ["brownout-added"]),
+    "a longer brownout": ([REPORT | brownout("07-01")], [REPORT | brownout("07-01", "10:01")], ["brownout-added"]),
+    "a shorter brownout": ([REPORT | brownout("06-10")], [REPORT | brownout("06-10", "09:20")], []),
     "another successor": ([REPORT | {"successor": "/a"}], [REPORT | {"successor": "/b"}], ["successor-changed"]),
     "another operation": ([REPORT], [REPORT, NEW], ["operation-added"]),
     "another operation that ends soon": ([REPORT], [REPORT, NEW | SOON], ["operation-added", "notice-too-short"]),

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
 from flask_notifications.conditions import ABSENT, PRESENT, environ_key
-from flask_notifications.deprecation import DeprecationPolicy, Exemption
+from flask_notifications.deprecation import Brownout, DeprecationPolicy, Exemption
 from flask_notifications.operations import PARAMETER, REST, Operation, OperationTable, decode_path, template_shape
 from flask_notifications.plans import Plan, check_plan, table_of
 from flask_notifications.plans.overlaps import Group, Overlaps
@@ -97,8 +97,7 @@ def _list_short_notices(
 ) -> Iterator[_Found]:
     """Yield an error for each date of a policy that is new to callers and too soon."""
     known, sunset = old and old.sunset_at, new.sunset_at
-    windows = [each for each in new.brownouts if each.end > at and (old is None or each not in old.brownouts)]
-    dates = [("the brownout", window.start) for window in windows]
+    dates = [("the brownout", window.start) for window in _list_new_brownouts(old, new) if window.end > at]
     # A sunset that is postponed has been announced for long.
     if sunset is not None and (known is None or sunset < known or known <= at < sunset):
         dates.insert(0, ("the sunset", sunset))
@@ -107,6 +106,12 @@ def _list_short_notices(
         if left < least and least:
             words = f"in {duration(left)}" if left > timedelta() else "over"
             yield "notice-too-short", f"{what} of {moment(date)} is {words}, not in {count(least.days, 'day')}"
+
+
+def _list_new_brownouts(old: DeprecationPolicy | None, new: DeprecationPolicy) -> list[Brownout]:
+    """Return the brownouts that are not within one that callers know; to cut one short breaks no promise."""
+    known = () if old is None else old.brownouts
+    return [each for each in new.brownouts if not any(own.start <= each.start and each.end <= own.end for own in known)]
 
 
 def _treat(request: _Request, plan: Plan, table: OperationTable | None) -> _Treatment:
@@ -143,9 +148,8 @@ def _list_policy_changes(old: DeprecationPolicy, new: DeprecationPolicy, at: dat
         yield "sunset-earlier", f"the sunset is {moment(new.sunset_at)}, and was {moment(old.sunset_at)}"
     if new.enforce_sunset and not old.enforce_sunset:
         yield "enforcement-added", "the sunset is enforced: responds 410 afterwards"
-    for window in new.brownouts:
-        if window not in old.brownouts:
-            yield "brownout-added", f"responds 410 from {period(window.start, window.end)}"
+    for window in _list_new_brownouts(old, new):
+        yield "brownout-added", f"responds 410 from {period(window.start, window.end)}"
     yield from _list_lost_exemptions(old, new.exemptions, at)
 
 
