@@ -134,6 +134,7 @@ def on(url: str, variables: Any) -> dict[str, Any]:
         (r"paths must be a mapping .* keys are strings, not \[404, None\]", document(paths={404: {}, None: {}})),
         ("paths must be paths that begin with '/', not 'a'", document(paths={"a": {}}, servers=[{"url": "/v1"}])),
         (r"paths\./a must .* \['purge'\]", document(paths={"/a": {"purge": {}}})),
+        ("paths: operations must be different", document(paths={"/a": {"get": OLD}, "/A": {"get": OLD}})),
         (r"paths\./a\.\$ref", document(paths={"/a": {"$ref": "#/paths/~1a"}})),
         (r"paths\./a\.\$ref", document(paths={"/a": {"$ref": "other.yaml"}})),
         (r"paths\./a\.get\.\$ref", document(paths={"/a": {"get": {"$ref": "other.yaml"}}})),

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from flask_notifications.dates import parse_time
 from flask_notifications.deprecation import DeprecationPolicy, resolve_below
 from flask_notifications.operations import REST, Operation, template_shape
+from flask_notifications.plans import table_of
 from flask_notifications.plans.overlaps import Group, Overlaps
 from flask_notifications.validation import require
 
@@ -61,7 +62,11 @@ def plan_from_openapi(
     items = [(path, item) for path, item in paths.items() if not path.startswith("x-")]
     entries = [entry for each in items for entry in _path_operations(document, *each, policy)]
     retired = Overlaps(operation for operation, own in entries if own is not None)
-    return dict(_distinguish(entry for entry in entries if entry[1] is not None or _is_taken(entry[0], retired)))
+    plan = dict(_distinguish(entry for entry in entries if entry[1] is not None or _is_taken(entry[0], retired)))
+    if plan:
+        with _located("paths"):
+            table_of(plan)
+    return plan
 
 
 _Entry = tuple[Operation, DeprecationPolicy | None]
