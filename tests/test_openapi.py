@@ -293,6 +293,7 @@ def test_versions_and_conditions_are_written_and_read_again() -> None:
         Operation("item", "GET", "/items/{\u00e9.id}/"): UNDATED,
         Operation("shop", "GET", "/{\u0433\u043e\u0440}/{\u043b.\u0430\u0442}/{___}"): UNDATED,
         **dict.fromkeys(notification_operations(), UNDATED),
+        Operation("live part", "*", "/v1/{tenant}/\u00e9/{l.ive}", headers={"API-Version": "1"}): None,
     }
     written = openapi_document(plan)
     validate(written)
@@ -314,8 +315,9 @@ def test_linters_find_no_errors(tmp_path: Path) -> None:
         Operation("cv", "DELETE", "/cv/{cv.id}"),
         Operation("part", "DELETE", "/cv/{cv.id}/part"),
     ]
+    plan = dict.fromkeys(operations, POLICY) | {Operation("live part", "GET", "/v1/live"): None}
     document, rules = tmp_path / "openapi.json", tmp_path / "rules.yaml"
-    document.write_text(json.dumps(openapi_document(dict.fromkeys(operations, POLICY))), encoding="utf-8")
+    document.write_text(json.dumps(openapi_document(plan)), encoding="utf-8")
     rules.write_text("extends: spectral:oas\n", encoding="utf-8")
     # A path ends with a slash if that of the application does.
     lint = [*redocly, "lint", "--extends=recommended", "--skip-rule=no-path-trailing-slash"]

@@ -62,7 +62,7 @@ def plan_from_openapi(
     items = [(path, item) for path, item in paths.items() if not path.startswith("x-")]
     entries = [entry for each in items for entry in _path_operations(document, *each, policy)]
     retired = Overlaps(operation for operation, own in entries if own is not None)
-    plan = dict(_distinguish(entry for entry in entries if entry[1] is not None or _is_taken(entry[0], retired)))
+    plan = dict(_distinguish(entry for entry in entries if entry[1] is not None or is_taken(entry[0], retired)))
     if plan:
         with _located("paths"):
             table_of(plan)
@@ -96,7 +96,7 @@ def _distinguish(entries: Iterable[_Entry]) -> Iterator[_Entry]:
         yield replace(operation, name=name), policy
 
 
-def _is_taken(operation: Operation, retired: Overlaps) -> bool:
+def is_taken(operation: Operation, retired: Overlaps) -> bool:
     """Return whether retired operations, but for more specific ones, would take some request of a live operation."""
     shape = template_shape(operation)
     group = Group.of(shape)

@@ -9,11 +9,12 @@ from urllib.parse import quote
 from flask_notifications.deprecation import DeprecationPolicy
 from flask_notifications.operations import ACCOUNT, ANY_METHOD, Operation
 from flask_notifications.plans import Plan, is_notification_operation, retired_operations
+from flask_notifications.plans.overlaps import Overlaps
 from flask_notifications.problems import Statuses, status_codes
 from flask_notifications.responses import reason_phrase
 from flask_notifications.validation import check_uri, require
 
-from .reader import EXTENSIONS, METHODS, PARAMETER
+from .reader import EXTENSIONS, METHODS, PARAMETER, is_taken
 
 if TYPE_CHECKING:
     from marshmallow import Schema
@@ -34,9 +35,9 @@ def openapi_document(
     there are any, and with the headers of its responses. ``x-deprecation-plan`` has the rest of its policy, in the keys
     of a plan file; it names exempt callers, so remove it from a document that everybody may read. The two notification
     operations are described completely, as this library serves them under the middleware; of other operations only the
-    retirement is known.
+    retirement is known. A live one is written if a retired one would take its requests otherwise.
 
-    :param plan: the operations and their policies; those with ``None`` are live and left out.
+    :param plan: the operations and their policies.
     :param statuses: the statuses of the two operations, as given to the blueprint.
     :param schema: a marshmallow schema, as a class or an instance, that describes a record, by default any object.
     :param title: the title of the document.
@@ -47,7 +48,7 @@ def openapi_document(
         it has no conditions.
     :raises ModuleNotFoundError: the extra is not installed.
     """
-    retired = retired_operations(plan).items()
+    retired = Overlaps(retired_operations(plan))
     require(isinstance(statuses, Statuses), "statuses", "a Statuses", statuses)
     spec = _create_spec(title, version, server)
     spec.components.security_scheme("header", {"type": "http", "scheme": "bearer"})
@@ -58,7 +59,9 @@ def openapi_document(
         spec.components.header(name, {"description": description, "schema": {"type": "string"}})
     paths: dict[str, str] = {}
     places: dict[tuple[str, str], Operation] = {}
-    for operation, own in retired:
+    for operation, own in plan.items():
+        if own is None and not is_taken(operation, retired):
+            continue
         # Paths that differ only in the names of parameters are the same to OpenAPI.
         path = paths.setdefault(PARAMETER.sub("{}", operation.path), _fit_names(operation.path))
         method = "get" if operation.method == ANY_METHOD else operation.method.lower()  # of any, the most usual
@@ -116,7 +119,7 @@ def _fit_names(path: str) -> str:
 
 
 def _write_operation(
-    path: str, method: str, operation: Operation, policy: DeprecationPolicy, statuses: Statuses
+    path: str, method: str, operation: Operation, policy: DeprecationPolicy | None, statuses: Statuses
 ) -> dict[str, Any]:
     from flask_notifications.config import dump_plan  # noqa: PLC0415
 
@@ -127,21 +130,26 @@ def _write_operation(
     names = PARAMETER.findall(path)
     described: dict[str, Any] = {
         "summary": operation.name,
-        "description": "It is retired." if operation.successor is None else f"Use {operation.successor} instead.",
-        "deprecated": True,
+        "description": "It is not retired.",
         **_describe_name(operation.name),
-        "security": [{"header": []}, {"query": []}] if is_ours else None,
-        "responses": dict(_responses(operation, statuses) if is_ours else _retirement_responses(policy)),
+        "responses": {"default": {"description": "Any response."}},
         **{f"x-{key.replace('_', '-')}": entry.get(key) for key in EXTENSIONS},
         "x-method": ANY_METHOD if operation.method == ANY_METHOD else None,
         "x-path": None if operation.path == path else operation.path,
-        # The date alone for midnight UTC, as people write it.
-        "x-sunset": entry["sunset_at"].removesuffix("T00:00:00Z") if "sunset_at" in entry else None,
-        "externalDocs": None if policy.documentation is None else {"url": policy.documentation},
-        "x-sunset-documentation": policy.sunset_documentation,
-        "x-deprecation-plan": {key: entry[key] for key in _ONLY_IN_PLANS if key in entry},
         "parameters": [{"name": name, "in": "path", "required": True, "schema": schema} for name in names] or None,
     }
+    if policy is not None:
+        described |= {
+            "description": "It is retired." if operation.successor is None else f"Use {operation.successor} instead.",
+            "deprecated": True,
+            "security": [{"header": []}, {"query": []}] if is_ours else None,
+            "responses": dict(_responses(operation, statuses) if is_ours else _retirement_responses(policy)),
+            # The date alone for midnight UTC, as people write it.
+            "x-sunset": entry["sunset_at"].removesuffix("T00:00:00Z") if "sunset_at" in entry else None,
+            "externalDocs": None if policy.documentation is None else {"url": policy.documentation},
+            "x-sunset-documentation": policy.sunset_documentation,
+            "x-deprecation-plan": {key: entry[key] for key in _ONLY_IN_PLANS if key in entry},
+        }
     return {key: value for key, value in described.items() if value is not None}
 
 
