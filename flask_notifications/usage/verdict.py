@@ -143,9 +143,12 @@ class Judge:
     def _doubts(self, name: str, listening: _Listening, callers: Sequence[CallerUsage], days: int) -> Iterator[str]:
         """Yield why the absence of calls proves nothing."""
         since, until = self._rules.last(days)
+        kept_from = self._snapshot.kept_from
+        if kept_from > since:
+            yield f"what was recorded before {describe_moment(kept_from)} was deleted"
         is_covered = bool(self._cover(listening, since, until).covered)
-        if not is_covered:
-            yield self._why_nothing(listening)
+        if not is_covered and kept_from < until:
+            yield self._why_nothing(listening, until)
         yield from self._snapshot.doubts.get(name, ())
         if is_covered:
             yield from self._doubt_record(listening, since, until)
@@ -158,8 +161,6 @@ class Judge:
         """Yield the doubts about the recorders."""
         coverage = self._cover(listening, since, until)
         yield from self._clock_doubts(since, until)
-        if self._snapshot.kept_from > since:
-            yield f"what was recorded before {describe_moment(self._snapshot.kept_from)} was deleted"
         yield from self._gap_doubts(coverage)
         for recorders, fitting in listening:
             rows = [row for row in recorders.rows if row.is_in(since, until)]
@@ -170,8 +171,8 @@ class Judge:
         if self._rules.hosts is not None and coverage.fewest_hosts < self._rules.hosts:
             yield f"in some hour {count(coverage.fewest_hosts, 'host')} recorded, not {self._rules.hosts}"
 
-    def _why_nothing(self, listening: _Listening) -> str:
-        if not listening:
+    def _why_nothing(self, listening: _Listening, until: int) -> str:
+        if not listening or (self._snapshot.began or 0) >= until:
             return "nothing was recorded for this operation in the window"
         if not any(fitting for _recorders, fitting in listening):
             return "nothing was recorded with the rules of this plan; another plan is in production"

@@ -241,8 +241,15 @@ def test_what_was_deleted_is_not_covered(file: str) -> None:
     past.cover(START - 10 * DAY, NOON, retention_days=20)
     usage = read_operation(file)
     assert usage.verdict == "unknown"
-    assert usage.reasons[0] == "what was recorded before 11 May 2026, 00:00 UTC was deleted"
+    deleted = "what was recorded before 11 May 2026, 00:00 UTC was deleted"
+    assert usage.reasons[0] == deleted
     assert read_operation(file, days=20).verdict == "safe"
+    assert read_operation(file, until=START + DAY, days=1).reasons == (deleted,)
+
+
+def test_a_window_before_the_first_recorder_has_nothing(file: str) -> None:
+    covered(file)
+    assert read_operation(file, until=START - DAY, days=1).reasons == (NOTHING,)
 
 
 def test_ignored_callers_and_clients_are_reported_but_do_not_count_as_use(file: str) -> None:
