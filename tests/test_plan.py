@@ -108,13 +108,11 @@ MISTAKES: dict[str, Any] = {
         operation("/a", headers={"Accept": ["a/b", "a/b, c/d"]}): POLICY
     },
     "old: documentation /a is a path of the retired operation old": {operation("/{x}"): policy(documentation="/a")},
-    "old: the brownout of 2026-01-01 00:00:00+00:00 is before deprecated_at": {
-        operation("/a"): policy(2, brownouts=SOON)
-    },
-    "old: the brownout of 2026-04-01 00:00:00+00:00 is not over at the enforced sunset": {
+    "old: the brownout of 1 Jan 2026, 00:00 UTC is before deprecated_at": {operation("/a"): policy(2, brownouts=SOON)},
+    "old: the brownout of 1 Apr 2026, 00:00 UTC is not over at the enforced sunset": {
         operation("/a"): policy(brownouts=[Brownout(date(4), date(6))], sunset_at=date(5), enforce_sunset=True)
     },
-    "old: the sunset of 2026-08-01 00:00:00+00:00 is over and not enforced, so it keeps working": {
+    "old: the sunset of 1 Aug 2026, 00:00 UTC is over and not enforced, so it keeps working": {
         operation("/a"): policy(sunset_at=date(8))
     },
 }

@@ -101,11 +101,11 @@ def _link_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
 def _find_wrong_dates(policy: DeprecationPolicy, at: datetime) -> Iterator[str]:
     for window in policy.brownouts:
         if window.start < policy.deprecated_at:
-            yield f"the brownout of {window.start} is before deprecated_at"
+            yield f"the brownout of {moment(window.start)} is before deprecated_at"
         if policy.enforce_sunset and policy.sunset_at is not None and window.end > policy.sunset_at:
-            yield f"the brownout of {window.start} is not over at the enforced sunset"
+            yield f"the brownout of {moment(window.start)} is not over at the enforced sunset"
     if policy.sunset_at is not None and policy.sunset_at <= at and not policy.enforce_sunset:
-        yield f"the sunset of {policy.sunset_at} is over and not enforced, so it keeps working"
+        yield f"the sunset of {moment(policy.sunset_at)} is over and not enforced, so it keeps working"
     closings = [event.start for event in schedule(policy) if policy.phase(event.start) in CLOSED_PHASES]
     for each in policy.exemptions:
         if each.until <= at:
