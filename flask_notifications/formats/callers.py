@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from enum import IntEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,28 +18,22 @@ _SILENT = 2
 _EFFECT = timedelta(days=7)
 # Clients of a caller that are listed by name.
 _CLIENTS = 2
-
-
-class Work(IntEnum):
-    """Order callers by the remaining work."""
-
-    CALLING = 0
-    EXEMPT = 1
-    STOPPED = 2
-    IGNORED = 3
+# What remains to be done about a caller, the most first.
+_WORK = ("still calling", "exempt", "stopped", "ignored")
 
 
 class CallerGroup(NamedTuple):
     """All calls with one label, or those of one client without a label.
 
     ``stopped_on`` is the day of the last call of a caller that has been silent for longer than ever in the window.
-    ``state`` is the remaining work in words, with its date. The rest is computed for those that are listed only.
+    ``work`` is one of ``still calling``, ``exempt``, ``stopped`` and ``ignored``, and ``state`` is the same with its
+    date. The rest is computed for those that are listed only.
     """
 
     caller: str | None
     rows: Sequence["CallerUsage"]
     stopped_on: date | None
-    work: Work
+    work: str
     state: str
 
     @property
@@ -76,21 +69,15 @@ def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, unt
     for own in rows.values():
         stopped_on = _stopped_on(own, until)
         # The rows of a caller are alike in the facts that decide its state.
-        groups.append(CallerGroup(own[0].caller, own, stopped_on, *_judge(own[0], policy, stopped_on, until)))
-    return sorted(groups, key=lambda each: (each.work, each.caller is None, -sum(each.counts)))
+        work, *when = _judge(own[0], policy, stopped_on, until)
+        groups.append(CallerGroup(own[0].caller, own, stopped_on, work, " ".join([work, *when])))
+    return sorted(groups, key=lambda each: (_WORK.index(each.work), each.caller is None, -sum(each.counts)))
 
 
 def summarise(groups: Sequence[CallerGroup]) -> str:
-    """Return the remaining work in a few words, such as ``12 still call, 1 is exempt, 3 have stopped``."""
+    """Return the remaining work in a few words, such as ``12 still calling, 1 exempt, 3 stopped``."""
     numbers = Counter(each.work for each in groups)
-    words = {
-        Work.CALLING: ("still calls", "still call"),
-        Work.EXEMPT: ("is exempt", "are exempt"),
-        Work.STOPPED: ("has stopped", "have stopped"),
-        Work.IGNORED: ("is ignored", "are ignored"),
-    }
-    said = [f"{numbers[work]:,} {words[work][numbers[work] != 1]}" for work in Work if numbers[work]]
-    return ", ".join(said)
+    return ", ".join(f"{numbers[work]:,} {work}" for work in _WORK if numbers[work])
 
 
 def _stopped_on(rows: Sequence["CallerUsage"], until: datetime) -> date | None:
@@ -106,16 +93,16 @@ def _stopped_on(rows: Sequence["CallerUsage"], until: datetime) -> date | None:
 
 def _judge(
     row: "CallerUsage", policy: DeprecationPolicy | None, stopped_on: date | None, until: datetime
-) -> tuple[Work, str]:
-    """Return the remaining work, and the same in words."""
+) -> Sequence[str]:
+    """Return the remaining work and, if it depends on one, the date."""
     exemption = None if policy is None else policy.exemption(row.caller, until)
     if row.ignored:
-        return Work.IGNORED, "ignored"
+        return ["ignored"]
     if stopped_on is not None:
         windows = () if policy is None else policy.brownouts
         near = [each for each in windows if stopped_on - _EFFECT <= each.start.date() <= stopped_on]
         after = f", after the brownout of {full_date(near[-1].start)}" if near else ""
-        return Work.STOPPED, f"stopped since {full_date(stopped_on)}{after}"
+        return ["stopped", f"since {full_date(stopped_on)}{after}"]
     if exemption is not None:
-        return Work.EXEMPT, f"exempt until {full_date(exemption.until)}"
-    return Work.CALLING, "still calling"
+        return ["exempt", f"until {full_date(exemption.until)}"]
+    return ["still calling"]

@@ -53,7 +53,7 @@ def test_a_report_is_as_wide_as_a_terminal(database: str, columns: str | None, m
     record(database, job, job, use("curl/8", source="query", status=401))
     outcome = run_usage(database)
     assert (outcome.code, outcome.err) == (3, "")
-    before, heading, _callers = NARROW.partition("2 still call")
+    before, heading, _callers = NARROW.partition("2 still calling")
     assert outcome.out.split() == (f"{before}{heading}{TABLE}" if columns == "120" else NARROW).split()
     assert max(map(len, outcome.out.splitlines())) <= int(columns or 80)
     assert len({line.index("2026-05-30") for line in outcome.out.splitlines() if "  2026-05-30" in line}) <= 1
@@ -78,7 +78,7 @@ def test_callers_beyond_a_number_are_counted(database: str, monkeypatch: pytest.
     monkeypatch.setattr("flask_notifications.formats.text._LISTED", 1)
     record(database, *(use(f"job/{number}") for number in range(17)))
     out = run_usage(database).out
-    assert out.count("still calling") == 15
+    assert out.count("still calling, last call") == 15
     assert out.endswith("  2 more callers: --format csv lists all\n")
 
 

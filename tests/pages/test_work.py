@@ -89,6 +89,6 @@ def test_an_exemption_counts_while_it_lasts_and_its_caller_calls() -> None:
 
 
 def test_the_work_in_a_few_words() -> None:
-    for names, words in (([], ""), (["a"], "1 still calls"), (["a", "b", "acme"], "2 still call, 1 is exempt")):
+    for names, words in (([], ""), (["a"], "1 still calling"), (["a", "b", "acme"], "2 still calling, 1 exempt")):
         usage = operation_usage("report", [calls(name, None, 1) for name in names], {})
         assert summarise(group_callers(usage, POLICY, NOW)) == words
