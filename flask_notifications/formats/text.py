@@ -39,6 +39,8 @@ _COLOURS = {
     "warning": "yellow",
     "info": "cyan",
 }
+# The verdict on all operations together.
+SUMMARIES = {"in use": "Not safe to switch off", "unknown": "Not known to be safe", "safe": "Safe to switch off"}
 # Callers that are listed, of all operations.
 _LISTED = 1_500
 # Follows a wide character while widths are computed. Unprintable characters are escaped, so no line contains it.
@@ -56,15 +58,10 @@ def format_verdict(report: "UsageReport") -> str:
     if not report.operations:
         return "Unknown: nothing has been recorded."
     names = {
-        verdict: [escape(each.name) for each in report.operations if each.verdict == verdict]
-        for verdict in ("in use", "unknown", "safe")
+        verdict: [escape(each.name) for each in report.operations if each.verdict == verdict] for verdict in SUMMARIES
     }
-    window = format_days(report.since, report.until)
-    if len(names["safe"]) == len(report.operations):
-        return f"Safe to switch off: {', '.join(names['safe'])}. No call counted as use from {window}."
-    said = [f"{verdict}: {', '.join(listed)}" for verdict, listed in names.items() if listed]
-    summary = "Not safe to switch off" if names["in use"] else "Not known to be safe"
-    return f"{summary}. From {window}, {'; '.join(said)}."
+    said = "; ".join(f"{verdict}: {', '.join(listed)}" for verdict, listed in names.items() if listed)
+    return f"{SUMMARIES[report.verdict]}. From {format_days(report.since, report.until)}, {said}."
 
 
 def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:

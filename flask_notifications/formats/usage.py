@@ -12,6 +12,7 @@ from .callers import CallerGroup, group_callers, summarise
 from .effects import BrownoutEffect, describe_brownouts
 from .plot import Plot, draw_plot
 from .rendering import check_title, render
+from .text import SUMMARIES
 
 if TYPE_CHECKING:
     from flask_notifications.usage.results import OperationUsage, UsageReport
@@ -46,7 +47,8 @@ def render_usage(report: "UsageReport", *, plan: Plan | None = None, title: str 
         groups = group_callers(usage, policy, report.until)
         effects = describe_brownouts(usage, report, policy)
         sections.append(_Section(usage, operation, policy, plot, groups, effects))
-    values: dict[str, Any] = {"report": report, "title": title, "sections": sections}
+    summary = SUMMARIES[report.verdict] if sections else "Nothing has been recorded"
+    values: dict[str, Any] = {"report": report, "heading": summary if title is None else title, "sections": sections}
     values |= {"row_limit": _ROWS, "summarise": summarise}
     listed = max(_ROWS, _LISTED // number)
     while len((page := render("usage.html", **values, listed=listed)).encode()) >= _BYTES and listed:

@@ -83,7 +83,7 @@ def test_callers_beyond_a_number_are_counted(database: str, monkeypatch: pytest.
 
 
 CASES: dict[str, tuple[list[Call], list[str], int, str]] = {
-    "no calls, and every hour is covered": ([], [], 0, "Safe to switch off: export, report. No call"),
+    "no calls, and every hour is covered": ([], [], 0, "Safe to switch off. From 28 May to 31 May 2026, safe: e"),
     "one operation is in use": ([use()], [], 3, "Not safe to switch off. From 28 May to 31"),
     "no record of it": ([], ["--operation", "a"], 4, "Not known to be safe. From 28 May to 31 May 2026, unknown: a."),
     "a window in two years": ([], ["--days", "200"], 4, "Not known to be safe. From 12 November 2025 to 31 May 2026"),
