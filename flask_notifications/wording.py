@@ -18,14 +18,9 @@ _UNITS = (
 )
 
 
-def month_name(at: datetime) -> str:
-    """Return the first three letters of a month."""
-    return _MONTHS[at.month - 1][:3]
-
-
 def short_date(at: datetime) -> str:
     """Return a date such as ``1 Jul 2027``."""
-    return f"{at.day} {month_name(at)} {at.year}"
+    return f"{at.day} {_MONTHS[at.month - 1][:3]} {at.year}"
 
 
 def full_date(day: date) -> str:

@@ -3,19 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import product
 from typing import NamedTuple
 
-from flask_notifications.wording import month_name
+from flask_notifications.wording import short_date
 
 _DAY = timedelta(days=1)
 # The times that Python can represent in UTC.
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
-# A longer axis has labels at the first days of months, or even of years only.
-_MANY_DAYS, _MANY_MONTHS = 62 * _DAY, 5 * 366 * _DAY
-# How many labels an axis may have, and where the last one may begin, so that it ends within the plot.
-_TICKS, _LAST_TICK = 5, 86
+# How many labels an axis may have, so that each fits into its part of the narrowest plot.
+_TICKS = 4
 
 # The width of a letter in per cent of the narrowest plot, which is about 300 pixels wide.
 _LETTER = 2.15
@@ -59,26 +56,11 @@ class Axis:
         return round(self.place(end) - self.place(start), 3)
 
     def ticks(self) -> list[Tick]:
-        """Return a few labelled dates, none so far to the right that its label does not fit."""
+        """Return the dates at the beginnings of a few equal parts, each of a day or more."""
         length = self.until - self.since
-        if length < _MANY_DAYS:
-            dates = [(date, f"{date.day} {month_name(date)}") for date in self._list_days()]
-        elif length < _MANY_MONTHS:
-            dates = [(date, f"{month_name(date)} {date.year}") for date in self._list_months()]
-        else:
-            dates = [(date, str(date.year)) for date in self._list_months() if date.month == 1]
-        few = dates[:: max(1, -(-len(dates) // _TICKS))]
-        return [Tick(self.place(date), label) for date, label in few if self.place(date) <= _LAST_TICK]
-
-    def _list_days(self) -> list[datetime]:
-        first = self.since.replace(hour=0, minute=0, second=0, microsecond=0)
-        dates = (first + number * _DAY for number in range((self.until - first).days + 1))
-        return [date for date in dates if date >= self.since]
-
-    def _list_months(self) -> list[datetime]:
-        months = product(range(self.since.year, self.until.year + 1), range(1, 13))
-        dates = (datetime(*month, 1, tzinfo=UTC) for month in months)
-        return [date for date in dates if self.since <= date <= self.until]
+        parts = min(_TICKS, length // _DAY)
+        dates = [self.since + number * length / parts for number in range(parts)]
+        return [Tick(self.place(date), short_date(date)) for date in dates]
 
 
 def pad(since: datetime, until: datetime) -> Axis:

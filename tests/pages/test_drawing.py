@@ -10,27 +10,18 @@ from tests.pages.reports import DAY, NOW, utc
 
 
 @pytest.mark.parametrize(
-    ("since", "until", "labels"),
+    ("until", "labels"),
     [
-        (utc(2026, 11, 20), utc(2026, 11, 22), ["20 Nov", "21 Nov"]),
-        (utc(2026, 10, 23, 9), utc(2026, 11, 23), ["24 Oct", "31 Oct", "7 Nov", "14 Nov"]),
-        (utc(2026, 5, 24), utc(2026, 11, 22), ["Jun 2026", "Aug 2026", "Oct 2026"]),
-        (utc(2025, 11, 1), utc(2026, 12, 1), ["Nov 2025", "Feb 2026", "May 2026", "Aug 2026"]),
-        (utc(2024, 3, 1), utc(2030, 3, 1), ["2025", "2027", "2029"]),
-        (utc(1970, 1, 1), utc(9999, 12, 31), ["1970", "3576", "5182", "6788", "8394"]),
+        (utc(2026, 11, 22), ["20 Nov 2026", "21 Nov 2026"]),
+        (utc(2027, 11, 20), ["20 Nov 2026", "19 Feb 2027", "21 May 2027", "20 Aug 2027"]),
+        (utc(9999, 12, 31), ["20 Nov 2026", "29 Feb 4020", "10 Jun 6013", "20 Sep 8006"]),
     ],
-    ids=["two days", "a month", "half a year", "a year", "years", "all of time"],
+    ids=["two days", "a year", "all of time"],
 )
-def test_an_axis_has_a_few_labels_at_equal_intervals(since: datetime, until: datetime, labels: list[str]) -> None:
-    ticks = Axis(since, until).ticks()
+def test_an_axis_has_a_few_labels_at_equal_intervals(until: datetime, labels: list[str]) -> None:
+    ticks = Axis(utc(2026, 11, 20), until).ticks()
     assert [tick.label for tick in ticks] == labels
-
-
-def test_every_length_of_time_has_labels() -> None:
-    for days in range(1, 4000, 7):
-        ticks = Axis(utc(2026, 1, 31), utc(2026, 1, 31) + days * DAY).ticks()
-        assert [tick.place for tick in ticks] == sorted({tick.place for tick in ticks})
-        assert all(0 <= tick.place <= 86 for tick in ticks)
+    assert [tick.place for tick in ticks] == [100 / len(labels) * number for number in range(len(labels))]
 
 
 def test_a_date_outside_of_an_axis_is_placed_at_its_end() -> None:
