@@ -65,9 +65,8 @@ class Plot:
 
     axis: Axis
     unit: str
-    width: int
+    width: float
     maximum: int
-    grid: Sequence[int]
     series: Sequence[Series]
     rows: Sequence[tuple[date, Sequence[int], int, int, float]]
     coverage: Sequence[Run]
@@ -103,7 +102,7 @@ def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: Deprecatio
             calls[each.caller, each.client][place] += day.calls
             total[place] += day.calls
             closed[place] += day.closed
-    maximum = _round_up(max(total))
+    maximum = max(total)
     series = _draw_series(calls, [len(period) for period in periods], maximum)
     covered = [sum(usage.covered.get(day, 0) for day in period) for period in periods]
     starts = [period[0] for period in periods]
@@ -113,9 +112,8 @@ def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: Deprecatio
     return Plot(
         axis=axis,
         unit=unit,
-        width=(axis.until - axis.since) // _DAY * _DAY_WIDTH,
+        width=(axis.until - axis.since) / _DAY * _DAY_WIDTH,
         maximum=maximum,
-        grid=[maximum, maximum // 2] if maximum % 2 == 0 else [maximum],
         series=series,
         rows=list(zip(starts, numbers, total, closed, covered, strict=True)),
         coverage=_draw_coverage(usage, report, periods, axis),
@@ -133,15 +131,14 @@ def _divide(days: Sequence[date], limit: int) -> tuple[str, list[list[date]]]:
 
 
 def _choose_axis(report: "UsageReport", policy: DeprecationPolicy | None, dates: Sequence[date]) -> Axis:
-    """Return the window of the report, and half of its length after it for scheduled events."""
+    """Return the window of the report, followed by the events that are scheduled for half of its length after it."""
     end = _midnight(dates[-1]) + _DAY
-    near = end + (end - report.since) / 2
-    scheduled = [each.end for each in list_brownouts(policy, report.until, near)]
+    length = end - report.since
+    near = end + length / 2
+    events = [end, *(each.end for each in list_brownouts(policy, end, near))]
     if policy is not None and policy.sunset_at is not None:
-        scheduled.append(policy.sunset_at)
-    last = max((each for each in scheduled if end < each <= near), default=None)
-    margin = (end - report.since) // _DAY // 40 + 1
-    return Axis(report.since, end if last is None else end + ((last - end) // _DAY + margin) * _DAY)
+        events.append(policy.sunset_at)
+    return Axis(report.since, max(each for each in events if each <= near) + length / 40)
 
 
 def _midnight(day: date) -> datetime:
@@ -175,12 +172,6 @@ def _draw_bars(lengths: Sequence[int], heights: Sequence[int], maximum: int) -> 
         rise = max(round(_HEIGHT * height / maximum), _LEAST) if height else 0
         steps.append(f"v{-rise}h{days * _DAY_WIDTH - gap}v{rise}h{gap}")
     return f"M0 {_HEIGHT}{''.join(steps)}z"
-
-
-def _round_up(number: int) -> int:
-    """Return the next number that is easy to read on an axis."""
-    power: int = 10 ** (len(str(number)) - 1)
-    return next(factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if number <= factor * power)
 
 
 def _draw_coverage(

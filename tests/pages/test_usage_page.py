@@ -108,7 +108,7 @@ def test_a_page_with_too_many_days_shows_weeks_months_or_years(monkeypatch: pyte
         ["16 Nov 2026", "6", "0", "6", "0", "168"],
     ]
     assert str(page.select("figure path")[1]["d"]) == (
-        "M0 1000v-33h28v33h2v-467h68v467h2v0h68v0h2v0h68v0h2v-200h68v200h2z"
+        "M0 1000v-48h28v48h2v-667h68v667h2v0h68v0h2v0h68v0h2v-286h68v286h2z"
     )
     strip = [(str(rect["class"][0]), rect["width"]) for rect in page.select("figure > svg > rect")]
     assert [level for level, _width in strip] == ["full", "part", "full"]
@@ -173,7 +173,7 @@ def test_callers_are_in_a_table_and_all_but_the_first_are_folded() -> None:
 
 def test_dates_of_the_plan_near_the_window_are_drawn() -> None:
     page = page_of(own=policy(SUNSET, WINDOW, brownout(utc(2026, 11, 25, 9))), days=400)
-    labels = {words(text) for text in page.select("figure text.halo")}
+    labels = {words(text) for text in page.select("figure text[class*=-label]")}
     assert labels == {"today", "B1", "B2", "deprecated 1 Jan 2026", "sunset 1 Dec 2026"}
     assert len(page.select("figure svg .band")) == 3  # with the one of the legend
 
