@@ -7,13 +7,15 @@ from flask_notifications.plans import Plan
 from flask_notifications.wording import escape
 
 from .callers import summarise
-from .text import TITLES, format_verdict, group_operations, list_cells, list_examples
+from .text import format_verdict, group_operations, list_cells, list_examples
 
 if TYPE_CHECKING:
     from flask_notifications.usage import UsageReport
 
     from .notice import Notice
 
+# The titles of the cells of a caller.
+_TITLES = ("caller", "client", "session in", "answered", "failed", "closed", "last call", "state")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&])")
 # What GitHub and GitLab take for a mention, a reference or an address, although it is escaped.
 _REFERENCE = re.compile(r"[@#!$%~&](?=\w)|:(?=//)")
@@ -26,7 +28,7 @@ def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
         blocks.append(f"## {_escape_markdown(operation.name)}: {operation.verdict}")
         blocks += [f"- {_escape_markdown(reason)}" for reason in (*operation.reasons, operation.coverage_text)]
         if groups:
-            rows = [TITLES, ["---"] * len(TITLES), *(map(_escape_markdown, list_cells(each)) for each in groups)]
+            rows = [_TITLES, ["---"] * len(_TITLES), *(map(_escape_markdown, list_cells(each)) for each in groups)]
             blocks += [f"{summarise(groups)}:", "\n".join(f"| {' | '.join(row)} |" for row in rows)]
     return "\n\n".join(blocks)
 

@@ -1,6 +1,6 @@
 """Results for people who read them in a terminal. The first line of a usage report is the verdict."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from shutil import get_terminal_size
 from textwrap import fill, indent
@@ -45,7 +45,6 @@ SUMMARIES = {"in use": "Not safe to switch off", "unknown": "Not known to be saf
 _LISTED = 1_500
 # Follows a wide character while widths are computed. Unprintable characters are escaped, so no line contains it.
 _PADDING = "\0"
-TITLES = ("caller", "client", "session in", "answered", "failed", "closed", "last call", "state")
 
 
 def style(word: str) -> str:
@@ -100,38 +99,24 @@ def _format_operation(operation: "OperationUsage", groups: Sequence[CallerGroup]
     verdict = style(operation.verdict)
     title = f"{click.style(escape(operation.name), bold=True)}  {verdict}"
     reasons = [wrap(escape(reason), "  ") for reason in (*operation.reasons, operation.coverage_text)]
-    callers = ["", wrap(summarise(groups), "  "), "", *_list_callers(groups[:listed])] if groups else []
+    callers = ["", wrap(summarise(groups), "  "), "", *map(_describe_caller, groups[:listed])] if groups else []
     if groups[listed:]:
         callers += ["", wrap(f"{count(len(groups) - listed, 'more caller')}: --format csv lists all", "  ")]
     return "\n".join([title, *reasons, *callers])
 
 
-def _list_callers(groups: Sequence[CallerGroup]) -> Sequence[str]:
-    """Return a table, or a paragraph for each caller where the table would be too wide."""
-    rows = [TITLES, *map(list_cells, groups)]
-    table = [f"  {line}" for line in _align([[_pad(cell) for cell in row] for row in rows])]
-    if max(map(len, table)) <= get_terminal_size((80, 24)).columns:
-        return [line.replace(_PADDING, "") for line in table]
-    return [line for group in groups for line in _describe_caller(group)]
-
-
-def _describe_caller(group: CallerGroup) -> Iterator[str]:
+def _describe_caller(group: CallerGroup) -> str:
     label, clients, sources, answered, failed, closed, last_at, state = list_cells(group)
     session = f", session in {sources}" if group.sources else ""
-    yield wrap(f"{'unnamed' if group.caller is None else label}: {state}, last call {last_at}", "  ")
-    yield wrap(f"{answered} answered, {failed} failed, {closed} closed; client {clients}{session}", "    ")
+    first = wrap(f"{'unnamed' if group.caller is None else label}: {state}, last call {last_at}", "  ")
+    second = wrap(f"{answered} answered, {failed} failed, {closed} closed; client {clients}{session}", "    ")
+    return f"{first}\n{second}"
 
 
 def list_cells(group: CallerGroup) -> tuple[str, ...]:
     """Return the cells of a caller, with a dash for each unknown value."""
     label, clients, sources = (escape(each or "-") for each in (group.caller, group.clients, group.sources))
     return (label, clients, sources, *map(str, group.counts), moment(group.last_at.replace(second=0)), group.state)
-
-
-def _align(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def format_notice(notice: "Notice") -> str:
