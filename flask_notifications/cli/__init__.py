@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 class _Group(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command; the exit code is 1 if standard output is a full disk, or its encoding lacks a character."""
+        """Run a command; the exit code is 1 if the output is on a full disk, or its encoding lacks a character."""
         try:
             return super().main(*args, **extra)
         except UnicodeEncodeError as error:
@@ -27,7 +27,7 @@ class _Group(click.Group):
             problem = f"has the encoding {error.encoding}, without {lacking}: set PYTHONIOENCODING=utf-8"
         except OSError as error:
             problem = f"cannot be written to: {error.strerror}"
-        click.echo(f"Error: standard output {problem}", err=True)
+        click.echo(f"Error: the output {problem}", err=True)
         sys.exit(1)
 
 

@@ -1,7 +1,7 @@
 """The command ``guide``: the migration guide of a plan as HTML."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -15,7 +15,7 @@ from .output import TO, option, print_result
 @option("--contact", metavar="TEXT", help="The contact for questions: a name, an address or a URL.")
 @option("--at", type=parse_date, metavar="DATE", help="Show the state at this time instead of now.")
 @TO
-def guide(file: Path, to: Path | None, **options: Any) -> None:
+def guide(file: Path, to: TextIO | None, **options: Any) -> None:
     """Write the migration guide of a plan as HTML.
 
     FILE must end with .toml or .json, or be - for standard input. The page shows callers which operations end and when,

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 
@@ -18,7 +17,7 @@ option: Callable[..., Decorator] = partial(click.option, show_default=True)
 TO = option(
     "--output",
     "to",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    type=click.File("w", encoding="utf-8", lazy=True),
     metavar="FILE",
     help="Write to this file, in UTF-8, instead of standard output.",
 )
@@ -35,15 +34,6 @@ def fail(message: str) -> NoReturn:
     raise click.ClickException(escape(message))
 
 
-def print_result(result: str, to: Path | None = None) -> None:
-    """Write a result to a file, or to standard output.
-
-    :raises click.ClickException: the file cannot be written to.
-    """
-    if to is None or to == Path("-"):
-        click.echo(result)
-        return
-    try:
-        to.write_text(f"{result}\n", encoding="utf-8")
-    except OSError as error:
-        fail(f"{to}: {error.strerror}")
+def print_result(result: str, to: TextIO | None = None) -> None:
+    """Write a result to a file, or to standard output."""
+    click.echo(result, file=to)

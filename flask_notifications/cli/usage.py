@@ -5,7 +5,7 @@ import gc
 from datetime import date, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -57,7 +57,7 @@ def usage(
     until: datetime | date | None,
     caller: str | None,
     output: str,
-    to: Path | None,
+    to: TextIO | None,
     **options: Any,
 ) -> None:
     """Show who still calls, and whether operations are safe to switch off.

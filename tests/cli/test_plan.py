@@ -241,9 +241,9 @@ def test_colours_are_for_terminals_and_no_color_switches_them_off(
     [
         (
             UnicodeEncodeError("latin-1", "\u5831", 0, 1, "ordinal not in range(256)"),
-            r"Error: standard output has the encoding latin-1, without '\u5831': set PYTHONIOENCODING=utf-8" + "\n",
+            r"Error: the output has the encoding latin-1, without '\u5831': set PYTHONIOENCODING=utf-8" + "\n",
         ),
-        (OSError(errno.ENOSPC, "No space left"), "Error: standard output cannot be written to: No space left\n"),
+        (OSError(errno.ENOSPC, "No space left"), "Error: the output cannot be written to: No space left\n"),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), ""),
     ],
     ids=["a character that its encoding lacks", "a full disk", "a pipe that nobody reads"],

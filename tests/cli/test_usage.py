@@ -244,7 +244,9 @@ def test_the_guide_is_the_page_of_the_plan(tmp_path: Path) -> None:
     assert run(*command, "--output", to) == (0, "", "")
     assert to.read_text(encoding="utf-8") == page
     missing = tmp_path / "missing" / "page.html"
-    assert run(*command, "--output", missing) == (1, "", f"Error: {missing}: No such file or directory\n")
+    for target, error in ((missing, "No such file or directory\n"), ("/dev/full", "No space left on device\n")):
+        outcome = run(*command, "--output", target)
+        assert (outcome.code, outcome.out, outcome.err.endswith(error)) == (1, "", True)
 
 
 def test_a_guide_needs_a_valid_plan_and_a_valid_url(tmp_path: Path) -> None:
