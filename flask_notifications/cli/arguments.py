@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -23,18 +23,8 @@ if TYPE_CHECKING:
 STANDARD_INPUT = Path("-")
 
 
-class _PlanFile(click.Path):
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path of a plan file, if its name says which format it has."""
-        path: Any = super().convert(value, param, ctx)
-        if path != STANDARD_INPUT and path.suffix not in {".toml", ".json"}:
-            self.fail(f"the name of {str(path)!r} must end with .toml or .json", param, ctx)
-        return path
-
-
 # A file that exists, or standard input.
 FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
-PLAN_FILE = _PlanFile(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 
 
 def format_option(*formats: str) -> Decorator:
@@ -71,12 +61,14 @@ def read_plan(path: Path, *, shown: str = "") -> "Plan":
     :param path: a file whose name ends with ``.toml`` or ``.json``, or ``-``, where JSON begins with ``{``.
     :param shown: a prefix for each place of an error, which distinguishes two files; by default none.
     :raises click.exceptions.Exit: something is wrong with it, and every error is printed.
-    :raises click.ClickException: it cannot be read.
+    :raises click.ClickException: it cannot be read, or has another name.
     """
     from marshmallow import ValidationError
 
     from flask_notifications.config import flatten_messages, load_plan, parse_plan
 
+    is_known = path == STANDARD_INPUT or path.suffix in {".toml", ".json"}
+    demand(is_known, f"the name of {str(path)!r} must end with .toml or .json")
     content = read_file(path)
     suffix = path.suffix or (".json" if content.lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"{") else ".toml")
     try:

@@ -14,7 +14,7 @@ from flask_notifications.check.links import is_splittable
 from flask_notifications.headers import TOKEN
 from flask_notifications.wording import escape
 
-from .arguments import FILE, PLAN_FILE, format_option, parse_base_url, read_file, read_plan
+from .arguments import FILE, format_option, parse_base_url, read_file, read_plan
 from .output import demand, fail, option, print_result
 from .progress import is_watched
 
@@ -26,15 +26,18 @@ _VISIBLE = r"[\x21-\x7e\xa1-\xff]"
 _HEADER = re.compile(rf"({TOKEN}):[ \t]*({_VISIBLE}+(?:[ \t]+{_VISIBLE}+)*)[ \t]*")
 
 
+def _check(condition: object, message: str) -> None:
+    """Raise ``click.BadParameter``, which shows the name of the argument, unless a condition holds."""
+    if not condition:
+        raise click.BadParameter(message)
+
+
 def _parse_url(value: str) -> str:
     """Return a URL without its fragment; the messages do not show it, because it may hold credentials."""
     parts = urlsplit(value if is_splittable(value) else "")
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not re.fullmatch(r"[\x21-\x7e]+", value):
-        message = "must be like https://example.com/old, percent-encoded"
-        raise click.BadParameter(message)
-    if "@" in parts.netloc:
-        message = "must not hold credentials: use --header 'Authorization: …'"
-        raise click.BadParameter(message)
+    is_url = parts.scheme in {"http", "https"} and parts.hostname and re.fullmatch(r"[\x21-\x7e]+", value)
+    _check(is_url, "must be like https://example.com/old, percent-encoded")
+    _check("@" not in parts.netloc, "must not hold credentials: use --header 'Authorization: …'")
     return parts._replace(fragment="").geturl()
 
 
@@ -51,9 +54,7 @@ def _parse_headers(
         lines += _read_lines(FILE.convert(value[1:], parameter, context)) if value.startswith("@") else [value]
     found = [_HEADER.fullmatch(line) for line in lines if line or line in values]
     headers = [(match[1], match[2]) for match in found if match is not None]
-    if len(headers) < len(found):
-        message = "each must be like 'Name: value'"
-        raise click.BadParameter(message)
+    _check(len(headers) == len(found), "each must be like 'Name: value'")
     return headers
 
 
@@ -62,18 +63,16 @@ def _read_lines(file: Path) -> list[str]:
 
 
 def _parse_method(value: str) -> str:
-    if not re.fullmatch(TOKEN, value):
-        message = f"{value!r} is not an HTTP method"
-        raise click.BadParameter(message)
+    _check(re.fullmatch(TOKEN, value), f"{value!r} is not an HTTP method")
     return value.upper()
 
 
 def _parse_seconds(value: str) -> float:
+    seconds = 0.0
     with suppress(ValueError):
-        if 0 < (seconds := float(value)) <= 3600:
-            return seconds
-    message = f"{value!r} is not a number of seconds, more than 0 and at most 3600"
-    raise click.BadParameter(message)
+        seconds = float(value)
+    _check(0 < seconds <= 3600, f"{value!r} is not a number of seconds, more than 0 and at most 3600")
+    return seconds
 
 
 def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> list[str]:
@@ -113,7 +112,7 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     help="A header to send to the origin of the URL, or a file with one header per line; @- is standard input. A file "
     "keeps credentials out of the list of processes. Headers in $FLASK_NOTIFICATIONS_HEADERS are sent too.",
 )
-@option("--plan", "file", type=PLAN_FILE, metavar="FILE", help="Compare with this plan file.")
+@option("--plan", "file", type=FILE, metavar="FILE", help="Compare with this plan file.")
 @option("--no-links", "calls_links", flag_value=False, default=True, show_default=False, help="Do not call the links.")
 @option(
     "--timeout", "time_limit", type=_parse_seconds, default=10.0, metavar="SECONDS", help="The limit for each response."

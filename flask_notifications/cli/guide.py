@@ -5,12 +5,12 @@ from typing import Any, TextIO
 
 import click
 
-from .arguments import PLAN_FILE, parse_base_url, parse_date, read_plan
+from .arguments import FILE, parse_base_url, parse_date, read_plan
 from .output import TO, option, print_result
 
 
 @click.command
-@click.argument("file", type=PLAN_FILE)
+@click.argument("file", type=FILE)
 @option("--base-url", type=parse_base_url, metavar="U", help="The URL of your API, for complete links.")
 @option("--contact", metavar="TEXT", help="The contact for questions: a name, an address or a URL.")
 @option("--at", type=parse_date, metavar="DATE", help="Show the state at this time instead of now.")

@@ -9,7 +9,7 @@ import click
 
 from flask_notifications.wording import escape
 
-from .arguments import FILE, PLAN_FILE, format_option, parse_date, read_file, read_plan
+from .arguments import FILE, format_option, parse_date, read_file, read_plan
 from .output import demand, fail, option, print_result
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.argument("file", type=PLAN_FILE, required=False)
+@click.argument("file", type=FILE, required=False)
 @option("--schema", is_flag=True, help="Print the JSON Schema of a plan file, for editors.")
 @option(
     "--from-openapi",
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     help="Print a plan file in TOML of the operations that an OpenAPI document deprecates, from the date of --at on.",
 )
 @option("--at", type=parse_date, metavar="DATE", help="Show the phases at this time instead of now.")
-@option("--against", type=PLAN_FILE, metavar="OLD", help="Show the changes for callers since OLD.")
+@option("--against", type=FILE, metavar="OLD", help="Show the changes for callers since OLD.")
 @option(
     "--min-notice",
     type=click.IntRange(0, 36500),

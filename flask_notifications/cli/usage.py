@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from .arguments import FILE, PLAN_FILE, format_option, parse_day, read_plan
+from .arguments import FILE, format_option, parse_day, read_plan
 from .output import TO, demand, fail, option, print_result
 from .progress import open_logs
 
@@ -31,7 +31,7 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
     help="A regular expression for the lines of the logs, with groups named time, method, target, status, agent, user.",
 )
 @option("--log-prefix", metavar="PATH", help="The mount point of the application in the logs; / is the root.")
-@option("--plan", "file", type=PLAN_FILE, metavar="FILE", help="Report the retired operations of this plan.")
+@option("--plan", "file", type=FILE, metavar="FILE", help="Report the retired operations of this plan.")
 @option("--days", type=click.IntRange(1, 3650), default=30, help="The window, in complete UTC days.")
 @option("--operation", "operations", multiple=True, metavar="NAME", help="Report this operation only.")
 @option("--caller", metavar="NAME", help="Write a notice for this caller alone; needs --plan.")
