@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain, groupby
 from operator import add
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask_notifications.deprecation import Brownout, DeprecationPolicy, Phase
 from flask_notifications.wording import short_date
@@ -68,7 +68,7 @@ class Plot:
     width: float
     maximum: int
     series: Sequence[Series]
-    rows: Sequence[tuple[date, Sequence[int], int, int, float]]
+    rows: Sequence[Sequence[Any]]
     coverage: Sequence[Run]
     labels: Sequence[Label]
     brownouts: Sequence[Brownout]
@@ -104,9 +104,8 @@ def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: Deprecatio
             closed[place] += day.closed
     maximum = max(total)
     series = _draw_series(calls, [len(period) for period in periods], maximum)
-    covered = [sum(usage.covered.get(day, 0) for day in period) for period in periods]
+    covered = [round(sum(usage.covered.get(day, 0) for day in period)) for period in periods]
     starts = [period[0] for period in periods]
-    numbers = [[each.calls[place] for each in series] for place in range(len(periods))]
     axis = _choose_axis(report, policy, dates)
     brownouts = list_brownouts(policy, axis.since, axis.until)
     return Plot(
@@ -115,7 +114,7 @@ def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: Deprecatio
         width=(axis.until - axis.since) / _DAY * _DAY_WIDTH,
         maximum=maximum,
         series=series,
-        rows=list(zip(starts, numbers, total, closed, covered, strict=True)),
+        rows=list(zip(starts, *(each.calls for each in series), total, closed, covered, strict=True)),
         coverage=_draw_coverage(usage, report, periods, axis),
         labels=_label_plot(report, policy, axis, brownouts),
         brownouts=brownouts,
