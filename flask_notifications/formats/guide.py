@@ -44,8 +44,11 @@ def render_guide(
     check_title(title)
     require(contact is None or isinstance(contact, str), "contact", "a string", contact)
     check_base_url(base_url)
-    # Without exemptions, because the page is for everybody.
-    policies = {each: replace(policy, exemptions=()) for each, policy in retired_operations(plan).items()}
+    policies = {
+        # For everybody: without exemptions, and without brownouts that do not happen.
+        operation: replace(policy, exemptions=(), brownouts=list_brownouts(policy, FIRST, LAST))
+        for operation, policy in retired_operations(plan).items()
+    }
     base_url = None if base_url is None else base_url.rstrip("/")
     migrations = [describe_migration(*each, now, base_url=base_url) for each in policies.items()]
     events = [event for policy in policies.values() for event in schedule(policy)]
@@ -79,7 +82,6 @@ class _Lane(NamedTuple):
 
     operations: list[Operation]
     policy: DeprecationPolicy
-    brownouts: Sequence[Brownout]
     labels: Sequence[Label]
 
 
@@ -87,10 +89,7 @@ def _draw_lanes(policies: dict[Operation, DeprecationPolicy], axis: Axis) -> lis
     groups: defaultdict[DeprecationPolicy, list[Operation]] = defaultdict(list)
     for operation, policy in policies.items():
         groups[policy].append(operation)
-    return [
-        _Lane(operations, policy, list_brownouts(policy, FIRST, LAST), _label_lane(policy, axis))
-        for policy, operations in groups.items()
-    ]
+    return [_Lane(operations, policy, _label_lane(policy, axis)) for policy, operations in groups.items()]
 
 
 def _label_lane(policy: DeprecationPolicy, axis: Axis) -> list[Label]:
@@ -101,10 +100,10 @@ def _label_lane(policy: DeprecationPolicy, axis: Axis) -> list[Label]:
 
 
 def _list_windows(policies: dict[Operation, DeprecationPolicy]) -> dict[Brownout, list[Operation]]:
-    """Return all brownouts that happen, the earliest first, and the operations that each one closes."""
+    """Return all brownouts, the earliest first, and the operations that each one closes."""
     operations: defaultdict[Brownout, list[Operation]] = defaultdict(list)
     for operation, policy in policies.items():
-        for window in list_brownouts(policy, FIRST, LAST):
+        for window in policy.brownouts:
             operations[window].append(operation)
     return dict(sorted(operations.items(), key=lambda item: (item[0].start, item[0].end)))
 
