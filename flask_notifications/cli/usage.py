@@ -1,7 +1,5 @@
 """The command ``usage``: who still calls, and the verdict."""
 
-import atexit
-import gc
 from datetime import date, datetime
 from importlib import import_module
 from pathlib import Path
@@ -78,10 +76,6 @@ def usage(
     describes_logs = {options["log_format"], options["log_prefix"]} != {None}
     demand(files or not describes_logs, "--log-format and --log-prefix need --log")
     names = _select(plan, operations)
-    # A report has many objects and no cycles. To look for some is a fifth of the time, half of that at the exit.
-    gc.disable()
-    context.call_on_close(gc.enable)
-    atexit.register(gc.freeze)
     with open_logs(files) as logs:
         report = _call(
             "read_usage", database, plan=plan, operations=names, until=until, caller=caller, logs=logs, **options
