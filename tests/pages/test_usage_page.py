@@ -179,9 +179,9 @@ def test_dates_of_the_plan_near_the_window_are_drawn() -> None:
     assert len(page.select("figure svg .band")) == 3  # with the one of the legend
 
 
-def test_a_sunset_that_is_far_is_mentioned_below_the_plot() -> None:
+def test_a_sunset_in_the_future_is_in_the_heading() -> None:
     page = page_of(own=policy(utc(2028, 1, 1)))
-    assert words(page.figcaption) == "The sunset is later than this plot: 1 Jan 2028, 00:00 UTC, in 13 months."
+    assert words(page.select_one(".operation > p")) == "GET /reports · sunset 1 Jan 2028, in 13 months"
 
 
 def test_coverage_is_drawn_as_a_strip_of_equal_days() -> None:
