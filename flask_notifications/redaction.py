@@ -9,11 +9,12 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
+from functools import reduce
 from itertools import product
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from .log import format_traceback
+from .log import format_traceback, list_causes
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -61,10 +62,8 @@ _HEADER = r"authorization(?:\}[ieo])?\W{1,8}(?:b\W)?bearer\ +"
 _FLAGS = re.IGNORECASE | re.ASCII
 _IN_URI = re.compile(f"({_PAIR}){_VALUE_IN_URI}", _FLAGS)
 _IN_LOG = re.compile(f"({_PAIR}|{_HEADER}){_VALUE_IN_LOG}", _FLAGS)
-# The name of a session ID or of such a header, in a mapping or among the attributes of a record. For structlog, also
-# that of the exception that is being handled.
-_SESSION = rf"(?P<session>{_spell('sessionid')}{_AFTER})"
-_NAME = re.compile(rf"{_SESSION}|(?P<header>\{{?(?:http_)?authorization(?:\}}[ieo])?)|(?P<error>exc_info)", _FLAGS)
+# The name of a session ID or of such a header, in a mapping or among the attributes of a record.
+_NAME = re.compile(rf"{_spell('sessionid')}{_AFTER}|\{{?(?:http_)?authorization(?:\}}[ieo])?", _FLAGS)
 
 # How many levels of containers are masked item by item; deeper ones are masked as a whole.
 _DEPTH = 40
@@ -97,28 +96,30 @@ class SessionLogFilter(logging.Filter):
     """Mask session IDs in log records, such as those that servers write from their own copy of a request.
 
     Put it on each logger by name (``gunicorn.access``, ``gunicorn.error``, ``werkzeug``) or on a handler: a filter on
-    a parent logger does not see the records of its children. It masks the value of each session pair, and what follows
-    ``Authorization: Bearer``, in the message, the arguments, the exception with its causes, and every other attribute
-    of a record. It drops no record. What it changes keeps its type, so that any formatter can use the record; only an
-    object that is a session ID or whose string shows one is replaced by the masked string, and some exceptions by one
-    whose type has the same name. Not masked: a session ID that nothing marks as one, and the local variables that some
-    tools read from a traceback.
+    a parent logger does not see the records of its children. It masks the value of each session pair, what follows
+    ``Authorization: Bearer``, and each value with the name of one of them, in the message, the arguments, the exception
+    with its causes, and every other attribute of a record. It drops no record. What it changes keeps its type, so that
+    any formatter can use the record; only an object that is a session ID or whose string shows one is replaced by the
+    masked string, and an exception by one whose type has the same name. Not masked: a session ID that nothing marks as
+    one, and the local variables that some tools read from a traceback.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Mask the record in place; always ``True``."""
+        if type(record.msg) is dict and record.msg.get("exc_info") is True:  # structlog looks it up later
+            record.msg = {**record.msg, "exc_info": sys.exception() or True}
         attributes = vars(record)
         for name, value in list(attributes.items()):
             if name != "msg" or not record.args:
-                attributes[name] = _redact(value, _kind_of(name))
+                attributes[name] = _redact(value, _is_secret_name(name))
         _redact_message(record)
-        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
-        if isinstance(record.exc_info, tuple) and type(error) not in {record.exc_info[0], type(None)}:
-            record.exc_info = (type(error), error, record.exc_info[2])  # type: ignore[assignment]
-        if error is not None and not record.exc_text:  # its lines of source code may show a session ID
-            traceback = format_traceback(error).rstrip("\n")
+        kind, error, trace = record.exc_info if isinstance(record.exc_info, tuple) else (None, None, None)
+        if isinstance(error, BaseException):
+            if type(error) is not kind:
+                record.exc_info = (type(error), error, trace)
+            traceback = format_traceback(error).rstrip("\n")  # its lines of source code may show a session ID
             masked = redact_string(traceback)
-            record.exc_text = masked if masked != traceback else None
+            record.exc_text = record.exc_text or (masked if masked != traceback else None)
         return True
 
 
@@ -132,7 +133,7 @@ def _redact_message(record: logging.LogRecord) -> None:
     masked = redact_string(template if is_split or not message else message)
     if masked == (message or template) or (isinstance(record.msg, Mapping) and not record.args):
         return
-    record.msg, record.args = masked, _redact(record.args, "session")
+    record.msg, record.args = masked, _redact(record.args, True)
     if message and record.args:
         # The new template consumes each positional argument, and shows no character of it.
         consumed = "%.0s" * len(record.args) if isinstance(record.args, tuple) else ""
@@ -141,58 +142,43 @@ def _redact_message(record: logging.LogRecord) -> None:
             record.msg, record.args = masked, ()
 
 
-def _kind_of(name: object) -> str | None:
-    """Return what a value of this name is: a ``"session"``, a ``"header"``, an ``"error"``, or ``None`` for others."""
+def _is_secret_name(name: object) -> bool:
+    """Return whether a value of this name is a session ID, or a header with one."""
     name = name.decode("latin-1") if isinstance(name, bytes) else name
-    match = _NAME.fullmatch(name) if isinstance(name, str) else None
-    return None if match is None else match.lastgroup
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def _redact(value: Any, kind: str | None = None, parents: tuple[int, ...] = ()) -> Any:
+def _redact(value: Any, is_secret: bool = False, parents: tuple[int, ...] = ()) -> Any:
     """Return a value with every session ID in it masked, or the same object if it holds no session ID.
 
-    :param kind: what the name of the value says that it is.
+    :param is_secret: whether the name of the value says that it is one, as a whole.
     :param parents: the identities of the containers around the value.
     """
-    if len(parents) < _DEPTH and id(value) not in parents:
-        try:
-            is_container = isinstance(value, Mapping | tuple | list | set | frozenset)
-            return _redact_members(value, kind, (*parents, id(value))) if is_container else _redact_leaf(value, kind)
-        except Exception:  # noqa: BLE001 - values are your application's, and their methods may raise anything
-            return _redact_object(value, kind)
-    return _redact_object(value, kind)
+    with suppress(Exception):  # values are your application's, and their methods may raise anything
+        if isinstance(value, bytes):
+            masked = _redact(value.decode("latin-1"), is_secret).encode("latin-1")
+            return value if masked == value else masked
+        if isinstance(value, str):
+            masked = MASK if is_secret else redact_string(value)
+            return value if masked == value else masked
+        if isinstance(value, BaseException) and not is_secret:
+            return _redact_exception(value)
+        is_container = isinstance(value, Mapping | tuple | list | set | frozenset)
+        if is_container and len(parents) < _DEPTH and id(value) not in parents:
+            return _redact_members(value, is_secret, (*parents, id(value)))
+    return _redact_object(value, is_secret)
 
 
-def _redact_leaf(value: Any, kind: str | None) -> Any:
-    if isinstance(value, bytes):
-        masked = _redact_leaf(value.decode("latin-1"), kind).encode("latin-1")
-        return value if masked == value else masked
-    if isinstance(value, str):
-        header = "authorization=" if kind == "header" else ""
-        masked = MASK if kind == "session" else redact_string(header + value).removeprefix(header)
-        return value if masked == value else masked
-    if value is True and kind == "error":
-        handled = sys.exc_info()
-        masked = _redact(handled)
-        return value if masked is handled else masked
-    if isinstance(value, BaseException) and kind != "session":
-        return _redact_exception(value)
-    return _redact_object(value, kind)
-
-
-def _redact_members(value: Any, kind: str | None, parents: tuple[int, ...]) -> Any:
-    kind = None if kind == "error" else kind  # members of such a value have names of their own
+def _redact_members(value: Any, is_secret: bool, parents: tuple[int, ...]) -> Any:
     if isinstance(value, Mapping):
         items = {
-            _redact(key, None, parents): _redact(item, kind or _kind_of(key), parents) for key, item in value.items()
+            _redact(key, False, parents): _redact(item, is_secret or _is_secret_name(key), parents)
+            for key, item in value.items()
         }
         is_same = all(map(is_, (*value, *value.values()), (*items, *items.values())))
         return value if is_same else _replace_items(value, items)
-    kinds = [kind] * len(value)  # parse_qs has a list of values for a name
-    if isinstance(value, tuple | list):  # a member may be the name of the next one, that of a session in a pair only
-        names = map(_kind_of, value[:-1])
-        kinds[1:] = [kind or (each if each == "header" or len(value) == 2 else None) for each in names]
-    redacted = [_redact(member, each, parents) for member, each in zip(value, kinds, strict=True)]
+    is_pair = isinstance(value, tuple | list) and len(value) == 2 and _is_secret_name(value[0])
+    redacted = [_redact(member, is_secret or (is_pair and place == 1), parents) for place, member in enumerate(value)]
     if all(map(is_, value, redacted)):
         return value
     return tuple.__new__(type(value), redacted) if isinstance(value, tuple) else type(value)(redacted)
@@ -208,9 +194,9 @@ def _replace_items(value: Any, items: dict[Any, Any]) -> Any:
     return items
 
 
-def _redact_object(value: Any, kind: str | None = None) -> Any:
+def _redact_object(value: Any, is_secret: bool = False) -> Any:
     """Return an object, or its masked string when it is a session ID or shows one."""
-    if kind == "session" and not issubclass(type(value), int | float | None):  # a status code, most probably
+    if is_secret and not issubclass(type(value), int | float | None):  # a status code, most probably
         return MASK
     for how in (str, repr):
         shown = _show(how, value)
@@ -228,44 +214,31 @@ def _show(how: Callable[[Any], str], value: Any) -> str:
 
 
 def _redact_exception(error: BaseException) -> BaseException:
-    """Return an exception, or an imitation with all that its traceback shows when a part of that shows a session ID."""
-    errors: dict[int, BaseException] = {}
-    waiting: list[BaseException | None] = [error]
-    for each in waiting:  # which grows
-        if each is not None and id(each) not in errors:
-            errors[id(each)] = each
-            members = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
-            waiting += [each.__cause__, each.__context__, *members]
-    parts = [part for each in errors.values() for part in (each, *each.args, *vars(each).values())]
-    if all(_redact_object(part) is part for part in parts):
+    """Return an exception, or an imitation of it and of its causes if its traceback shows a session ID."""
+    traceback = format_traceback(error)
+    if redact_string(traceback) == traceback:
         return error
-    copies = {key: _imitate(each) for key, each in errors.items()}
-    for key, each in errors.items():
-        for name in ("__cause__", "__context__", "__suppress_context__", "__traceback__"):
-            state = getattr(each, name)
-            # As an exception may be a frozen dataclass.
-            object.__setattr__(copies[key], name, copies.get(id(state), state))
-        if isinstance(each, BaseExceptionGroup):
-            type(copies[key]).exceptions = tuple(copies[id(member)] for member in each.exceptions)  # type: ignore[attr-defined]
-    return copies[id(error)]
+    first, *others = reversed([*list_causes(error)])
+    return reduce(_imitate, others, _imitate(None, first))
 
 
-def _imitate(error: BaseException) -> BaseException:
-    """Return an exception that shows the masked string; its type is the same if it can be, or has the same name."""
-    string, representation = shown = [redact_string(_show(how, error)) for how in (str, repr)]
-    kind, is_group = type(error), isinstance(error, BaseExceptionGroup)
-    # Not part by part: exceptions that hold exceptions would be visited again and again.
-    state = {name: _redact_object(value) for name, value in vars(error).items()}
-    if "__notes__" in state:
-        state["__notes__"] = _redact(error.__notes__)
-    with suppress(Exception):
-        copied = kind.__new__(kind, *map(_redact_object, error.args))
-        vars(copied).update(state)
-        if not is_group and [_show(how, copied) for how in (str, repr)] == shown:
-            return copied
+def _imitate(cause: BaseException | None, error: BaseException) -> BaseException:
+    """Return an exception with the same traceback whose type has the same name, and which shows masked strings."""
+    kind = type(error)
+    string, representation = (redact_string(_show(how, error)) for how in (str, repr))
     methods = {"__str__": lambda _self: string, "__repr__": lambda _self: representation}
-    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    base, arguments = (ExceptionGroup, (string, [Exception()])) if is_group else (Exception, (string,))
-    imitation: BaseException = type(kind.__name__, (base,), methods | names)(*arguments)
-    vars(imitation).update(state)
-    return imitation
+    members = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, **methods}
+    imitation: BaseException
+    if isinstance(error, BaseExceptionGroup):
+        parts = [_redact_exception(each) for each in error.exceptions]
+        imitation = type(kind.__name__, (BaseExceptionGroup,), members)(string, parts)
+    else:
+        imitation = type(kind.__name__, (Exception,), members)(string)
+    # Not part by part: exceptions that hold exceptions would be visited again and again.
+    vars(imitation).update({name: _redact_object(value) for name, value in vars(error).items()})
+    if "__notes__" in vars(error):
+        imitation.__notes__ = _redact(error.__notes__)
+    imitation.__context__ = cause
+    if error.__cause__ is not None:
+        imitation.__cause__ = cause
+    return imitation.with_traceback(error.__traceback__)

