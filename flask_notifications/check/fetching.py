@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.client import BadStatusLine, HTTPConnection, HTTPResponse
-from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
 from typing import Any, NamedTuple
@@ -106,33 +105,22 @@ class Fetcher:
         own = self._own if _origin_of(url) == self._home else {}
         headers = {"User-Agent": self._user_agent, **own}
         request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310 - http and https only
-        responses: SimpleQueue[LiveResponse | Exception] = SimpleQueue()
-        Thread(target=self._send, args=(request, responses), daemon=True).start()
-        try:
-            response = self._take(responses)
-        except Exception as error:  # the server decides how the standard library fails
+        received: list[LiveResponse | Exception] = []
+        thread = Thread(target=self._send, args=(request, received), daemon=True)
+        thread.start()
+        # Not by the timeouts of sockets alone, which start anew with each byte.
+        seconds = max(0.0, min(self._time_limit, self._end - monotonic()))
+        thread.join(seconds)
+        found = received[-1] if received else TimeoutError(f"no response within {seconds:g} seconds")
+        if isinstance(found, Exception):
             self._check_time()
-            raise Unreachable(_reason_of(error)) from error
-        with suppress(Exception):
-            return self._take(responses) if response.status == HTTPStatus.GONE else response
-        return response
+            raise Unreachable(_reason_of(found)) from found
+        return found
 
     def _check_time(self) -> None:
         if monotonic() >= self._end:
             message = f"the check had taken {self._total_limit:g} seconds"
             raise OutOfTime(message)
-
-    def _take(self, responses: SimpleQueue[LiveResponse | Exception]) -> LiveResponse:
-        """Return the next response, and give up after a few seconds; timeouts of sockets start anew with each byte."""
-        seconds = max(0.0, min(self._time_limit, self._end - monotonic()))
-        try:
-            response = responses.get(timeout=seconds)
-        except Empty:
-            message = f"no response within {seconds:g} seconds"
-            raise TimeoutError(message) from None
-        if isinstance(response, Exception):
-            raise response
-        return response
 
     def follow(self, method: str, url: str) -> LiveResponse:
         """Send a request, and follow redirects as long as they announce nothing themselves.
@@ -169,18 +157,18 @@ class Fetcher:
         """Return a string without the credentials in our headers, and without session IDs of a query."""
         return redact_uri(self._secrets.sub(MASK, text))
 
-    def _send(self, request: urllib.request.Request, responses: SimpleQueue[LiveResponse | Exception]) -> None:
-        """Put the response into a queue and, if it is a 410, once more with its body; or else the exception."""
+    def _send(self, request: urllib.request.Request, found: list[LiveResponse | Exception]) -> None:
+        """Append the response and, if it is a 410, the same with its body; or else the exception."""
         try:
             with self._opener.open(request, timeout=self._time_limit) as received:
                 # RFC 9110 section 5.5: white space around a value is not part of it.
                 headers = [(name, value.strip(" \t")) for name, value in received.headers.items()]
                 response = LiveResponse(request.full_url, received.status, headers, b"")
-                responses.put(response)
+                found.append(response)
                 if response.status == HTTPStatus.GONE:
-                    responses.put(response._replace(body=received.read(_MAX_BODY)))
-        except Exception as error:  # noqa: BLE001 - raised again where it is taken
-            responses.put(error)
+                    found.append(response._replace(body=received.read(_MAX_BODY)))
+        except Exception as error:  # noqa: BLE001 - the server decides how the standard library fails
+            found[:] = found or [error]
 
 
 class _AsReceived(urllib.request.HTTPErrorProcessor):
