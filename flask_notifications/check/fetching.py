@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from http.client import BadStatusLine, HTTPConnection, HTTPResponse
+from http.client import BadStatusLine, HTTPResponse
 from threading import Thread
 from time import monotonic
 from typing import Any, NamedTuple
@@ -92,7 +92,7 @@ class Fetcher:
         self._end = monotonic() + total_limit
         self._own = _join_repeated([("User-Agent", USER_AGENT), *headers])
         self._user_agent = self._own.pop("User-Agent")
-        self._opener = urllib.request.build_opener(_AsReceived, _Connections)
+        self._opener = urllib.request.build_opener(_AsReceived)
         self._secrets = _pattern_of([value for name, value in headers if name.lower() not in _PUBLIC])
 
     def fetch(self, method: str, url: str) -> LiveResponse:
@@ -178,28 +178,6 @@ class _AsReceived(urllib.request.HTTPErrorProcessor):
         return response
 
     https_response = http_response
-
-
-class _FinalResponse(HTTPResponse):
-    """Skip interim responses (RFC 9110 section 15.2), of which ``http.client`` skips only those with the status 100."""
-
-    def begin(self) -> None:
-        super().begin()
-        while 100 <= self.status < 200 and self.status != HTTPStatus.SWITCHING_PROTOCOLS:
-            self.headers = None  # type: ignore[assignment] # otherwise the next response is not read
-            super().begin()
-
-
-class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Open connections that wait for the final response."""
-
-    def do_open(self, http_class: Any, req: urllib.request.Request, **arguments: Any) -> Any:
-        def connect(host: str, **options: Any) -> HTTPConnection:
-            connection: HTTPConnection = http_class(host, **options)
-            connection.response_class = _FinalResponse
-            return connection
-
-        return super().do_open(connect, req, **arguments)
 
 
 def _redirect_target(method: str, response: LiveResponse) -> str | None:

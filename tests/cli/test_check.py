@@ -298,19 +298,6 @@ def raw_response(status: str, *headers: str) -> bytes:
     return "\r\n".join([f"HTTP/1.1 {status}", *headers, "\r\n"]).encode()
 
 
-EARLY = ["102 Processing", "103 Early Hints", "100 Continue", "103 Early Hints"]
-
-
-@pytest.mark.parametrize(("interim", "status"), [(EARLY, 200), (["101 Switching Protocols"], 101)])
-def test_an_interim_response_is_not_taken_for_the_final_one(interim: list[str], status: int) -> None:
-    first = [raw_response(line, "Link: </s.css>") for line in interim]
-    final = raw_response("200 OK", *map(": ".join, [DEPRECATION, SUNSET]))
-    with raw_server(send(b"".join([*first, final]))) as url:
-        outcome = check(url, "--method", "POST")
-    assert (json.loads(outcome.out)["status"], outcome.code) == (status, 0 if status == 200 else 3)
-    assert ("link-invalid" in findings(outcome)) == (status == 101)
-
-
 @pytest.mark.parametrize(
     ("header", "body"),
     [("Transfer-Encoding: chunked", b"2\r\n{}\r\nx\r\n"), ("Content-Length: 500", b"{")],
