@@ -6,9 +6,8 @@ Standard library only: ``urllib.request`` keeps repeated headers apart and knows
 import re
 import ssl
 import urllib.request
-from base64 import b64decode
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.client import BadStatusLine, HTTPResponse
@@ -207,19 +206,9 @@ def _join_repeated(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 def _pattern_of(values: Sequence[str]) -> re.Pattern[str]:
     """Return a pattern of header values and their words in any letter case, also encoded."""
-    secrets = {secret for value in values for secret in (value, *_decode_basic(value))}
-    words = {word for secret in secrets for word in re.split(r'[\s,;=<>"]+', secret) if len(word) >= _SECRET_LENGTH}
-    longest_first = sorted(secrets | words, key=len, reverse=True)
+    words = {word for value in values for word in re.split(r'[\s,;=<>"]+', value) if len(word) >= _SECRET_LENGTH}
+    longest_first = sorted({*values, *words}, key=len, reverse=True)
     return re.compile("|".join(map(_pattern_of_secret, longest_first)) or r"(?!)", re.IGNORECASE)
-
-
-def _decode_basic(value: str) -> Iterator[str]:
-    """Yield the user and the password of ``Basic`` credentials, together and apart (RFC 7617 section 2)."""
-    found = re.fullmatch(r"basic\s+(\S+)", value, re.IGNORECASE)
-    if found is not None:
-        with suppress(ValueError):
-            pair = b64decode(found[1] + "==").decode("latin-1")
-            yield from filter(None, (pair, *pair.split(":", 1)))
 
 
 def _pattern_of_secret(secret: str) -> str:
