@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from copy import copy
 from typing import Any, Self
 
-from sqlalchemy import ClauseElement, Connection, Engine, Executable, Row, text
+from sqlalchemy import ClauseElement, Engine, Executable, Row, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -17,7 +17,7 @@ from flask_notifications.storage import AccessDenied, AccountNotFound, Record, S
 from flask_notifications.validation import require
 
 from .outages import is_outage
-from .rows import RowReader, prepare_engine
+from .rows import RowReader, Values, prepare_engine
 
 MaySeeAccount = Callable[[Row[Any], str], bool]
 
@@ -88,16 +88,10 @@ class SQLAlchemyStorage:
 
         The copy is for one thread. After the unit of work it cannot be used.
         """
-        reader = RowReader(self._connect())
-        bound = copy(self)
-        bound._reader = reader
-        try:
-            with closing(reader):
-                yield bound
-        except SQLAlchemyError as error:
-            if is_outage(error):
-                raise StorageUnavailable from error
-            raise
+        with self._open_reader() as reader:
+            bound = copy(self)
+            bound._reader = reader
+            yield bound
 
     def resolve_session(self, session_id: str) -> Row[Any] | None:
         """Return the first row of ``session_query``, or ``None``.
@@ -106,10 +100,8 @@ class SQLAlchemyStorage:
         :raises StorageUnavailable: the database is out of reach.
         :raises ValueError: two columns of the row have the same name.
         """
-        if self._reader is None:
-            with self.unit_of_work() as bound:
-                return bound.resolve_session(session_id)
-        caller = self._reader.read_first(self._session_query, {"session_id": session_id})
+        with self._open_reader() as reader:
+            caller = reader.read_first(self._session_query, {"session_id": session_id})
         if caller is not None:
             _list_columns(caller)
         return caller
@@ -120,13 +112,8 @@ class SQLAlchemyStorage:
         :param caller: the row that ``resolve_session`` returned.
         :raises StorageUnavailable: the database is out of reach.
         """
-        if self._reader is None:
-            with self.unit_of_work() as bound:
-                yield from bound.current_user_notifications(caller)
-            return
-        with closing(self._reader.read_batches(self._current_user_query, caller._asdict())) as batches:
-            for rows in batches:
-                yield from _make_records(rows)
+        with self._open_reader() as reader:
+            yield from _read_records(reader, self._current_user_query, caller._asdict())
 
     def account_notifications(self, caller: Row[Any], account_id: str) -> Generator[Record, None, None]:
         """Yield the records of ``account_query``, if the caller may see the account and it exists.
@@ -137,19 +124,32 @@ class SQLAlchemyStorage:
         :raises AccountNotFound: ``account_exists_query`` has no row.
         :raises StorageUnavailable: the database is out of reach.
         """
-        if self._reader is None:
-            with self.unit_of_work() as bound:
-                yield from bound.account_notifications(caller, account_id)
+        with self._open_reader() as reader:
+            if not _require_truth_value(self._may_see_account(caller, account_id)):
+                raise AccessDenied
+            values = caller._asdict() | {"account_id": account_id}
+            exists = self._account_exists_query
+            if exists is not None and reader.read_first(exists, values) is None:
+                raise AccountNotFound
+            yield from _read_records(reader, self._account_query, values)
+
+    @contextmanager
+    def _open_reader(self) -> Iterator[RowReader]:
+        """Yield the reader of the unit of work, or outside of one a reader with a connection of its own."""
+        if self._reader is not None:
+            yield self._reader
             return
-        if not _require_truth_value(self._may_see_account(caller, account_id)):
-            raise AccessDenied
-        values = caller._asdict() | {"account_id": account_id}
-        exists = self._account_exists_query
-        if exists is not None and self._reader.read_first(exists, values) is None:
-            raise AccountNotFound
-        with closing(self._reader.read_batches(self._account_query, values)) as batches:
-            for rows in batches:
-                yield from _make_records(rows)
+        try:
+            connection = self._engine.connect()
+        except (DBAPIError, PoolTimeout, OSError) as error:  # there is none, whichever error the driver raises
+            raise StorageUnavailable from error
+        try:
+            with closing(RowReader(connection)) as reader:
+                yield reader
+        except SQLAlchemyError as error:
+            if is_outage(error):
+                raise StorageUnavailable from error
+            raise
 
     def _statement(self, name: str, query: str | Executable, parameter: str | None = None) -> Executable:
         """Return a query as a statement, which must have the parameter that its result depends on."""
@@ -162,12 +162,6 @@ class SQLAlchemyStorage:
             raise ValueError(message)
         return statement
 
-    def _connect(self) -> Connection:
-        try:
-            return self._engine.connect()
-        except (DBAPIError, PoolTimeout, OSError) as error:  # there is none, whichever error the driver raises
-            raise StorageUnavailable from error
-
 
 def _require_truth_value(value: object) -> bool:
     """Return the result of ``may_see_account`` if it is a Boolean: any other value might be true by accident."""
@@ -176,6 +170,12 @@ def _require_truth_value(value: object) -> bool:
         return bool(value)
     message = f"may_see_account must return True or False, not an object of type {type(value).__qualname__}"
     raise TypeError(message)
+
+
+def _read_records(reader: RowReader, statement: Executable, values: Values) -> Generator[Record, None, None]:
+    with closing(reader.read_batches(statement, values)) as batches:
+        for rows in batches:
+            yield from _make_records(rows)
 
 
 def _make_records(rows: Sequence[Row[Any]]) -> list[Record]:
