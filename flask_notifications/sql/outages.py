@@ -21,28 +21,15 @@ _SQLSTATES = {
     "25P03": "idle_in_transaction_session_timeout",
     "25P04": "transaction_timeout",
 }
+# By what happened, as the manuals of MySQL and MariaDB describe each number.
 _MYSQL_NUMBERS = {
-    1021: "disk full",
-    1037: "out of memory",
-    1040: "too many connections",
-    1041: "out of resources",
-    1047: "Galera node not ready",
-    1053: "server shutdown",
-    1158: "network error on reading",
-    1159: "network timeout on reading",
-    1160: "network error on writing",
-    1161: "network timeout on writing",
-    1203: "too many connections of the user",
-    1205: "lock wait timeout",
-    1213: "deadlock",
-    1226: "resource limit of the user",
-    1317: "statement cancelled",
-    1927: "connection killed (MariaDB)",
-    1969: "max_statement_time exceeded (MariaDB)",
-    3024: "max_execution_time exceeded (MySQL)",
-    3168: "server not available (MySQL)",
-    3169: "session killed (MySQL)",
-    4031: "disconnected for inactivity (MySQL)",
+    *(1021, 1037, 1041),  # no disk space, memory or other resource is left
+    *(1040, 1203, 1226),  # no connection is left, of the server or of the user
+    *(1158, 1159, 1160, 1161),  # the network failed
+    *(1205, 1213),  # another transaction has a lock
+    *(1969, 3024, 4031),  # a time limit was exceeded
+    *(1317, 1927, 3169),  # somebody ended the statement or the connection
+    *(1047, 1053, 3168),  # the server is not ready, or ends
 }
 # The numbers of errors that MySQL's client library reports itself: it cannot connect, or the connection is lost.
 _MYSQL_CLIENT = range(2000, 3000)
