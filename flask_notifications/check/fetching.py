@@ -32,7 +32,7 @@ _MAX_REDIRECTS = 5
 _MAX_TARGET = 8_000
 # Bytes: more of a body than this is not read.
 _MAX_BODY = 65_536
-# Characters: shorter words of a value are not secret, and a shorter value is masked only where it is a word of its own.
+# Characters: shorter values, and shorter words of a value, are not secret.
 _SECRET_LENGTH = 4
 # Headers without credentials: masking their values in a URL would make messages unreadable.
 _PUBLIC = (
@@ -205,16 +205,11 @@ def _join_repeated(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def _pattern_of(values: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern of header values and their words in any letter case, also encoded."""
-    words = {word for value in values for word in re.split(r'[\s,;=<>"]+', value) if len(word) >= _SECRET_LENGTH}
-    longest_first = sorted({*values, *words}, key=len, reverse=True)
-    return re.compile("|".join(map(_pattern_of_secret, longest_first)) or r"(?!)", re.IGNORECASE)
-
-
-def _pattern_of_secret(secret: str) -> str:
-    """Return a pattern for a secret with each character plain, percent-encoded, or as ``repr`` shows it."""
-    pattern = "".join(map(_pattern_of_character, secret))
-    return pattern if len(secret) >= _SECRET_LENGTH else rf"(?<!\w){pattern}(?!\w)"
+    """Return a pattern of header values and their words, as they are, percent-encoded, or as ``repr`` shows them."""
+    words = {word for value in values for word in (value, *re.split(r'[\s,;=<>"]+', value))}
+    longest_first = sorted((word for word in words if len(word) >= _SECRET_LENGTH), key=len, reverse=True)
+    patterns = ("".join(map(_pattern_of_character, word)) for word in longest_first)
+    return re.compile("|".join(patterns) or r"(?!)", re.IGNORECASE)
 
 
 def _pattern_of_character(character: str) -> str:
