@@ -28,10 +28,10 @@ def test_a_valid_header_is_read(value: str, links: list[Link]) -> None:
     ("reason", "values"),
     [
         ("it contains no link", ["", " , "]),
-        ("begins with its target", ['/new; rel="a"', '</new; rel="a"']),
+        ("a link is like", ['/new; rel="a"', '</new; rel="a"']),
         ("needs one rel", ["</new>", "</new>; type=a", '</new>; rel="a"; rel="b"']),
         ("is empty", ['</new>; rel=""', "</new>; rel"]),
-        ("after a link", ['</new> rel="a"', '</new>; rel="a" x', '</new>; rel="a', '</a>; rel="a" </b>; rel="b"']),
+        ("a link is like", ['</new> rel="a"', '</new>; rel="a" x', '</new>; rel="a', '</a>; rel="a" </b>; rel="b"']),
         ("not a URI reference", [f'<{uri}>; rel="a"' for uri in ("/a b", "/v2/{id}", "http://[x/", "/%zz", "/\u00e9")]),
         ("not a URI reference", ['<http://x:99999/>; rel="a"']),
     ],
@@ -62,5 +62,5 @@ def test_a_long_header_is_read_in_linear_time() -> None:
     value = "</a>" + "; x" * 50_000 + " "
     with pytest.raises(ValueError, match="needs one rel"):
         parse_links(value)
-    with pytest.raises(ValueError, match="after a link"):
+    with pytest.raises(ValueError, match="a link is like"):
         parse_links('</a>; rel="' + '\\"' * 50_000)

@@ -8,10 +8,10 @@ from urllib.parse import urljoin, urlsplit
 
 from flask_notifications.headers import TOKEN
 
-_PARAMETER = rf'({TOKEN})(?:[ \t]*=[ \t]*(?:({TOKEN})|"((?:[^"\\]|\\.)*)"))?'
-_NEXT_PARAMETER = re.compile(rf"[ \t]*;[ \t]*(?:{_PARAMETER})?")
-_TARGET = re.compile(r"<([^<>]*)>")
-_BETWEEN = re.compile(r"[ \t]*(?:,[ \t,]*|\Z)")
+_PARAMETER = rf'[ \t]*;[ \t]*(?:({TOKEN})(?:[ \t]*=[ \t]*(?:({TOKEN})|"((?:[^"\\]|\\.)*)"))?)?'
+_NEXT_PARAMETER = re.compile(_PARAMETER)
+# A link, and the commas before another one.
+_LINK = re.compile(rf"<([^<>]*)>((?:{_PARAMETER})*+)[ \t]*(?:,[ \t,]*|\Z)")
 _ESCAPED = re.compile(r"\\(.)")
 # RFC 3986 appendix A: the characters of a URI reference.
 _URI_REFERENCE = re.compile(r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*", re.ASCII)
@@ -40,20 +40,16 @@ def parse_links(value: str) -> list[Link]:
     links: list[Link] = []
     place = len(value) - len(value.lstrip(" \t,"))
     while place < len(value):
-        target = _TARGET.match(value, place)
-        if target is None:
-            message = f"a link begins with its target, as in '</new>; rel=\"successor-version\"', not {value[place:]!r}"
+        link = _LINK.match(value, place)
+        if link is None:
+            shown = value[place:]
+            message = f"a link is like '</new>; rel=\"successor-version\"', with a comma before the next, not {shown!r}"
             raise ValueError(message)
-        parameters, place = _parse_parameters(value, target.end())
-        end = _BETWEEN.match(value, place)
-        if end is None:
-            message = f"after a link there is ';' and a parameter, or a comma, not {value[place:]!r}"
-            raise ValueError(message)
-        links.append(_make_link(target[1], parameters))
+        links.append(_make_link(link[1], link[2]))
         if len(links) > _MAX_LINKS:
             message = f"it contains more than {_MAX_LINKS:,} links"
             raise ValueError(message)
-        place = end.end()
+        place = link.end()
     if not links:
         message = "it contains no link"
         raise ValueError(message)
@@ -84,26 +80,17 @@ def is_splittable(uri: str) -> bool:
         return False
 
 
-def _parse_parameters(value: str, place: int) -> tuple[list[tuple[str, str]], int]:
-    """Return the parameters of a link in order, names in lower case, and where they end."""
-    parameters = []
-    while (found := _NEXT_PARAMETER.match(value, place)) is not None:
-        name, token, quoted = found.groups()
-        if name is not None:
-            parameters.append((name.lower(), token or _ESCAPED.sub(r"\1", quoted or "")))
-        place = found.end()
-    return parameters, place
-
-
-def _make_link(target: str, parameters: list[tuple[str, str]]) -> Link:
+def _make_link(target: str, parameters: str) -> Link:
     if not _URI_REFERENCE.fullmatch(target) or not is_splittable(target):
         message = f"<{target}> is not a URI reference (RFC 3986 section 4.1)"
         raise ValueError(message)
-    relations = [value.lower().split() for name, value in parameters if name == "rel"]
+    values: dict[str, list[str]] = {"rel": [], "anchor": []}
+    for name, token, quoted in _NEXT_PARAMETER.findall(parameters):
+        values.setdefault(name.lower(), []).append(token or _ESCAPED.sub(r"\1", quoted))
+    relations = [value.lower().split() for value in values["rel"]]
     if len(relations) != 1 or not relations[0]:
         message = (
             f"<{target}> needs one rel, not {len(relations)}" if len(relations) != 1 else f"rel of <{target}> is empty"
         )
         raise ValueError(message)
-    anchors = [value for name, value in parameters if name == "anchor"]
-    return Link(target, tuple(relations[0]), *anchors[:1])
+    return Link(target, tuple(relations[0]), *values["anchor"][:1])

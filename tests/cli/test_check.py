@@ -137,7 +137,7 @@ CASES = {
         "sunset-before-deprecation",
         "Send a later Sunset",
     ),
-    "a link without brackets": ([("Link", '/x; rel="next"'), *ALL], "link-invalid", "begins with its target"),
+    "a link without brackets": ([("Link", '/x; rel="next"'), *ALL], "link-invalid", "a link is like"),
     "a link that leads to 404": ([("Link", '</gone>; rel="next"'), *ALL], "link-unreachable", "is 404"),
     "no successor of its own": ([*without(SUCCESSOR), OF_ANOTHER], "successor-missing", "Link to what replaces"),
     "no page": (without(PAGE), "documentation-missing", "Link to a page"),
