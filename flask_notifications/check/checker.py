@@ -240,28 +240,16 @@ def _head_differs(difference: str) -> Finding:
 
 
 def _check_targets(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]:
-    """Yield the links whose targets do not respond."""
-    targets = _targets(fetcher, response)
-    for place, (target, shown) in enumerate(targets.items()):
+    """Yield the links whose targets do not respond, of the first 20 after those of the retirement."""
+    links = sorted(valid_links(response.values("Link")), key=lambda link: set(link.relations).isdisjoint(RELATIONS))
+    shown = {urljoin(response.url, link.target).partition("#")[0]: link.target for link in links}
+    targets = [target for target in shown if urlsplit(target).scheme in {"http", "https"}][:_MAX_TARGETS]
+    for place, target in enumerate(targets):
         try:
             problem = fetcher.find_problem(target)
         except OutOfTime as error:
             yield Finding("link-unreachable", f"{len(targets) - place} links were not called, because {error}.")
             return
         if problem is not None:
-            message = f"The link to {shown} leads nowhere: {problem}. Link to something that responds"
+            message = f"The link to {shown[target]} leads nowhere: {problem}. Link to something that responds"
             yield Finding("link-unreachable", f"{message} (RFC 8288 section 3.1).")
-
-
-def _targets(fetcher: Fetcher, response: LiveResponse) -> dict[str, str]:
-    """Return the URLs to call, each as it may be shown: at most 20, those of the retirement first."""
-    links = valid_links(response.values("Link"))
-    targets: dict[str, str] = {}
-    for link in sorted(links, key=lambda link: set(link.relations).isdisjoint(RELATIONS)):
-        target = urljoin(response.url, link.target).partition("#")[0]
-        if urlsplit(target).scheme in {"http", "https"}:
-            # Masked before they are joined, which may shorten a credential to something that is not recognised.
-            targets[target] = urljoin(response.url, fetcher.mask(link.target))
-        if len(targets) == _MAX_TARGETS:
-            break
-    return targets
