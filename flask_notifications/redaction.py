@@ -214,11 +214,12 @@ def _show(how: Callable[[Any], str], value: Any) -> str:
 
 
 def _redact_exception(error: BaseException) -> BaseException:
-    """Return an exception, or an imitation of it and of its causes if its traceback shows a session ID."""
-    traceback = format_traceback(error)
-    if redact_string(traceback) == traceback:
+    """Return an exception, or imitations of it and of its causes if its traceback or their state shows a session ID."""
+    causes = [*list_causes(error)]
+    shown = format_traceback(error) + _show(repr, [(each.args, vars(each)) for each in causes])
+    if redact_string(shown) == shown:
         return error
-    first, *others = reversed([*list_causes(error)])
+    first, *others = reversed(causes)
     return reduce(_imitate, others, _imitate(None, first))
 
 

@@ -248,6 +248,12 @@ def test_a_masked_exception_keeps_the_name_of_its_type_attributes_traceback_caus
     assert repr((masked, masked.__cause__)) == f"(ValueError('{MASKED}'), LookupError('cause'))"
 
 
+def test_an_attribute_that_no_traceback_shows_is_masked() -> None:
+    error = ValueError("no page")
+    vars(error)["uri"] = URI
+    assert vars(filter_record("", exc_info=(ValueError, error, None)))["exc_info"][1].uri == MASKED
+
+
 def test_exceptions_that_refer_to_each_other_are_masked() -> None:
     first, second = ValueError(URI), LookupError("x")
     first.__cause__, second.__context__ = second, first
