@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from itertools import islice
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from flask_notifications.storage import (
     AccessDenied,
@@ -17,7 +17,6 @@ from flask_notifications.storage import (
 )
 
 Steps = Generator[bool, None, None]
-Raised = TypeVar("Raised", bound=StorageError)
 
 
 class StorageContract:
@@ -221,7 +220,7 @@ def _closing(records: Any) -> AbstractContextManager[Any]:
     return closing(records) if callable(getattr(records, "close", None)) else nullcontext(records)
 
 
-def _fails(expected: type[Raised], call: Callable[[], object]) -> None:
+def _fails(expected: type[StorageError], call: Callable[[], object]) -> None:
     try:
         outcome = call()
     except expected:
