@@ -7,8 +7,8 @@ pg8000 a ``ProgrammingError`` for a timeout. The code of the error does: an SQLS
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-# The first two characters of an SQLSTATE, as PostgreSQL uses them (appendix A of its manual).
-_CLASSES = {
+# The beginnings of SQLSTATEs, as PostgreSQL uses them (appendix A of its manual).
+_SQLSTATES = {
     "08": "connection exception",
     "40": "transaction rollback: a serialization failure or a deadlock",
     "53": "insufficient resources",
@@ -16,8 +16,6 @@ _CLASSES = {
     "57": "operator intervention: a timeout, a cancelled statement, a shutdown",
     "58": "system error: input or output failed",
     "HV": "foreign data wrapper error",
-}
-_SQLSTATES = {
     "25P03": "idle_in_transaction_session_timeout",
     "25P04": "transaction_timeout",
 }
@@ -51,7 +49,7 @@ def is_outage(error: Exception) -> bool:
         return isinstance(error, OperationalError)
     if code.startswith("SQLITE_"):
         return isinstance(error, OperationalError) and not code.startswith("SQLITE_ERROR")
-    return code in _SQLSTATES or code[:2] in _CLASSES
+    return code.startswith(tuple(_SQLSTATES))
 
 
 def _find_code(error: object) -> str | int | None:
