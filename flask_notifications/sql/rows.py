@@ -109,7 +109,10 @@ class RowReader:
 
     def _stream(self, statement: Executable, values: Values) -> Batches:
         try:
-            options = _streaming_options(self._connection)
+            dialect = self._connection.dialect
+            options: dict[str, Any] = {"yield_per": _BATCH, _STREAM: dialect.supports_server_side_cursors}
+            if dialect.driver == "mariadbconnector":
+                options = _AT_ONCE
             with self._connection.execute(statement, values, execution_options=options) as result:
                 while rows := result.fetchmany(_BATCH):
                     yield rows
@@ -149,12 +152,6 @@ class RowReader:
     def _is_autocommit(self) -> bool:
         connection = self._connection.connection.dbapi_connection
         return self._connection.dialect.name == "postgresql" and bool(getattr(connection, "autocommit", False))
-
-
-def _streaming_options(connection: Connection) -> dict[str, Any]:
-    if connection.dialect.driver == "mariadbconnector":
-        return _AT_ONCE
-    return {"yield_per": _BATCH, _STREAM: connection.dialect.supports_server_side_cursors}
 
 
 def _execute_on_postgresql(cursor: Any, statement: str, parameters: Any, context: ExecutionContext) -> bool | None:
