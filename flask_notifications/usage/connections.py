@@ -60,8 +60,6 @@ LOCK_LIMIT: Mapping[str, str] = {
     POSTGRESQL: "SET LOCAL lock_timeout = '2s'",
     MYSQL: "SET innodb_lock_wait_timeout = 2, lock_wait_timeout = 2",
 }
-# For a report, which may take longer, and joins the rows of a day to a string.
-READ_LIMIT: Mapping[str, str] = {**LOCK_LIMIT, MYSQL: f"{LOCK_LIMIT[MYSQL]}, group_concat_max_len = 1073741824"}
 # How a transaction begins; the last statement returns the time.
 _BEGIN: Mapping[str, Sequence[str]] = {
     SQLITE: (LOCK_LIMIT[SQLITE], _NOW[SQLITE]),

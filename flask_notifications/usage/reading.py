@@ -5,27 +5,24 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial, reduce
-from itertools import chain
-from operator import add
+from functools import cache, partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from sys import intern
 from typing import Any, TypeAlias
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, String, cast, func, literal, select
+from sqlalchemy import URL, ColumnElement, Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
-from .connections import READ_LIMIT, SNAPSHOT, backend, connect, open_engine, read_clock
+from .connections import LOCK_LIMIT, SNAPSHOT, backend, connect, open_engine, read_clock
 from .coverage import RecorderRow
 from .store import (
     MERGED,
     NUMBERS,
-    Row,
     StoreUnavailable,
     decode,
     encode,
     explain,
-    is_crowded,
     limit_pairs,
     missing_tables,
     plans,
@@ -35,9 +32,9 @@ from .store import (
 )
 from .times import DAY, HOUR, start_of_window
 
-# Days of an operation that are fetched at once.
-_ROWS = 100
-
+# Rows that are fetched at once, and their columns.
+_ROWS = 10_000
+_COLUMNS = [usage.c[name] for name in ("day", "operation", "caller", "client", "source", *NUMBERS)]
 
 # The bits of a count, and of the days since 1970 before it.
 _COUNT, _DAYS = 46, 16
@@ -124,7 +121,7 @@ def _reading(database: str | URL | Engine) -> Iterator[Connection]:
             driver: Any = connection.connection.dbapi_connection
             if kind == "sqlite" and not driver.in_transaction:
                 connection.exec_driver_sql("BEGIN")  # otherwise each SELECT sees a state of its own
-            connection.exec_driver_sql(READ_LIMIT[kind])  # a report may take longer than a write
+            connection.exec_driver_sql(LOCK_LIMIT[kind])  # a report may take longer than a write
             if missing := missing_tables(connection):
                 message = f"the database has no table {' and no table '.join(table.name for table in missing)}"
                 raise StoreUnavailable(message)
@@ -214,46 +211,23 @@ def _of_operations(operations: Collection[str] | None) -> list[ColumnElement[boo
     return [] if operations is None else [usage.c.operation.in_([encode(name) for name in operations])]
 
 
-# The rows of a day as one string of JSON arrays, which is read four times as fast. All names are encoded as in JSON.
-_VALUES: list[ColumnElement[str]] = [cast(usage.c[name], String) for name in ("caller", "client", "source", *NUMBERS)]
-_START, *_AFTER = ('["', '","', '","', '",', ",", ",", ",", ",", "]")
-_ARRAY = reduce(add, chain.from_iterable(zip(_VALUES, _AFTER, strict=True)), literal(_START, String))
-_ARRAYS = func.aggregate_strings(_ARRAY, ",")
-
-
 def _read_calls(
     connection: Connection, since: int, last: int | None, operations: Collection[str] | None, service: str | None
 ) -> dict[Name, Calls]:
     """Return the calls of each caller, with a limited number of callers by name on each day.
 
-    :raises ValueError: a row is not as a recorder writes it, or the database has cut a string.
+    :raises ValueError: a name is not as a recorder writes it.
     """
-    query = select(usage.c.day, usage.c.operation, func.count(), _ARRAYS).where(usage.c.day >= since)
-    query = query.where(*_of_operations(operations), *_of_service(service))
+    query = select(*_COLUMNS).where(usage.c.day >= since, *_of_operations(operations), *_of_service(service))
     if last is not None:
         query = query.where(usage.c.day <= last // DAY, usage.c.first_at <= last)
-    rows = connection.execution_options(yield_per=_ROWS).execute(query.group_by(usage.c.day, usage.c.operation))
+    query = query.order_by(usage.c.day, usage.c.operation)
+    rows = connection.execution_options(yield_per=_ROWS).execute(query)
+    name_of = cache(decode)  # most rows have the same names
     calls: dict[Name, Calls] = {}
-    for day, encoded, number, packed in rows:
-        operation = str(decode(encoded))
-        arrays: list[Row] = json.loads(f"[{packed}]")
-        if len(arrays) != number:
-            message = "the rows of a day are not as a recorder writes them"
-            raise ValueError(message)
-        if is_crowded(arrays):
-            limited = limit_pairs((tuple(each[:3]), tuple(each[3:])) for each in arrays)
-            arrays = [key + numbers for key, numbers in limited.items()]
-        for caller, client, source, *numbers in arrays:
-            name = (operation, caller or None, client or None, source or None)
-            found = calls.get(name)
-            if found is None:
-                found = calls[_share(name)] = Calls(*numbers[:2])
-            found.add(day, numbers)
+    for (day, operation), group in groupby(rows, key=itemgetter(0, 1)):
+        for names, numbers in limit_pairs((row[2:5], row[5:]) for row in group).items():
+            caller, client, source = map(name_of, names)
+            name = (str(name_of(operation)), caller, client, source)
+            calls.setdefault(name, Calls(*numbers[:2])).add(day, numbers)
     return calls
-
-
-def _share(name: Name) -> Name:
-    """Return the same name with strings that other names have too, because many operations have the same callers."""
-    operation, *others = name
-    caller, client, source = (each and intern(each) for each in others)
-    return operation, caller, client, source

@@ -7,7 +7,7 @@ All times are whole microseconds since 1970 in UTC, by the clock of the database
 import json
 import secrets
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
@@ -398,11 +398,6 @@ def _merge_day(connection: Connection, day: int, ids: Sequence[str], merged: str
     connection.execute(insert(usage), [dict(zip(_COLUMNS, row, strict=True)) for row in new])
 
 
-def is_crowded(keys: Collection[Row]) -> bool:
-    """Return whether an operation has too many pairs of caller and client on a day, given what begins with them."""
-    return len(keys) > PAIRS and len({(key[0], key[1]) for key in keys if key[0] != OTHER}) > PAIRS
-
-
 def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
     """Return the sums of an operation and a day by caller, client and source, with a limited number of pairs by name.
 
@@ -410,12 +405,12 @@ def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
         those with more calls.
     """
     totals = _sum_up(rows)
-    if not is_crowded(totals):
-        return totals
     calls: Counter[Row] = Counter()
     for key, numbers in totals.items():
         if key[0] != OTHER:
             calls[key[:2]] += sum(numbers[2:])
+    if len(calls) <= PAIRS:
+        return totals
     named = set(sorted(calls, key=lambda pair: (not pair[0], -calls[pair], pair))[:PAIRS])
     return _sum_up(
         (key if key[:2] in named else (*name_others(key[1]), key[2]), numbers) for key, numbers in totals.items()
