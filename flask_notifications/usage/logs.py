@@ -8,7 +8,7 @@ import io
 import os
 import re
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -114,10 +114,9 @@ def add_logs(
         for own, (digest, _operations) in plans.items()
         for start, end in clip(reader.spans, since, until)
     ]
-    calls = dict(snapshot.calls)
+    calls = defaultdict(Calls, snapshot.calls)
     for (day, operation, caller, client, source), entry in reader.ledger.entries.items():
-        name, numbers = (operation, caller, client, source), entry.numbers
-        calls.setdefault(name, Calls(numbers[0], numbers[1])).add(day, numbers)
+        calls[operation, caller, client, source].add(day, entry.numbers)
     unreadable = f"{count(reader.unreadable, 'line')} of {reader.total:,} in the logs cannot be read"
     return replace(
         snapshot,

@@ -1,14 +1,14 @@
 """The results of a report: the verdict on each operation, its reasons, calls and coverage."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from operator import add
 from typing import Any, NamedTuple
 
 from flask_notifications.wording import count, duration, iso
 
-from .reading import list_days, split_day
 from .times import to_date
 
 
@@ -42,7 +42,7 @@ class CallerUsage:
     ``"header"`` or ``"query"``; each is ``None`` where there was none. Caller and client are both ``"(other)"`` for
     calls beyond the number of pairs that are kept by name. ``answered`` are responses below 400, ``failed`` those of
     400 and above and applications that raised, ``closed`` the middleware's own 410s. ``ignored`` calls do not count as
-    use. ``encoded_days`` has the same calls by day.
+    use. ``packed_days`` has four integers for each day: its number since 1970, and the three counts.
     """
 
     caller: str | None
@@ -54,20 +54,21 @@ class CallerUsage:
     first_at: datetime
     last_at: datetime
     ignored: bool
-    encoded_days: Iterable[int] = field(repr=False)
+    packed_days: Sequence[int] = field(repr=False)
 
     @property
     def days(self) -> tuple[DayUsage, ...]:
         """Return the calls by UTC day, without the days that have none."""
         days: dict[int, list[int]] = {}
-        for kind, day, number in map(split_day, self.encoded_days):
-            days.setdefault(day, [0, 0, 0])[kind] += number
+        numbers = iter(self.packed_days)
+        for day, *counts in zip(numbers, numbers, numbers, numbers, strict=True):
+            days[day] = list(map(add, days.get(day, (0, 0, 0)), counts))
         return tuple(DayUsage(to_date(day), *days[day]) for day in sorted(days))
 
     @property
     def day_numbers(self) -> set[int]:
         """Return the UTC days that have calls, by their number since 1970."""
-        return list_days(self.encoded_days)
+        return set(self.packed_days[::4])
 
     @property
     def calls(self) -> int:

@@ -60,7 +60,7 @@ class Judge:
         self._calls: dict[str, list[CallerUsage]] = defaultdict(list)
         self._unlabelled: dict[str, list[CallerUsage]] = defaultdict(list)
         for (operation, caller, client, source), calls in snapshot.calls.items():
-            answered, failed, closed = calls.totals
+            answered, failed, closed = (sum(calls.days[kind::4]) for kind in (1, 2, 3))
             is_own = rules.caller in {None, caller}
             usage = CallerUsage(
                 caller=caller if is_own else None,  # a report on one caller names no other one
@@ -72,7 +72,7 @@ class Judge:
                 first_at=to_datetime(calls.first_at),
                 last_at=to_datetime(calls.last_at),
                 ignored=rules.ignore(caller, client),
-                encoded_days=calls.days,
+                packed_days=calls.days,
             )
             if is_own or is_canary(client):
                 self._calls[operation].append(usage)

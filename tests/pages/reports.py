@@ -71,11 +71,7 @@ def caller(
         first_at=datetime.combine(days[0].day, first, UTC),
         last_at=datetime.combine(days[-1].day, last, UTC),
         ignored=ignored,
-        encoded_days=[
-            (kind << 16 | (each.day - date(1970, 1, 1)).days) << 46 | number
-            for each in days
-            for kind, number in enumerate(each[1:])
-        ],
+        packed_days=[number for each in days for number in ((each.day - date(1970, 1, 1)).days, *each[1:])],
     )
 
 

@@ -269,9 +269,9 @@ class Counted(list[int]):
 def test_the_days_of_a_caller_are_not_read_for_each_brownout() -> None:
     numbers = []
     for last in (7, 14):
-        days = Counted([(NOW.date() - date(1970, 1, 1)).days << 46 | 1])
+        days = Counted([(NOW.date() - date(1970, 1, 1)).days, 1, 0, 0])
         own = policy(SUNSET, *(brownout(utc(2026, 11, number, 9)) for number in range(1, last)))
-        page_of(replace(caller("alice", None, [day(0, 1)]), encoded_days=days), own=own)
+        page_of(replace(caller("alice", None, [day(0, 1)]), packed_days=days), own=own)
         numbers.append(days.read)
     assert numbers[0] == numbers[1] > 0
 
