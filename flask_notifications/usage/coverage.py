@@ -3,12 +3,11 @@
 Times are microseconds since 1970. Knows nothing of calls and verdicts.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain, pairwise
 from typing import NamedTuple, TypeAlias
 
 from .times import DAY, HOUR
@@ -42,16 +41,12 @@ def combine(intervals: Iterable[Interval], *, without: Iterable[Interval] = ()) 
     edges += [edge for start, end in without for edge in ((start, 0, 1), (end, 0, -1))]
     combined: list[Interval] = []
     inside = outside = 0
-    since: int | None = None
-    for at, group in groupby(sorted(edges), key=itemgetter(0)):
-        for _at, one, other in group:
-            inside, outside = inside + one, outside + other
-        is_covered = inside > 0 and outside == 0
-        if is_covered and since is None:
-            since = at
-        elif since is not None and not is_covered:
-            combined.append((since, at))
-            since = None
+    for (at, one, other), (after, _one, _other) in pairwise(sorted(edges)):
+        inside, outside = inside + one, outside + other
+        if inside > 0 and outside == 0 and at < after:
+            is_next = combined and combined[-1][1] == at
+            since = combined.pop()[0] if is_next else at
+            combined.append((since, after))
     return combined
 
 
@@ -99,13 +94,13 @@ class Coverage:
     @cached_property
     def fewest_hosts(self) -> int:
         """The lowest number of hosts that recorded in a complete hour of the window; 0 without one."""
-        first, last = -(-self.since // HOUR), self.until // HOUR
-        recording = [0] * max(0, last - first)
-        for intervals in self.hosts.values():
-            for hour in {hour for start, end in intervals for hour in range(start // HOUR, -(-end // HOUR))}:
-                if first <= hour < last:
-                    recording[hour - first] += 1
-        return min(recording, default=0)
+        recording = Counter(
+            hour
+            for intervals in self.hosts.values()
+            for hour in {hour for start, end in intervals for hour in range(start // HOUR, -(-end // HOUR))}
+        )
+        hours = range(-(-self.since // HOUR), self.until // HOUR)
+        return min((recording[hour] for hour in hours), default=0)
 
 
 class Recorders:
