@@ -123,7 +123,7 @@ class Recorders:
         self.losses: list[tuple[Interval, RecorderRow]] = [
             ((row.heard_at, max((row.heard_at // DAY + 1) * DAY, row.heard_at + HOUR)), row) for row in lost
         ]
-        self._join = cache(self._join_lives)
+        self.join = cache(self._join_lives)
 
     def fitting(self, operation: str, expected: str | None) -> frozenset[str] | None:
         """Return the digests of the plans with the rules of an operation, or ``None`` if no recorder knows it.
@@ -138,13 +138,8 @@ class Recorders:
             expected = known[last.plan]
         return frozenset(plan for plan, fingerprint in known.items() if fingerprint == expected)
 
-    def cover(self, fitting: frozenset[str], since: int, until: int) -> Coverage:
-        """Return the coverage of an operation by the recorders whose plans have its rules."""
-        covered, hosts = self._join(fitting)
-        return Coverage(since, until, clip(covered, since, until), hosts)
-
     def _join_lives(self, fitting: frozenset[str]) -> tuple[list[Interval], dict[str, list[Interval]]]:
-        """Return the time that is covered, and when each host recorded."""
+        """Return the time that recorders with some plans cover, and when each of their hosts recorded."""
         hosts: dict[str, list[Interval]] = defaultdict(list)
         others = [loss for loss, _row in self.losses]
         for row in self.rows:

@@ -36,10 +36,6 @@ class Rules(NamedTuple):
         is_ignored = client in self.ignored_clients or caller in self.ignored_callers
         return client != OTHER and (is_ignored or is_canary(client))
 
-    def last(self, days: int) -> tuple[int, int]:
-        """Return the window of the last complete days and the day so far."""
-        return start_of_window(self.until, days), self.until
-
 
 # The recorders of each service that has to cover an operation, and the digests of the plans that have its rules.
 _Listening: TypeAlias = tuple[tuple[Recorders, frozenset[str]], ...]
@@ -50,6 +46,7 @@ class Judge:
 
     def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
         self._snapshot, self._rules = snapshot, rules
+        self._since, self._until = start_of_window(rules.until, rules.days), rules.until
         rows: dict[str, list[RecorderRow]] = defaultdict(list)
         for row in snapshot.rows:
             rows[row.service].append(row)
@@ -93,19 +90,15 @@ class Judge:
         )
         counted = [each for each in callers if not each.ignored]
         last_at = max((each.last_at for each in counted), default=None)
-        reasons = (
-            [f"{count(sum(each.calls for each in counted), 'call')}, the last on {full_date(last_at)}"]
-            if last_at
-            else []
-        )
-        since, until = self._rules.last(self._rules.days)
+        calls = sum(each.calls for each in counted)
+        reasons = [f"{count(calls, 'call')}, the last on {full_date(last_at)}"] if last_at else []
         listening = self._listening(name)
-        coverage = self._cover(listening, since, until)
-        doubts = [] if counted else list(self._doubts(name, listening, callers, self._rules.days))
+        coverage = self._cover(listening, self._since)
+        doubts = [] if counted else list(self._doubts(name, listening, callers, self._since))
         if doubts:
             doubts += self._smaller_window(name, listening, callers)
         verdict = Verdict.IN_USE if counted else Verdict.UNKNOWN if doubts else Verdict.SAFE
-        longest = coverage.longest_gap
+        hours, longest = (self._until - self._since) / HOUR, coverage.longest_gap
         return OperationUsage(
             name=name,
             verdict=verdict,
@@ -117,12 +110,12 @@ class Judge:
             first_at=min((each.first_at for each in counted), default=None),
             last_at=last_at,
             coverage=round(coverage.share, 6),
-            covered_hours=round(coverage.share * (until - since) / HOUR, 3),
+            covered_hours=round(coverage.share * hours, 3),
             longest_gap_hours=round((longest[1] - longest[0]) / HOUR, 3),
             hosts=coverage.fewest_hosts,
             callers=tuple(callers),
             covered={to_date(day): hours for day, hours in coverage.hours_of_days.items()},
-            window_hours=(until - since) / HOUR,
+            window_hours=hours,
         )
 
     def _listening(self, name: str) -> _Listening:
@@ -131,36 +124,35 @@ class Judge:
         found = ((each, each.fitting(name, wanted)) for each in self._services)
         return tuple((each, fitting) for each, fitting in found if fitting is not None)
 
-    def _compute_coverage(self, listening: _Listening, since: int, until: int) -> Coverage:
+    def _compute_coverage(self, listening: _Listening, since: int) -> Coverage:
         """Return the coverage of an operation; with several services, the time that all of them cover."""
-        kept = min(max(since, self._snapshot.kept_from), until)
-        own = [recorders.cover(fitting, kept, until) for recorders, fitting in listening]
+        kept = min(max(since, self._snapshot.kept_from), self._until)
+        own = [Coverage(kept, self._until, *recorders.join(fitting)) for recorders, fitting in listening]
         if not own:
-            return Coverage(since, until, ())
-        covered = combine([(kept, until)], without=chain.from_iterable(each.gaps for each in own))
-        return Coverage(since, until, covered, min(own, key=lambda each: each.fewest_hosts).hosts)
+            return Coverage(since, self._until, ())
+        covered = combine([(kept, self._until)], without=chain.from_iterable(each.gaps for each in own))
+        return Coverage(since, self._until, covered, min(own, key=lambda each: each.fewest_hosts).hosts)
 
-    def _doubts(self, name: str, listening: _Listening, callers: Sequence[CallerUsage], days: int) -> Iterator[str]:
+    def _doubts(self, name: str, listening: _Listening, callers: Sequence[CallerUsage], since: int) -> Iterator[str]:
         """Yield why the absence of calls proves nothing."""
-        since, until = self._rules.last(days)
         kept_from = self._snapshot.kept_from
         if kept_from > since:
             yield f"what was recorded before {describe_moment(kept_from)} was deleted"
-        is_covered = bool(self._cover(listening, since, until).covered)
-        if not is_covered and kept_from < until:
-            yield self._why_nothing(listening, until)
+        is_covered = bool(self._cover(listening, since).covered)
+        if not is_covered and kept_from < self._until:
+            yield self._why_nothing(listening)
         yield from self._snapshot.doubts.get(name, ())
         if is_covered:
-            yield from self._doubt_record(listening, since, until)
+            yield from self._doubt_record(listening, since)
             if unlabelled := sum(each.calls for each in self._unlabelled[name] if each.last_at >= to_datetime(since)):
                 yield f"{count(unlabelled, 'call')} without a label may be of this caller"
             if self._rules.require_canary:
                 yield from self._missing_canaries(callers, since)
 
-    def _record_doubts(self, listening: _Listening, since: int, until: int) -> Iterator[str]:
+    def _record_doubts(self, listening: _Listening, since: int) -> Iterator[str]:
         """Yield the doubts about the recorders."""
-        coverage = self._cover(listening, since, until)
-        yield from self._clock_doubts(since, until)
+        coverage, until = self._cover(listening, since), self._until
+        yield from self._clock_doubts(since)
         yield from self._gap_doubts(coverage)
         for recorders, fitting in listening:
             rows = [row for row in recorders.rows if row.is_in(since, until)]
@@ -171,8 +163,8 @@ class Judge:
         if self._rules.hosts is not None and coverage.fewest_hosts < self._rules.hosts:
             yield f"in some hour {count(coverage.fewest_hosts, 'host')} recorded, not {self._rules.hosts}"
 
-    def _why_nothing(self, listening: _Listening, until: int) -> str:
-        if not listening or (self._snapshot.began or 0) >= until:
+    def _why_nothing(self, listening: _Listening) -> str:
+        if not listening or (self._snapshot.began or 0) >= self._until:
             return "nothing was recorded for this operation in the window"
         if not any(fitting for _recorders, fitting in listening):
             return "nothing was recorded with the rules of this plan; another plan is in production"
@@ -187,8 +179,8 @@ class Judge:
             length = duration(timedelta(microseconds=end - start))
             yield f"nothing was recorded for {length}, from {describe_moment(start)}"
 
-    def _clock_doubts(self, since: int, until: int) -> Iterator[str]:
-        snapshot = self._snapshot
+    def _clock_doubts(self, since: int) -> Iterator[str]:
+        snapshot, until = self._snapshot, self._until
         off = max((row.skew for row in snapshot.rows if not row.own_clock and row.is_in(since, until)), default=0)
         if off > TOLERANCE:
             yield f"the clock of a machine was off by {duration(timedelta(microseconds=off))}"
@@ -201,7 +193,7 @@ class Judge:
 
     def _missing_canaries(self, callers: Sequence[CallerUsage], since: int) -> Iterator[str]:
         called = {day for each in callers if is_canary(each.client) for day in each.day_numbers}
-        missing = [day for day in range(since // DAY, self._rules.until // DAY) if day not in called]
+        missing = [day for day in range(since // DAY, self._until // DAY) if day not in called]
         if missing:
             more = f" and {count(len(missing) - 1, 'other day')}" if len(missing) > 1 else ""
             yield f"no call of {CANARY} was recorded on {full_date(to_date(missing[0]))}{more}"
@@ -209,7 +201,7 @@ class Judge:
     def _smaller_window(self, name: str, listening: _Listening, callers: Sequence[CallerUsage]) -> list[str]:
         """Return a sentence on the largest window that would be safe."""
         for days in range(self._rules.days - 1, 0, -1):
-            if not any(self._doubts(name, listening, callers, days)):
+            if not any(self._doubts(name, listening, callers, start_of_window(self._until, days))):
                 return [f"the last {count(days, 'day')} {'is' if days == 1 else 'are'} complete: --days {days}"]
         return []
 
