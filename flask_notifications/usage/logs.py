@@ -10,13 +10,13 @@ import re
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+from typing import Any, BinaryIO, TypeAlias
 from urllib.parse import unquote
 
 from flask_notifications.conditions import fold
@@ -195,21 +195,17 @@ class _Reader:
         :param log: a path or a binary stream, which may be compressed with gzip.
         :raises OSError: it cannot be read, or is not complete.
         """
-        is_path = isinstance(log, str | os.PathLike)
-        raw = Path(cast("str", log)).open("rb", buffering=0) if is_path else cast("io.RawIOBase", log)  # noqa: SIM115
-        buffered = io.BufferedReader(raw, _CHUNK)
-        try:
-            is_compressed = buffered.peek(2).startswith(_GZIP)
-            stream: io.BufferedIOBase = gzip.GzipFile(fileobj=buffered) if is_compressed else buffered
-            for lines in _read_chunks(stream):
-                self._count_lines(lines)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            message = f"{log if is_path else getattr(log, 'name', 'a log')} is not a complete gzip file: {error}"
-            raise OSError(message) from error
-        finally:
-            if is_path:
-                buffered.close()
-            else:
+        opened: Any = Path(log).open("rb", buffering=0) if isinstance(log, str | os.PathLike) else nullcontext(log)  # noqa: SIM115
+        with opened as raw:
+            buffered = io.BufferedReader(raw, _CHUNK)
+            try:
+                is_compressed = buffered.peek(2).startswith(_GZIP)
+                for lines in _read_chunks(gzip.GzipFile(fileobj=buffered) if is_compressed else buffered):
+                    self._count_lines(lines)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                message = f"{getattr(raw, 'name', 'a log')} is not a complete gzip file: {error}"
+                raise OSError(message) from error
+            finally:
                 buffered.detach()
 
     def _count_lines(self, lines: Iterable[str]) -> None:
@@ -222,7 +218,7 @@ class _Reader:
             found = search(line)
             if found is not None and found[time] != latest:
                 latest = found[time]
-                at = None if latest is None else _parse_time(latest)
+                at = _parse_time(latest or "")
             if found is None or at is None:
                 self._note_unreadable(line)
                 continue
@@ -272,7 +268,7 @@ class _Reader:
         parts = _REQUEST.fullmatch(request) if is_common else None
         if parts is not None:
             self._read_call(found, parts[1], parts[2], at)
-        elif request not in {"", "-"} and (not _status(found).startswith("4") or self._find_literals(line)):
+        elif request not in {"", "-"} and (not _given(found, "status").startswith("4") or self._find_literals(line)):
             self.total -= 1
             self._note_unreadable(line)
 
@@ -329,7 +325,8 @@ class _Reader:
         if not path.isascii():
             found += self._decode_twice(method, path, environ)
         if self._prefix is None and not any(match.operation in self._at_root for match in found):
-            self._note_prefix(method, path, environ)
+            for below in _list_below(path):
+                self._below_here |= {match.operation.name for match in self._table.find(method, below, environ)}
         return [match for match in found if match.operation in self._retired]
 
     def _strip(self, path: str) -> list[str]:
@@ -349,18 +346,12 @@ class _Reader:
             ]
         return [match for match in found if match and not decode_path(match.operation.path).isascii()]
 
-    def _note_prefix(self, method: str, path: str, environ: dict[str, str]) -> None:
-        """Note the operations that a request is a call of if the application is mounted somewhere."""
-        found = [match for below in _list_below(path) for match in self._table.find(method, below, environ)]
-        self._below_here |= {match.operation.name for match in found}
-
     def _count(self, matches: list[Match], found: re.Match[str], environ: dict[str, str], method: str, at: int) -> None:
         """Count a call of the operation that the middleware chooses, unless logs do not show which one that is."""
-        groups = found.groupdict()
         session_ids = list_session_ids(environ)
         time = datetime.fromtimestamp(at, UTC)
-        caller = clean_label(decode_user(_unescape(_given(groups.get("user"))).encode("latin-1")), session_ids)
-        status = int(_status(found)) if _status(found).isdecimal() else 0
+        caller = clean_label(decode_user(_unescape(_given(found, "user")).encode("latin-1")), session_ids)
+        status = int(sent) if (sent := _given(found, "status")).isdecimal() else 0
         reached = [match for match in matches if not (match.is_lookalike and status in _NOT_REACHED)]
         if not reached:
             return
@@ -376,7 +367,7 @@ class _Reader:
             status=status or None,
             phase=phase if status == _GONE else Phase.DEPRECATED,
             source=session.source if isinstance(session, SessionCredential) else None,
-            client=client_of(_given(groups.get("agent")), session_ids),
+            client=client_of(_given(found, "agent"), session_ids),
             at=time,
             caller=caller,
         )
@@ -398,13 +389,9 @@ def _fold_segments(path: str) -> list[str]:
     return fold(path).lstrip("/").split("/")
 
 
-def _status(found: re.Match[str]) -> str:
-    """Return the status of a line, empty if the line has none, as other formats allow."""
-    return found["status"] or ""
-
-
-def _given(value: str | None) -> str:
-    """Return a value of a line, which servers write as a hyphen if there is none."""
+def _given(found: re.Match[str], name: str) -> str:
+    """Return a part of a line, empty if the line or its format has none; servers write a hyphen then."""
+    value = found.groupdict().get(name)
     return "" if value is None or value == "-" else value
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, Engine
 
@@ -105,8 +105,7 @@ def read_usage(
     since = start_of_window(end, days)
     if logs:
         require(plan, "plan", "a plan, with logs", plan)
-        window: dict[str, Any] = {"since": since, "last": last, "service": service}
-        snapshot = add_logs(snapshot, logs, plan or {}, log_format, log_prefix, **window)
+        snapshot = add_logs(snapshot, logs, plan or {}, log_format, log_prefix, since=since, last=last, service=service)
     rules = Rules(end, days, expected, *ignored, min_coverage, allow_gap * HOUR, hosts, require_canary, caller)
     usages = Judge(snapshot, rules).judge_all(names)
     return UsageReport(since=to_datetime(since), until=to_datetime(end), days=days, operations=tuple(usages))
