@@ -60,7 +60,7 @@ _HASH = re.compile("#(?=[0-9A-F]{2})")
 # What the documented logs of proxies have in place of the rest of a path.
 _CUT = re.compile(f"[;%]{MASK}")
 # The absolute form of a request's target (RFC 9112 section 3.2.2), without its path.
-_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_ORIGIN = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # Times that are remembered.
 _TIMES = 10_000
@@ -279,10 +279,10 @@ class _Reader:
         is_known = False
         self._below_here.clear()
         for sent in dict.fromkeys((_HASH.sub("%", target), target)):
-            uri, _mark, query = sent.partition("#")[0].partition("?")
-            path, environ = unquote(_ORIGIN.sub("", uri, count=1), "latin-1"), {"QUERY_STRING": query}
+            uri, _mark, query = _ORIGIN.sub("", sent.partition("#")[0]).partition("?")
+            environ = {"QUERY_STRING": query}
             self._note_cut(uri, query, found)
-            matches = self._find(method, path, environ)
+            matches = self._find(method, unquote(uri, "latin-1"), environ)
             if is_known:  # nobody knows whether the hash sign begins a fragment or the digits of a byte
                 self._suspicious |= {match.operation.name for match in matches}
             elif matches:

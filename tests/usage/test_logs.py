@@ -199,6 +199,7 @@ DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "compressed lines after others": (["\x1f\x8b\x08"], {}, MAY_BE_A_CALL),
     "compressed lines after one without a line feed": ([f"{OTHER}\x1f\x8b\x08"], {}, MAY_BE_A_CALL),
     "a path that is cut": ([line("/reports%REDACTED")], {}, MAY_BE_A_CALL),
+    "an absolute form that is cut": ([line("http://example.com/reports%REDACTED")], {"log_prefix": "/"}, MAY_BE_A_CALL),
     "a path that is cut after a parameter": ([line("/HG\u00c9/7;REDACTED")], {"plan": EXPORTS}, MAY_BE_A_CALL),
     "a path that is cut after two slashes": ([line("/HG\u00c9//7;REDACTED")], {"plan": EXPORTS}, MAY_BE_A_CALL),
     "a path that is cut below a prefix": ([line("/api/reports/7%REDACTED")], {}, BELOW),
@@ -264,6 +265,10 @@ def test_a_hash_sign_may_begin_a_fragment_or_the_digits_of_a_byte() -> None:
     me = {"name": "me", "method": "GET", "path": "/users/me"}
     plan = {**PLAN, "operations": [me, CONDITION | {"path": "/users/{id}"}]}
     assert MAY_BE_A_CALL in read(*quiet(), line("/users/me#FA"), plan=plan).reasons
+
+
+def test_a_uri_within_a_path_belongs_to_the_path() -> None:
+    assert read(line("/fetch/http://a.example"), plan=with_operation(path="/fetch/{scheme}/{host}")).answered == 1
 
 
 def test_white_space_in_a_request_is_read_in_linear_time() -> None:
