@@ -95,36 +95,11 @@ def shown(log: str) -> list[str]:
     return [line for line in log.splitlines() if SECRET.search(line)]
 
 
-# The other places where gunicorn.conf.py may install the filter.
-IN_LOGCONFIG_DICT = """
-_logger = {"level": "DEBUG", "filters": ["session"], "propagate": False}
-logconfig_dict = {
-    "filters": {"session": {"()": "flask_notifications.SessionLogFilter"}},
-    "loggers": {
-        "gunicorn.access": _logger | {"handlers": ["console"]},
-        "gunicorn.error": _logger | {"handlers": ["error_console"]},
-    },
-}
-"""
-IN_THE_WORKER = """
-def post_worker_init(worker):
-    import logging
-    from flask_notifications import SessionLogFilter
-    for name in ("gunicorn.access", "gunicorn.error"):
-        logging.getLogger(name).addFilter(SessionLogFilter())
-"""
-USUAL = every_server("gunicorn-gthread", "uwsgi", "waitress", "werkzeug")
-
-
 @pytest.mark.parametrize(
     "program",
     [
-        *USUAL,
-        pytest.param(gunicorn("gthread", IN_LOGCONFIG_DICT), id="in-logconfig_dict"),
-        pytest.param(gunicorn("gthread", IN_THE_WORKER), id="in-post_worker_init"),
-        pytest.param(
-            gunicorn("gthread", f"preload_app = True{GUNICORN_FILTER}"), id="before-the-application-is-loaded"
-        ),
+        *every_server("gunicorn-gthread", "uwsgi", "waitress", "werkzeug"),
+        pytest.param(gunicorn("gthread", f"preload_app = True{GUNICORN_FILTER}"), id="with-preload_app"),
     ],
 )
 def test_no_log_shows_the_session(program: Program, tmp_path: Path) -> None:
@@ -155,6 +130,7 @@ import logging
 from flask_notifications import SessionLogFilter
 from tests.servers.app import application
 
+logging.basicConfig(level=logging.INFO)
 for name in {loggers}:
     logging.getLogger(name).addFilter(SessionLogFilter())
 """
@@ -171,8 +147,6 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.wsgi import WSGIContainer
 
-logging.basicConfig(level=logging.INFO)
-
 async def main():
     server = HTTPServer(WSGIContainer(application, ThreadPoolExecutor()))
     sockets = bind_sockets(0, "127.0.0.1")
@@ -187,7 +161,6 @@ from aiohttp import web
 from aiohttp_wsgi import WSGIHandler
 import socket
 
-logging.basicConfig(level=logging.INFO)
 app = web.Application()
 app.router.add_route("*", "/{path_info:.*}", WSGIHandler(application))
 listener = socket.create_server(("127.0.0.1", 0))
@@ -197,7 +170,6 @@ web.run_app(app, sock=listener, print=None)
 GEVENT = """
 from gevent.pywsgi import WSGIServer
 
-logging.basicConfig(level=logging.INFO)
 logger = logging.getLogger("gevent.pywsgi")
 server = WSGIServer(("127.0.0.1", 0), application, log=logger, error_log=logger)
 server.init_socket()
@@ -210,7 +182,6 @@ warnings.simplefilter("ignore")
 import eventlet
 import eventlet.wsgi
 
-logging.basicConfig(level=logging.INFO)
 listener = eventlet.listen(("127.0.0.1", 0))
 print("http://127.0.0.1:%d" % listener.getsockname()[1])
 eventlet.wsgi.server(listener, application, log=logging.getLogger("eventlet.wsgi"))
