@@ -1,22 +1,57 @@
-"""Each way of naming a caller that docs/callers.md shows works with its real library, server or proxy."""
+"""Each way of naming a caller that docs/callers.md shows works with its real library, server or proxy.
 
+In ``application``, an operation has ended for each recipe. Only ``warehouse`` is exempt, so it gets its own label as a
+response, and every other caller gets 410.
+"""
+
+import re
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import jwt
 import pytest
 import requests
 import trustme
 
-from flask_notifications import DeprecationMiddleware, Operation
+from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Exemption, Operation
 from tests.servers.nginx import proxying
-from tests.servers.process import PATIENCE, gunicorn, serving
-from tests.servers.recipes import DJANGO, POLICY, RECIPES, application, identify, respond
+from tests.servers.process import PATIENCE, ROOT, gunicorn, serving
 from tests.wsgi import call
 
+PAGE = (ROOT / "docs" / "callers.md").read_text(encoding="utf-8")
+(DJANGO,) = re.findall(r"^```py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+RECIPES: dict[str, Any] = {}
+for _block in re.findall(r"^```python\n(.*?)^```$", PAGE.partition("\n## Let one caller")[0], re.MULTILINE | re.DOTALL):
+    exec(_block, RECIPES)  # noqa: S102 - as its reader does
+
+POLICY = DeprecationPolicy(
+    deprecated_at=datetime(2025, 1, 1, tzinfo=UTC),
+    sunset_at=datetime(2025, 7, 1, tzinfo=UTC),
+    enforce_sunset=True,
+    exemptions=[Exemption("warehouse", datetime(2999, 1, 1, tzinfo=UTC), "contract")],
+)
+
+
+def identify(environ: WSGIEnvironment) -> Any:
+    """Name the caller with the recipe that is the path."""
+    return RECIPES[environ["PATH_INFO"].removeprefix("/")](environ)
+
+
+def respond(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+    """Respond with the label of the caller."""
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [environ.get("flask_notifications.caller", "nobody").encode()]
+
+
+application = DeprecationMiddleware(
+    respond,
+    {Operation("by recipe", "GET", "/{recipe}"): POLICY, Operation("live", "GET", "/ready"): None},
+    identify=identify,
+)
 KEY = "the key of your issuer, or its public key"
 
 
@@ -77,7 +112,7 @@ def test_nginx_passes_the_name_in_a_client_certificate(tmp_path: Path) -> None:
     forged = {"X-Client-Name": "CN=warehouse"}  # what anybody may send
     site = "proxy_set_header X-Client-Name $ssl_client_s_dn"
     with (
-        serving(gunicorn("sync", application="tests.servers.recipes:application"), tmp_path / "origin") as origin,
+        serving(gunicorn("sync", application="tests.servers.test_recipes:application"), tmp_path / "origin") as origin,
         proxying(site, origin.port, tmp_path / "proxy", tls=tls) as proxy,
     ):
         for name, status in (("warehouse", 200), ("other", 410)):
