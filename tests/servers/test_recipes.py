@@ -47,11 +47,8 @@ def respond(environ: WSGIEnvironment, start_response: StartResponse) -> list[byt
     return [environ.get("flask_notifications.caller", "nobody").encode()]
 
 
-application = DeprecationMiddleware(
-    respond,
-    {Operation("by recipe", "GET", "/{recipe}"): POLICY, Operation("live", "GET", "/ready"): None},
-    identify=identify,
-)
+PLAN = {Operation("by recipe", "GET", "/{recipe}"): POLICY, Operation("live", "GET", "/ready"): None}
+application = DeprecationMiddleware(respond, PLAN, identify=identify)
 KEY = "the key of your issuer, or its public key"
 
 
@@ -95,8 +92,7 @@ def test_a_label_has_the_credential_that_it_needs(recipe: str, environ: dict[str
 
 
 def test_an_exempt_caller_gets_the_date_of_its_exemption_before_the_deprecation() -> None:
-    plan = {Operation("by recipe", "GET", "/{recipe}"): POLICY}
-    early = DeprecationMiddleware(respond, plan, identify=identify, clock=lambda: POLICY.deprecated_at - timedelta(1))
+    early = DeprecationMiddleware(respond, PLAN, identify=identify, clock=lambda: POLICY.deprecated_at - timedelta(1))
     for user, sunset in (("warehouse", "Tue, 01 Jan 2999 00:00:00 GMT"), ("other", "Tue, 01 Jul 2025 00:00:00 GMT")):
         assert call(early, "GET", "/basic_user", HTTP_AUTHORIZATION=basic(user)).one("Sunset") == sunset
 
