@@ -110,8 +110,8 @@ def add_logs(
     times = [end for _start, end in reader.spans] if last is None else []
     plans = _find_plans(snapshot, fingerprints(plan), service)
     rows = [
-        RecorderRow(own, _HOST, 0, digest, start, end, end, ended=1, own_clock=0, lost=0, skew=0)
-        for own, (digest, _operations) in plans.items()
+        RecorderRow(own, _HOST, 0, f"{_HOST} {own}", start, end, end, ended=1, own_clock=0, lost=0, skew=0)
+        for own in plans
         for start, end in clip(reader.spans, since, until)
     ]
     calls = defaultdict(Calls, snapshot.calls)
@@ -122,25 +122,20 @@ def add_logs(
         snapshot,
         latest=max([snapshot.latest, *times]),
         rows=[*snapshot.rows, *rows],
-        plans={**snapshot.plans, **dict(plans.values())},
+        plans={**snapshot.plans, **{f"{_HOST} {own}": known for own, known in plans.items()}},
         calls=calls,
         doubts={operation.name: list(reader.doubts(operation.name)) for operation in plan},
         remarks=[unreadable] if reader.unreadable else [],
     )
 
 
-def _find_plans(
-    snapshot: Snapshot, expected: dict[str, str], service: str | None
-) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return what logs show of each service, as a plan with its digest: only the operations for which it listens."""
+def _find_plans(snapshot: Snapshot, expected: dict[str, str], service: str | None) -> dict[str, dict[str, str]]:
+    """Return the fingerprints of the operations for which each service listens, as far as logs show them."""
     known: dict[str, set[str]] = {}
     for row in snapshot.rows:
         known.setdefault(row.service, set()).update(snapshot.plans.get(row.plan, ()))
     known = known or {service or "": set(expected)}
-    return {
-        own: (f"{_HOST} {own}", {name: expected[name] for name in expected if name in names})
-        for own, names in known.items()
-    }
+    return {own: {name: expected[name] for name in expected if name in names} for own, names in known.items()}
 
 
 class _Reader:
