@@ -63,12 +63,14 @@ Taken: TypeAlias = "tuple[Key, Entry, tuple[int, ...]]"
 
 @dataclass(slots=True)
 class Entry:
-    """The numbers of a key: the times of the first and the last call in microseconds since 1970, and three counts."""
+    """The numbers of a key: the times of the first and the last call in microseconds since 1970, and three counts.
+
+    ``written`` are those that were committed last. Without any, the store may have other ones.
+    """
 
     cells: Cells
     place: int
-    is_dirty: bool = True
-    is_stored: bool = False
+    written: tuple[int, ...] = ()
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -204,7 +206,6 @@ class Ledger:
             cells[place + LAST_AT] = at
         elif at < cells[place + FIRST_AT]:
             cells[place + FIRST_AT] = at
-        entry.is_dirty = True
         return len(self.entries) > known
 
     def _admit(self, key: Key, at: int) -> Entry:
@@ -234,31 +235,28 @@ class Ledger:
             self.head[_WHOLE] = 0  # the disk is full: this key is in memory only
         return Entry([at, at, 0, 0, 0], 0)
 
+    def take(self) -> list[Taken]:
+        """Return the entries that the store may not have, as they are now."""
+        with self.lock:
+            taken = [(key, entry, entry.numbers) for key, entry in self.entries.items()]
+        return [each for each in taken if each[2] != each[1].written]
+
     @property
     def unwritten(self) -> int:
         """The calls whose entries the store may not have."""
-        return sum(sum(entry.numbers[ANSWERED:]) for entry in self.entries.values() if entry.is_dirty)
+        return sum(sum(numbers[ANSWERED:]) for _key, _entry, numbers in self.take())
 
-    def take(self, now: int) -> list[Taken]:
-        """Return the entries that the store may not have, as they are now, and note how far clocks are off.
+    def compare_times(self, taken: Iterable[Taken], now: int) -> None:
+        """Note how far the clock of this machine and the times of calls are off.
 
         :param now: the time of the database.
         """
-        with self.lock:
-            taken = [(key, entry, entry.numbers) for key, entry in self.entries.items() if entry.is_dirty]
-            for _key, entry, _numbers in taken:
-                entry.is_dirty = False
         if self._is_of_this_boot and not self.origin.has_own_clock:
-            self._measure_skew(taken, now)
-        return taken
-
-    def _measure_skew(self, taken: Iterable[Taken], now: int) -> None:
-        """Note how far the clock of this machine and the times of calls are off."""
-        began, heard = self.started + self.origin.began, self.started + self.heard
-        skews = [abs(time.time_ns() // 1000 - now)] if self.is_alive else []
-        for _key, _entry, (first_at, last_at, *_counts) in taken:
-            skews += [each for each in (last_at - heard, began - first_at) if each > TOLERANCE]
-        self.note_skew(*skews, 0)
+            began, heard = self.started + self.origin.began, self.started + self.heard
+            skews = [abs(time.time_ns() // 1000 - now)] if self.is_alive else []
+            for _key, _entry, (first_at, last_at, *_counts) in taken:
+                skews += [each for each in (last_at - heard, began - first_at) if each > TOLERANCE]
+            self.note_skew(*skews, 0)
 
     def attempt(self) -> int:
         """Return the stamp that is about to be written, the same until it is confirmed."""
@@ -269,8 +267,8 @@ class Ledger:
     def confirm(self, store: int, taken: Iterable[Taken]) -> None:
         """Note that the last attempt was committed."""
         self.stamp, self.store = self.attempted, store
-        for _key, entry, _numbers in taken:
-            entry.is_stored = True
+        for _key, entry, numbers in taken:
+            entry.written = numbers
 
     def renew(self) -> None:
         """Take a new identity, because the row is not as it was left: all totals are written again.
@@ -283,7 +281,7 @@ class Ledger:
         if self.file is not None:
             self.file.write_id(self._id)
         for entry in self.entries.values():
-            entry.is_dirty, entry.is_stored = True, False
+            entry.written = ()
 
     def note_skew(self, *skews: int) -> None:
         """Note differences of a clock, of which the largest is kept."""

@@ -137,11 +137,10 @@ def _write_for(path: Path, ledger: Ledger, store: UsageStore, seen: Seen) -> boo
     identity, known, at = seen.get(path, ("", {}, 0.0))
     if identity != ledger.id:  # all was written again
         known = {}
-    found = {key: entry.numbers for key, entry in ledger.entries.items()}
-    if known == found and time.monotonic() < at + SIGN_INTERVAL:
-        return False
     for key, entry in ledger.entries.items():
-        entry.is_stored, entry.is_dirty = key in known, known.get(key) != found[key]
+        entry.written = known.get(key, ())
+    if not ledger.take() and time.monotonic() < at + SIGN_INTERVAL:
+        return False
     store.write(ledger)
-    seen[path] = ledger.id, found, time.monotonic()
+    seen[path] = ledger.id, {key: entry.written for key, entry in ledger.entries.items()}, time.monotonic()
     return True

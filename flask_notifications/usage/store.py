@@ -194,19 +194,18 @@ class UsageStore:
             return self._write_once(ledger, is_final=is_final)
 
     def _write_once(self, ledger: Ledger, *, is_final: bool) -> int:
-        store, taken = self.prepare(), list[Taken]()
+        store = self.prepare()
         try:
             with begin(self.engine) as (connection, at):
                 if ledger.is_alive:
                     ledger.heard = ledger.clock()
                 now, ledger.started = (ledger.heard, 0) if ledger.origin.has_own_clock else (at, at - uptime())
-                taken = ledger.take(now)
+                taken = ledger.take()
+                ledger.compare_times(taken, now)
                 self._sign(connection, ledger, now, is_final=is_final)
                 _write_entries(connection, ledger.id, taken)
         except BaseException:
             self._id = 0  # perhaps a table is gone
-            for _key, entry, _numbers in taken:
-                entry.is_dirty = True
             raise
         ledger.confirm(store, taken)
         return now
@@ -258,7 +257,7 @@ class UsageStore:
     def leave_loss(self, ledger: Ledger) -> None:
         """Note in the row of a recorder how many calls are not written, and that it was alive at the last of them."""
         own = and_(recorders.c.id == ledger.id, recorders.c.stamp.in_([ledger.stamp, ledger.attempted]))
-        last = max((entry.numbers[LAST_AT] for entry in ledger.entries.values() if entry.is_dirty), default=0)
+        last = max((numbers[LAST_AT] for _key, _entry, numbers in ledger.take()), default=0)
         lost = update(recorders).where(own).values(lost=recorders.c.lost + ledger.unwritten, heard_at=_HEARD)
         with begin(self.engine) as (connection, _now):
             connection.execute(lost, {"heard": last})
@@ -374,7 +373,7 @@ def _write_entries(connection: Connection, recorder: str, taken: Iterable[Taken]
     """Write totals: update rows that the store has, and replace rows that it may have."""
     old, new = list[Row](), list[Row]()
     for (day, *names), entry, numbers in taken:
-        (old if entry.is_stored else new).append((day, *map(encode, names), recorder, *numbers))
+        (old if entry.written else new).append((day, *map(encode, names), recorder, *numbers))
     if old:
         columns = [f"{'key' if name in _KEY else 'new'}_{name}" for name in _COLUMNS]
         connection.execute(_UPDATE, [dict(zip(columns, row, strict=True)) for row in sorted(old)])

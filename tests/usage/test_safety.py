@@ -37,7 +37,7 @@ def forget_after_a_failure(usage: store.UsageStore, ledger: Ledger, **options: A
         return write_once(usage, ledger, **options)
     except BaseException:
         for entry in ledger.entries.values():
-            entry.is_dirty = False
+            entry.written = entry.numbers
         raise
 
 
