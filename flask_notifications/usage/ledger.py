@@ -45,12 +45,12 @@ _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 # Microseconds by which a clock may be off.
 TOLERANCE = 60 * SECOND
 
-# Bytes of a segment of a file, and of its head; and characters of a part of the origin, whose bytes in JSON fit.
-_SEGMENT, _HEAD, _PART = 1 << 16, 256, 30_000
+# Bytes of a segment of a file; integers of its head; and characters of a part of the origin, whose bytes in JSON fit.
+_SEGMENT, _HEAD, _PART = 1 << 16, 32, 30_000
 _MAGIC = 0x666E5F7573616732
-# Where the head has which integer, and the ID of the recorder (bytes).
+# Where the head has which integer, and the ID of the recorder in ASCII.
 _KIND, _WHOLE, _STAMP, _ATTEMPT, _BEGAN, _HEARD, _HAS_THREAD, _STORE, _SKEW = range(9)
-_ID = slice(128, 160)
+_ID = slice(16, 20)
 
 FIRST_AT, LAST_AT, ANSWERED, FAILED, CLOSED = range(5)
 
@@ -163,10 +163,10 @@ class Ledger:
 
     def __init__(self, origin: Origin, began: int) -> None:
         self.origin = origin
-        self._id = secrets.token_hex(16)
         self.entries: dict[Key, Entry] = {}
-        self.head: Cells = [0] * 16
-        self.head[_WHOLE] = self.has_thread = 1
+        self.head: memoryview[int] = memoryview(bytearray(8 * _HEAD)).cast("q")
+        self.head[_KIND], self.head[_WHOLE], self.has_thread = _MAGIC, 1, 1
+        self._take_identity()
         self.began = self.heard = began
         self.file: LedgerFile | None = None
         self.lock: AbstractContextManager[object] = nullcontext()
@@ -185,7 +185,10 @@ class Ledger:
     @property
     def id(self) -> str:
         """The ID of the recorder, which the file has too: others may write for a process, and renew its ledger."""
-        return self._id if self.file is None else self.file.read_id()
+        return self.head[_ID].tobytes().decode("ascii")
+
+    def _take_identity(self) -> None:
+        self.head[_ID] = memoryview(secrets.token_hex(16).encode()).cast("q")
 
     def count(self, call: Call) -> bool:
         """Count a call, and return whether its key is a new one."""
@@ -275,11 +278,9 @@ class Ledger:
 
         The time before the last sign of life is not covered by the new row.
         """
-        self._id = secrets.token_hex(16)
+        self._take_identity()
         self.stamp = self.attempted = self.store = 0
         self.began = self.heard
-        if self.file is not None:
-            self.file.write_id(self._id)
         for entry in self.entries.values():
             entry.written = ()
 
@@ -331,22 +332,21 @@ class LedgerFile:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._maps: list[tuple[mmap.mmap, memoryview]] = []
+        self._segments: list[memoryview[int]] = []
         self._used = 0
         _open_files.add(self)
 
-    def _map(self, number: int) -> memoryview:
-        mapped = mmap.mmap(self._descriptor, _SEGMENT, offset=number * _SEGMENT)
-        cells = memoryview(mapped).cast("q")
-        self._maps.append((mapped, cells))
-        return cells
+    def _map(self, number: int) -> "memoryview[int]":
+        """Return a segment, which stays in memory until its last view is released."""
+        self._segments.append(memoryview(mmap.mmap(self._descriptor, _SEGMENT, offset=number * _SEGMENT)).cast("q"))
+        return self._segments[-1]
 
-    def allocate(self) -> memoryview:
+    def allocate(self) -> "memoryview[int]":
         """Add a segment.
 
         :raises OSError: the disk is full.
         """
-        number = len(self._maps)
+        number = len(self._segments)
         if os.pwrite(self._descriptor, bytes(_SEGMENT), number * _SEGMENT) != _SEGMENT:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._used = 0 if number else _HEAD
@@ -357,26 +357,17 @@ class LedgerFile:
 
         :raises OSError: the disk is full.
         """
-        text = json.dumps(value).encode()
-        length = -(-len(text) // 8) * 8
-        if self._used + 8 + length + 40 > _SEGMENT:
+        text = json.dumps(value)
+        name = memoryview(text.ljust(-(-len(text) // 8) * 8).encode()).cast("q")
+        if 8 * (self._used + 1 + len(name) + 5) > _SEGMENT:
             self.allocate()
-        mapped, cells = self._maps[-1]
-        start = self._used
-        mapped[start + 8 : start + 8 + length] = text.ljust(length)
-        place = (start + 8 + length) // 8
+        cells, start = self._segments[-1], self._used
+        place = start + 1 + len(name)
+        cells[start + 1 : place] = name
         cells[place], cells[place + 1] = at, at
-        cells[start // 8] = length
-        self._used = start + 8 + length + 40
+        cells[start] = 8 * len(name)
+        self._used = place + 5
         return Entry(cells, place)
-
-    def write_id(self, identity: str) -> None:
-        """Write the ID of the recorder."""
-        self._maps[0][0][_ID] = identity.encode()
-
-    def read_id(self) -> str:
-        """Return the ID of the recorder."""
-        return self._maps[0][0][_ID].decode("ascii")
 
     def is_without_thread(self) -> bool:
         """Whether the process that the file belongs to writes nothing itself."""
@@ -390,13 +381,13 @@ class LedgerFile:
         """
         for number in range(os.fstat(self._descriptor).st_size // _SEGMENT):
             self._map(number)
-        if not self._maps or self._maps[0][1][_KIND] != _MAGIC:
+        if not self._segments or self._segments[0][_KIND] != _MAGIC:
             message = f"{self.path} is not the file of a recorder"
             raise ValueError(message)
         entries = list(self._entries())
         origin = "".join(value for value, _entry in entries if isinstance(value, str))
         ledger = Ledger(Origin(**json.loads(origin)), 0)
-        ledger._id, ledger.head, ledger.file = self.read_id(), self._maps[0][1], self
+        ledger.head, ledger.file = self._segments[0], self
         ledger.entries = {tuple(value): entry for value, entry in entries if not isinstance(value, str)}
         ledger.is_own = False
         if ledger.origin.has_own_clock:
@@ -404,13 +395,12 @@ class LedgerFile:
         return ledger
 
     def _entries(self) -> Iterator[tuple[Any, Entry]]:
-        for number, (mapped, cells) in enumerate(self._maps):
-            place = 0 if number else _HEAD // 8
-            while place < len(cells) and (length := cells[place]) > 0:
-                text = mapped[place * 8 + 8 : place * 8 + 8 + length]
-                place += 1 + length // 8
-                yield json.loads(text), Entry(cells, place)
-                place += 5
+        for number, cells in enumerate(self._segments):
+            start = 0 if number else _HEAD
+            while start < len(cells) and (length := cells[start]) > 0:
+                place = start + 1 + length // 8
+                yield json.loads(cells[start + 1 : place].tobytes()), Entry(cells, place)
+                start = place + 5
 
     def delete(self) -> None:
         """Delete the file and close it."""
@@ -420,10 +410,9 @@ class LedgerFile:
 
     def close(self) -> None:
         """Close the file, which ends its lock if no other process has it open."""
-        for mapped, cells in self._maps:
+        for cells in self._segments:
             cells.release()
-            mapped.close()
-        self._maps.clear()
+        self._segments.clear()
         if self._descriptor >= 0:
             with suppress(OSError):  # another thread has closed it just before a fork
                 os.close(self._descriptor)
@@ -447,10 +436,7 @@ def create_file(ledger: Ledger, folder: Path) -> None:
     try:
         lock_file(descriptor)
         head = file.allocate()
-        for number, value in enumerate(ledger.head):
-            head[number] = value
-        head[_KIND] = _MAGIC
-        file.write_id(ledger.id)
+        head[:_HEAD] = ledger.head
         origin = json.dumps(ledger.origin._asdict())
         for start in range(0, len(origin), _PART):
             file.append(origin[start : start + _PART], 0)

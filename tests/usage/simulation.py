@@ -248,13 +248,13 @@ def _copy_ledger(original: ledger.Ledger | None) -> ledger.Ledger | None:
     if original is None:
         return None
     copied = copy.copy(original)
-    copied.head = list(original.head)
+    copied.head = memoryview(bytearray(original.head)).cast("q")
     entries = original.entries.items()
     copied.entries = {key: replace(each, cells=list(each.numbers), place=0) for key, each in entries}
     copied._pairs = copy.deepcopy(original._pairs)
     if original.file is not None:
         copied.file = copy.copy(original.file)
-        copied.file._maps, copied.file._descriptor = [], os.dup(original.file._descriptor)
+        copied.file._segments, copied.file._descriptor = [], os.dup(original.file._descriptor)
     return copied
 
 
