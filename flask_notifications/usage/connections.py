@@ -73,8 +73,6 @@ SNAPSHOT = {SQLITE: "SERIALIZABLE", POSTGRESQL: "REPEATABLE READ", MYSQL: "REPEA
 
 # Drivers whose connections go back into a pool, because their settings end with the transaction.
 _POOLED = {"psycopg", "psycopg2", "psycopg2cffi"}
-# The option of an engine that has the isolation level of a recorder: setting it costs as much as a statement.
-_IS_ISOLATED = "flask_notifications_is_isolated"
 # Packages with another name than their driver.
 _PACKAGES = {
     "psycopg": "psycopg[binary]",
@@ -123,10 +121,8 @@ def _new_engine(database: str | URL) -> Engine:
     pool: dict[str, Any] = {"poolclass": NullPool}
     if dialect.driver in _POOLED:
         pool = {"pool_size": 1, "pool_timeout": _POOL_WAIT, "pool_recycle": _RECYCLE}
-    kind = MYSQL if dialect.name == MARIADB else dialect.name
-    options = {_IS_ISOLATED: True}
     try:
-        return create_engine(url, **pool, isolation_level=_ISOLATION[kind], execution_options=options)
+        return create_engine(url, **pool)
     except ModuleNotFoundError as error:
         message = f"the driver {dialect.driver} needs: pip install '{_PACKAGES.get(dialect.driver, dialect.driver)}'"
         raise ModuleNotFoundError(message, name=error.name) from error
@@ -168,8 +164,7 @@ def connect(engine: Engine, isolation: Mapping[str, str]) -> Iterator[Connection
             # Psycopg must prepare no statement, because PgBouncer may lend each transaction another connection.
             undo.callback(setattr, driver, "prepare_threshold", driver.prepare_threshold)
             driver.prepare_threshold = None
-        if isolation is not _ISOLATION or not engine.get_execution_options().get(_IS_ISOLATED):
-            connection.execution_options(isolation_level=isolation[backend(engine)])
+        connection.execution_options(isolation_level=isolation[backend(engine)])
         if engine.dialect.driver not in _POOLED and not is_in_memory(engine):
             connection.detach()  # its limits are not for the application
         yield connection
