@@ -176,8 +176,6 @@ class Ledger:
         self.is_own: bool = True
         # What the clock of this machine showed when it was started, as far as it was right when counting began.
         self._epoch: int | None = None
-        # The day of the last sign of life.
-        self.day: int = 0
         # The time of the database when this machine was started, as of the last write.
         self.started: int = 0
         self._pairs: dict[tuple[int, str, bool], set[tuple[str | None, str | None]]] = {}

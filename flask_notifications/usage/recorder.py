@@ -323,8 +323,7 @@ class UsageRecorder:
 
     def _turn(self, ledger: Ledger, now: int) -> bool:
         """Begin a new ledger on a new day, and return whether it did; the old one ends when the new one is known."""
-        if ledger.day in {0, now // DAY} or self._ended:
-            ledger.day = now // DAY
+        if self._ended or ledger.locate(ledger.began, now) // DAY == now // DAY:
             return False
         with self._lock:
             if self._ledger is ledger:

@@ -270,8 +270,7 @@ def test_a_recorder_that_is_closed_at_midnight_stays_closed(file: str) -> None:
     recorder.request_passed()
     ledger = ledger_of(recorder)
     recorder.close()
-    ledger.day = 1
-    assert recorder._turn(ledger, 3 * 86_400 * SECOND)
+    assert recorder._turn(ledger, to_microseconds(datetime.now(UTC) + DAY))
     assert recorder._ledger is None
 
 
@@ -772,7 +771,7 @@ def test_a_process_without_threads_is_heard_by_its_own_clock_only_when_it_writes
 ) -> None:
     """Others cannot read a clock of its own."""
     run_in_uwsgi(monkeypatch)
-    times = [datetime(2026, 5, 1, 12, tzinfo=UTC), datetime(2026, 5, 2, tzinfo=UTC)]
+    times = [NOON, NOON + timedelta(hours=1)]
     silent = record(file, spool=spool, clock=lambda: times[0])
     silent(now())
     assert collect_spool(spool, file) == 1
