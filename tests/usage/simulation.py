@@ -6,7 +6,6 @@ is simulated where nobody looks: processes give a sign of life shortly before ea
 """
 
 import copy
-import os
 import random
 import shutil
 import sys
@@ -25,8 +24,7 @@ from unittest import mock
 
 from sqlalchemy import Engine, create_engine, event
 
-from flask_notifications import Call, Operation
-from flask_notifications.deprecation import Phase
+from flask_notifications import Operation
 from flask_notifications.usage import (
     CANARY,
     UsageRecorder,
@@ -39,16 +37,15 @@ from flask_notifications.usage import (
     spool,
     store,
 )
-from tests.usage.databases import EXPORT, POLICY, REPORT
+from flask_notifications.usage.times import DAY, HOUR, SECOND, to_datetime, to_microseconds
+from tests.usage.databases import EXPORT, POLICY, REPORT, use
 
-SECOND = 1_000_000
-MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
-START = int(datetime(2026, 5, 1, tzinfo=UTC).timestamp()) * SECOND
+MINUTE = 60 * SECOND
+START = to_microseconds(datetime(2026, 5, 1, tzinfo=UTC))
 # What a sign of life promises, and by how much clocks may differ: neither calls so fresh nor those so near to the
 # beginning or the end of a window have to be known.
 FRESH, TOLERANCE = 65 * SECOND, 61 * SECOND
-MOVED = Operation(REPORT.name, "GET", "/reports")
-VERSIONS: dict[str, Operation] = {"plain": REPORT, "moved": MOVED, "without": EXPORT}
+VERSIONS = {"plain": REPORT, "moved": Operation(REPORT.name, "GET", "/reports"), "without": EXPORT}
 IGNORED = "probe/1"
 
 
@@ -137,9 +134,7 @@ class World:
 
     def call(self, process: Process, client: str = "job/1") -> None:
         with self.on(process.host):
-            at = datetime.fromtimestamp(self.wall() / 1e9, UTC)
-            operation = VERSIONS[process.version].name
-            process.recorder(Call(operation, "GET", 200, Phase.DEPRECATED, None, client, at))
+            process.recorder(use(client, operation=VERSIONS[process.version].name, at=to_datetime(self.wall() // 1000)))
             process.recorder._look_around()
         process.due = min(process.due, self.time + self.random.randrange(2 * SECOND))  # at once, if the pair is new
         if process.version != "without":
@@ -166,12 +161,8 @@ class World:
         process.is_alive = False
 
     def fork(self, parent: Process) -> Process:
-        """Fork a process; the child has the memory and the descriptors of its parent."""
+        """Fork a process; the child has the memory of its parent."""
         child = copy.copy(parent.recorder)
-        child._ledger = _copy_ledger(parent.recorder._ledger)
-        child._ended = []
-        if child._ledger is not None:
-            child._ledger.drop()
         process = Process(parent.host, parent.version, child)
         with self.on(parent.host):
             child._after_fork_in_child()
@@ -186,8 +177,6 @@ class World:
         twin = copy.copy(original.recorder)
         twin._store = copy.copy(twin._store)
         twin._ledger = _copy_ledger(original.recorder._ledger)
-        if twin._ledger is not None:
-            twin._ledger.drop()
         self.processes.append(Process(host, original.version, twin))
         return self.processes[-1]
 
@@ -245,16 +234,14 @@ class World:
 
 
 def _copy_ledger(original: ledger.Ledger | None) -> ledger.Ledger | None:
+    """Copy a ledger into memory."""
     if original is None:
         return None
     copied = copy.copy(original)
-    copied.head = memoryview(bytearray(original.head)).cast("q")
+    copied.head, copied.file = memoryview(bytearray(original.head)).cast("q"), None
     entries = original.entries.items()
     copied.entries = {key: replace(each, cells=list(each.numbers), place=0) for key, each in entries}
     copied._pairs = copy.deepcopy(original._pairs)
-    if original.file is not None:
-        copied.file = copy.copy(original.file)
-        copied.file._segments, copied.file._descriptor = [], os.dup(original.file._descriptor)
     return copied
 
 
@@ -356,11 +343,11 @@ class History:
         if alive:
             self.world.call(self.victim if self.victim in alive else self.random.choice(alive), self.client)
 
-    def restart(self, version: str = "plain") -> None:
+    def restart(self) -> None:
         """Start a process on the host of the victim, and others where none is left."""
         for host in {self.victim.host, *self.world.hosts[:1]}:
             if not self.world.alive(host):
-                self.victim = self.world.start(host, version)
+                self.victim = self.world.start(host)
 
     def end(self, *, gracefully: bool) -> None:
         if self.victim.is_alive:
@@ -374,22 +361,21 @@ class History:
         now = world.time
         ends = [None, None, None, now, now - self.between(0, max(1, now - self.moment))]
         until = None if days else chance.choice(ends)
-        end = None if until is None else datetime.fromtimestamp(until / SECOND, UTC)
         is_mixed = "deploy" in self.kinds  # processes listened for different operations
         read = read_usage(
             world.engine,
             plan={REPORT: POLICY} if is_mixed or chance.random() < 0.5 else None,
             operations=[REPORT],
             days=chance.choice([1, 1, 2, 2, 3]) if days is None else days,
-            until=end,
+            until=None if until is None else to_datetime(until),
             ignore_clients=[IGNORED],
         )
         (operation,) = read.operations
         self.outcome.verdicts[operation.verdict] += 1
-        since, until = (int(each.timestamp() * SECOND) for each in (read.since, read.until))
+        since, until = map(to_microseconds, (read.since, read.until))
         missed = [each for each in world.calls if self.counts(each, since + TOLERANCE, until - TOLERANCE, now)]
         if operation.verdict is Verdict.SAFE and missed:
-            times = [f"{datetime.fromtimestamp(each.at / SECOND, UTC):%d %H:%M:%S}" for each in missed]
+            times = [f"{to_datetime(each.at):%d %H:%M:%S}" for each in missed]
             kinds = "+".join(self.kinds)
             self.outcome.wrong.append(f"{kinds}: safe on {read.until} for {read.days} days, called {times}")
 
