@@ -220,20 +220,15 @@ class UsageStore:
         return self._id
 
     def _initialise(self) -> int:
-        if self._create_tables:
-            self._create_missing_tables()
         with begin(self.engine) as (connection, _now):
-            if connection.scalar(select(state.c.id)) is None:
-                _insert_once(connection, state, number=1, id=secrets.randbits(62), kept_from=0, cleaned_at=0)
-            return int(connection.scalars(select(state.c.id)).one())
-
-    def _create_missing_tables(self) -> None:
-        """Create the tables unless they are there, since creating may be forbidden then."""
-        with begin(self.engine) as (connection, _now):
-            for table in missing_tables(connection):
+            # Not those that are there, because creating may be forbidden then.
+            for table in missing_tables(connection) if self._create_tables else ():
                 connection.execute(CreateTable(table, if_not_exists=True))
                 for index in table.indexes:
                     index.create(connection, checkfirst=True)
+            if connection.scalar(select(state.c.id)) is None:
+                _insert_once(connection, state, number=1, id=secrets.randbits(62), kept_from=0, cleaned_at=0)
+            return int(connection.scalars(select(state.c.id)).one())
 
     def _sign(self, connection: Connection, ledger: Ledger, now: int, *, is_final: bool) -> None:
         """Write a sign of life to the row of a recorder."""
