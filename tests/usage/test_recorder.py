@@ -662,12 +662,6 @@ def run_in_uwsgi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"http-socket": b":0"}))
 
 
-def collect_silently(spool: Path, database: str) -> list[int]:
-    """Look at a spool twice, as a recorder does, and return how many processes were written for."""
-    store, seen = UsageStore(database, create_tables=False), Seen()
-    return [collect(spool, store, seen) for _ in range(2)]
-
-
 def test_others_write_for_a_process_without_threads(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = threading.active_count()
     with monkeypatch.context() as patched:
@@ -683,7 +677,8 @@ def test_others_write_for_a_process_without_threads(file: str, spool: Path, monk
     assert sorted(rows(file, "host", "ended")) == [("with-threads", 0), ("without-threads", 0)]
     silent(now("silent"))
     eventually(lambda: total(file) == 4)
-    assert collect_silently(spool, file) == [1, 0]
+    store, seen = UsageStore(file, create_tables=False), Seen()
+    assert [collect(spool, store, seen) for _ in range(2)] == [1, 0]
     silent.close()
     assert sorted(rows(file, "host", "ended")) == [("with-threads", 0), ("without-threads", 1)]
 
@@ -1025,15 +1020,14 @@ def test_a_call_outside_of_the_life_of_its_process_shows_that_a_clock_was_off(fi
 # Arguments
 
 
-def test_one_recorder_cannot_listen_for_two_operations_of_a_name(file: str) -> None:
-    recorder = record(file)
-    with pytest.raises(ValueError, match=r"^observers must be a recorder for each middleware"):
-        recorder.listen({Operation("report", "GET", "/other"): POLICY})
-
-
-def test_a_name_that_the_database_cannot_keep_is_refused(file: str) -> None:
-    with pytest.raises(ValueError, match=r"^name must be"):
-        record(file).listen({Operation("x" * 767 + " ", "GET", "/other"): POLICY})
+@pytest.mark.parametrize(
+    ("name", "message"), [("report", "observers must be a recorder for each"), ("x" * 767 + " ", "name must be")]
+)
+def test_another_operation_of_a_name_and_a_name_that_is_too_long_are_refused(
+    name: str, message: str, file: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        record(file).listen({Operation(name, "GET", "/other"): POLICY})
 
 
 @pytest.mark.parametrize(
