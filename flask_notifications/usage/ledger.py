@@ -197,16 +197,16 @@ class Ledger:
         if entry is None:
             entry = self._admit(key, at)
         cells, place = entry.cells, entry.place
-        if call.phase in CLOSED_PHASES:
+        if at > cells[place + LAST_AT]:
+            cells[place + LAST_AT] = at
+        elif at < cells[place + FIRST_AT]:
+            cells[place + FIRST_AT] = at
+        if call.phase in CLOSED_PHASES:  # the counts last, because others may read the numbers meanwhile
             cells[place + CLOSED] += 1
         elif call.status is not None and call.status < 400:
             cells[place + ANSWERED] += 1
         else:
             cells[place + FAILED] += 1
-        if at > cells[place + LAST_AT]:
-            cells[place + LAST_AT] = at
-        elif at < cells[place + FIRST_AT]:
-            cells[place + FIRST_AT] = at
         return len(self.entries) > known
 
     def _admit(self, key: Key, at: int) -> Entry:
@@ -239,7 +239,8 @@ class Ledger:
     def take(self) -> list[Taken]:
         """Return the entries that the store may not have, as they are now."""
         with self.lock:
-            taken = [(key, entry, entry.numbers) for key, entry in self.entries.items()]
+            entries = list(self.entries.items())
+        taken = ((key, entry, entry.numbers) for key, entry in entries)
         return [each for each in taken if each[2] != each[1].written]
 
     @property
