@@ -9,16 +9,16 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing, post_load, pre_dump, validates_schema
+from marshmallow import EXCLUDE, Schema, ValidationError, fields, post_load, pre_dump, validates_schema
 from marshmallow.validate import Length
 
-from .conditions import check_values
-from .deprecation import Brownout, DeprecationPolicy, Exemption, brownout_errors, exemption_errors, policy_errors
+from .deprecation import Brownout, DeprecationPolicy, Exemption
 from .headers import TOKEN
 from .operations import Operation, notification_operations, template_shape
 from .plans import RETIRED_KEYS, Plan, check_plan
@@ -33,6 +33,7 @@ _POSITION = re.compile(r"(.*?)(?: \(at|:) line (\d+),? column (\d+).*", re.DOTAL
 _OPERATION_KEYS = frozenset(Operation.__slots__)
 _POLICY_KEYS = frozenset(DeprecationPolicy.__slots__)
 _PREFIX_KEYS = ("prefix", "successor_prefix")
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 # What a JSON Schema says of URIs; ``check_uri`` decides.
 _URI = {"pattern": r"^([!#$&-;=?-\[\]-~]|%[0-9A-Fa-f]{2})+$"}
@@ -178,24 +179,55 @@ class _Date(fields.AwareDateTime):
         return None if value is None else value.isoformat().replace("+00:00", "Z")
 
 
+# The classes that the tables become, with arguments that are valid in place of those that are missing or wrong.
+_brownout = partial(Brownout, start=_FIRST, end=_LAST)
+_exemption = partial(Exemption, caller="?", until=_LAST, reason="?")
+_operation = partial(Operation, name="?", method="GET", path="/")
+_policy = partial(DeprecationPolicy, deprecated_at=_FIRST, sunset_at=_LAST, enforce_sunset=False)
+
+# What checks the value of a key by itself.
+_CHECKS: Mapping[str, Callable[..., object]] = {
+    **dict.fromkeys(Brownout.__slots__, _brownout),
+    **dict.fromkeys(Exemption.__slots__, _exemption),
+    **dict.fromkeys(_OPERATION_KEYS, _operation),
+    **dict.fromkeys(_POLICY_KEYS, _policy),
+    **dict.fromkeys(_PREFIX_KEYS, notification_operations),
+    "successor": lambda successor: check_uri("successor", successor),
+}
+
+
+def _find_error(check: Callable[..., object], arguments: Mapping[str, Any]) -> Iterator[_Error]:
+    """Yield the first error that ``check`` raises about arguments: the name of one, with which the message begins."""
+    try:
+        check(**arguments)
+    except ValueError as error:
+        message = str(error)
+        yield message.partition(" ")[0], message
+
+
 class _TableSchema(Schema):
     class Meta:
         unknown = EXCLUDE  # they are refused below, in other words
 
     error_messages: dict[str, Any] = {"type": "must be a table of keys and values"}  # noqa: RUF012 - as marshmallow declares it
 
-    # The class of a loaded table, and a function that yields the errors of its values.
-    _kind: Callable[..., Any] = dict
-    _value_errors: Callable[[Mapping[str, Any]], Iterable[_Error]] = staticmethod(lambda _values: ())
+    # What makes a value of a loaded table.
+    _make: Callable[..., Any] = dict
 
     def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
-        """Yield the errors that a field cannot find; ``data`` has the valid values only."""
+        """Yield the errors that a field cannot find, and remove wrong values from ``data``."""
         for key in original:
             if key not in self.fields:
                 near = get_close_matches(str(key).lower(), self.fields, 1)
                 hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(self.fields)}"
                 yield key, f"is not a known key; {hint}"
-        yield from self._value_errors(data)
+        for key in [key for key, value in data.items() if key in _CHECKS and value is not None]:
+            if isinstance(data[key], list):
+                data[key] = [each for each in data[key] if not isinstance(each, dict)]  # the valid ones
+            for error in _find_error(_CHECKS[key], {key: data[key]}):
+                del data[key]
+                yield error
+        yield from _find_error(self._make, data)
 
     @validates_schema(skip_on_field_errors=False, pass_original=True)
     def _check(self, data: dict[str, Any], original: Any, **_context: Any) -> None:
@@ -209,18 +241,18 @@ class _TableSchema(Schema):
             raise ValidationError(messages)
 
     @post_load
-    def _make(self, data: dict[str, Any], **_context: Any) -> Any:
-        return self._kind(**data)
+    def _finish(self, data: dict[str, Any], **_context: Any) -> Any:
+        return self._make(**data)
 
 
 class _BrownoutSchema(_TableSchema):
-    _kind, _value_errors = Brownout, staticmethod(brownout_errors)
+    _make = staticmethod(_brownout)
     start = _Date(required=True)
     end = _Date(required=True)
 
 
 class _ExemptionSchema(_TableSchema):
-    _kind, _value_errors = Exemption, staticmethod(exemption_errors)
+    _make = staticmethod(_exemption)
     caller = _String(required=True, metadata={"pattern": r"\S", "maxLength": 64})
     until = _Date(required=True)
     reason = _String(required=True, metadata={"pattern": r"\S"})
@@ -237,44 +269,18 @@ class _PolicySchema(_TableSchema):
 
     def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
         yield from super().find_errors(data, original)
-        for key in _POLICY_KEYS.intersection(original):
-            if isinstance(data.get(key), list):
-                data[key] = [each for each in data[key] if not isinstance(each, dict)]  # the valid ones
-            errors = list(policy_errors({key: data[key]})) if key in data else []
-            yield from errors
-            if errors or key not in data:
-                data[key] = missing  # a value that is not valid replaces the default too
-
-
-def _accepted_by(check: Callable[[Any], object]) -> Callable[[Any], None]:
-    """Return a marshmallow validator that fails where ``check`` raises ``ValueError``."""
-
-    def validator(value: Any) -> None:
-        try:
-            check(value)
-        except ValueError as error:
-            raise ValidationError(str(error)) from error
-
-    return validator
+        # A wrong value replaces the default, too.
+        wrong = original.keys() - data.keys()
+        data |= {key: valid for key, valid in _policy.keywords.items() if key in wrong}
 
 
 class _OperationSchema(_PolicySchema):
-    name = _String(
-        required=True, validate=_accepted_by(lambda name: Operation(name, "GET", "/")), metadata={"minLength": 1}
-    )
-    method = _String(
-        required=True,
-        validate=_accepted_by(lambda method: Operation("name", method, "/")),
-        metadata={"pattern": f"^(?![Aa][Nn][Yy]$){TOKEN}$"},
-    )
-    path = _String(
-        required=True,
-        validate=_accepted_by(lambda path: Operation("name", "GET", path)),
-        metadata={"pattern": r"^/[^\x00-\x20\x7f?#<>|\\]*$"},
-    )
-    successor = _String(allow_none=True, validate=_accepted_by(lambda uri: check_uri("successor", uri)), metadata=_URI)
-    query = fields.Raw(allow_none=True, validate=_accepted_by(lambda given: check_values("query", given)))
-    headers = fields.Raw(allow_none=True, validate=_accepted_by(lambda given: check_values("headers", given)))
+    name = _String(required=True, metadata={"minLength": 1})
+    method = _String(required=True, metadata={"pattern": f"^(?![Aa][Nn][Yy]$){TOKEN}$"})
+    path = _String(required=True, metadata={"pattern": r"^/[^\x00-\x20\x7f?#<>|\\]*$"})
+    successor = _String(allow_none=True, metadata=_URI)
+    query = fields.Raw(allow_none=True)
+    headers = fields.Raw(allow_none=True)
     rewrite_path = _Boolean()
     unify_session = _Boolean()
     live = _Boolean()
@@ -283,11 +289,8 @@ class _OperationSchema(_PolicySchema):
         yield from super().find_errors(data, original)
         if data.get("live"):
             yield from ((key, f"{key} is for retired operations") for key in RETIRED_KEYS if data.get(key))
-        elif "path" in data and data.get("successor") is not None:
-            try:
-                Operation("name", "GET", data["path"], data["successor"])
-            except ValueError as error:
-                yield "successor", str(error)
+        elif "path" in data:
+            yield from _find_error(_operation, _pick(("path", "successor"), data))
 
 
 class PlanSchema(_PolicySchema):
@@ -296,10 +299,8 @@ class PlanSchema(_PolicySchema):
     operations: _List = _List(
         fields.Nested(_OperationSchema), validate=Length(min=1, error="must have at least one operation")
     )
-    prefix: _String = _String(validate=_accepted_by(notification_operations), metadata={"pattern": "^(/|$)"})
-    successor_prefix: _String = _String(
-        allow_none=True, validate=_accepted_by(lambda prefix: notification_operations(successor_prefix=prefix))
-    )
+    prefix: _String = _String(metadata={"pattern": "^(/|$)"})
+    successor_prefix: _String = _String(allow_none=True)
 
     def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
         """Yield the errors between keys: those of operations, and those of each policy merged with the defaults."""
@@ -309,16 +310,17 @@ class PlanSchema(_PolicySchema):
             yield from ((key, f"{key} is for plans without operations") for key in _PREFIX_KEYS if key in original)
             entries = data.get("operations", [])
             yield from _repetitions(entries)
-        errors = [set(_policy_errors(data, entry)) for entry in entries]
+        errors = {
+            index: set(_policy_errors(data | entry)) for index, entry in enumerate(entries) if not entry.get("live")
+        }
         # What all retired operations have from the defaults is reported once.
-        retired = [found for entry, found in zip(entries, errors, strict=True) if not entry.get("live")]
-        inherited = set(_policy_errors(data, {})).intersection(*retired) if retired else set()
+        inherited = set(_policy_errors(data)).intersection(*errors.values()) if errors else set()
         yield from inherited
-        for index, found in enumerate(errors):
+        for index, found in errors.items():
             yield from (("operations", index, *error) for error in found - inherited)
 
     @post_load
-    def _make(self, data: dict[str, Any], **_context: Any) -> dict[Operation, DeprecationPolicy | None]:
+    def _finish(self, data: dict[str, Any], **_context: Any) -> dict[Operation, DeprecationPolicy | None]:
         if "operations" not in data:
             operations = notification_operations(**_pick(_PREFIX_KEYS, data))
             return dict.fromkeys(operations, DeprecationPolicy(**_pick(_POLICY_KEYS, data)))
@@ -341,12 +343,11 @@ class PlanSchema(_PolicySchema):
         return {"operations": entries}
 
 
-def _policy_errors(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator[_Error]:
-    """Yield the errors between the values of the policy of an operation, of which only the valid ones are checked."""
-    given = {**({"deprecated_at": missing} if entry.get("live") else defaults), **entry}
-    if "deprecated_at" not in given:
+def _policy_errors(values: Mapping[str, Any]) -> Iterator[_Error]:
+    """Yield the errors between the valid values of the policy of an operation."""
+    if "deprecated_at" not in values:
         yield "deprecated_at", _Date.default_error_messages["required"]
-    yield from policy_errors({key: each for key, each in {"sunset_at": None, **given}.items() if each is not missing})
+    yield from _find_error(_policy, {"sunset_at": None} | _pick(_policy.keywords, values))
 
 
 def _repetitions(entries: Sequence[Mapping[str, Any]]) -> Iterator[_Error]:

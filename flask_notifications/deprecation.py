@@ -5,7 +5,7 @@ Knows nothing of requests, of the environ or of responses.
 
 import email.utils
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -16,14 +16,11 @@ from typing import Any, final
 from urllib.parse import urlsplit
 
 from .headers import HeaderList
-from .validation import check_uri, clean_label
+from .validation import check_uri, clean_label, require
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END = datetime.max.replace(tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
-
-# An error in configuration: the attribute, and a sentence with its name, the given and the expected value.
-ConfigurationError = tuple[str, str]
 
 
 class Phase(StrEnum):
@@ -52,9 +49,9 @@ class Brownout:
     end: datetime
 
     def __post_init__(self) -> None:
-        _raise_first(self, brownout_errors)
-        object.__setattr__(self, "start", self.start.astimezone(UTC))
-        object.__setattr__(self, "end", self.end.astimezone(UTC))
+        for name in ("start", "end"):
+            object.__setattr__(self, name, _in_utc(name, getattr(self, name)))
+        require(self.start < self.end, "end", f"after start ({self.start})", self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +71,10 @@ class Exemption:
     reason: str
 
     def __post_init__(self) -> None:
-        _raise_first(self, exemption_errors)
-        object.__setattr__(self, "until", self.until.astimezone(UTC))
+        require(clean_label(self.caller) is not None, "caller", "a label of 1 to 64 printable characters", self.caller)
+        object.__setattr__(self, "until", _in_utc("until", self.until))
+        is_reason = isinstance(self.reason, str) and self.reason.strip()
+        require(is_reason, "reason", "a string that says why", self.reason)
 
 
 @final
@@ -108,12 +107,25 @@ class DeprecationPolicy:
     exemptions: Sequence[Exemption] = ()
 
     def __post_init__(self) -> None:
-        _raise_first(self, policy_errors)
-        object.__setattr__(self, "exemptions", tuple(self.exemptions))
-        object.__setattr__(self, "brownouts", tuple(sorted(self.brownouts, key=attrgetter("start"))))
-        object.__setattr__(self, "deprecated_at", self.deprecated_at.astimezone(UTC))
+        object.__setattr__(self, "deprecated_at", _in_utc("deprecated_at", self.deprecated_at))
         if self.sunset_at is not None:
-            object.__setattr__(self, "sunset_at", self.sunset_at.astimezone(UTC))
+            object.__setattr__(self, "sunset_at", _in_utc("sunset_at", self.sunset_at))
+            is_after = _seconds(self.sunset_at) >= _seconds(self.deprecated_at)
+            require(is_after, "sunset_at", f"at or after deprecated_at ({self.deprecated_at})", self.sunset_at)
+        for name in ("documentation", "sunset_documentation"):
+            if getattr(self, name) is not None:
+                check_uri(name, getattr(self, name))
+        require(isinstance(self.enforce_sunset, bool), "enforce_sunset", "True or False", self.enforce_sunset)
+        has_sunset = self.sunset_at is not None
+        require(has_sunset or not self.enforce_sunset, "enforce_sunset", "False without a sunset_at", True)
+        windows = sorted(_check_list("brownouts", Brownout, self.brownouts), key=attrgetter("start"))
+        overlaps = _find_overlaps(windows)
+        require(not overlaps, "brownouts", "windows that do not overlap", overlaps)
+        object.__setattr__(self, "brownouts", tuple(windows))
+        exemptions = _check_list("exemptions", Exemption, self.exemptions)
+        repeated = [caller for caller, times in Counter(each.caller for each in exemptions).items() if times > 1]
+        require(not repeated, "exemptions", "a list with each caller once", repeated)
+        object.__setattr__(self, "exemptions", exemptions)
 
     @property
     def closes(self) -> bool:
@@ -200,82 +212,30 @@ def _media_type(uri: str | None) -> str:
     return '; type="text/html"' if "." not in name or name.endswith(".html") else ""
 
 
-def brownout_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
-    """Yield everything that is wrong with a brownout's values. Missing values are not checked."""
-    start, end = values.get("start", _EPOCH), values.get("end", _END)
-    errors = [*_date_errors("start", start), *_date_errors("end", end)]
-    yield from errors
-    # Two times of one zone compare by its clock, which shows some hours twice.
-    if not errors and end.astimezone(UTC) <= start.astimezone(UTC):
-        yield "end", f"end ({end}) must be after start ({start})"
+def _in_utc(name: str, value: Any) -> datetime:
+    """Return an aware datetime in UTC, or raise ``ValueError``."""
+    require(isinstance(value, datetime), name, "a datetime", value)
+    time: datetime = value
+    require(time.utcoffset() is not None, name, "an aware datetime, with a UTC offset", time)
+    require(_EPOCH <= time <= _END, name, "a time of the years 1970 to 9999 in UTC", time)
+    return time.astimezone(UTC)
 
 
-def exemption_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
-    """Yield everything that is wrong with an exemption's values. Missing values are not checked."""
-    caller, reason = values.get("caller", "?"), values.get("reason", "?")
-    if clean_label(caller) is None:
-        yield "caller", f"caller must be a label of 1 to 64 printable characters, not {caller!r}"
-    yield from _date_errors("until", values.get("until", _END))
-    if not isinstance(reason, str) or not reason.strip():
-        yield "reason", f"reason must be a string that says why, not {reason!r}"
+def _check_list(name: str, kind: type, given: Any) -> tuple[Any, ...]:
+    is_list = isinstance(given, list | tuple) and all(isinstance(each, kind) for each in given)
+    require(is_list, name, f"a list or tuple of {kind.__name__}", given)
+    return tuple(given)
 
 
-def policy_errors(values: Mapping[str, Any]) -> Iterator[ConfigurationError]:
-    """Yield everything that is wrong with a policy's values. Missing values are not checked."""
-    deprecated_at, sunset_at = values.get("deprecated_at", _EPOCH), values.get("sunset_at", _END)
-    last = _END if sunset_at is None else sunset_at
-    errors = [*_date_errors("deprecated_at", deprecated_at), *_date_errors("sunset_at", last)]
-    yield from errors
-    if not errors and _seconds(last) < _seconds(deprecated_at):
-        yield "sunset_at", f"sunset_at ({last}) must not be before deprecated_at ({deprecated_at})"
-    for name in ("documentation", "sunset_documentation"):
-        try:
-            check_uri(name, "/" if values.get(name) is None else values[name])
-        except ValueError as error:
-            yield name, str(error)
-    enforced = values.get("enforce_sunset", False)
-    if not isinstance(enforced, bool):
-        yield "enforce_sunset", f"enforce_sunset must be True or False, not {enforced!r}"
-    elif enforced and sunset_at is None:
-        yield "enforce_sunset", "enforce_sunset=True needs a sunset_at, not None"
-    parts = {"brownouts": (Brownout, _find_overlaps), "exemptions": (Exemption, _find_repetitions)}
-    for name, (kind, find) in parts.items():
-        given = values.get(name, ())
-        if isinstance(given, list | tuple) and all(isinstance(each, kind) for each in given):
-            yield from ((name, sentence) for sentence in find(given))
-        else:
-            yield name, f"{name} must be a list or tuple of {kind.__name__}, not {given!r}"
-
-
-def _raise_first(given: Any, find_errors: Callable[[Mapping[str, Any]], Iterator[ConfigurationError]]) -> None:
-    for _name, sentence in find_errors({name: getattr(given, name) for name in given.__slots__}):
-        raise ValueError(sentence)
-
-
-def _date_errors(name: str, value: Any) -> Iterator[ConfigurationError]:
-    if not isinstance(value, datetime):
-        yield name, f"{name} must be a datetime, not {value!r}"
-    elif value.utcoffset() is None:
-        yield name, f"{name} must be an aware datetime, with a UTC offset, not {value!r}"
-    elif value < _EPOCH:
-        yield name, f"{name} must not be before 1970, not {value}"
-    elif value > _END:
-        yield name, f"{name} must not be after the year 9999 in UTC, not {value}"
-
-
-def _find_overlaps(brownouts: Sequence[Any]) -> Iterator[str]:
-    windows = sorted(brownouts, key=attrgetter("start"))
+def _find_overlaps(windows: Sequence[Brownout]) -> list[str]:
+    """Return each window, in the order of their starts, that begins before an earlier one has ended, with that one."""
     # Of those before a window, the one that ends last: a long one overlaps with all that it contains.
-    for earlier, window in zip(accumulate(windows, partial(max, key=attrgetter("end"))), windows[1:], strict=False):
-        if window.start < earlier.end:
-            both = f"{earlier.start} to {earlier.end} and {window.start} to {window.end}"
-            yield f"brownouts must not overlap: {both}"
-
-
-def _find_repetitions(exemptions: Sequence[Any]) -> Iterator[str]:
-    for caller, times in Counter(each.caller for each in exemptions).items():
-        if times > 1:
-            yield f"exemptions must name each caller once, not {caller!r} {times} times"
+    earlier = accumulate(windows, partial(max, key=attrgetter("end")))
+    return [
+        f"{longest.start} to {longest.end} and {window.start} to {window.end}"
+        for longest, window in zip(earlier, windows[1:], strict=False)
+        if window.start < longest.end
+    ]
 
 
 def _seconds(date: datetime) -> int:

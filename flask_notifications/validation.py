@@ -4,6 +4,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
+from datetime import datetime
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -41,7 +42,7 @@ def require(condition: object, argument: str, expected: str, given: object) -> N
 def _show(value: object) -> str:
     """Return at most 1,000 characters of a value, or its type if its own ``__repr__`` fails."""
     try:
-        shown = repr(value)
+        shown = str(value) if isinstance(value, datetime) else repr(value)
     except Exception:  # noqa: BLE001 - the code of any class
         return f"a value of the type {type(value).__name__}"
     return shown if len(shown) <= _SHOWN_LENGTH else f"{shown[:_SHOWN_LENGTH]}…"
