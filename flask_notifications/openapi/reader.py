@@ -101,7 +101,7 @@ def is_taken(operation: Operation, retired: Overlaps) -> bool:
     shape = template_shape(operation)
     group = Group.of(shape)
     others = [each for each in retired.groups if each.covers(group) or not group.covers(each)]
-    return any(retired.find(shape.segments, group, filter(group.has_method_of, others)))
+    return any(retired.find(shape, filter(group.has_method_of, others)))
 
 
 def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: DeprecationPolicy) -> Iterator[_Entry]:

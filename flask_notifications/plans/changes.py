@@ -11,7 +11,7 @@ from flask_notifications.conditions import ABSENT, PRESENT, environ_key
 from flask_notifications.deprecation import Brownout, DeprecationPolicy, Exemption
 from flask_notifications.operations import PARAMETER, REST, Operation, OperationTable, decode_path, template_shape
 from flask_notifications.plans import Plan, check_plan, table_of
-from flask_notifications.plans.overlaps import Group, Overlaps
+from flask_notifications.plans.overlaps import Overlaps
 from flask_notifications.wording import count, duration, moment, period
 
 Level = Literal["error", "warning", "info"]
@@ -180,16 +180,14 @@ def _list_requests(old: Plan, new: Plan) -> Iterator[tuple[_Request, Operation]]
     all_others = Overlaps(listed)
     conditional = Overlaps(each for each in listed if each.query or each.headers)
     for operation in listed:
-        shape = template_shape(operation)
-        found = conditional.find(shape.segments, Group.of(shape))
-        avoided = [other for _segments, other in found if other is not operation]
+        avoided = [other for _shape, other in conditional.find(template_shape(operation)) if other is not operation]
         yield from _list_common(operation, operation)
         if avoided:
             yield from _list_common(operation, operation, avoided)
     for operation, policy in listed.items():
         shape = template_shape(operation)
         is_kept = all((shape, policy is None) in each for each in kinds)
-        for _segments, other in (conditional if is_kept else all_others).find(shape.segments, Group.of(shape)):
+        for _shape, other in (conditional if is_kept else all_others).find(shape):
             yield from _list_common(operation, other)
 
 

@@ -52,12 +52,12 @@ def _overlap_warnings(plan: Plan) -> Iterator[str]:
     for number, group in enumerate(groups):
         later = [each for each in groups[number + 1 :] if group.has_method_of(each)]
         rivals = [each for each in later if not (group.covers(each) or each.covers(group))]
-        for segments, operation in overlaps.groups[group]:
-            found = next(overlaps.find(segments, group, rivals), None)
+        for shape, operation in overlaps.groups[group]:
+            found = next(overlaps.find(shape, rivals), None)
             if found is not None:
                 theirs, other = found
                 method = find_common_method(operation.method, other.method)
-                path = _show_path(segments, theirs)
+                path = _show_path(shape.segments, theirs.segments)
                 yield f"{operation.name} and {other.name} both match {method} {path}; the leftmost literal decides"
 
 
@@ -72,8 +72,8 @@ def _live_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
     for operation in plan:
         if operation in retired:
             continue
-        shape, group = template_shape(operation), Group.of(template_shape(operation))
-        if not any(overlaps.find(shape.segments, group, filter(group.has_method_of, overlaps.groups))):
+        shape = template_shape(operation)
+        if not any(overlaps.find(shape, filter(Group.of(shape).has_method_of, overlaps.groups))):
             yield f"{operation.name}: no retired operation matches its paths, so live = true has no effect"
         elif _spelling(operation) in same:
             yield f"{operation.name}: {same[_spelling(operation)].name} is retired and the same, so it is not live"

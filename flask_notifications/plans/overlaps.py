@@ -7,6 +7,7 @@ from flask_notifications.operations import ANY_METHOD, Operation, Shape, templat
 
 # The segments of a template; a parameter is ``None``.
 Segments = tuple[str | None, ...]
+_Entry = tuple[Shape, Operation]
 
 
 def find_common_method(one: str, other: str) -> str | None:
@@ -55,28 +56,27 @@ class Overlaps:
     """
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self.groups: dict[Group, list[tuple[Segments, Operation]]] = {}
+        self.groups: dict[Group, list[_Entry]] = {}
         for operation in operations:
             shape = template_shape(operation)
-            self.groups.setdefault(Group.of(shape), []).append((shape.segments, operation))
+            self.groups.setdefault(Group.of(shape), []).append((shape, operation))
         # The operations of a group by their literals at some places.
-        self._indexes: dict[tuple[Group, tuple[int, ...]], dict[Segments, list[tuple[Segments, Operation]]]] = {}
+        self._indexes: dict[tuple[Group, tuple[int, ...]], dict[Segments, list[_Entry]]] = {}
 
-    def find(
-        self, segments: Segments, group: Group, among: Iterable[Group] | None = None
-    ) -> Iterator[tuple[Segments, Operation]]:
-        """Yield each operation that matches a path of a template too, with its segments; by default of all groups."""
+    def find(self, shape: Shape, among: Iterable[Group] | None = None) -> Iterator[_Entry]:
+        """Yield each operation that matches a path of a template too, with its shape; by default of all groups."""
+        group = Group.of(shape)
         for other in self.groups if among is None else among:
             if group.meets(other):
-                pairs = enumerate(zip(segments, other.places, strict=False))
+                pairs = enumerate(zip(shape.segments, other.places, strict=False))
                 common = tuple(place for place, (own, is_wide) in pairs if own is not None and not is_wide)
-                yield from self._index(other, common).get(tuple(segments[place] for place in common), ())
+                yield from self._index(other, common).get(tuple(shape.segments[place] for place in common), ())
 
-    def _index(self, group: Group, common: tuple[int, ...]) -> dict[Segments, list[tuple[Segments, Operation]]]:
+    def _index(self, group: Group, common: tuple[int, ...]) -> dict[Segments, list[_Entry]]:
         if (group, common) not in self._indexes:
             index = self._indexes[group, common] = {}
             for each in self.groups[group]:
-                index.setdefault(tuple(each[0][place] for place in common), []).append(each)
+                index.setdefault(tuple(each[0].segments[place] for place in common), []).append(each)
         return self._indexes[group, common]
 
 
@@ -91,7 +91,7 @@ def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
     for operation in operations:
         shape = template_shape(operation)
         for segments in [shape.segments] if shape.has_slash is None else _resolve_parameters(shape.segments):
-            for _segments, other in overlaps.find(segments, Group.of(shape._replace(segments=segments))):
+            for _shape, other in overlaps.find(shape._replace(segments=segments)):
                 rivals[operation.name].add(other)
                 rivals[other.name].add(operation)
     return {operation.name: rivals[operation.name] - {operation} for operation in operations}
