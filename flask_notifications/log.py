@@ -54,11 +54,10 @@ def describe_exception(error: BaseException) -> str:
 
     :param error: the exception, whose string may hold a session ID.
     """
-    return "; caused by ".join(map(_describe_one, islice(list_causes(error), _CAUSES)))
+    return "; caused by ".join(map(_describe_one, islice(_chain(error), _CAUSES)))
 
 
-def list_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and those that its traceback shows before it, each the cause of the one before."""
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:  # an exception may be among its own causes
         seen.add(id(error))

@@ -9,12 +9,11 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
-from functools import reduce
 from itertools import product
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from .log import format_traceback, list_causes
+from .log import format_traceback
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -100,8 +99,8 @@ class SessionLogFilter(logging.Filter):
     ``Authorization: Bearer``, and each value with the name of one of them, in the message, the arguments, the exception
     with its causes, and every other attribute of a record. It drops no record. What it changes keeps its type, so that
     any formatter can use the record; only an object that is a session ID or whose string shows one is replaced by the
-    masked string, and an exception by one whose type has the same name. Not masked: a session ID that nothing marks as
-    one, and the local variables that some tools read from a traceback.
+    masked string, and some exceptions by one whose type has the same name. Not masked: a session ID that nothing marks
+    as one, and the local variables that some tools read from a traceback.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -214,32 +213,44 @@ def _show(how: Callable[[Any], str], value: Any) -> str:
 
 
 def _redact_exception(error: BaseException) -> BaseException:
-    """Return an exception, or imitations of it and of its causes if its traceback or their state shows a session ID."""
-    causes = [*list_causes(error)]
-    shown = format_traceback(error) + _show(repr, [(each.args, vars(each)) for each in causes])
-    if redact_string(shown) == shown:
+    """Return an exception, or an imitation with all that its traceback shows when a part of that shows a session ID."""
+    errors: dict[int, BaseException] = {}
+    waiting: list[BaseException | None] = [error]
+    for each in waiting:  # which grows
+        if each is not None and id(each) not in errors:
+            errors[id(each)] = each
+            members = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+            waiting += [each.__cause__, each.__context__, *members]
+    parts = [part for each in errors.values() for part in (each, *each.args, *vars(each).values())]
+    if all(_redact_object(part) is part for part in parts):
         return error
-    first, *others = reversed(causes)
-    return reduce(_imitate, others, _imitate(None, first))
+    copies = {key: _imitate(each) for key, each in errors.items()}
+    for key, each in errors.items():
+        for name in ("__cause__", "__context__", "__suppress_context__", "__traceback__"):
+            state = getattr(each, name)
+            # As an exception may be a frozen dataclass.
+            object.__setattr__(copies[key], name, copies.get(id(state), state))
+        if isinstance(each, BaseExceptionGroup):
+            type(copies[key]).exceptions = tuple(copies[id(member)] for member in each.exceptions)  # type: ignore[attr-defined]
+    return copies[id(error)]
 
 
-def _imitate(cause: BaseException | None, error: BaseException) -> BaseException:
-    """Return an exception with the same traceback whose type has the same name, and which shows masked strings."""
-    kind = type(error)
-    string, representation = (redact_string(_show(how, error)) for how in (str, repr))
-    methods = {"__str__": lambda _self: string, "__repr__": lambda _self: representation}
-    members = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, **methods}
-    imitation: BaseException
-    if isinstance(error, BaseExceptionGroup):
-        parts = [_redact_exception(each) for each in error.exceptions]
-        imitation = type(kind.__name__, (BaseExceptionGroup,), members)(string, parts)
-    else:
-        imitation = type(kind.__name__, (Exception,), members)(string)
+def _imitate(error: BaseException) -> BaseException:
+    """Return an exception that shows the masked string; its type is the same if it can be, or has the same name."""
+    string, representation = shown = [redact_string(_show(how, error)) for how in (str, repr)]
+    kind, is_group = type(error), isinstance(error, BaseExceptionGroup)
     # Not part by part: exceptions that hold exceptions would be visited again and again.
-    vars(imitation).update({name: _redact_object(value) for name, value in vars(error).items()})
-    if "__notes__" in vars(error):
-        imitation.__notes__ = _redact(error.__notes__)
-    imitation.__context__ = cause
-    if error.__cause__ is not None:
-        imitation.__cause__ = cause
-    return imitation.with_traceback(error.__traceback__)
+    state = {name: _redact_object(value) for name, value in vars(error).items()}
+    if "__notes__" in state:
+        state["__notes__"] = _redact(error.__notes__)
+    with suppress(Exception):
+        copied = kind.__new__(kind, *map(_redact_object, error.args))
+        vars(copied).update(state)
+        if not is_group and [_show(how, copied) for how in (str, repr)] == shown:
+            return copied
+    methods = {"__str__": lambda _self: string, "__repr__": lambda _self: representation}
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    base, arguments = (ExceptionGroup, (string, [Exception()])) if is_group else (Exception, (string,))
+    imitation: BaseException = type(kind.__name__, (base,), methods | names)(*arguments)
+    vars(imitation).update(state)
+    return imitation

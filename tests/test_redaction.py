@@ -237,15 +237,17 @@ def test_an_exception_without_a_session_is_not_copied() -> None:
     assert (record.args, record.exc_text) == ((caught,), None)
 
 
-def test_a_masked_exception_keeps_the_name_of_its_type_attributes_traceback_cause_and_notes() -> None:
+def test_a_masked_exception_keeps_its_type_attributes_traceback_cause_context_and_notes() -> None:
     caught = raise_and_catch(ValueError(URI), raise_and_catch(LookupError("cause")))
+    caught.__context__ = raise_and_catch(OSError(URI))
     vars(caught).update(status=404, uri=URI)
     caught.add_note("note")
-    kind, masked, trace = vars(filter_record("", exc_info=(ValueError, caught, caught.__traceback__)))["exc_info"]
-    assert (kind, kind.__module__, kind.__qualname__) == (type(masked), "builtins", "ValueError")
+    record = filter_record("", exc_info=(ValueError, caught, caught.__traceback__))
+    record_type, masked, trace = vars(record)["exc_info"]
+    assert (record_type, type(masked), masked.__suppress_context__) == (ValueError, ValueError, True)
     assert (masked.args, masked.status, masked.uri, masked.__notes__) == ((MASKED,), 404, MASKED, ["note"])
     assert masked.__traceback__ is trace is caught.__traceback__
-    assert repr((masked, masked.__cause__)) == f"(ValueError('{MASKED}'), LookupError('cause'))"
+    assert repr((masked.__cause__, masked.__context__)) == f"(LookupError('cause'), OSError('{MASKED}'))"
 
 
 def test_an_attribute_that_no_traceback_shows_is_masked() -> None:
@@ -260,7 +262,9 @@ def test_exceptions_that_refer_to_each_other_are_masked() -> None:
     second.args = (first,)
     vars(first)["itself"] = first
     masked = vars(filter_record("", exc_info=(ValueError, first, None)))["exc_info"][1]
-    assert "S3CRET" not in repr((masked, vars(masked), masked.__cause__, masked.__cause__.__context__))
+    assert masked.__cause__.__context__ is masked
+    assert masked.__cause__.__suppress_context__ is False  # so that a traceback shows its context
+    assert "S3CRET" not in repr((masked, masked.__cause__))
 
 
 def test_extra_attributes_are_masked_and_keep_their_type() -> None:
