@@ -4,7 +4,7 @@ Times are microseconds since 1970. Knows nothing of calls and verdicts.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain, pairwise
@@ -103,6 +103,10 @@ class Coverage:
         return min((recording[hour] for hour in hours), default=0)
 
 
+# The time that is covered, and when each host recorded.
+_Lives: TypeAlias = tuple[list[Interval], dict[str, list[Interval]]]
+
+
 class Recorders:
     """The recorders of one service, and the operations for which they listened.
 
@@ -123,7 +127,7 @@ class Recorders:
         self.losses: list[tuple[Interval, RecorderRow]] = [
             ((row.heard_at, max((row.heard_at // DAY + 1) * DAY, row.heard_at + HOUR)), row) for row in lost
         ]
-        self.join = cache(self._join_lives)
+        self.join: Callable[[frozenset[str]], _Lives] = cache(self._join_lives)
 
     def fitting(self, operation: str, expected: str | None) -> frozenset[str] | None:
         """Return the digests of the plans with the rules of an operation, or ``None`` if no recorder knows it.
@@ -138,7 +142,7 @@ class Recorders:
             expected = known[last.plan]
         return frozenset(plan for plan, fingerprint in known.items() if fingerprint == expected)
 
-    def _join_lives(self, fitting: frozenset[str]) -> tuple[list[Interval], dict[str, list[Interval]]]:
+    def _join_lives(self, fitting: frozenset[str]) -> _Lives:
         """Return the time that recorders with some plans cover, and when each of their hosts recorded."""
         hosts: dict[str, list[Interval]] = defaultdict(list)
         others = [loss for loss, _row in self.losses]
