@@ -62,9 +62,9 @@ class ResponseHeaders:
 
         :param unless: a member that includes all others, such as the ``*`` of ``Vary``; by default none.
         """
-        line = (name, ", ".join(members))
-        if line not in self.lines:
-            self._replace(*line, lambda values: _merge(values, members, unless))
+        value = ", ".join(members)
+        if (name, value) not in self.lines:
+            self._replace(name, value, lambda values: _merge(values, members, unless))
 
     def keep_private(self) -> None:
         """Let no shared cache store the response (RFC 9111 section 5.2.2).
