@@ -96,8 +96,8 @@ class Coverage:
         """The lowest number of hosts that recorded in a complete hour of the window; 0 without one."""
         recording = Counter(
             hour
-            for intervals in self.hosts.values()
-            for hour in {hour for start, end in intervals for hour in range(start // HOUR, -(-end // HOUR))}
+            for own in (clip(intervals, self.since, self.until) for intervals in self.hosts.values())
+            for hour in {hour for start, end in own for hour in range(start // HOUR, -(-end // HOUR))}
         )
         hours = range(-(-self.since // HOUR), self.until // HOUR)
         return min((recording[hour] for hour in hours), default=0)

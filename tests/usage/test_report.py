@@ -422,6 +422,12 @@ def test_tables_with_foreign_content_are_no_store(statement: str, file: str) -> 
         read_usage(file, until=NOON)
 
 
+def test_a_recorder_that_was_heard_in_a_far_future_costs_no_memory(file: str) -> None:
+    covered(file)
+    execute(file, text("UPDATE flask_notifications_recorder SET heard_at = 9223372036854775807"))
+    assert read_operation(file).hosts == 1
+
+
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
