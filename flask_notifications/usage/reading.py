@@ -99,7 +99,7 @@ def _reading(database: str | URL | Engine) -> Iterator[Connection]:
                 message = f"the database has no table {' and no table '.join(table.name for table in missing)}"
                 raise StoreUnavailable(message)
             yield connection
-    except (DBAPIError, ValueError, KeyError, TypeError) as error:  # SQLite stores anything in a column
+    except (DBAPIError, ValueError, KeyError, TypeError, OverflowError) as error:  # SQLite stores anything in a column
         message = f"the database cannot be read: {explain(error)}"
         raise StoreUnavailable(message) from error
     finally:

@@ -15,6 +15,7 @@ from .fingerprints import fingerprints
 from .logs import Log, add_logs
 from .reading import Snapshot, read_last_call, read_snapshot
 from .results import UsageReport
+from .store import StoreUnavailable, explain
 from .times import DAY, HOUR, start_of_window, to_datetime, to_microseconds
 from .verdict import Judge, Rules
 
@@ -107,7 +108,11 @@ def read_usage(
         require(plan, "plan", "a plan, with logs", plan)
         snapshot = add_logs(snapshot, logs, plan or {}, log_format, log_prefix, since=since, last=last, service=service)
     rules = Rules(end, days, expected, *ignored, min_coverage, allow_gap * HOUR, hosts, require_canary, caller)
-    usages = Judge(snapshot, rules).judge_all(names)
+    try:
+        usages = Judge(snapshot, rules).judge_all(names)
+    except OverflowError as error:
+        message = f"the database cannot be read: {explain(error)}"
+        raise StoreUnavailable(message) from error
     return UsageReport(since=to_datetime(since), until=to_datetime(end), days=days, operations=tuple(usages))
 
 

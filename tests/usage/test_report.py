@@ -413,6 +413,10 @@ def test_a_database_that_is_no_store(url: str, message: str, tmp_path: Path) -> 
         "UPDATE flask_notifications_plan SET operations = '{'",
         "UPDATE flask_notifications_usage SET answered = 'x'",
         "UPDATE flask_notifications_usage SET caller = '\"'",
+        "UPDATE flask_notifications_usage SET last_at = 9223372036854775807",
+        """INSERT INTO flask_notifications_usage
+        SELECT day, operation, caller, client, source, '=', first_at, last_at, 9223372036854775807, failed, closed
+        FROM flask_notifications_usage""",
     ],
 )
 def test_tables_with_foreign_content_are_no_store(statement: str, file: str) -> None:
