@@ -138,7 +138,7 @@ def read_snapshot(
         since = start_of_window(now if end is None else end, days) // DAY
         kept = connection.scalar(select(state.c.kept_from))
         rows = _read_recorders(connection, since, service)
-        known = {digest: json.loads(text) for digest, text in connection.execute(select(plans))}
+        known = {digest: dict(json.loads(text)) for digest, text in connection.execute(select(plans))}
         found = _read_calls(connection, since, last, operations, service)
         # A row of a later time is one of today or of a later day.
         latest = connection.scalar(select(func.max(usage.c.last_at)).where(usage.c.day >= now // DAY))

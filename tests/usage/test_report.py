@@ -411,6 +411,7 @@ def test_a_database_that_is_no_store(url: str, message: str, tmp_path: Path) -> 
         "UPDATE flask_notifications_recorder SET heard_at = 'x'",
         "UPDATE flask_notifications_recorder SET host = '\"'",
         "UPDATE flask_notifications_plan SET operations = '{'",
+        "UPDATE flask_notifications_plan SET operations = '[1]'",
         "UPDATE flask_notifications_usage SET answered = 'x'",
         "UPDATE flask_notifications_usage SET caller = '\"'",
         "UPDATE flask_notifications_usage SET last_at = 9223372036854775807",
