@@ -224,9 +224,9 @@ class _TableSchema(Schema):
         for key in [key for key, value in data.items() if key in _CHECKS and value is not None]:
             if isinstance(data[key], list):
                 data[key] = [each for each in data[key] if not isinstance(each, dict)]  # the valid ones
-            for error in _find_error(_CHECKS[key], {key: data[key]}):
+            for _argument, message in _find_error(_CHECKS[key], {key: data[key]}):
                 del data[key]
-                yield error
+                yield key, message
         yield from _find_error(self._make, data)
 
     @validates_schema(skip_on_field_errors=False, pass_original=True)

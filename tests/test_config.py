@@ -259,6 +259,7 @@ def test_the_errors_of_nested_tables_have_their_index() -> None:
         pytest.param(plan_of(operation(path="/a/<id>")), "operations.0.path", id="another syntax of parameters"),
         pytest.param(plan_of(operation(successor="/{x}")), "operations.0.successor", id="a parameter the path lacks"),
         pytest.param({"deprecated_at": JANUARY, "successor_prefix": "a b"}, "successor_prefix", id="in a prefix"),
+        ({"deprecated_at": JANUARY, "successor_prefix": "/{x}"}, "successor_prefix"),
         pytest.param(plan_of(OTHER, operation(sunset_at="2025-01-01T00:00:00Z")), "operations.1.sunset_at", id="early"),
         (plan_of(operation(sunset_at=JULY), OTHER, enforce_sunset=True), "operations.1.enforce_sunset"),
         pytest.param({"deprecated_at": JANUARY, "enforce_sunset": True}, "enforce_sunset", id="nothing to enforce"),
