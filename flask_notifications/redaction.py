@@ -176,8 +176,12 @@ def _redact_members(value: Any, is_secret: bool, parents: tuple[int, ...]) -> An
         }
         is_same = all(map(is_, (*value, *value.values()), (*items, *items.values())))
         return value if is_same else _replace_items(value, items)
-    is_pair = isinstance(value, tuple | list) and len(value) == 2 and _is_secret_name(value[0])
-    redacted = [_redact(member, is_secret or (is_pair and place == 1), parents) for place, member in enumerate(value)]
+    secret = [is_secret] * len(value)
+    if isinstance(value, tuple | list):  # a member may be the name of the next one
+        for place, name in enumerate(value[:-1], 1):
+            if _is_secret_name(name) and (len(value) == 2 or "bearer " in _show(str, value[place]).lower()):
+                secret[place] = True
+    redacted = [_redact(member, each, parents) for member, each in zip(value, secret, strict=True)]
     if all(map(is_, value, redacted)):
         return value
     return tuple.__new__(type(value), redacted) if isinstance(value, tuple) else type(value)(redacted)

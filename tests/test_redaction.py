@@ -185,6 +185,7 @@ MASKED = "/p?a=1&sessionId=REDACTED&b=2"
         pytest.param("?sessionId=%s %s %d", (b"S3CRET", None, 200), id="bytes, nothing and a number"),
         pytest.param("?sessionId=%(id)s %(status)d%%", ({"id": "S3CRET", "status": 200},), id="a template with names"),
         pytest.param({"event": "request", "uri": URI, "headers": {"Authorization": "Bearer S3CRET"}}, (), id="a dict"),
+        pytest.param({"flat": ["x", "authorization", "Bearer S3CRET", 1]}, (), id="names and values in one list"),
         pytest.param("sessionId=%s %d", ("S3CRET",), id="a template that has the key and does not format"),
         pytest.param("sessionId=%(id)s %d", ({"id": "S3CRET"},), id="a template that has names and does not format"),
     ],
