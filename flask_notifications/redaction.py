@@ -106,7 +106,9 @@ class SessionLogFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Mask the record in place; always ``True``."""
         if type(record.msg) is dict and record.msg.get("exc_info") is True:  # structlog looks it up later
-            record.msg = {**record.msg, "exc_info": sys.exception() or True}
+            handled = sys.exception()
+            if (replaced := _redact(handled)) is not handled:
+                record.msg = {**record.msg, "exc_info": replaced}
         attributes = vars(record)
         for name, value in list(attributes.items()):
             if name != "msg" or not record.args:

@@ -311,6 +311,10 @@ def test_the_exception_that_structlog_will_look_up_is_masked() -> None:
     except LookupError:
         record = filter_record({"event": "failed", "exc_info": True}, _logger=None, _name="x")
         assert "S3CRET" not in format_with("structlog", record)
+    try:
+        raise LookupError  # noqa: TRY301 - to be the exception that is being handled
+    except LookupError:
+        assert filter_record({"event": "failed", "exc_info": True}).msg == {"event": "failed", "exc_info": True}
     assert filter_record({"event": "failed", "exc_info": True}).msg == {"event": "failed", "exc_info": True}
 
 
