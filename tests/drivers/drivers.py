@@ -56,6 +56,7 @@ class Dialect:
     name: str
     numbers: str  # a table of the numbers n from 1
     document: str  # a JSON document: the parameter :begin, then n, then the parameter :end
+    tenant: str  # a statement that changes a setting of the connection
     failure: str  # an expression that fails when n is 3000
     # Only for database servers.
     endless: str = ""  # a statement that takes far longer than a test
@@ -70,12 +71,14 @@ SQLITE = Dialect(
     name="sqlite",
     numbers="(WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {}) SELECT n FROM s) AS numbers",
     document=":begin || n || :end",
+    tenant="PRAGMA user_version",
     failure="abs(2999 - n - 9223372036854775807)",
 )
 POSTGRESQL = Dialect(
     name="postgresql",
     numbers="generate_series(1, {}) AS numbers(n)",
     document="CAST(:begin AS TEXT) || n || CAST(:end AS TEXT)",
+    tenant="SET \"app.tenant\" = 'alice'",
     failure="1 / (n - 3000)",
     endless="SELECT pg_sleep(20)",
     limit="SET statement_timeout = 200",
@@ -88,6 +91,7 @@ MARIADB = Dialect(
     name="mysql",
     numbers="(SELECT seq AS n FROM seq_1_to_{}) AS numbers",
     document="CONCAT(:begin, n, :end)",
+    tenant="SET @tenant = 'alice'",
     failure="(SELECT seq FROM seq_1_to_2 WHERE seq <= n - 2998)",
     endless="SELECT COUNT(*) FROM seq_1_to_1000000 a JOIN seq_1_to_1000000 b WHERE a.seq * b.seq = -1",
     limit="SET SESSION max_statement_time = 0.2",

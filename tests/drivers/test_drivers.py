@@ -246,6 +246,14 @@ def test_a_connection_in_autocommit_reads_one_whole_result_after_the_other(datab
     engine.dispose()
 
 
+def test_an_event_may_set_the_tenant(database: Database, engine: Engine) -> None:
+    @event.listens_for(engine, "before_cursor_execute")
+    def set_tenant(_connection: object, cursor: Any, *_arguments: object) -> None:
+        cursor.execute(database.driver.dialect.tenant)
+
+    assert_whole(ask(storage_on(engine, select_documents(database.driver, 2_001))), 2_001)
+
+
 @pytest.mark.filterwarnings("ignore:Previous unbuffered result")  # PyMySQL only warns when it drops rows
 def test_an_event_may_explain_the_statement(database: Database, engine: Engine) -> None:
     plans = list[object]()
