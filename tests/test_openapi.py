@@ -330,6 +330,8 @@ def test_a_document_has_one_place_for_a_method_and_a_path() -> None:
     twins = [Operation("a", "GET", "/{x}", query={"v": "1"}), Operation("b", "*", "/{y}")]
     with pytest.raises(ValueError, match=r"^plan must be without two operations for GET /{x} in OpenAPI"):
         openapi_document(dict.fromkeys(twins, UNDATED))
+    plan = {twins[0]: None, twins[1]: UNDATED}
+    assert plan_from_openapi(openapi_document(plan), UNDATED) == {twins[1]: UNDATED}
 
 
 REST = {"name": "path", "in": "path", "required": True, "schema": {"format": "path"}}

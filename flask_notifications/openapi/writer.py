@@ -35,7 +35,8 @@ def openapi_document(
     there are any, and with the headers of its responses. ``x-deprecation-plan`` has the rest of its policy, in the keys
     of a plan file; it names exempt callers, so remove it from a document that everybody may read. The two notification
     operations are described completely, as this library serves them under the middleware; of other operations only the
-    retirement is known. A live one is written if a retired one would take its requests otherwise.
+    retirement is known. A live one is written if a retired one would take its requests otherwise, unless the two have
+    the same method and path in OpenAPI.
 
     :param plan: the operations and their policies.
     :param statuses: the statuses of the two operations, as given to the blueprint.
@@ -59,12 +60,12 @@ def openapi_document(
         spec.components.header(name, {"description": description, "schema": {"type": "string"}})
     paths: dict[str, str] = {}
     places: dict[tuple[str, str], Operation] = {}
-    for operation, own in plan.items():
-        if own is None and not is_taken(operation, retired):
-            continue
+    for operation, own in sorted(plan.items(), key=lambda item: item[1] is None):
         # Paths that differ only in the names of parameters are the same to OpenAPI.
         path = paths.setdefault(PARAMETER.sub("{}", operation.path), _fit_names(operation.path))
         method = "get" if operation.method == ANY_METHOD else operation.method.lower()  # of any, the most usual
+        if own is None and ((path, method) in places or not is_taken(operation, retired)):
+            continue
         other = places.setdefault((path, method), operation)
         expected = f"without two operations for {method.upper()} {path} in OpenAPI"
         require(other is operation, "plan", expected, [other.name, operation.name])
