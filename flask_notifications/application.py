@@ -85,9 +85,8 @@ class NotificationApp:
 
     def _refuse(self, method: str, path: str) -> PlainResponse:
         methods = self._table.methods(path)
-        is_method_allowed = not {method.upper(), ANY_METHOD}.isdisjoint(
-            methods
-        )  # but the request fulfils no conditions
+        # The method may be allowed although the request fulfils no conditions.
+        is_method_allowed = not {method.upper(), ANY_METHOD}.isdisjoint(methods)
         if not methods or is_method_allowed:
             return self._problems.respond("not_found")
         return self._problems.respond("method_not_allowed", extra=[("Allow", ", ".join(methods))])

@@ -167,7 +167,8 @@ class Fetcher:
                 if response.status == HTTPStatus.GONE:
                     found.append(response._replace(body=received.read(_MAX_BODY)))
         except Exception as error:  # noqa: BLE001 - the server decides how the standard library fails
-            found[:] = found or [error]
+            if not found:
+                found.append(error)
 
 
 class _AsReceived(urllib.request.HTTPErrorProcessor):

@@ -69,8 +69,7 @@ def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, unt
     for own in rows.values():
         stopped_on = _stopped_on(own, until)
         # The rows of a caller are alike in the facts that decide its state.
-        work, *when = _judge(own[0], policy, stopped_on, until)
-        groups.append(CallerGroup(own[0].caller, own, stopped_on, work, " ".join([work, *when])))
+        groups.append(CallerGroup(own[0].caller, own, stopped_on, *_judge(own[0], policy, stopped_on, until)))
     return sorted(groups, key=lambda each: (_WORK.index(each.work), each.caller is None, -sum(each.counts)))
 
 
@@ -93,16 +92,16 @@ def _stopped_on(rows: Sequence["CallerUsage"], until: datetime) -> date | None:
 
 def _judge(
     row: "CallerUsage", policy: DeprecationPolicy | None, stopped_on: date | None, until: datetime
-) -> Sequence[str]:
-    """Return the remaining work and, if it depends on one, the date."""
+) -> tuple[str, str]:
+    """Return the remaining work, and the same with its date if it has one."""
     exemption = None if policy is None else policy.exemption(row.caller, until)
     if row.ignored:
-        return ["ignored"]
+        return "ignored", "ignored"
     if stopped_on is not None:
         windows = () if policy is None else policy.brownouts
         near = [each for each in windows if stopped_on - _EFFECT <= each.start.date() <= stopped_on]
         after = f", after the brownout of {full_date(near[-1].start)}" if near else ""
-        return ["stopped", f"since {full_date(stopped_on)}{after}"]
+        return "stopped", f"stopped since {full_date(stopped_on)}{after}"
     if exemption is not None:
-        return ["exempt", f"until {full_date(exemption.until)}"]
-    return ["still calling"]
+        return "exempt", f"exempt until {full_date(exemption.until)}"
+    return "still calling", "still calling"

@@ -141,7 +141,7 @@ class SQLAlchemyStorage:
             return
         try:
             connection = self._engine.connect()
-        except (DBAPIError, PoolTimeout, OSError) as error:  # there is none, whichever error the driver raises
+        except (DBAPIError, PoolTimeout, OSError) as error:  # no connection, whichever error the driver raises
             raise StorageUnavailable from error
         try:
             with closing(RowReader(connection)) as reader:

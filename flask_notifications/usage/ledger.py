@@ -65,7 +65,7 @@ Taken: TypeAlias = "tuple[Key, Entry, tuple[int, ...]]"
 class Entry:
     """The numbers of a key: the times of the first and the last call in microseconds since 1970, and three counts.
 
-    ``written`` are those that were committed last. Without any, the store may have other ones.
+    ``written`` are those that were committed last. While it is empty, the store may have others.
     """
 
     cells: Cells

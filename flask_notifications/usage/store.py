@@ -221,7 +221,7 @@ class UsageStore:
 
     def _initialise(self) -> int:
         with begin(self.engine) as (connection, _now):
-            # Not those that are there, because creating may be forbidden then.
+            # Only missing ones, because it may be forbidden to create tables.
             for table in missing_tables(connection) if self._create_tables else ():
                 connection.execute(CreateTable(table, if_not_exists=True))
                 for index in table.indexes:
