@@ -118,9 +118,10 @@ class SessionLogFilter(logging.Filter):
         if isinstance(error, BaseException):
             if type(error) is not kind:
                 record.exc_info = (type(error), error, trace)
-            traceback = format_traceback(error).rstrip("\n")  # its lines of source code may show a session ID
-            masked = redact_string(traceback)
-            record.exc_text = record.exc_text or (masked if masked != traceback else None)
+            if not record.exc_text:  # its lines of source code may show a session ID
+                traceback = format_traceback(error).rstrip("\n")
+                masked = redact_string(traceback)
+                record.exc_text = masked if masked != traceback else None
         return True
 
 
