@@ -282,11 +282,11 @@ class UsageRecorder:
 
     def _look_around(self) -> None:
         """Import the counts of ended processes."""
-        ledger = self._ledger
-        if ledger is not None:
-            ledger.heard = self._tell_time()
-            if self._clock is None:
-                ledger.compare_clock(time.time_ns() // 1000 - uptime())
+        with self._lock:  # otherwise a flush on a new day could close the file of the ledger
+            if self._ledger is not None:
+                self._ledger.heard = self._tell_time()
+                if self._clock is None:
+                    self._ledger.compare_clock(time.time_ns() // 1000 - uptime())
         if time.monotonic() < self._looked_at + _LOOK:
             return
         self._looked_at = time.monotonic()

@@ -200,9 +200,9 @@ class UsageStore:
                 if ledger.is_alive:
                     ledger.heard = ledger.clock()
                 now, ledger.started = (ledger.heard, 0) if ledger.origin.has_own_clock else (at, at - uptime())
-                taken = ledger.take()
-                ledger.compare_times(taken, now)
+                ledger.compare_times(ledger.take(), now)
                 self._sign(connection, ledger, now, is_final=is_final)
+                taken = ledger.take()  # after the row is locked, so that no older totals replace newer ones
                 _write_entries(connection, ledger.id, taken)
         except BaseException:
             self._id = 0  # perhaps a table is gone
@@ -321,7 +321,7 @@ _SIGN = (
     update(recorders)
     .where(recorders.c.id == bindparam("own_id"), recorders.c.merged == 0)
     .where(recorders.c.stamp.in_([bindparam("own_stamp"), bindparam("attempt")]))
-    .values(heard_at=_HEARD, next_at=_HEARD + PROMISE, ended=bindparam("ends"))
+    .values(heard_at=_HEARD, next_at=_HEARD + PROMISE, ended=_larger(recorders.c.ended, "ends"))
     .values(skew=_larger(recorders.c.skew, "difference"), stamp=bindparam("attempt"))
 )
 _UPDATE = (

@@ -237,6 +237,26 @@ def test_a_new_day_has_a_ledger_of_its_own(file: str, spool: Path) -> None:
 # Bounds
 
 
+def test_no_flush_of_another_thread_ends_a_ledger_while_the_thread_looks_at_it(file: str, spool: Path) -> None:
+    recorder = written(file, spool=spool)
+    ledger, lock = ledger_of(recorder), recorder._lock
+
+    def end_ledger() -> None:
+        if lock.acquire(blocking=False):
+            ledger.drop()
+            lock.release()
+
+    def tell_time() -> int:
+        other = threading.Thread(target=end_ledger)
+        other.start()
+        other.join()
+        return ledgers.uptime()
+
+    recorder._tell_time = tell_time  # type: ignore[method-assign]
+    recorder._look_around()
+    assert ledger.heard
+
+
 def test_a_recorder_that_is_closed_at_midnight_stays_closed(file: str) -> None:
     recorder = sleepy(file)
     recorder.request_passed()
@@ -698,6 +718,28 @@ def test_others_write_only_what_has_changed(file: str, spool: Path, monkeypatch:
     assert silent.flush()
     silent.close()
     assert (collect(spool, store, seen), seen) == (0, {})
+
+
+def test_the_last_counts_of_a_process_without_threads_stay_if_it_ends_while_others_write_for_it(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_in_uwsgi(monkeypatch)
+    silent = record(file, spool=spool)
+    silent(now())
+    sign = UsageStore._sign
+
+    def sign_after_its_end(*arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(UsageStore, "_sign", sign)
+        silent(now())
+        silent.close()
+        sign(*arguments, **options)
+
+    assert silent.flush()
+    silent(now())
+    monkeypatch.setattr(UsageStore, "_sign", sign_after_its_end)
+    assert collect_spool(spool, file) == 1
+    assert total(file) == 3
+    assert rows(file, "ended") == [(1,)]
 
 
 def test_a_process_without_threads_survives_a_failover(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
