@@ -172,7 +172,7 @@ class _Reader:
     def doubts(self, name: str) -> Iterator[str]:
         """Yield why the absence of calls of an operation proves nothing."""
         if self.unreadable * 100 > self.total:
-            yield "more than 1 % of the lines in the logs cannot be read"
+            yield "more than 1 % of the lines in the logs cannot be read: see --log-format"
         if name in self._suspicious:
             yield "a line in the logs that cannot be read may be a call of it"
         if name in self._below:

@@ -255,6 +255,12 @@ ProxyPass / http://127.0.0.1:{upstream}/ nocanon
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 
 
+def find_log(title: str) -> str:
+    """Return the documented log format of a proxy."""
+    found: list[str] = re.findall(rf"^{title}\b[^\n]*:\n\n```\w*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    return found[0]
+
+
 def run_nginx(log: str, upstream: int, folder: Path) -> AbstractContextManager[Server]:
     (location,) = re.findall(r"^```nginx\n(location.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     site = location.replace(":8000", f":{upstream}") + "proxy_http_version 1.1"
@@ -290,9 +296,8 @@ SAME = ("Content-Length", "Content-Type", "Cache-Control", "Deprecation", "Sunse
     ],
 )
 def test_the_documented_proxy_log_has_all_paths_and_no_session(title: str, run: Any, file: str, tmp_path: Path) -> None:
-    (documented,) = re.findall(rf"^{title}\b[^\n]*:\n\n```\w*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[:1]
     folder, gthread = tmp_path / "proxy", gunicorn("gthread")
-    with serving(gthread, tmp_path / "origin") as origin, run(documented, origin.port, folder) as proxy:
+    with serving(gthread, tmp_path / "origin") as origin, run(find_log(title), origin.port, folder) as proxy:
         for method, session in (("GET", "alice-0001"), ("HEAD", "large-0004"), ("GET", "large-0004"), ("GET", "x")):
             for target, *headers in ([f"{LIST}?sessionId={session}"], [LIST, f"Authorization: Bearer {session}"]):
                 response, expected = (server.ask(method, target, *headers) for server in (proxy, origin))
@@ -310,7 +315,7 @@ def test_calls_are_counted_in_logs_that_servers_wrote_rotated_and_compressed(tmp
     folders = [tmp_path / name for name in ("gunicorn", "nginx", "apache")]
     with (
         serving(gunicorn("gthread"), folders[0]) as origin,
-        proxying("proxy_http_version 1.1", origin.port, folders[1]) as proxy,
+        run_nginx(find_log("nginx"), origin.port, folders[1]) as proxy,
         run_apache(proxy.port, folders[2]) as front,
     ):
         for name in ("access.log.1", "access.log"):

@@ -176,7 +176,7 @@ def test_a_gap_is_more_than_an_hour_without_a_line() -> None:
 ANY_LIVE = PLAN | {"operations": [*PLAN["operations"], {"name": "all", "method": "*", "path": "/**", "live": True}]}
 EXPORTS = PLAN | {"operations": [CONDITION | {"path": "/hg%C9/{id}/export"}]}
 BELOW = "1 line in the logs would be calls below a prefix only: --log-prefix"
-MANY = "more than 1 % of the lines in the logs cannot be read"
+MANY = "more than 1 % of the lines in the logs cannot be read: see --log-format"
 MAY_BE_A_CALL = "a line in the logs that cannot be read may be a call of it"
 OTHER, CALLED = line("/quiet"), line("/reports/7")
 TO_THE_SIZE = OTHER.partition('"-"')[0]
