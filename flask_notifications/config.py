@@ -297,7 +297,9 @@ class PlanSchema(_PolicySchema):
     """Define the keys of a plan file. It loads a mapping to a plan, and dumps a plan to a mapping of plain values."""
 
     operations: _List = _List(
-        fields.Nested(_OperationSchema), validate=Length(min=1, error="must have at least one operation")
+        fields.Nested(_OperationSchema),
+        validate=Length(min=1, error="must have at least one operation"),
+        error_messages=_messages("a list; in TOML, begin each operation with [[operations]]"),
     )
     prefix: _String = _String(metadata={"pattern": "^(/|$)"})
     successor_prefix: _String = _String(allow_none=True)

@@ -106,10 +106,8 @@ class Operation:
     def __post_init__(self) -> None:
         is_printable = isinstance(self.name, str) and self.name and self.name.isprintable()
         require(is_printable, "name", "a string of one or more printable characters", self.name)
-        is_method = isinstance(self.method, str) and _METHOD.fullmatch(self.method)
-        require(is_method, "method", "an HTTP method", self.method)
-        is_one = self.method.upper() != "ANY"
-        require(is_one, "method", "one HTTP method, such as 'GET', or '*' for any", self.method)
+        is_method = isinstance(self.method, str) and _METHOD.fullmatch(self.method) and self.method.upper() != "ANY"
+        require(is_method, "method", "one HTTP method, such as 'GET', or '*' for any", self.method)
         object.__setattr__(self, "method", self.method.upper())
         object.__setattr__(self, "query", check_values("query", self.query))
         object.__setattr__(self, "headers", check_values("headers", self.headers))

@@ -195,14 +195,14 @@ def test_a_value_that_is_not_a_date_is_refused_with_a_right_one(name: str, value
 TABLE = "must be a table of keys and values"
 STRING = "must be a string in quotation marks"
 BOOLEAN = "must be true or false, without quotation marks"
-LIST = "must be a list in brackets"
+OPERATIONS = "must be a list; in TOML, begin each operation with [[operations]]"
 
 
 ERRORS: list[tuple[str, Any]] = [
     *((f"_schema: {TABLE}", value) for value in (None, [], 5, [{"prefix": "/"}])),
     (f"deprecated_at: is missing; it {NO_DATE}", {}),
-    (f"operations: {LIST}", {"operations": "GET /"}),
-    (f"operations: {LIST}", {"operations": OTHER}),
+    (f"operations: {OPERATIONS}", {"operations": "GET /"}),
+    (f"operations: {OPERATIONS}", {"operations": OTHER}),
     ("prefix: prefix is for plans without operations", plan_of(OTHER, prefix="/v1")),
     *(
         (f"operations.0.{key}: {STRING}", plan_of(operation(**{key: 1})))
