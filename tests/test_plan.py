@@ -112,7 +112,7 @@ MISTAKES: dict[str, Any] = {
     "old: the brownout of 1 Apr 2026, 00:00 UTC is not over at the enforced sunset": {
         operation("/a"): policy(brownouts=[Brownout(date(4), date(6))], sunset_at=date(5), enforce_sunset=True)
     },
-    "old: the sunset of 1 Aug 2026, 00:00 UTC is over and not enforced, so it keeps working": {
+    "old: the sunset of 1 Aug 2026, 00:00 UTC has passed and is not enforced, so it keeps working": {
         operation("/a"): policy(sunset_at=date(8))
     },
 }

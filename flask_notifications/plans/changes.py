@@ -104,8 +104,9 @@ def _list_short_notices(
     for what, date in dates:
         left = date - at
         if left < least and least:
-            words = f"in {duration(left)}" if left > timedelta() else "over"
-            yield "notice-too-short", f"{what} of {moment(date)} is {words}, not in {count(least.days, 'day')}"
+            words = f"is in {duration(left)}" if left > timedelta() else "has begun"
+            required = f"but a notice of {count(least.days, 'day')} is required"
+            yield "notice-too-short", f"{what} of {moment(date)} {words}, {required}"
 
 
 def _list_new_brownouts(old: DeprecationPolicy | None, new: DeprecationPolicy) -> list[Brownout]:

@@ -22,8 +22,8 @@ def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
 
     It finds methods that HTTP does not have, conditions that nothing meets, templates that match the same paths
     although neither is more specific, live operations that no retired one would match, links that lead to a retired
-    operation, brownouts before the deprecation or after an enforced sunset, sunsets that are over and not enforced, and
-    exemptions that are over or without effect. It cannot find what only the application knows, such as a misspelled
+    operation, brownouts before the deprecation or after an enforced sunset, past sunsets that are not enforced, and
+    exemptions that have ended or have no effect. It cannot find what only the application knows, such as a misspelled
     path: ``flask_notifications.testing.assert_plan_reaches`` finds that.
     """
     retired = {operation: policy for operation, policy in plan.items() if policy is not None}
@@ -105,11 +105,11 @@ def _find_wrong_dates(policy: DeprecationPolicy, at: datetime) -> Iterator[str]:
         if policy.enforce_sunset and policy.sunset_at is not None and window.end > policy.sunset_at:
             yield f"the brownout of {moment(window.start)} is not over at the enforced sunset"
     if policy.sunset_at is not None and policy.sunset_at <= at and not policy.enforce_sunset:
-        yield f"the sunset of {moment(policy.sunset_at)} is over and not enforced, so it keeps working"
+        yield f"the sunset of {moment(policy.sunset_at)} has passed and is not enforced, so it keeps working"
     closings = [event.start for event in schedule(policy) if policy.phase(event.start) in CLOSED_PHASES]
     for each in policy.exemptions:
         if each.until <= at:
-            yield f"the exemption of {each.caller!r} is over since {moment(each.until)}"
+            yield f"the exemption of {each.caller!r} ended on {moment(each.until)}"
         elif all(closing >= each.until for closing in closings):
             everybody = f"because the operation works until {moment(each.until)} for everybody"
             yield f"the exemption of {each.caller!r} has no effect, {everybody}"

@@ -139,7 +139,7 @@ def test_every_exemption_is_printed_with_its_end_and_reason(tmp_path: Path) -> N
         "  30 Nov 2026, 00:00 UTC  in 29 days      end of the exemption of early: by mistake",
     ]
     assert outcome.err.splitlines() == [
-        "warning: report: the exemption of 'acme' is over since 1 Oct 2026, 00:00 UTC",
+        "warning: report: the exemption of 'acme' ended on 1 Oct 2026, 00:00 UTC",
         (
             "warning: report: the exemption of 'early' has no effect, because the operation works until "
             "30 Nov 2026, 00:00 UTC for everybody"
@@ -301,7 +301,7 @@ def test_a_broken_promise_is_exit_code_3(plan_file: Path, tmp_path: Path) -> Non
         "\n\nerror: report: sunset-earlier: the sunset is 1 Oct 2026, 00:00 UTC, and was 1\n"
         "  Dec 2026, 00:00 UTC\n"
         "error: report: notice-too-short: the sunset of 1 Oct 2026, 00:00 UTC is in 30\n"
-        "  days, not in 90 days\n"
+        "  days, but a notice of 90 days is required\n"
         "2 changes for callers, 2 broken promises\n"
     )
     (change,) = json.loads(run("plan", earlier, *options, "--format", "json").out)["changes"]

@@ -45,8 +45,8 @@ FIRST_LINES = {
     "in a brownout": ([RUNNING], ONE, "A brownout is running until 22 Nov 2026, 17:15 UTC, so requests get 410 Gone."),
     "switched off": ([OVER], "GET /reports/{id} has been switched off", "Every request gets 410 Gone."),
     "one of two is switched off": ([OVER, JULY], TWO, "Some of them still work today."),
-    "one of two may stop": ([LATE, PLANNED], TWO, "The sunset of 1 operation is over, and it may stop at any time."),
-    "all may stop": ([LATE, LATE], TWO, "all of them is over, and they may stop at any time. Change your calls now."),
+    "one of two may stop": ([LATE, PLANNED], TWO, "The sunset of 1 operation has passed, and it may stop at any time."),
+    "all may stop": ([LATE, LATE], TWO, "The sunset has passed, and they may stop at any time. Change your calls now."),
 }
 
 

@@ -63,8 +63,8 @@ def test_an_operation_without_calls_has_no_caller_only_if_the_record_is_complete
         assert words(heading.find_next_sibling("p")) == who
 
 
-@pytest.mark.parametrize(("is_enforced", "end"), [(False, "is over, but not enforced"), (True, "is over")])
-def test_a_sunset_that_is_over_stands_out(is_enforced: bool, end: str) -> None:
+@pytest.mark.parametrize(("is_enforced", "end"), [(False, "has passed, but is not enforced"), (True, "has passed")])
+def test_a_sunset_that_has_passed_stands_out(is_enforced: bool, end: str) -> None:
     page = page_of(own=policy(utc(2026, 11, 1), enforce_sunset=is_enforced))
     assert words(page.select_one(".operation p strong")) == f"the sunset of 1 Nov 2026 {end}"
 
