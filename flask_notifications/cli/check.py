@@ -110,7 +110,8 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     metavar="'N: V'|@FILE",
     callback=_parse_headers,
     help="A header to send to the origin of the URL, or a file with one header per line; @- is standard input. A file "
-    "keeps credentials out of the list of processes. Headers in $FLASK_NOTIFICATIONS_HEADERS are sent too.",
+    "keeps credentials out of the list of processes. May be repeated. Headers in $FLASK_NOTIFICATIONS_HEADERS are sent "
+    "too.",
 )
 @option("--plan", "file", type=FILE, metavar="FILE", help="Compare with this plan file.")
 @option("--no-links", "calls_links", flag_value=False, default=True, show_default=False, help="Do not call the links.")
@@ -138,7 +139,7 @@ def check(
     and the response to HEAD. With --plan, it also compares production with the plan. The request is real, so take care
     with methods that change data.
 
-    Exit code: 0, 1 if a URL is not reachable or the plan has errors, 3 if an error was found. Warnings do not count.
+    Exit code: 0; 1 if a URL is not reachable or the plan has errors; 3 if a finding is an error.
     """
     from flask_notifications.check.checker import check_url
     from flask_notifications.check.fetching import Fetcher, Unreachable

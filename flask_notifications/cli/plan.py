@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     metavar="DOCUMENT",
     help="Print a plan file in TOML of the operations that an OpenAPI document deprecates, from the date of --at on.",
 )
-@option("--at", type=parse_date, metavar="DATE", help="Show the phases at this time instead of now.")
+@option(
+    "--at",
+    type=parse_date,
+    metavar="DATE",
+    help="Show the phases at this time, such as 2027-07-01T09:00:00Z, instead of now.",
+)
 @option("--against", type=FILE, metavar="OLD", help="Show the changes for callers since OLD.")
 @option(
     "--min-notice",
@@ -54,7 +59,7 @@ def plan(
     FILE must end with .toml or .json, or be - for standard input. The output shows the phase of each operation, its
     next change, and its headers as they are sent. Probable mistakes are printed to standard error as warnings.
 
-    Exit code: 0; 1 with one line per error (place: message); 3 if the change breaks a promise to callers.
+    Exit code: 0; 1 with one line per error (place: message); 3 if --against finds a broken promise to callers.
     """
     is_one = (file is not None) + schema + (document is not None) == 1
     demand(is_one, "give one of FILE, --schema and --from-openapi DOCUMENT")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from flask_notifications.wording import count
+
 from .arguments import FILE, format_option, parse_day, read_plan
 from .output import TO, demand, fail, option, print_result
 from .progress import open_logs
@@ -22,25 +24,28 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
 
 @click.command
 @click.argument("database", envvar="FLASK_NOTIFICATIONS_DATABASE", required=False)
-@option("--log", "files", type=FILE, multiple=True, metavar="FILE", help="Read this access log too; needs --plan.")
+@option("--log", "files", type=FILE, multiple=True, metavar="FILE", help="Read this access log; needs --plan.")
 @option(
     "--log-format",
     metavar="REGEX",
-    help="A regular expression for the lines of the logs, with groups named time, method, target, status, agent, user.",
+    help="A regular expression for lines that are neither in the Common nor in the Combined format, with the groups "
+    "time, method, target and status, and optionally agent and user.",
 )
 @option("--log-prefix", metavar="PATH", help="The mount point of the application in the logs; / is the root.")
 @option("--plan", "file", type=FILE, metavar="FILE", help="Report the retired operations of this plan.")
-@option("--days", type=click.IntRange(1, 3650), default=30, help="The window, in complete UTC days.")
+@option("--days", type=click.IntRange(1, 3650), default=30, metavar="N", help="The window, in complete UTC days.")
 @option("--operation", "operations", multiple=True, metavar="NAME", help="Report this operation only.")
 @option("--caller", metavar="NAME", help="Write a notice for this caller alone; needs --plan.")
 @option("--ignore-client", "ignore_clients", multiple=True, metavar="C", help="Ignore this client in the verdict.")
 @option("--ignore-caller", "ignore_callers", multiple=True, metavar="C", help="Ignore this caller in the verdict.")
 @option("--allow-gap", type=_HOURS, default=6.0, metavar="HOURS", help="The longest gap that a safe verdict allows.")
-@option("--min-coverage", type=_SHARE, default=0.99, metavar="SHARE", help="The share of the window to be covered.")
+@option(
+    "--min-coverage", type=_SHARE, default=0.99, metavar="SHARE", help="The covered share that a safe verdict needs."
+)
 @option("--service", metavar="NAME", help="The application, if several share the database.")
 @option("--hosts", type=click.IntRange(min=1), metavar="N", help="Require N hosts that record in each hour.")
 @option("--require-canary", is_flag=True, help="Require a call of flask-notifications-check on each day.")
-@option("--until", type=parse_day, metavar="DATE", help="The end of the window, by default now.")
+@option("--until", type=parse_day, metavar="DATE", help="The end of the window, such as 2027-06-30; by default now.")
 @format_option("text", "json", "csv", "markdown", "html")
 @TO
 @click.pass_context
@@ -58,12 +63,13 @@ def usage(
     to: TextIO | None,
     **options: Any,
 ) -> None:
-    """Show who still calls, and whether operations are safe to switch off.
+    """Show who still calls, and whether it is safe to switch off.
 
     DATABASE is the SQLAlchemy URL that UsageRecorder writes to, as in sqlite:///usage.sqlite3. To keep a password out
     of the list of processes, put the URL into FLASK_NOTIFICATIONS_DATABASE instead. With --log, calls are read from
-    access logs in the Common or Combined format, also compressed with gzip, alone or for the time before the first
-    recorder of the database.
+    access logs, also compressed with gzip, alone or for the time before the first recorder of the database.
+
+    --log, --operation, --ignore-client and --ignore-caller may be repeated.
 
     Exit code: 0 if all operations are safe, 3 if any is in use, 4 if none is in use and any is unknown, 1 on an error,
     such as a missing database. With --caller, the code is for that caller alone, and a caller without a recorded call
@@ -151,7 +157,7 @@ def _format(report: "UsageReport", plan: "Plan | None", notice: "Notice | None",
 @click.argument("spool", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("database", envvar="FLASK_NOTIFICATIONS_DATABASE")
 def collect(spool: Path, database: str) -> None:
-    """Import the counts of ended processes from a spool into the database.
+    """Import the counts of ended processes into the database.
 
     SPOOL is the folder of UsageRecorder's spool on this machine, and DATABASE the SQLAlchemy URL of the recorder. A
     recorder with a thread does this every two seconds. Run the command if no process starts again, or if none can start
@@ -163,4 +169,4 @@ def collect(spool: Path, database: str) -> None:
         raise
     except Exception as error:  # noqa: BLE001 - drivers raise many kinds
         fail(f"the database cannot be written: {type(error).__name__}")
-    print_result(f"{number} brought in")
+    print_result(f"{count(number, 'file')} imported")

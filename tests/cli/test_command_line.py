@@ -38,6 +38,12 @@ def test_the_help_lists_every_command_and_every_command_has_help() -> None:
         assert (outcome.code, outcome.err, "Exit code: 0" in outcome.out) == (0, "", True)
 
 
+def test_the_help_has_a_whole_sentence_for_each_command() -> None:
+    lines = run("--help").out.partition("Commands:\n")[2].splitlines()
+    assert len(lines) == len([*COMMANDS, "collect"])
+    assert [line for line in lines if line.endswith("...")] == []
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
