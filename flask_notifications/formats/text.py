@@ -107,16 +107,18 @@ def _format_operation(operation: "OperationUsage", groups: Sequence[CallerGroup]
 
 def _describe_caller(group: CallerGroup) -> str:
     label, clients, sources, answered, failed, closed, last_at, state = list_cells(group)
+    client = f"client {clients}" if group.clients else "unknown client"
     session = f", session in {sources}" if group.sources else ""
     first = wrap(f"{'unnamed' if group.caller is None else label}: {state}, last call {last_at}", "  ")
-    second = wrap(f"{answered} answered, {failed} failed, {closed} closed; client {clients}{session}", "    ")
+    second = wrap(f"{answered} answered, {failed} failed, {closed} closed; {client}{session}", "    ")
     return f"{first}\n{second}"
 
 
 def list_cells(group: CallerGroup) -> tuple[str, ...]:
     """Return the cells of a caller, with a dash for each unknown value."""
     label, clients, sources = (escape(each or "-") for each in (group.caller, group.clients, group.sources))
-    return (label, clients, sources, *map(str, group.counts), moment(group.last_at.replace(second=0)), group.state)
+    counts = (f"{number:,}" for number in group.counts)
+    return (label, clients, sources, *counts, moment(group.last_at.replace(second=0)), group.state)
 
 
 def format_notice(notice: "Notice") -> str:

@@ -61,6 +61,11 @@ def test_wide_characters_take_two_columns(database: str, monkeypatch: pytest.Mon
     assert f"\n{first}\n  UTC\n    {rest}\n" in run_usage(database).out
 
 
+def test_a_caller_with_many_calls_and_without_a_client_is_readable(database: str) -> None:
+    record(database, *[use(None)] * 1000)
+    assert "\n    1,000 answered, 0 failed, 0 closed; unknown client\n" in run_usage(database).out
+
+
 def test_callers_beyond_a_number_are_counted(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flask_notifications.formats.text._LISTED", 1)
     record(database, *(use(f"job/{number}") for number in range(17)))
