@@ -24,7 +24,7 @@ _SECOND = timedelta(seconds=1)
 
 
 class Phase(StrEnum):
-    """The phase of the retirement of an operation."""
+    """The phase of the retirement of an operation: ``announced``, ``deprecated``, ``brownout`` or ``sunset``."""
 
     ANNOUNCED = "announced"
     DEPRECATED = "deprecated"

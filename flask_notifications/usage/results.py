@@ -13,7 +13,10 @@ from .times import to_date
 
 
 class Verdict(StrEnum):
-    """Say whether an operation may be switched off; the first of several verdicts decides."""
+    """Say whether an operation may be switched off: ``in use``, ``unknown`` or ``safe``.
+
+    Of several verdicts, the first in this order decides.
+    """
 
     IN_USE = "in use"
     UNKNOWN = "unknown"
