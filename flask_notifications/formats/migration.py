@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from flask_notifications.deprecation import DeprecationHeaders, DeprecationPolicy, Phase
-from flask_notifications.operations import REST, Operation
+from flask_notifications.operations import ANY_METHOD, REST, Operation
 from flask_notifications.wording import full_date, long_date, moment, period, relative
 
 from .requests import EXAMPLE_URL, Move, describe_move
@@ -43,7 +43,8 @@ def describe_migration(
 ) -> Migration:
     """Return what the callers of an operation have to know, or one caller with its label."""
     move = describe_move(operation, base_url or EXAMPLE_URL)
-    sentences = [_say_end(policy, caller, now), *_say_brownout(policy, caller, now), *_say_successor(operation, move)]
+    dates = (_say_end(policy, caller, now), *_say_brownout(policy, caller, now))
+    sentences = [*_say_scope(operation), *dates, *_say_successor(operation, move)]
     return Migration(operation, policy, policy.phase(now, caller), sentences, move)
 
 
@@ -54,6 +55,16 @@ def say_placeholders(moves: Iterable[Move], base_url: str | None = None) -> str:
     listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
     parts += [f"your own values in place of {listed}"] if names else []
     return f"In the examples, put {', and '.join(parts)}." if parts else ""
+
+
+def _say_scope(operation: Operation) -> Iterator[str]:
+    """Yield the meaning of the method ``*`` and of a final ``/**``, because callers know no plans."""
+    base = operation.path.removesuffix(f"/{REST}")
+    is_any, below = operation.method == ANY_METHOD, "" if base == operation.path else " and to paths below it"
+    if is_any:
+        yield f"It means requests to {base or '/'}{below}, with any method."
+    elif below:
+        yield f"It means {operation.method} requests to {base or '/'}{below}."
 
 
 def _say_end(policy: DeprecationPolicy, caller: str | None, now: datetime) -> str:

@@ -56,6 +56,19 @@ def test_a_notice_says_when_an_operation_ends(own: DeprecationPolicy, end: str, 
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "first"),
+    [
+        ("*", "/v1/**", "It means requests to /v1 and to paths below it, with any method."),
+        ("GET", "/**", "It means GET requests to / and to paths below it."),
+        ("*", "/old", "It means requests to /old, with any method."),
+        ("GET", "/old", "It ends on Friday, 1 January 2027, in 39 days."),
+    ],
+)
+def test_a_notice_says_what_the_signs_of_a_plan_mean(method: str, path: str, first: str) -> None:
+    assert sentences(OPEN, Operation("report", method, path))[0].startswith(first)
+
+
+@pytest.mark.parametrize(
     ("operation", "last"),
     [
         (Operation("report", "GET", "/old"), "It has no successor. Remove the call, or ask for a replacement."),
