@@ -58,7 +58,7 @@ def check_values(argument: str, given: Any) -> dict[str, str | tuple[str, ...]] 
         require(is_name, argument, "a mapping whose keys are names", {name: value})
         values = tuple(value) if isinstance(value, list | tuple) else (value,)
         fits = values and all(isinstance(each, str) and _VALUES[argument].fullmatch(each) for each in values)
-        require(fits, argument, "a mapping whose values are strings or lists of strings, not empty", {name: value})
+        require(fits, argument, "a mapping whose values are strings or lists of one or more strings", {name: value})
         checked[name] = value if isinstance(value, str) else values
     is_unique = len({name.lower() for name in checked}) == len(checked)
     require(is_unique, argument, "a mapping of names that differ in more than letter case", given)

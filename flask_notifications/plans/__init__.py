@@ -23,7 +23,7 @@ def check_plan(plan: Any) -> None:
 
     :raises ValueError: the value is something else.
     """
-    expected = "a mapping from each Operation to a DeprecationPolicy or None"
+    expected = "a mapping from each Operation to a DeprecationPolicy or None, as load_plan returns it"
     require(isinstance(plan, Mapping), "plan", expected, plan)
     for operation, policy in plan.items():
         fits = isinstance(operation, Operation) and (policy is None or isinstance(policy, DeprecationPolicy))
