@@ -26,10 +26,10 @@ class Verdict(StrEnum):
 class DayUsage(NamedTuple):
     """Count the calls of one UTC day."""
 
-    day: date
-    answered: int
-    failed: int
-    closed: int
+    day: date  #: The day.
+    answered: int  #: Responses below 400.
+    failed: int  #: Responses of 400 and above, and applications that raised.
+    closed: int  #: The middleware's own 410s.
 
     @property
     def calls(self) -> int:
