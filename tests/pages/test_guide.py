@@ -57,6 +57,11 @@ def test_the_first_lines_say_what_stops_and_when(policies: list[DeprecationPolic
     assert lede in words(page.select_one(".lede"))
 
 
+def test_without_a_successor_nothing_is_said_to_replace_an_operation() -> None:
+    lede = parse(render_guide({replace(REPORT, successor=None): OVER}, at=NOW)).select_one(".lede")
+    assert words(lede) == "Every request gets 410 Gone. Remove your calls, or ask for a replacement."
+
+
 def test_a_plan_without_brownouts_has_no_section_on_them() -> None:
     assert "rownout" not in str(guide(JULY).body)
 
