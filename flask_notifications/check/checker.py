@@ -113,7 +113,8 @@ def check_url(
         findings += _check_targets(fetcher, response)
     if plan is not None:
         differences = list_differences(plan, method, response, candidates, now)
-        findings += [Finding("plan-differs", f"{each}. Change the plan, or deploy it.") for each in differences]
+        remedy = "Change the plan, or deploy it." if candidates else "Call another URL, or add it to the plan."
+        findings += [Finding("plan-differs", f"{each}. {remedy}") for each in differences]
     announced = [(name, fetcher.mask(value)) for name in _CHECKED for value in response.values(name)]
     masked = [Finding(finding.code, _shorten(fetcher.mask(finding.message))) for finding in findings]
     masked.sort(key=lambda finding: ("error", "warning", "info").index(finding.level))

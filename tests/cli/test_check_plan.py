@@ -234,7 +234,8 @@ def test_a_url_that_matches_no_operation_is_an_error(production: str, path: str,
     outcome = check(tmp_path, f"{production}{path}")
     found = {finding["code"]: finding["message"] for finding in json.loads(outcome.out)["findings"]}
     assert outcome.code == 3
-    assert found["plan-differs"].startswith(f"No operation of the plan matches {words}")
+    remedy = "Call another URL, or add it to the plan."
+    assert found["plan-differs"] == f"No operation of the plan matches {words}{remedy}"
     assert "deprecation-missing" in found
 
 
