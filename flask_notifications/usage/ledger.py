@@ -42,8 +42,6 @@ _LENGTH = 64
 
 # A clock that goes on while a machine sleeps, on Linux.
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
-# Microseconds by which a clock may be off.
-TOLERANCE = 60 * SECOND
 
 # Bytes of a segment of a file; integers of its head; and characters of a part of the origin, whose bytes in JSON fit.
 _SEGMENT, _HEAD, _PART = 1 << 16, 32, 30_000
@@ -129,17 +127,9 @@ def uptime() -> int:
     return (time.monotonic_ns() if _BOOTTIME is None else time.clock_gettime_ns(_BOOTTIME)) // 1000
 
 
-class _Cell:
-    """An integer that the file keeps for the process that imports it."""
-
-    def __init__(self, place: int) -> None:
-        self._place = place
-
-    def __get__(self, ledger: "Ledger", _owner: object) -> int:
-        return ledger.head[self._place]
-
-    def __set__(self, ledger: "Ledger", value: int) -> None:
-        ledger.head[self._place] = value
+def _cell(place: int) -> Any:
+    """Return a property for an integer that the file keeps for the process that imports it."""
+    return property(lambda ledger: ledger.head[place], lambda ledger, value: ledger.head.__setitem__(place, value))
 
 
 class Ledger:
@@ -149,17 +139,17 @@ class Ledger:
     """
 
     # When counting began, and the last time at which the process was alive for sure; as an uptime, or by its own clock.
-    began: _Cell = _Cell(_BEGAN)
-    heard: _Cell = _Cell(_HEARD)
+    began: int = _cell(_BEGAN)
+    heard: int = _cell(_HEARD)
     # The largest difference of the machine's clock from the database's, and of two of its own times.
-    skew: _Cell = _Cell(_SKEW)
+    skew: int = _cell(_SKEW)
     # The ID of the store that has the row, or 0 if no write is known to have been committed. What the row has as its
     # stamp: the one, or the other if nobody knows whether the last write was committed.
-    store: _Cell = _Cell(_STORE)
-    stamp: _Cell = _Cell(_STAMP)
-    attempted: _Cell = _Cell(_ATTEMPT)
+    store: int = _cell(_STORE)
+    stamp: int = _cell(_STAMP)
+    attempted: int = _cell(_ATTEMPT)
     # 1 or 0: whether the process writes its counts itself.
-    has_thread: _Cell = _Cell(_HAS_THREAD)
+    has_thread: int = _cell(_HAS_THREAD)
 
     def __init__(self, origin: Origin, began: int) -> None:
         self.origin = origin
@@ -257,8 +247,8 @@ class Ledger:
             began, heard = self.started + self.origin.began, self.started + self.heard
             skews = [abs(time.time_ns() // 1000 - now)] if self.is_alive else []
             for _key, _entry, (first_at, last_at, *_counts) in taken:
-                skews += [each for each in (last_at - heard, began - first_at) if each > TOLERANCE]
-            self.note_skew(*skews, 0)
+                skews += [last_at - heard, began - first_at]
+            self.note_skew(0, *skews)
 
     def attempt(self) -> int:
         """Return the stamp that is about to be written, the same until it is confirmed."""
@@ -292,10 +282,8 @@ class Ledger:
 
         :param epoch: the time at which this machine started, if its clock is right now.
         """
-        if self._epoch is None:
-            self._epoch = epoch
-        elif abs(epoch - self._epoch) > TOLERANCE:
-            self.note_skew(abs(epoch - self._epoch))
+        self._epoch = epoch if self._epoch is None else self._epoch
+        self.note_skew(abs(epoch - self._epoch))
 
     def locate(self, at: int, now: int) -> int:
         """Return when something was that is here as an uptime, by the clock of the database; now if that is unknown."""
@@ -429,17 +417,14 @@ def create_file(ledger: Ledger, folder: Path) -> None:
 
     :raises OSError: the file cannot be made.
     """
-    path = folder / f"{ledger.id}.new"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    file = LedgerFile(path, descriptor)
+    file, _is_locked = open_file(folder / f"{ledger.id}.new", os.O_CREAT | os.O_EXCL)
     try:
-        lock_file(descriptor)
         head = file.allocate()
         head[:_HEAD] = ledger.head
         origin = json.dumps(ledger.origin._asdict())
         for start in range(0, len(origin), _PART):
             file.append(origin[start : start + _PART], 0)
-        file.path = path.rename(path.with_suffix(".spool"))
+        file.path = file.path.rename(file.path.with_suffix(".spool"))
     except OSError:
         file.delete()
         raise
@@ -447,30 +432,22 @@ def create_file(ledger: Ledger, folder: Path) -> None:
 
 
 def open_file(path: Path, flags: int = 0) -> tuple[LedgerFile, bool]:
-    """Open and lock a file, such as that of a ledger; return it, and whether it is locked now.
-
-    It is not if another process has its lock.
+    """Open a file and lock it until its process ends; return it, and whether no other process has its lock.
 
     :raises OSError: the file is gone, or its file system has no locks.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
     file = LedgerFile(path, descriptor)
     try:
-        return file, lock_file(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return file, False
     except OSError:
-        file.close()
+        (file.delete if flags & os.O_EXCL else file.close)()
         raise
+    return file, True
 
 
 def has_locks() -> bool:
     """Return whether this system has the locks that the files of ledgers need."""
     return fcntl is not None
-
-
-def lock_file(descriptor: int) -> bool:
-    """Lock a file until its process ends, and return whether no other process has it."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -11,10 +11,13 @@ from typing import NamedTuple, TypeAlias
 from flask_notifications.wording import count, duration, full_date
 
 from .coverage import Coverage, RecorderRow, Recorders, combine
-from .ledger import CANARY, OTHER, TOLERANCE, is_canary
+from .ledger import CANARY, OTHER, is_canary
 from .reading import Snapshot
 from .results import CallerUsage, OperationUsage, Verdict
-from .times import DAY, HOUR, describe_moment, start_of_window, to_date, to_datetime
+from .times import DAY, HOUR, SECOND, describe_moment, start_of_window, to_date, to_datetime
+
+# Microseconds by which a clock may be off.
+_TOLERANCE = 60 * SECOND
 
 
 class Rules(NamedTuple):
@@ -182,13 +185,13 @@ class Judge:
     def _clock_doubts(self, since: int) -> Iterator[str]:
         snapshot, until = self._snapshot, self._until
         off = max((row.skew for row in snapshot.rows if not row.own_clock and row.is_in(since, until)), default=0)
-        if off > TOLERANCE:
+        if off > _TOLERANCE:
             yield f"the clock of a machine was off by {duration(timedelta(microseconds=off))}"
         if not any(row.own_clock for row in snapshot.rows):
-            if until > snapshot.now + TOLERANCE:
+            if until > snapshot.now + _TOLERANCE:
                 yield "the window ends in the future"
             later = max([snapshot.latest, *(each.heard_at for each in self._services)])
-            if later > snapshot.now + TOLERANCE:
+            if later > snapshot.now + _TOLERANCE:
                 yield f"something was recorded later than now, on {describe_moment(later)}"
 
     def _missing_canaries(self, callers: Sequence[CallerUsage], since: int) -> Iterator[str]:
