@@ -1,8 +1,8 @@
 """The counts of one process, in memory or in a file that survives the process.
 
 A file is mapped into memory, and its disk space is allocated before: a full disk must not kill the process. It begins
-with integers and the ID of the recorder; then its origin follows, in parts, and each key with its numbers, all in JSON.
-The kernel keeps what a process has stored there, whatever happens to the process. Standard library only.
+with integers and the ID of the recorder; then its origin follows, and each key with its numbers, all in JSON. The
+kernel keeps what a process has stored there, whatever happens to the process. Standard library only.
 """
 
 import errno
@@ -43,11 +43,11 @@ _LENGTH = 64
 # A clock that goes on while a machine sleeps, on Linux.
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
-# Bytes of a segment of a file; integers of its head; and characters of a part of the origin, whose bytes in JSON fit.
-_SEGMENT, _HEAD, _PART = 1 << 16, 32, 30_000
-_MAGIC = 0x666E5F7573616732
-# Where the head has which integer, and the ID of the recorder in ASCII.
-_KIND, _WHOLE, _STAMP, _ATTEMPT, _BEGAN, _HEARD, _HAS_THREAD, _STORE, _SKEW = range(9)
+# Bytes of a segment of a file, and integers of its head.
+_SEGMENT, _HEAD = 1 << 16, 32
+_MAGIC = 0x666E5F7573616733
+# Where the head has which integer, and the ID of the recorder in ASCII. One is the number of bytes of the origin.
+_KIND, _WHOLE, _STAMP, _ATTEMPT, _BEGAN, _HEARD, _HAS_THREAD, _STORE, _SKEW, _ORIGIN = range(10)
 _ID = slice(16, 20)
 
 FIRST_AT, LAST_AT, ANSWERED, FAILED, CLOSED = range(5)
@@ -239,10 +239,7 @@ class Ledger:
         return sum(sum(numbers[ANSWERED:]) for _key, _entry, numbers in self.take())
 
     def compare_times(self, taken: Iterable[Taken], now: int) -> None:
-        """Note how far the clock of this machine and the times of calls are off.
-
-        :param now: the time of the database.
-        """
+        """Note how far the clock of this machine and the times of calls differ from the time of the database."""
         if self._is_of_this_boot and not self.origin.has_own_clock:
             began, heard = self.started + self.origin.began, self.started + self.heard
             skews = [abs(time.time_ns() // 1000 - now)] if self.is_alive else []
@@ -263,10 +260,7 @@ class Ledger:
             entry.written = numbers
 
     def renew(self) -> None:
-        """Take a new identity, because the row is not as it was left: all totals are written again.
-
-        The time before the last sign of life is not covered by the new row.
-        """
+        """Take a new identity, whose row has all totals, but covers nothing before the last sign of life."""
         self._take_identity()
         self.stamp = self.attempted = self.store = 0
         self.began = self.heard
@@ -278,10 +272,7 @@ class Ledger:
         self.skew = max(self.skew, *skews)
 
     def compare_clock(self, epoch: int) -> None:
-        """Note whether somebody has set the clock, which may be back before the database is asked.
-
-        :param epoch: the time at which this machine started, if its clock is right now.
-        """
+        """Note a changed time of this machine's start: its clock may be right again before the database is asked."""
         self._epoch = epoch if self._epoch is None else self._epoch
         self.note_skew(abs(epoch - self._epoch))
 
@@ -323,29 +314,29 @@ class LedgerFile:
         self._used = 0
         _open_files.add(self)
 
-    def _map(self, number: int) -> "memoryview[int]":
-        """Return a segment, which stays in memory until its last view is released."""
-        self._segments.append(memoryview(mmap.mmap(self._descriptor, _SEGMENT, offset=number * _SEGMENT)).cast("q"))
-        return self._segments[-1]
+    @property
+    def head(self) -> "memoryview[int]":
+        """The integers at the beginning of a file that has any."""
+        return self._segments[0]
 
-    def allocate(self) -> "memoryview[int]":
-        """Add a segment.
+    def _map(self) -> None:
+        """Map new segments, each of which stays in memory until its last view is released."""
+        for number in range(len(self._segments), os.fstat(self._descriptor).st_size // _SEGMENT):
+            mapped = mmap.mmap(self._descriptor, _SEGMENT, offset=number * _SEGMENT)
+            self._segments.append(memoryview(mapped).cast("q"))
 
-        :raises OSError: the disk is full.
-        """
-        number = len(self._segments)
-        if os.pwrite(self._descriptor, bytes(_SEGMENT), number * _SEGMENT) != _SEGMENT:
+    def allocate(self, content: bytes = b"") -> None:
+        """Add as many segments as some bytes need, but at least one; a full disk is an ``OSError``."""
+        last = max(0, len(content) - 1) // _SEGMENT
+        size = (last + 1) * _SEGMENT
+        if os.pwrite(self._descriptor, content.ljust(size, b"\0"), len(self._segments) * _SEGMENT) != size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._used = 0 if number else _HEAD
-        return self._map(number)
+        self._map()
+        self._used = (len(content) - last * _SEGMENT) // 8
 
-    def append(self, value: Key | str, at: int) -> Entry:
-        """Add a key, or a part of the origin. Its length is written last: it makes the entry valid.
-
-        :raises OSError: the disk is full.
-        """
-        text = json.dumps(value)
-        name = memoryview(text.ljust(-(-len(text) // 8) * 8).encode()).cast("q")
+    def append(self, key: Key, at: int) -> Entry:
+        """Add a key; a full disk is an ``OSError``. Its length is written last, because it makes the entry valid."""
+        name = memoryview(_encode(key)).cast("q")
         if 8 * (self._used + 1 + len(name) + 5) > _SEGMENT:
             self.allocate()
         cells, start = self._segments[-1], self._used
@@ -362,32 +353,27 @@ class LedgerFile:
         return len(cell) == 8 and not any(cell)
 
     def read(self) -> Ledger:
-        """Return the ledger that is in the file.
-
-        :raises ValueError: the file is not that of a ledger.
-        """
-        for number in range(os.fstat(self._descriptor).st_size // _SEGMENT):
-            self._map(number)
-        if not self._segments or self._segments[0][_KIND] != _MAGIC:
+        """Return the ledger that is in the file; it is a ``ValueError`` if there is none."""
+        self._map()
+        if not self._segments or self.head[_KIND] != _MAGIC:
             message = f"{self.path} is not the file of a recorder"
             raise ValueError(message)
-        entries = list(self._entries())
-        origin = "".join(value for value, _entry in entries if isinstance(value, str))
-        ledger = Ledger(Origin(**json.loads(origin)), 0)
-        ledger.head, ledger.file = self._segments[0], self
-        ledger.entries = {tuple(value): entry for value, entry in entries if not isinstance(value, str)}
+        ledger = Ledger(Origin(**json.loads(os.pread(self._descriptor, self.head[_ORIGIN], 8 * _HEAD))), 0)
+        ledger.head, ledger.file = self.head, self
+        ledger.entries = dict(self._entries())
         ledger.is_own = False
         if ledger.origin.has_own_clock:
             ledger.clock = lambda: ledger.heard  # only the process can read it
         return ledger
 
-    def _entries(self) -> Iterator[tuple[Any, Entry]]:
-        for number, cells in enumerate(self._segments):
-            start = 0 if number else _HEAD
+    def _entries(self) -> Iterator[tuple[Key, Entry]]:
+        first, start = divmod(_HEAD + self.head[_ORIGIN] // 8, _SEGMENT // 8)
+        for cells in self._segments[first:]:
             while start < len(cells) and (length := cells[start]) > 0:
                 place = start + 1 + length // 8
-                yield json.loads(cells[start + 1 : place].tobytes()), Entry(cells, place)
+                yield tuple(json.loads(cells[start + 1 : place].tobytes())), Entry(cells, place)
                 start = place + 5
+            start = 0
 
     def delete(self) -> None:
         """Delete the file and close it."""
@@ -413,28 +399,29 @@ def close_files() -> None:
 
 
 def create_file(ledger: Ledger, folder: Path) -> None:
-    """Put a new ledger into a file of its own in a folder. The file has its name only once it is locked and complete.
-
-    :raises OSError: the file cannot be made.
-    """
+    """Put a new ledger into a file of its own, which gets its name once it is locked and complete; or ``OSError``."""
     file, _is_locked = open_file(folder / f"{ledger.id}.new", os.O_CREAT | os.O_EXCL)
     try:
-        head = file.allocate()
-        head[:_HEAD] = ledger.head
-        origin = json.dumps(ledger.origin._asdict())
-        for start in range(0, len(origin), _PART):
-            file.append(origin[start : start + _PART], 0)
+        origin = _encode(ledger.origin._asdict())
+        ledger.head[_ORIGIN] = len(origin)
+        file.allocate(ledger.head.tobytes() + origin)
         file.path = file.path.rename(file.path.with_suffix(".spool"))
     except OSError:
         file.delete()
         raise
-    ledger.file, ledger.head = file, head
+    ledger.file, ledger.head = file, file.head
+
+
+def _encode(value: object) -> bytes:
+    """Return a value in JSON, in bytes that are whole integers."""
+    encoded = json.dumps(value).encode()
+    return encoded.ljust(-(-len(encoded) // 8) * 8)
 
 
 def open_file(path: Path, flags: int = 0) -> tuple[LedgerFile, bool]:
     """Open a file and lock it until its process ends; return it, and whether no other process has its lock.
 
-    :raises OSError: the file is gone, or its file system has no locks.
+    It is an ``OSError`` if the file is gone, or if its file system has no locks.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
     file = LedgerFile(path, descriptor)
