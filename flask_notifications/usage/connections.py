@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     URL,
@@ -151,10 +151,7 @@ def is_in_memory(engine: Engine) -> bool:
 
 @contextmanager
 def connect(engine: Engine, isolation: Mapping[str, str]) -> Iterator[Connection]:
-    """Lend a connection with an isolation level instead of the engine's own.
-
-    :param isolation: the level for each kind of database.
-    """
+    """Lend a connection with the isolation level for its kind of database instead of the engine's own."""
     with ExitStack() as undo:
         undo.callback(_undo.reset, _undo.set(undo))
         connection = engine.connect()
@@ -170,21 +167,14 @@ def connect(engine: Engine, isolation: Mapping[str, str]) -> Iterator[Connection
         yield connection
 
 
-class Transaction(NamedTuple):
-    """A connection in a transaction, and the time of the database when that began."""
-
-    connection: Connection
-    now: int
-
-
 @contextmanager
-def begin(engine: Engine) -> Iterator[Transaction]:
-    """Lend a connection with a transaction, and with limits for locks and statements."""
+def begin(engine: Engine) -> Iterator[tuple[Connection, int]]:
+    """Lend a connection with a transaction, and with limits for locks and statements; yield its time, too."""
     with connect(engine, _ISOLATION) as connection, connection.begin():
         *limits, clock = _BEGIN[backend(engine)]
         for statement in limits:
             connection.exec_driver_sql(statement)
-        yield Transaction(connection, int(connection.exec_driver_sql(clock).scalar_one()))
+        yield connection, int(connection.exec_driver_sql(clock).scalar_one())
 
 
 def identify(engine: Engine) -> str:

@@ -21,7 +21,6 @@ from sqlalchemy import (
     Engine,
     Integer,
     MetaData,
-    SmallInteger,
     String,
     Table,
     Text,
@@ -62,6 +61,10 @@ def _text(length: int) -> String:
     return String(length).with_variant(exact, MYSQL, MARIADB)
 
 
+def _integers(*names: str) -> list[Column[int]]:
+    return [Column(name, BigInteger, nullable=False) for name in names]
+
+
 _INNODB: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
 
 # The only row: a random number that identifies the store, the first day whose rows are all there, and when a process
@@ -69,13 +72,11 @@ _INNODB: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
 state: Table = Table(
     "flask_notifications_store",
     metadata,
-    Column("number", SmallInteger, primary_key=True, autoincrement=False),
-    Column("id", BigInteger, nullable=False),
-    Column("kept_from", BigInteger, nullable=False),
-    Column("cleaned_at", BigInteger, nullable=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    *_integers("id", "kept_from", "cleaned_at"),
     **_INNODB,
 )
-# What recorders listened for: the fingerprint of each operation by name, in JSON, and its digest.
+# The fingerprint of each operation for which recorders listened, by name in JSON, and its digest.
 plans: Table = Table(
     "flask_notifications_plan",
     metadata,
@@ -91,19 +92,12 @@ recorders: Table = Table(
     Column("id", _text(65), primary_key=True),
     Column("service", _text(64), nullable=False),
     Column("host", _text(768), nullable=False),
-    Column("process", BigInteger, nullable=False),
     Column("plan", _text(32), nullable=False),
-    Column("began_at", BigInteger, nullable=False),
     Column("heard_at", BigInteger, nullable=False, index=True),
-    Column("next_at", BigInteger, nullable=False),
-    Column("ended", SmallInteger, nullable=False),
-    Column("merged", SmallInteger, nullable=False),
-    Column("own_clock", SmallInteger, nullable=False),
-    Column("lost", BigInteger, nullable=False),
-    Column("skew", BigInteger, nullable=False),
-    Column("stamp", BigInteger, nullable=False),
+    *_integers("process", "began_at", "next_at", "ended", "merged", "own_clock", "lost", "skew", "stamp"),
     **_INNODB,
 )
+NUMBERS = ("first_at", "last_at", "answered", "failed", "closed")
 # Names are in ASCII, as within a JSON string; an empty one is none.
 usage: Table = Table(
     "flask_notifications_usage",
@@ -114,15 +108,10 @@ usage: Table = Table(
     Column("client", _text(768), primary_key=True),
     Column("source", _text(16), primary_key=True),
     Column("recorder", _text(65), primary_key=True),
-    Column("first_at", BigInteger, nullable=False),
-    Column("last_at", BigInteger, nullable=False),
-    Column("answered", BigInteger, nullable=False),
-    Column("failed", BigInteger, nullable=False),
-    Column("closed", BigInteger, nullable=False),
+    *_integers(*NUMBERS),
     sqlite_with_rowid=False,  # rows of a day lie together
     **_INNODB,
 )
-NUMBERS = ("first_at", "last_at", "answered", "failed", "closed")
 _KEY = [column.name for column in usage.primary_key]
 _COLUMNS = usage.columns.keys()
 
@@ -181,10 +170,8 @@ class UsageStore:
     def write(self, ledger: Ledger, *, is_final: bool = False) -> int:
         """Write a sign of life with everything that was counted before it, in one transaction; return its time.
 
-        Writing again changes nothing, because the numbers are totals. If the row of the recorder is not as its last
-        write left it, as after a failover or in a restored database, all is written under a new identity.
-
-        :param is_final: whether nothing follows: the rows of the recorder may be merged.
+        If the row of the recorder is not as its last write left it, as after a failover or in a restored database, all
+        is written under a new identity. After a final write, the rows of the recorder may be merged.
         """
         try:
             return self._write_once(ledger, is_final=is_final)
@@ -258,7 +245,7 @@ class UsageStore:
             connection.execute(lost, {"heard": last})
 
     def merge(self, today: int) -> bool:
-        """Merge the rows of some recorders that have ended before a day, and return whether there may be more."""
+        """Merge the rows of some recorders that ended before a day, and return whether there may be more."""
         candidates = (
             select(recorders.c.id, recorders.c.service, recorders.c.began_at, recorders.c.heard_at)
             .where(recorders.c.ended == 1, recorders.c.merged == 0, recorders.c.heard_at < today * DAY)
@@ -278,10 +265,7 @@ class UsageStore:
         return len(rows) == _MERGED_AT_ONCE
 
     def clean(self, retention: int, clock: int | None) -> None:
-        """Merge and delete, once a day at most, by one process; ``retention`` is in days.
-
-        What is deleted is said first: from then on, nothing before ``kept_from`` is covered.
-        """
+        """Merge rows, and delete those that are older than ``retention`` in days, in one process once a day."""
         with begin(self.engine) as (connection, at):
             now = at if clock is None else clock
             cleaned_at = connection.scalars(select(state.c.cleaned_at)).one()
@@ -296,7 +280,7 @@ class UsageStore:
         self._delete_before(now // DAY - retention)
 
     def _delete_before(self, day: int) -> None:
-        with begin(self.engine) as (connection, _now):
+        with begin(self.engine) as (connection, _now):  # first of all, because nothing before it is covered then
             connection.execute(_STATE.where(state.c.kept_from < day).values(kept_from=day))
         for table, condition in ((usage, usage.c.day < day), (recorders, recorders.c.heard_at < day * DAY)):
             key = list(table.primary_key)
@@ -337,19 +321,11 @@ def _register(connection: Connection, ledger: Ledger, began: int) -> None:
     known = select(plans.c.digest).where(plans.c.digest == origin.plan)
     if origin.operations and connection.scalar(known) is None:
         _insert_once(connection, plans, digest=origin.plan, operations=origin.operations)
-    row = {
-        "id": ledger.id,
-        "service": origin.service,
-        "host": encode(origin.host),
-        "process": origin.process,
-        "plan": origin.plan,
-        "began_at": began,
-        "heard_at": began,
-        "next_at": began + PROMISE,
-        "own_clock": int(origin.has_own_clock),
-        "stamp": ledger.stamp,
-    }
-    connection.execute(insert(recorders).values(row | dict.fromkeys(("ended", "merged", "lost", "skew"), 0)))
+    own = {"id": ledger.id, "service": origin.service, "host": encode(origin.host), "process": origin.process}
+    times = {"began_at": began, "heard_at": began, "next_at": began + PROMISE}
+    others = {"plan": origin.plan, "own_clock": int(origin.has_own_clock), "stamp": ledger.stamp}
+    row = dict.fromkeys(recorders.columns.keys(), 0) | own | times | others
+    connection.execute(insert(recorders).values(row))
 
 
 def missing_tables(connection: Connection) -> list[Table]:
@@ -395,8 +371,7 @@ def _merge_day(connection: Connection, day: int, ids: Sequence[str], merged: str
 def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
     """Return the sums of an operation and a day by caller, client and source, with a limited number of pairs by name.
 
-    :param rows: pairs of such a key, as the store has it, and of its numbers. Pairs with a caller come first, then
-        those with more calls.
+    Pairs with a caller come first, then those with more calls.
     """
     totals = _sum_up(rows)
     calls: Counter[Row] = Counter()

@@ -219,8 +219,8 @@ class World:
         """Lend a connection, unless the database cannot be reached."""
         if self.is_away or self.host.is_cut_off:
             raise ConnectionError
-        with real(engine) as transaction:
-            yield transaction._replace(now=self.database_clock(None))
+        with real(engine) as (connection, _now):
+            yield connection, self.database_clock(None)
         if self.loses_confirmation:
             self.loses_confirmation = False
             raise ConnectionError
