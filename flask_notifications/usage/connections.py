@@ -9,18 +9,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Dialect,
-    Engine,
-    NullPool,
-    SingletonThreadPool,
-    StaticPool,
-    create_engine,
-    event,
-    make_url,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
 from flask_notifications.validation import require
@@ -91,25 +80,21 @@ _POOL_WAIT, _RECYCLE = 3, 60
 _undo: ContextVar[ExitStack | None] = ContextVar("undo", default=None)
 
 
-def open_engine(database: str | URL | Engine) -> Engine:
+def open_engine(database: str | sa.URL | sa.Engine) -> sa.Engine:
     """Return the engine itself, or a new one for a URL, with limits for connecting; no connection is made.
 
-    :raises ValueError: for another kind of database or driver, and for the URL of one in memory.
-    :raises ModuleNotFoundError: the driver of the URL is not installed.
+    Another kind of database or driver and the URL of one in memory are a ``ValueError``.
     """
-    if isinstance(database, Engine):
-        _require_driver(database.dialect)
-        engine = database
-    else:
-        engine = _new_engine(database)
-    if not event.contains(engine, "do_connect", _set_limits):
-        event.listen(engine, "do_connect", _set_limits)
+    engine = database if isinstance(database, sa.Engine) else _new_engine(database)
+    _require_driver(engine.dialect)
+    if not sa.event.contains(engine, "do_connect", _set_limits):
+        sa.event.listen(engine, "do_connect", _set_limits)
     return engine
 
 
-def _new_engine(database: str | URL) -> Engine:
+def _new_engine(database: str | sa.URL) -> sa.Engine:
     try:
-        url = make_url(database)
+        url = sa.make_url(database)
         dialect = url.get_dialect()
     except (ArgumentError, ValueError):
         examples = "sqlite:///usage.sqlite3 or postgresql+psycopg://user@host/name"
@@ -118,22 +103,22 @@ def _new_engine(database: str | URL) -> Engine:
     _require_driver(dialect)
     in_memory = dialect.name == SQLITE and url.database in {None, "", ":memory:"}
     require(not in_memory, "database", "a file that other processes can read", "an SQLite database in memory")
-    pool: dict[str, Any] = {"poolclass": NullPool}
+    pool: dict[str, Any] = {"poolclass": sa.NullPool}
     if dialect.driver in _POOLED:
         pool = {"pool_size": 1, "pool_timeout": _POOL_WAIT, "pool_recycle": _RECYCLE}
     try:
-        return create_engine(url, **pool)
+        return sa.create_engine(url, **pool)
     except ModuleNotFoundError as error:
         message = f"the driver {dialect.driver} needs: pip install '{_PACKAGES.get(dialect.driver, dialect.driver)}'"
         raise ModuleNotFoundError(message, name=error.name) from error
 
 
-def _require_driver(dialect: Dialect | type[Dialect]) -> None:
+def _require_driver(dialect: sa.Dialect | type[sa.Dialect]) -> None:
     expected = f"SQLite, PostgreSQL, MySQL or MariaDB with one of the drivers {', '.join(_ARGUMENTS)}"
     require(dialect.driver in _ARGUMENTS, "database", expected, f"{dialect.name}+{dialect.driver}")
 
 
-def _set_limits(dialect: Dialect, _record: object, _arguments: object, options: dict[str, Any]) -> None:
+def _set_limits(dialect: sa.Dialect, _record: object, _arguments: object, options: dict[str, Any]) -> None:
     """Limit a connection that an engine makes for a recorder, and none that it makes for the application."""
     undo = _undo.get()
     if undo is None:
@@ -144,13 +129,13 @@ def _set_limits(dialect: Dialect, _record: object, _arguments: object, options: 
             undo.callback(options.pop, name)
 
 
-def is_in_memory(engine: Engine) -> bool:
+def is_in_memory(engine: sa.Engine) -> bool:
     """Return whether a database lives in the connections of its engine."""
-    return isinstance(engine.pool, StaticPool | SingletonThreadPool)
+    return isinstance(engine.pool, sa.StaticPool | sa.SingletonThreadPool)
 
 
 @contextmanager
-def connect(engine: Engine, isolation: Mapping[str, str]) -> Iterator[Connection]:
+def connect(engine: sa.Engine, isolation: Mapping[str, str]) -> Iterator[sa.Connection]:
     """Lend a connection with the isolation level for its kind of database instead of the engine's own."""
     with ExitStack() as undo:
         undo.callback(_undo.reset, _undo.set(undo))
@@ -168,7 +153,7 @@ def connect(engine: Engine, isolation: Mapping[str, str]) -> Iterator[Connection
 
 
 @contextmanager
-def begin(engine: Engine) -> Iterator[tuple[Connection, int]]:
+def begin(engine: sa.Engine) -> Iterator[tuple[sa.Connection, int]]:
     """Lend a connection with a transaction, and with limits for locks and statements; yield its time, too."""
     with connect(engine, _ISOLATION) as connection, connection.begin():
         *limits, clock = _BEGIN[backend(engine)]
@@ -177,7 +162,7 @@ def begin(engine: Engine) -> Iterator[tuple[Connection, int]]:
         yield connection, int(connection.exec_driver_sql(clock).scalar_one())
 
 
-def identify(engine: Engine) -> str:
+def identify(engine: sa.Engine) -> str:
     """Return the parts of a URL that identify the database, without driver and login."""
     url, name = engine.url, engine.url.database or ""
     if not name or (backend(engine) == SQLITE and not name.startswith("file:")):
@@ -186,11 +171,11 @@ def identify(engine: Engine) -> str:
     return f"{backend(engine)}://{url.host or ''}:{url.port or ''}/{name}?{elsewhere}"
 
 
-def backend(engine: Engine) -> str:
+def backend(engine: sa.Engine) -> str:
     """Return the kind of a database; MariaDB is MySQL here."""
     return MYSQL if engine.dialect.name == MARIADB else engine.dialect.name
 
 
-def read_clock(connection: Connection) -> int:
+def read_clock(connection: sa.Connection) -> int:
     """Return the time of the database."""
     return int(connection.exec_driver_sql(_NOW[backend(connection.engine)]).scalar_one())

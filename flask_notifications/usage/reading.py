@@ -125,13 +125,10 @@ def read_snapshot(
     operations: Collection[str] | None,
     service: str | None,
 ) -> Snapshot:
-    """Return the contents of the store for a window.
+    """Return the contents of the store for a window of some complete days before its end, or ``StoreUnavailable``.
 
-    :param days: the complete days of the window.
-    :param end: its end; ``None`` is now, by the clock of the database.
+    :param end: ``None`` is now, by the clock of the database.
     :param last: the last moment whose calls belong to the window; ``None`` is its end.
-    :raises StoreUnavailable: when there is no such database, it cannot be reached, or its tables are missing or have
-        foreign content.
     """
     with _reading(database) as connection:
         now = read_clock(connection)
@@ -151,10 +148,7 @@ def read_snapshot(
 def read_last_call(
     database: str | URL | Engine, caller: str, *, operations: Collection[str] | None, service: str | None
 ) -> int | None:
-    """Return the time of the last call of a caller, as far as calls are kept, or ``None`` if there is none.
-
-    :raises StoreUnavailable: as for ``read_snapshot``.
-    """
+    """Return the time of the last call of a caller, as far as calls are kept, or ``None`` if there is none."""
     query = select(func.max(usage.c.last_at)).where(usage.c.caller == encode(caller))
     with _reading(database) as connection:
         found = connection.scalar(query.where(*_of_operations(operations), *_of_service(service)))
@@ -187,10 +181,7 @@ def _of_operations(operations: Collection[str] | None) -> list[ColumnElement[boo
 def _read_calls(
     connection: Connection, since: int, last: int | None, operations: Collection[str] | None, service: str | None
 ) -> dict[Name, Calls]:
-    """Return the calls of each caller, with a limited number of callers by name on each day.
-
-    :raises ValueError: a name is not as a recorder writes it.
-    """
+    """Return the calls of each caller, with a limited number of callers by name on each day."""
     query = select(*_COLUMNS).where(usage.c.day >= since, *_of_operations(operations), *_of_service(service))
     if last is not None:
         query = query.where(usage.c.day <= last // DAY, usage.c.first_at <= last)

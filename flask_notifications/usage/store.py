@@ -13,26 +13,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from sqlalchemy import (
-    URL,
-    BigInteger,
-    Column,
-    Connection,
-    Engine,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    and_,
-    bindparam,
-    case,
-    delete,
-    insert,
-    inspect,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.schema import CreateTable
@@ -52,62 +33,62 @@ _DOUBT = 7 * DAY
 # Recorders that one transaction merges, and rows that one deletes.
 _MERGED_AT_ONCE, _DELETED_AT_ONCE = 20, 1_000
 
-metadata: MetaData = MetaData()
+metadata: sa.MetaData = sa.MetaData()
 
 
-def _text(length: int) -> String:
+def _text(length: int) -> sa.String:
     """Return a type for ASCII that every database compares byte by byte."""
     exact = mysql.VARCHAR(length, charset="ascii", collation="ascii_bin")
-    return String(length).with_variant(exact, MYSQL, MARIADB)
+    return sa.String(length).with_variant(exact, MYSQL, MARIADB)
 
 
-def _integers(*names: str) -> list[Column[int]]:
-    return [Column(name, BigInteger, nullable=False) for name in names]
+def _integers(*names: str) -> list[sa.Column[int]]:
+    return [sa.Column(name, sa.BigInteger, nullable=False) for name in names]
 
 
 _INNODB: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
 
 # The only row: a random number that identifies the store, the first day whose rows are all there, and when a process
 # has looked last for what is to be deleted.
-state: Table = Table(
+state: sa.Table = sa.Table(
     "flask_notifications_store",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     *_integers("id", "kept_from", "cleaned_at"),
     **_INNODB,
 )
 # The fingerprint of each operation for which recorders listened, by name in JSON, and its digest.
-plans: Table = Table(
+plans: sa.Table = sa.Table(
     "flask_notifications_plan",
     metadata,
-    Column("digest", _text(32), primary_key=True),
-    Column("operations", Text().with_variant(mysql.MEDIUMTEXT(), MYSQL, MARIADB), nullable=False),
+    sa.Column("digest", _text(32), primary_key=True),
+    sa.Column("operations", sa.Text().with_variant(mysql.MEDIUMTEXT(), MYSQL, MARIADB), nullable=False),
     **_INNODB,
 )
 # A process from its first request to its end, or a UTC day of it. `lost` are calls, `skew` is the largest difference of
 # its clock from the database's, `stamp` is a random number that the last write has left.
-recorders: Table = Table(
+recorders: sa.Table = sa.Table(
     "flask_notifications_recorder",
     metadata,
-    Column("id", _text(65), primary_key=True),
-    Column("service", _text(64), nullable=False),
-    Column("host", _text(768), nullable=False),
-    Column("plan", _text(32), nullable=False),
-    Column("heard_at", BigInteger, nullable=False, index=True),
+    sa.Column("id", _text(65), primary_key=True),
+    sa.Column("service", _text(64), nullable=False),
+    sa.Column("host", _text(768), nullable=False),
+    sa.Column("plan", _text(32), nullable=False),
+    sa.Column("heard_at", sa.BigInteger, nullable=False, index=True),
     *_integers("process", "began_at", "next_at", "ended", "merged", "own_clock", "lost", "skew", "stamp"),
     **_INNODB,
 )
 NUMBERS = ("first_at", "last_at", "answered", "failed", "closed")
 # Names are in ASCII, as within a JSON string; an empty one is none.
-usage: Table = Table(
+usage: sa.Table = sa.Table(
     "flask_notifications_usage",
     metadata,
-    Column("day", Integer, primary_key=True, autoincrement=False),
-    Column("operation", _text(768), primary_key=True),
-    Column("caller", _text(768), primary_key=True),
-    Column("client", _text(768), primary_key=True),
-    Column("source", _text(16), primary_key=True),
-    Column("recorder", _text(65), primary_key=True),
+    sa.Column("day", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("operation", _text(768), primary_key=True),
+    sa.Column("caller", _text(768), primary_key=True),
+    sa.Column("client", _text(768), primary_key=True),
+    sa.Column("source", _text(16), primary_key=True),
+    sa.Column("recorder", _text(65), primary_key=True),
     *_integers(*NUMBERS),
     sqlite_with_rowid=False,  # rows of a day lie together
     **_INNODB,
@@ -148,8 +129,8 @@ def explain(error: Exception) -> str:
 class UsageStore:
     """Write the counts of recorders. The engine of an application stays open."""
 
-    def __init__(self, database: str | URL | Engine, *, create_tables: bool) -> None:
-        self.engine: Engine = open_engine(database)
+    def __init__(self, database: str | sa.URL | sa.Engine, *, create_tables: bool) -> None:
+        self.engine: sa.Engine = open_engine(database)
         self.identity: str = identify(self.engine)  # now, because the working directory may change
         self._database = database
         self._create_tables = create_tables
@@ -213,11 +194,11 @@ class UsageStore:
                 connection.execute(CreateTable(table, if_not_exists=True))
                 for index in table.indexes:
                     index.create(connection, checkfirst=True)
-            if connection.scalar(select(state.c.id)) is None:
+            if connection.scalar(sa.select(state.c.id)) is None:
                 _insert_once(connection, state, number=1, id=secrets.randbits(62), kept_from=0, cleaned_at=0)
-            return int(connection.scalars(select(state.c.id)).one())
+            return int(connection.scalars(sa.select(state.c.id)).one())
 
-    def _sign(self, connection: Connection, ledger: Ledger, now: int, *, is_final: bool) -> None:
+    def _sign(self, connection: sa.Connection, ledger: Ledger, now: int, *, is_final: bool) -> None:
         """Write a sign of life to the row of a recorder."""
         # Without all counts, the time since the last sign of life in the row is unknown.
         knows_all = ledger.is_own or ledger.is_whole
@@ -230,7 +211,7 @@ class UsageStore:
             "attempt": ledger.attempt(),
         }
         if connection.execute(_SIGN, sign).rowcount == 0:
-            is_known = select(recorders.c.id).where(recorders.c.id == ledger.id)
+            is_known = sa.select(recorders.c.id).where(recorders.c.id == ledger.id)
             if ledger.store or connection.scalar(is_known):  # perhaps a copy of its spool was imported
                 raise _RowChanged
             _register(connection, ledger, ledger.locate(ledger.began, now))
@@ -238,16 +219,16 @@ class UsageStore:
 
     def leave_loss(self, ledger: Ledger) -> None:
         """Note in the row of a recorder how many calls are not written, and that it was alive at the last of them."""
-        own = and_(recorders.c.id == ledger.id, recorders.c.stamp.in_([ledger.stamp, ledger.attempted]))
+        own = sa.and_(recorders.c.id == ledger.id, recorders.c.stamp.in_([ledger.stamp, ledger.attempted]))
         last = max((numbers[LAST_AT] for _key, _entry, numbers in ledger.take()), default=0)
-        lost = update(recorders).where(own).values(lost=recorders.c.lost + ledger.unwritten, heard_at=_HEARD)
+        lost = sa.update(recorders).where(own).values(lost=recorders.c.lost + ledger.unwritten, heard_at=_HEARD)
         with begin(self.engine) as (connection, _now):
             connection.execute(lost, {"heard": last})
 
     def merge(self, today: int) -> bool:
         """Merge the rows of some recorders that ended before a day, and return whether there may be more."""
         candidates = (
-            select(recorders.c.id, recorders.c.service, recorders.c.began_at, recorders.c.heard_at)
+            sa.select(recorders.c.id, recorders.c.service, recorders.c.began_at, recorders.c.heard_at)
             .where(recorders.c.ended == 1, recorders.c.merged == 0, recorders.c.heard_at < today * DAY)
             .order_by(recorders.c.heard_at, recorders.c.id)
             .limit(_MERGED_AT_ONCE)
@@ -261,14 +242,14 @@ class UsageStore:
                 for day in days:
                     _merge_day(connection, day, [row.id for row in own], f"{MERGED}{service}")
             ids = [row.id for row in rows]
-            connection.execute(update(recorders).where(recorders.c.id.in_(ids)).values(merged=1))
+            connection.execute(sa.update(recorders).where(recorders.c.id.in_(ids)).values(merged=1))
         return len(rows) == _MERGED_AT_ONCE
 
     def clean(self, retention: int, clock: int | None) -> None:
         """Merge rows, and delete those that are older than ``retention`` in days, in one process once a day."""
         with begin(self.engine) as (connection, at):
             now = at if clock is None else clock
-            cleaned_at = connection.scalars(select(state.c.cleaned_at)).one()
+            cleaned_at = connection.scalars(sa.select(state.c.cleaned_at)).one()
             if cleaned_at <= now < cleaned_at + DAY:
                 return
             is_doubtful = clock is None and not cleaned_at <= now < cleaned_at + _DOUBT
@@ -286,61 +267,61 @@ class UsageStore:
             key = list(table.primary_key)
             while True:
                 with begin(self.engine) as (connection, _now):
-                    rows = connection.execute(select(*key).where(condition).limit(_DELETED_AT_ONCE)).all()
+                    rows = connection.execute(sa.select(*key).where(condition).limit(_DELETED_AT_ONCE)).all()
                     _delete_rows(connection, table, [row._asdict() for row in rows])
                 if len(rows) < _DELETED_AT_ONCE:
                     break
 
 
-def _larger(column: Column[int], name: str) -> Any:
-    value = bindparam(name, type_=BigInteger)
-    return case((column > value, column), else_=value)
+def _larger(column: sa.Column[int], name: str) -> Any:
+    value = sa.bindparam(name, type_=sa.BigInteger)
+    return sa.case((column > value, column), else_=value)
 
 
 # With its key, because MySQL may refuse to update without one.
-_STATE = update(state).where(state.c.number == 1)
+_STATE = sa.update(state).where(state.c.number == 1)
 _HEARD = _larger(recorders.c.heard_at, "heard")
 # A sign of life, if the row is as the last write left it, or one whose commit was not confirmed.
 _SIGN = (
-    update(recorders)
-    .where(recorders.c.id == bindparam("own_id"), recorders.c.merged == 0)
-    .where(recorders.c.stamp.in_([bindparam("own_stamp"), bindparam("attempt")]))
+    sa.update(recorders)
+    .where(recorders.c.id == sa.bindparam("own_id"), recorders.c.merged == 0)
+    .where(recorders.c.stamp.in_([sa.bindparam("own_stamp"), sa.bindparam("attempt")]))
     .values(heard_at=_HEARD, next_at=_HEARD + PROMISE, ended=_larger(recorders.c.ended, "ends"))
-    .values(skew=_larger(recorders.c.skew, "difference"), stamp=bindparam("attempt"))
+    .values(skew=_larger(recorders.c.skew, "difference"), stamp=sa.bindparam("attempt"))
 )
 _UPDATE = (
-    update(usage)
-    .where(*(usage.c[name] == bindparam(f"key_{name}") for name in _KEY))
-    .values({name: bindparam(f"new_{name}") for name in NUMBERS})
+    sa.update(usage)
+    .where(*(usage.c[name] == sa.bindparam(f"key_{name}") for name in _KEY))
+    .values({name: sa.bindparam(f"new_{name}") for name in NUMBERS})
 )
 
 
-def _register(connection: Connection, ledger: Ledger, began: int) -> None:
+def _register(connection: sa.Connection, ledger: Ledger, began: int) -> None:
     """Insert the row of a recorder, which covers nothing yet, and what the recorder listens for."""
     origin = ledger.origin
-    known = select(plans.c.digest).where(plans.c.digest == origin.plan)
+    known = sa.select(plans.c.digest).where(plans.c.digest == origin.plan)
     if origin.operations and connection.scalar(known) is None:
         _insert_once(connection, plans, digest=origin.plan, operations=origin.operations)
     own = {"id": ledger.id, "service": origin.service, "host": encode(origin.host), "process": origin.process}
     times = {"began_at": began, "heard_at": began, "next_at": began + PROMISE}
     others = {"plan": origin.plan, "own_clock": int(origin.has_own_clock), "stamp": ledger.stamp}
     row = dict.fromkeys(recorders.columns.keys(), 0) | own | times | others
-    connection.execute(insert(recorders).values(row))
+    connection.execute(sa.insert(recorders).values(row))
 
 
-def missing_tables(connection: Connection) -> list[Table]:
+def missing_tables(connection: sa.Connection) -> list[sa.Table]:
     """Return the tables that the database does not have."""
-    tables = inspect(connection)
+    tables = sa.inspect(connection)
     return [table for name, table in metadata.tables.items() if not tables.has_table(name)]
 
 
-def _insert_once(connection: Connection, table: Table, **row: Any) -> None:
+def _insert_once(connection: sa.Connection, table: sa.Table, **row: Any) -> None:
     """Insert a row, unless another process was faster."""
     with suppress(IntegrityError), connection.begin_nested():
-        connection.execute(insert(table).values(row))
+        connection.execute(sa.insert(table).values(row))
 
 
-def _write_entries(connection: Connection, recorder: str, taken: Iterable[Taken]) -> None:
+def _write_entries(connection: sa.Connection, recorder: str, taken: Iterable[Taken]) -> None:
     """Write totals: update rows that the store has, and replace rows that it may have."""
     old, new = list[Row](), list[Row]()
     for (day, *names), entry, numbers in taken:
@@ -351,21 +332,21 @@ def _write_entries(connection: Connection, recorder: str, taken: Iterable[Taken]
     if new:
         rows = [dict(zip(_COLUMNS, row, strict=True)) for row in sorted(new)]
         _delete_rows(connection, usage, rows)
-        connection.execute(insert(usage), rows)
+        connection.execute(sa.insert(usage), rows)
 
 
-def _merge_day(connection: Connection, day: int, ids: Sequence[str], merged: str) -> None:
+def _merge_day(connection: sa.Connection, day: int, ids: Sequence[str], merged: str) -> None:
     """Replace the rows of some recorders, and those that were merged before, by their sums."""
-    is_merged = and_(usage.c.day == day, usage.c.recorder.in_([*ids, merged]))
-    rows = connection.execute(select(usage).where(is_merged)).all()
+    is_merged = sa.and_(usage.c.day == day, usage.c.recorder.in_([*ids, merged]))
+    rows = connection.execute(sa.select(usage).where(is_merged)).all()
     if not any(row.recorder != merged for row in rows):
         return
-    connection.execute(delete(usage).where(is_merged))
+    connection.execute(sa.delete(usage).where(is_merged))
     new = []
     for operation, group in groupby(sorted(rows), key=attrgetter("operation")):
         totals = limit_pairs((row[2:5], row[6:]) for row in group)
         new += [(day, operation, *key, merged, *total) for key, total in sorted(totals.items())]
-    connection.execute(insert(usage), [dict(zip(_COLUMNS, row, strict=True)) for row in new])
+    connection.execute(sa.insert(usage), [dict(zip(_COLUMNS, row, strict=True)) for row in new])
 
 
 def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
@@ -398,7 +379,7 @@ def _add_numbers(one: Row, other: Row) -> Row:
     return (min(one[0], other[0]), max(one[1], other[1]), *sums)
 
 
-def _delete_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def _delete_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
-        own = and_(*(column == bindparam(column.name) for column in table.primary_key))
-        connection.execute(delete(table).where(own), rows)
+        own = sa.and_(*(column == sa.bindparam(column.name) for column in table.primary_key))
+        connection.execute(sa.delete(table).where(own), rows)
