@@ -108,12 +108,9 @@ _Lives: TypeAlias = tuple[list[Interval], dict[str, list[Interval]]]
 
 
 class Recorders:
-    """The recorders of one service, and the operations for which they listened.
+    """The recorders of one service, and the operations for which they listened, by the digest of their plan.
 
-    :param rows: those of one service.
-    :param plans: the fingerprint of each operation for which recorders listened, by digest.
-    :param now: the time of the database.
-    :param until: the end of the window, which is the time of recorders with a clock of their own.
+    The time of recorders with a clock of their own is the end of the window.
     """
 
     def __init__(
@@ -130,9 +127,9 @@ class Recorders:
         self.join: Callable[[frozenset[str]], _Lives] = cache(self._join_lives)
 
     def fitting(self, operation: str, expected: str | None) -> frozenset[str] | None:
-        """Return the digests of the plans with the rules of an operation, or ``None`` if no recorder knows it.
+        """Return the digests of the plans with an expected fingerprint of an operation; ``None`` if none knows it.
 
-        :param expected: the fingerprint; ``None`` is that of the recorder that was heard last, of those that know it.
+        By default, that of the recorder that was heard last is expected.
         """
         known = {plan: own[operation] for plan, own in self._plans.items() if operation in own}
         if not known:

@@ -200,20 +200,15 @@ class Ledger:
         return len(self.entries) > known
 
     def _admit(self, key: Key, at: int) -> Entry:
-        """Return the entry of a call whose key is not known.
-
-        Pairs with a caller have their own limit, so that a flood of invented clients cannot push them out.
-        """
+        """Return the entry of a call with a new key. Invented clients cannot push out pairs with a caller."""
         day, operation, caller, client, source = key
         fits = all(each is None or 0 < len(each) <= _LENGTH for each in (caller, client))
         named = self._pairs.setdefault((day, operation, caller is not None), set())
-        if (caller, client) not in named:
-            others = () if caller is not None else self._pairs.get((day, operation, True), ())
-            if fits and len(named) + len(others) < PAIRS and len(self.entries) < _KEYS:
-                named.add((caller, client))
-            else:
-                fits = False
-        if not fits:
+        others = () if caller is not None else self._pairs.get((day, operation, True), ())
+        has_room = len(named) + len(others) < PAIRS and len(self.entries) < _KEYS
+        if (caller, client) in named or (fits and has_room):
+            named.add((caller, client))
+        else:
             key = (day, operation, *name_others(client), source)
         if key not in self.entries:
             self.entries[key] = self._new_entry(key, at)
@@ -419,10 +414,7 @@ def _encode(value: object) -> bytes:
 
 
 def open_file(path: Path, flags: int = 0) -> tuple[LedgerFile, bool]:
-    """Open a file and lock it until its process ends; return it, and whether no other process has its lock.
-
-    It is an ``OSError`` if the file is gone, or if its file system has no locks.
-    """
+    """Open a file and lock it until its process ends; return it, and whether no other process has its lock."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
     file = LedgerFile(path, descriptor)
     try:

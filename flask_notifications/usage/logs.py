@@ -92,13 +92,10 @@ def add_logs(
     last: int | None,
     service: str | None,
 ) -> Snapshot:
-    """Return a snapshot with the calls of access logs before the first recorder.
+    """Return a snapshot with the calls of access logs before the first recorder; arguments are as for ``read_usage``.
 
-    :param logs: paths or binary streams. ``log_format``, ``log_prefix`` and ``service`` are as for ``read_usage``.
     :param since: the beginning of the window.
     :param last: the last moment whose calls belong to the window; ``None`` is now.
-    :raises ValueError: ``log_format`` or ``log_prefix`` does not fit.
-    :raises OSError: a log cannot be read, or is not complete.
     """
     pattern, prefix = _compile_format(log_format), _clean_prefix(log_prefix)
     ends = [snapshot.began, None if last is None else last + 1]
@@ -185,11 +182,7 @@ class _Reader:
             yield "no line in the logs has a query, which decides which requests match"
 
     def read(self, log: Log) -> None:
-        """Read a log.
-
-        :param log: a path or a binary stream, which may be compressed with gzip.
-        :raises OSError: it cannot be read, or is not complete.
-        """
+        """Read a log, or raise ``OSError`` if it cannot be read or is not complete."""
         opened: Any = Path(log).open("rb", buffering=0) if isinstance(log, str | os.PathLike) else nullcontext(log)  # noqa: SIM115
         with opened as raw:
             buffered = io.BufferedReader(raw, _CHUNK)
@@ -247,11 +240,8 @@ class _Reader:
             self._suspicious |= self._find_literals(line)
 
     def _find_literals(self, line: str) -> set[str]:
-        """Return the operations with a literal segment that a line contains, and those without literal segments.
-
-        Compressed data, which may follow other lines, may contain all of them.
-        """
-        if _COMPRESSED in line:
+        """Return the operations with a literal segment that a line contains, and those without literal segments."""
+        if _COMPRESSED in line:  # data that may contain all of them
             return set(self._literals)
         spellings = fold(f"{line} {unquote(_unescape(line), 'latin-1')}")
         return {name for name, literals in self._literals.items() if any(map(spellings.__contains__, literals))}
@@ -288,10 +278,7 @@ class _Reader:
         self._below.update(self._below_here)
 
     def _note_cut(self, uri: str, query: str, found: re.Match[str]) -> None:
-        """Note the operations that a request may be a call of, if the line does not show all of the request.
-
-        Its server wrote ``REDACTED`` for the rest, or an escape that is not known into the query.
-        """
+        """Note which operations a request may call in which a server wrote ``REDACTED`` or an unknown escape."""
         if query == MASK or ("\\" in query and found["target"]):
             self._suspicious |= self._on_query & self._find_literals(found.string)
         start, *rest = _CUT.split(uri)
@@ -423,10 +410,7 @@ def _parse_iso(time: str) -> int | None:
 
 
 def _read_chunks(stream: io.BufferedIOBase) -> Iterator[list[str]]:
-    """Yield the lines of a stream, many at once; one that is too long is cut.
-
-    :raises BlockingIOError: it does not wait, so its end is unknown.
-    """
+    """Yield the lines of a stream, many at once; one that is too long is cut."""
     rest = ""
     while (chunk := stream.read(_CHUNK)) != b"":
         if chunk is None:
@@ -480,10 +464,7 @@ def _compile_filter(plan: Plan) -> Callable[[str], object]:
 
 
 def _find_dependent(plan: Plan, kind: str) -> set[str]:
-    """Return the operations whose calls depend on the query or the headers: on conditions of their own or of others.
-
-    :param kind: ``query`` or ``headers``.
-    """
+    """Return the operations whose calls depend on the ``query`` or the ``headers``, by conditions of any operation."""
     conditional = {operation for operation in plan if getattr(operation, kind)}
     rivals = find_rivals(plan) if conditional else {}
     return {name for name, others in rivals.items() if others & conditional} | {each.name for each in conditional}

@@ -188,10 +188,7 @@ class UsageRecorder:
 
     @contextmanager
     def _only_writer(self, wait: float) -> Iterator[bool]:
-        """Yield whether this thread alone may use the store.
-
-        :param wait: the seconds to wait for another thread that uses it.
-        """
+        """Yield whether this thread alone may use the store, after some seconds at most."""
         is_only, thread = False, threading.get_ident()
         try:
             self._busy.add(thread)

@@ -36,11 +36,7 @@ def is_folder(value: object) -> bool:
 
 
 def open_folder(spool: str | None, database: str) -> Path | None:
-    """Return the folder of a spool, which is made if it is missing; ``None`` without one, or if it is not private.
-
-    :param spool: a folder, ``"auto"`` or ``None``.
-    :param database: identifies the database, and is part of the folder's name with ``"auto"``.
-    """
+    """Return the folder of a spool, if there is one; ``"auto"`` is a private folder for what identifies a database."""
     if spool is None:
         return None
     if not has_locks():
@@ -63,10 +59,7 @@ def open_folder(spool: str | None, database: str) -> Path | None:
 
 
 def collect(folder: Path | None, store: UsageStore, seen: Seen) -> int:
-    """Write the counts of ended processes in a folder, and of processes without threads; return their number.
-
-    :param seen: the numbers that were written for processes without threads, which are updated in place.
-    """
+    """Write the counts of ended processes in a folder, and of processes without threads; return their number."""
     if folder is None or not folder.is_dir() or not has_locks():
         return 0
     lock, is_alone = open_file(folder / "lock", os.O_CREAT)
