@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing import Pool
 from operator import itemgetter
@@ -92,7 +92,6 @@ class World:
     host: Host = field(default_factory=lambda: Host("reader", None, START))  # where something happens now
     database_offset: int = 0
     is_away: bool = False
-    loses_confirmation: bool = False
     processes: list[Process] = field(default_factory=list)
     hosts: list[Host] = field(default_factory=list)
     calls: list[Made] = field(default_factory=list)
@@ -170,16 +169,6 @@ class World:
         self.processes.append(process)
         return process
 
-    def clone(self, original: Process) -> Process:
-        """Copy a process with its machine."""
-        host = self.add_host(has_spool=False)
-        host.booted, host.offset = original.host.booted, original.host.offset
-        twin = copy.copy(original.recorder)
-        twin._store = copy.copy(twin._store)
-        twin._ledger = _copy_ledger(original.recorder._ledger)
-        self.processes.append(Process(host, original.version, twin))
-        return self.processes[-1]
-
     def alive(self, host: Host | None = None) -> list[Process]:
         return [each for each in self.processes if each.is_alive and host in {None, each.host}]
 
@@ -221,9 +210,6 @@ class World:
             raise ConnectionError
         with real(engine) as (connection, _now):
             yield connection, self.database_clock(None)
-        if self.loses_confirmation:
-            self.loses_confirmation = False
-            raise ConnectionError
 
     def read_calls(self, real: Any, *arguments: Any) -> Any:
         """Read the calls of a report, while something else happens."""
@@ -231,18 +217,6 @@ class World:
         if between is not None:
             between()
         return real(*arguments)
-
-
-def _copy_ledger(original: ledger.Ledger | None) -> ledger.Ledger | None:
-    """Copy a ledger into memory."""
-    if original is None:
-        return None
-    copied = copy.copy(original)
-    copied.head, copied.file = memoryview(bytearray(original.head)).cast("q"), None
-    entries = original.entries.items()
-    copied.entries = {key: replace(each, cells=list(each.numbers), place=0) for key, each in entries}
-    copied._pairs = copy.deepcopy(original._pairs)
-    return copied
 
 
 # Where a file is not written to a disk, which takes most of the time otherwise.
@@ -467,19 +441,6 @@ def _fork(history: History) -> None:
     history.plan(history.between(MINUTE, 20 * HOUR), history.restart)
 
 
-def _clone(history: History) -> None:
-    """A machine is cloned, and the clone serves for a while."""
-    world = history.world
-
-    def clone() -> None:
-        if history.victim.is_alive:
-            history.victim = world.clone(history.victim)
-            world.sign(history.victim)
-
-    history.plan(-history.between(MINUTE, 3 * HOUR), clone)
-    history.plan(history.between(0, 30 * SECOND), lambda: history.end(gracefully=history.random.random() < 0.2))
-
-
 def _clock(history: History) -> None:
     host = history.victim.host
     away = history.random.choice([-1, 1]) * history.between(2 * MINUTE, 3 * DAY)
@@ -536,24 +497,6 @@ def _deploy(history: History) -> None:
     history.plan(history.between(MINUTE, 20 * HOUR), lambda: replace("plain"))
 
 
-def _unconfirmed(history: History) -> None:
-    """A write is committed, or not, and nobody hears of it."""
-    world = history.world
-
-    def lose() -> None:
-        world.loses_confirmation = True
-
-    def fail() -> None:
-        world.is_away = True
-        world.sign(history.victim)
-        world.is_away = False
-
-    for _ in range(2):
-        history.plan(history.between(0, 20 * SECOND), history.random.choice([lose, fail]))
-    history.plan(history.between(MINUTE, HOUR), lambda: history.end(gracefully=history.random.random() < 0.5))
-    history.plan(history.between(HOUR, 20 * HOUR), history.restart)
-
-
 def _expire(history: History) -> None:
     """Rows are merged and deleted, perhaps while a report is read."""
     world = history.world
@@ -575,8 +518,7 @@ def _expire(history: History) -> None:
 
 
 _FAILURES: tuple[Callable[[History], None], ...] = (
-    *(_quiet, _kill, _away, _cut, _power, _fork, _clone, _clock, _database_clock),
-    *(_restore, _deploy, _unconfirmed, _expire),
+    *(_quiet, _kill, _away, _cut, _power, _fork, _clock, _database_clock, _restore, _deploy, _expire),
 )
 KINDS = {each.__name__[1:].replace("_", " "): each for each in _FAILURES}
 

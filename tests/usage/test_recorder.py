@@ -937,6 +937,10 @@ def test_a_changed_row_makes_recorders_begin_anew(database: str, change: Any, ca
     assert "begins anew" in caplog.text
 
 
+def test_a_clone_of_a_machine_writes_another_stamp() -> None:
+    assert ledgers.Ledger(ledgers.Origin(), 0).attempt() != ledgers.Ledger(ledgers.Origin(), 0).attempt()
+
+
 def test_tables_that_are_dropped_are_created_again(file: str) -> None:
     recorder = written(file)
     engine = create_engine(file)
