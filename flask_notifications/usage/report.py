@@ -17,7 +17,7 @@ from .reading import Snapshot, read_last_call, read_snapshot
 from .results import UsageReport
 from .store import StoreUnavailable, explain
 from .times import DAY, HOUR, start_of_window, to_datetime, to_microseconds
-from .verdict import Judge, Rules
+from .verdict import Judge
 
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan
@@ -107,9 +107,9 @@ def read_usage(
     if logs:
         require(plan, "plan", "a plan, with logs", plan)
         snapshot = add_logs(snapshot, logs, plan or {}, log_format, log_prefix, since=since, last=last, service=service)
-    rules = Rules(end, days, expected, *ignored, min_coverage, allow_gap * HOUR, hosts, require_canary, caller)
+    asked = (expected, *ignored, min_coverage, allow_gap * HOUR, hosts, require_canary, caller)
     try:
-        usages = Judge(snapshot, rules).judge_all(names)
+        usages = Judge(snapshot, end, days, *asked).judge_all(names)
     except OverflowError as error:
         message = f"the database cannot be read: {explain(error)}"
         raise StoreUnavailable(message) from error
@@ -140,10 +140,10 @@ def last_call(
 
 def _end(until: datetime | date, days: int) -> int:
     """Return the end of a window in microseconds since 1970."""
-    require(isinstance(until, date), "until", "an aware datetime or a date", until)
+    fits = until.tzinfo is not None if isinstance(until, datetime) else isinstance(until, date)
+    require(fits, "until", "an aware datetime or a date", until)
     try:
         if isinstance(until, datetime):
-            require(until.tzinfo is not None, "until", "an aware datetime", until)
             end = to_microseconds(until)
         else:
             end = to_microseconds(datetime(until.year, until.month, until.day, tzinfo=UTC)) + DAY

@@ -2,11 +2,12 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from flask_notifications.wording import count, duration, full_date
 
@@ -18,11 +19,15 @@ from .times import DAY, HOUR, SECOND, describe_moment, start_of_window, to_date,
 
 # Microseconds by which a clock may be off.
 _TOLERANCE = 60 * SECOND
+# The recorders of each service that has to cover an operation, and the digests of the plans that have its rules.
+_Listening: TypeAlias = tuple[tuple[Recorders, frozenset[str]], ...]
 
 
-class Rules(NamedTuple):
-    """What ``read_usage`` was asked for, with times in microseconds."""
+@dataclass(eq=False)
+class Judge:
+    """Give the verdict on each operation of a snapshot by what ``read_usage`` was asked for, in microseconds."""
 
+    snapshot: Snapshot
     until: int
     days: int
     expected: Mapping[str, str] | None
@@ -34,34 +39,21 @@ class Rules(NamedTuple):
     require_canary: bool
     caller: str | None
 
-    def ignore(self, caller: str | None, client: str | None) -> bool:
-        """Return whether the calls of a pair do not count as use; calls beyond the limit always do."""
-        is_ignored = client in self.ignored_clients or caller in self.ignored_callers
-        return client != OTHER and (is_ignored or is_canary(client))
-
-
-# The recorders of each service that has to cover an operation, and the digests of the plans that have its rules.
-_Listening: TypeAlias = tuple[tuple[Recorders, frozenset[str]], ...]
-
-
-class Judge:
-    """Give the verdict on each operation of a snapshot."""
-
-    def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
-        self._snapshot, self._rules = snapshot, rules
-        self._since, self._until = start_of_window(rules.until, rules.days), rules.until
+    def __post_init__(self) -> None:
+        """Prepare what all operations share."""
+        self._since = start_of_window(self.until, self.days)
         rows: dict[str, list[RecorderRow]] = defaultdict(list)
-        for row in snapshot.rows:
+        for row in self.snapshot.rows:
             rows[row.service].append(row)
-        self._services = [Recorders(own, snapshot.plans, snapshot.now, rules.until) for own in rows.values()]
+        self._services = [Recorders(own, self.snapshot.plans, self.snapshot.now, self.until) for own in rows.values()]
         # Most operations have the same recorders, whose number may be large.
         self._cover = cache(self._compute_coverage)
         self._doubt_record = cache(lambda *of: list(self._record_doubts(*of)))
         self._calls: dict[str, list[CallerUsage]] = defaultdict(list)
         self._unlabelled: dict[str, list[CallerUsage]] = defaultdict(list)
-        for (operation, caller, client, source), calls in snapshot.calls.items():
+        for (operation, caller, client, source), calls in self.snapshot.calls.items():
             answered, failed, closed = (sum(calls.days[kind::4]) for kind in (1, 2, 3))
-            is_own = rules.caller in {None, caller}
+            is_own = self.caller in {None, caller}
             usage = CallerUsage(
                 caller=caller if is_own else None,  # a report on one caller names no other one
                 client=client,
@@ -71,7 +63,7 @@ class Judge:
                 closed=closed,
                 first_at=to_datetime(calls.first_at),
                 last_at=to_datetime(calls.last_at),
-                ignored=rules.ignore(caller, client),
+                ignored=self._ignore(caller, client),
                 packed_days=calls.days,
             )
             if is_own or is_canary(client):
@@ -82,10 +74,15 @@ class Judge:
     def judge_all(self, names: Sequence[str] | None) -> list[OperationUsage]:
         """Return the usage of operations, by default of all that were recorded."""
         if names is None:
-            digests = {row.plan for row in self._snapshot.rows} or self._snapshot.plans.keys()
-            known = {name for digest in digests for name in self._snapshot.plans.get(digest, {})}
+            digests = {row.plan for row in self.snapshot.rows} or self.snapshot.plans.keys()
+            known = {name for digest in digests for name in self.snapshot.plans.get(digest, {})}
             names = sorted(known | self._calls.keys())
         return [self._judge_operation(name) for name in names]
+
+    def _ignore(self, caller: str | None, client: str | None) -> bool:
+        """Return whether the calls of a pair do not count as use; calls beyond the limit always do."""
+        is_ignored = client in self.ignored_clients or caller in self.ignored_callers
+        return client != OTHER and (is_ignored or is_canary(client))
 
     def _judge_operation(self, name: str) -> OperationUsage:
         callers = sorted(
@@ -101,11 +98,11 @@ class Judge:
         if doubts:
             doubts += self._smaller_window(name, listening, callers)
         verdict = Verdict.IN_USE if counted else Verdict.UNKNOWN if doubts else Verdict.SAFE
-        hours, longest = (self._until - self._since) / HOUR, coverage.longest_gap
+        hours, longest = (self.until - self._since) / HOUR, coverage.longest_gap
         return OperationUsage(
             name=name,
             verdict=verdict,
-            reasons=(*reasons, *doubts, *self._snapshot.remarks, *_ignored_calls(callers)),
+            reasons=(*reasons, *doubts, *self.snapshot.remarks, *_ignored_calls(callers)),
             answered=sum(each.answered for each in counted),
             failed=sum(each.failed for each in counted),
             closed=sum(each.closed for each in counted),
@@ -122,39 +119,39 @@ class Judge:
         )
 
     def _listening(self, name: str) -> _Listening:
-        expected = self._rules.expected
+        expected = self.expected
         wanted = None if expected is None else expected.get(name, "")
         found = ((each, each.fitting(name, wanted)) for each in self._services)
         return tuple((each, fitting) for each, fitting in found if fitting is not None)
 
     def _compute_coverage(self, listening: _Listening, since: int) -> Coverage:
         """Return the coverage of an operation; with several services, the time that all of them cover."""
-        kept = min(max(since, self._snapshot.kept_from), self._until)
-        own = [Coverage(kept, self._until, *recorders.join(fitting)) for recorders, fitting in listening]
+        kept = min(max(since, self.snapshot.kept_from), self.until)
+        own = [Coverage(kept, self.until, *recorders.join(fitting)) for recorders, fitting in listening]
         if not own:
-            return Coverage(since, self._until, ())
-        covered = combine([(kept, self._until)], without=chain.from_iterable(each.gaps for each in own))
-        return Coverage(since, self._until, covered, min(own, key=lambda each: each.fewest_hosts).hosts)
+            return Coverage(since, self.until, ())
+        covered = combine([(kept, self.until)], without=chain.from_iterable(each.gaps for each in own))
+        return Coverage(since, self.until, covered, min(own, key=lambda each: each.fewest_hosts).hosts)
 
     def _doubts(self, name: str, listening: _Listening, callers: Sequence[CallerUsage], since: int) -> Iterator[str]:
         """Yield why the absence of calls proves nothing."""
-        kept_from = self._snapshot.kept_from
+        kept_from = self.snapshot.kept_from
         if kept_from > since:
             yield f"what was recorded before {describe_moment(kept_from)} was deleted"
         is_covered = bool(self._cover(listening, since).covered)
-        if not is_covered and kept_from < self._until:
+        if not is_covered and kept_from < self.until:
             yield self._why_nothing(listening)
-        yield from self._snapshot.doubts.get(name, ())
+        yield from self.snapshot.doubts.get(name, ())
         if is_covered:
             yield from self._doubt_record(listening, since)
             if unlabelled := sum(each.calls for each in self._unlabelled[name] if each.last_at >= to_datetime(since)):
                 yield f"{count(unlabelled, 'call')} without a label may be of this caller"
-            if self._rules.require_canary:
+            if self.require_canary:
                 yield from self._missing_canaries(callers, since)
 
     def _record_doubts(self, listening: _Listening, since: int) -> Iterator[str]:
         """Yield the doubts about the recorders."""
-        coverage, until = self._cover(listening, since), self._until
+        coverage, until = self._cover(listening, since), self.until
         yield from self._clock_doubts(since)
         yield from self._gap_doubts(coverage)
         for recorders, fitting in listening:
@@ -163,48 +160,48 @@ class Judge:
             yield from _stranger_doubts(row for row in rows if row.plan not in fitting)
             if recorders.heard_at < until - HOUR:
                 yield f"nothing was recorded after {describe_moment(recorders.heard_at)}"
-        if self._rules.hosts is not None and coverage.fewest_hosts < self._rules.hosts:
-            yield f"in some hour {count(coverage.fewest_hosts, 'host')} recorded, not {self._rules.hosts}"
+        if self.hosts is not None and coverage.fewest_hosts < self.hosts:
+            yield f"in some hour {count(coverage.fewest_hosts, 'host')} recorded, not {self.hosts}"
 
     def _why_nothing(self, listening: _Listening) -> str:
-        if not listening or (self._snapshot.began or 0) >= self._until:
+        if not listening or (self.snapshot.began or 0) >= self.until:
             return "nothing was recorded for this operation in the window"
         if not any(fitting for _recorders, fitting in listening):
             return "nothing was recorded with the rules of this plan; another plan is in production"
         return "no time of the window is covered, because of recorders that were lost or did not know the operation"
 
     def _gap_doubts(self, coverage: Coverage) -> Iterator[str]:
-        if coverage.share < self._rules.min_coverage:
+        if coverage.share < self.min_coverage:
             share = int(coverage.share * 1000) / 10
-            yield f"only {share:g} % of the window is covered, not {self._rules.min_coverage * 100:g} %"
+            yield f"only {share:g} % of the window is covered, not {self.min_coverage * 100:g} %"
         start, end = coverage.longest_gap
-        if end - start > self._rules.allow_gap:
+        if end - start > self.allow_gap:
             length = duration(timedelta(microseconds=end - start))
             yield f"nothing was recorded for {length}, from {describe_moment(start)}"
 
     def _clock_doubts(self, since: int) -> Iterator[str]:
-        snapshot, until = self._snapshot, self._until
-        off = max((row.skew for row in snapshot.rows if not row.own_clock and row.is_in(since, until)), default=0)
+        snapshot, until = self.snapshot, self.until
+        off = max((row.skew for row in self.snapshot.rows if not row.own_clock and row.is_in(since, until)), default=0)
         if off > _TOLERANCE:
             yield f"the clock of a machine was off by {duration(timedelta(microseconds=off))}"
-        if not any(row.own_clock for row in snapshot.rows):
-            if until > snapshot.now + _TOLERANCE:
+        if not any(row.own_clock for row in self.snapshot.rows):
+            if until > self.snapshot.now + _TOLERANCE:
                 yield "the window ends in the future"
             later = max([snapshot.latest, *(each.heard_at for each in self._services)])
-            if later > snapshot.now + _TOLERANCE:
+            if later > self.snapshot.now + _TOLERANCE:
                 yield f"something was recorded later than now, on {describe_moment(later)}"
 
     def _missing_canaries(self, callers: Sequence[CallerUsage], since: int) -> Iterator[str]:
         called = {day for each in callers if is_canary(each.client) for day in each.day_numbers}
-        missing = [day for day in range(since // DAY, self._until // DAY) if day not in called]
+        missing = [day for day in range(since // DAY, self.until // DAY) if day not in called]
         if missing:
             more = f" and {count(len(missing) - 1, 'other day')}" if len(missing) > 1 else ""
             yield f"no call of {CANARY} was recorded on {full_date(to_date(missing[0]))}{more}"
 
     def _smaller_window(self, name: str, listening: _Listening, callers: Sequence[CallerUsage]) -> list[str]:
         """Return a sentence on the largest window that would be safe."""
-        for days in range(self._rules.days - 1, 0, -1):
-            if not any(self._doubts(name, listening, callers, start_of_window(self._until, days))):
+        for days in range(self.days - 1, 0, -1):
+            if not any(self._doubts(name, listening, callers, start_of_window(self.until, days))):
                 return [f"the last {count(days, 'day')} {'is' if days == 1 else 'are'} complete: --days {days}"]
         return []
 
