@@ -16,27 +16,15 @@ from typing import Any, TypeAlias
 from sqlalchemy import URL, ColumnElement, Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
+from . import store
 from .connections import LOCK_LIMIT, SNAPSHOT, backend, connect, open_engine, read_clock
 from .coverage import RecorderRow
-from .store import (
-    MERGED,
-    NUMBERS,
-    StoreUnavailable,
-    decode,
-    encode,
-    explain,
-    limit_pairs,
-    missing_tables,
-    plans,
-    recorders,
-    state,
-    usage,
-)
+from .store import StoreUnavailable, decode, encode, explain, limit_pairs
 from .times import DAY, HOUR, start_of_window
 
 # Rows that are fetched at once, and their columns.
 _ROWS = 10_000
-_COLUMNS = [usage.c[name] for name in ("day", "operation", "caller", "client", "source", *NUMBERS)]
+_COLUMNS = [store.usage.c[name] for name in ("day", "operation", "caller", "client", "source", *store.NUMBERS)]
 
 
 @dataclass(slots=True)
@@ -95,7 +83,7 @@ def _reading(database: str | URL | Engine) -> Iterator[Connection]:
             if kind == "sqlite" and not driver.in_transaction:
                 connection.exec_driver_sql("BEGIN")  # otherwise each SELECT sees a state of its own
             connection.exec_driver_sql(LOCK_LIMIT[kind])  # a report may take longer than a write
-            if missing := missing_tables(connection):
+            if missing := store.missing_tables(connection):
                 message = f"the database has no table {' and no table '.join(table.name for table in missing)}"
                 raise StoreUnavailable(message)
             yield connection
@@ -133,13 +121,13 @@ def read_snapshot(
     with _reading(database) as connection:
         now = read_clock(connection)
         since = start_of_window(now if end is None else end, days) // DAY
-        kept = connection.scalar(select(state.c.kept_from))
+        kept = connection.scalar(select(store.state.c.kept_from))
         rows = _read_recorders(connection, since, service)
-        known = {digest: dict(json.loads(text)) for digest, text in connection.execute(select(plans))}
+        known = {digest: dict(json.loads(text)) for digest, text in connection.execute(select(store.plans))}
         found = _read_calls(connection, since, last, operations, service)
         # A row of a later time is one of today or of a later day.
-        latest = connection.scalar(select(func.max(usage.c.last_at)).where(usage.c.day >= now // DAY))
-        began = connection.scalar(select(func.min(recorders.c.began_at)).where(*_recorded_by(service)))
+        latest = connection.scalar(select(func.max(store.usage.c.last_at)).where(store.usage.c.day >= now // DAY))
+        began = connection.scalar(select(func.min(store.recorders.c.began_at)).where(*_recorded_by(service)))
         return Snapshot(
             now, int(kept or 0) * DAY, int(latest or 0), rows, known, found, None if began is None else int(began)
         )
@@ -149,16 +137,16 @@ def read_last_call(
     database: str | URL | Engine, caller: str, *, operations: Collection[str] | None, service: str | None
 ) -> int | None:
     """Return the time of the last call of a caller, as far as calls are kept, or ``None`` if there is none."""
-    query = select(func.max(usage.c.last_at)).where(usage.c.caller == encode(caller))
+    query = select(func.max(store.usage.c.last_at)).where(store.usage.c.caller == encode(caller))
     with _reading(database) as connection:
         found = connection.scalar(query.where(*_of_operations(operations), *_of_service(service)))
         return None if found is None else int(found)
 
 
 def _read_recorders(connection: Connection, since: int, service: str | None) -> list[RecorderRow]:
-    query = select(*(recorders.c[name] for name in RecorderRow._fields))
+    query = select(*(store.recorders.c[name] for name in RecorderRow._fields))
     # A recorder that was lost shortly before the window uncovers its beginning.
-    query = query.where(recorders.c.heard_at >= since * DAY - HOUR, *_recorded_by(service))
+    query = query.where(store.recorders.c.heard_at >= since * DAY - HOUR, *_recorded_by(service))
     return [  # SQLite stores anything in a column
         RecorderRow(own, decode(host) or "", int(process), plan, *map(int, numbers))
         for own, host, process, plan, *numbers in connection.execute(query)
@@ -166,26 +154,26 @@ def _read_recorders(connection: Connection, since: int, service: str | None) -> 
 
 
 def _recorded_by(service: str | None) -> list[ColumnElement[bool]]:
-    return [] if service is None else [recorders.c.service == service]
+    return [] if service is None else [store.recorders.c.service == service]
 
 
 def _of_service(service: str | None) -> list[ColumnElement[bool]]:
-    own = select(recorders.c.id).where(*_recorded_by(service))
-    return [] if service is None else [usage.c.recorder.in_(own) | (usage.c.recorder == f"{MERGED}{service}")]
+    own, recorder = select(store.recorders.c.id).where(*_recorded_by(service)), store.usage.c.recorder
+    return [] if service is None else [recorder.in_(own) | (recorder == f"{store.MERGED}{service}")]
 
 
 def _of_operations(operations: Collection[str] | None) -> list[ColumnElement[bool]]:
-    return [] if operations is None else [usage.c.operation.in_([encode(name) for name in operations])]
+    return [] if operations is None else [store.usage.c.operation.in_([encode(name) for name in operations])]
 
 
 def _read_calls(
     connection: Connection, since: int, last: int | None, operations: Collection[str] | None, service: str | None
 ) -> dict[Name, Calls]:
     """Return the calls of each caller, with a limited number of callers by name on each day."""
-    query = select(*_COLUMNS).where(usage.c.day >= since, *_of_operations(operations), *_of_service(service))
+    query = select(*_COLUMNS).where(store.usage.c.day >= since, *_of_operations(operations), *_of_service(service))
     if last is not None:
-        query = query.where(usage.c.day <= last // DAY, usage.c.first_at <= last)
-    query = query.order_by(usage.c.day, usage.c.operation)
+        query = query.where(store.usage.c.day <= last // DAY, store.usage.c.first_at <= last)
+    query = query.order_by(store.usage.c.day, store.usage.c.operation)
     rows = connection.execution_options(yield_per=_ROWS).execute(query)
     name_of = cache(decode)  # most rows have the same names
     calls: defaultdict[Name, Calls] = defaultdict(Calls)
