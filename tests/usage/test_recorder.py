@@ -29,7 +29,7 @@ from flask_notifications.usage import store as store_module
 from flask_notifications.usage.ledger import Ledger
 from flask_notifications.usage.spool import Seen, _report_once, collect
 from flask_notifications.usage.store import UsageStore, plans, recorders, state, usage
-from flask_notifications.usage.times import SECOND, to_microseconds
+from flask_notifications.usage.times import to_microseconds
 from tests.servers.process import eventually
 from tests.services import postgresql_schema
 from tests.usage.databases import NOON, POLICY, REPORT, Past, counted, execute, use
@@ -288,15 +288,6 @@ def test_keys_are_bounded_in_a_process(file: str, monkeypatch: pytest.MonkeyPatc
     assert total(file) == 10
 
 
-def test_the_transports_of_a_pair_are_counted_apart(file: str) -> None:
-    recorder = record(file)
-    for minute in range(3):
-        recorder(use(source="query" if minute else "header", at=NOON - minute * timedelta(minutes=1)))
-    recorder.close()
-    found = execute(file, select(usage.c.answered, usage.c.last_at - usage.c.first_at))
-    assert sorted(found) == [(1, 0), (2, 60 * SECOND)]
-
-
 def test_a_label_that_is_too_long_becomes_other(database: str) -> None:
     recorder = record(database, host="\U0001f600" * 64)
     for label in ("x" * 65, "", "y" * 64, "\U0001f600" * 64):
@@ -413,19 +404,6 @@ def test_the_next_process_brings_in_what_a_killed_one_has_counted(database: str,
     eventually(lambda: total(database) == 500)
     eventually(lambda: len(list(spool.glob("*.spool"))) == 1)
     assert sorted(rows(database, "ended")) == [(0,), (1,)]
-
-
-def test_what_was_written_before_a_kill_is_not_counted_twice(file: str, spool: Path) -> None:
-    def work() -> None:
-        recorder = written(file, spool=spool)
-        recorder(now("job/1"))
-        recorder(now("job/2"))
-
-    in_child(work)
-    assert collect_spool(spool, file) == 1
-    assert collect_spool(spool, file) == 0
-    assert calls(file) == {(None, "job/1"): 2, (None, "job/2"): 1}
-    assert rows(file, "ended", "lost") == [(1, 0)]
 
 
 def test_the_rules_of_a_large_plan_are_in_a_spool(file: str, spool: Path) -> None:

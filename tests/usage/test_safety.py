@@ -13,7 +13,7 @@ from flask_notifications.usage import coverage, reading, store
 from flask_notifications.usage.connections import begin
 from flask_notifications.usage.ledger import Ledger
 from flask_notifications.usage.times import DAY
-from tests.usage.simulation import KINDS, simulate
+from tests.usage.simulation import simulate
 
 pytestmark = pytest.mark.slow
 
@@ -97,8 +97,3 @@ def test_a_mistake_that_is_put_back_is_found(kind: str, owner: Any, name: str, m
         seed = next((seed for seed in range(100) if simulate(seed, [kind]).wrong), None)
     assert seed is not None
     assert simulate(seed, [kind]).wrong == []
-
-
-def test_every_kind_of_failure_is_tried_alone() -> None:
-    for kind in KINDS:
-        assert (kind, simulate(1, [kind]).wrong) == (kind, [])
