@@ -295,17 +295,17 @@ def test_all_operations_of_the_store_are_reported_by_default(database: str) -> N
 
 
 def test_the_report_is_json(file: str) -> None:
-    first = use("job/1", "alice", source="query", at=NOON - DAY)
+    first = use("job/1", "alice", source="query", at=NOON - HOUR)
     covered(file, replace(first, status=None, at=NOON), first, use(None, status=410, phase=Phase.SUNSET))
     report = read_usage(file, until=NOON, ignore_callers=["alice"], operations=["report", "other"])
     shown = json.loads(json.dumps(report.to_dict()))
     called, other = shown.pop("operations")
-    yesterday, today = "2026-05-30T12:00:00Z", "2026-05-31T12:00:00Z"
+    earlier, today = "2026-05-31T11:00:00Z", "2026-05-31T12:00:00Z"
     window = {"from": "2026-05-01T00:00:00Z", "until": today, "days": 30}
     assert shown == {"schema": 2, "verdict": "in use", **window}
     reasons = ["1 call, the last on 31 May 2026", "ignored, but still calling: alice with job/1 (2 calls)"]
     alice = {"caller": "alice", "client": "job/1", "source": "query", "answered": 1, "failed": 1, "closed": 0}
-    assert called.pop("callers")[0] == {**alice, "first_at": yesterday, "last_at": today, "ignored": True}
+    assert called.pop("callers")[0] == {**alice, "first_at": earlier, "last_at": today, "ignored": True}
     assert called == {
         "name": "report",
         "verdict": "in use",
