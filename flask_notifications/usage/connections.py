@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
 from flask_notifications.validation import require
+
+Database: TypeAlias = str | sa.URL | sa.Engine
 
 SQLITE, POSTGRESQL, MYSQL, MARIADB = "sqlite", "postgresql", "mysql", "mariadb"
 # Drivers that work with a recorder, and their limits for connecting and for a silent network.
@@ -80,7 +82,7 @@ _POOL_WAIT, _RECYCLE = 3, 60
 _undo: ContextVar[ExitStack | None] = ContextVar("undo", default=None)
 
 
-def open_engine(database: str | sa.URL | sa.Engine) -> sa.Engine:
+def open_engine(database: Database) -> sa.Engine:
     """Return the engine itself, or a new one for a URL, with limits for connecting; no connection is made.
 
     Another kind of database or driver and the URL of one in memory are a ``ValueError``.

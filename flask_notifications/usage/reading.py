@@ -13,11 +13,11 @@ from pathlib import Path
 from sys import maxsize
 from typing import Any, TypeAlias
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from . import store
-from .connections import LOCK_LIMIT, SNAPSHOT, backend, connect, open_engine, read_clock
+from .connections import LOCK_LIMIT, SNAPSHOT, Database, backend, connect, open_engine, read_clock
 from .coverage import RecorderRow
 from .store import StoreUnavailable, decode, encode, explain, limit_pairs
 from .times import DAY, HOUR, start_of_window
@@ -47,6 +47,8 @@ class Calls:
             self.days.extend((day, *counts))
 
 
+# Names of operations; ``None`` is all.
+Names: TypeAlias = Collection[str] | None
 # Whose calls they are: the operation, the caller, the client and the source.
 Name: TypeAlias = tuple[str, str | None, str | None, str | None]
 
@@ -71,7 +73,7 @@ class Snapshot:
 
 
 @contextmanager
-def _reading(database: str | URL | Engine) -> Iterator[Connection]:
+def _reading(database: Database) -> Iterator[Connection]:
     """Lend a connection, with a transaction that sees one state of a database that has the tables."""
     engine = open_engine(database)
     kind = backend(engine)
@@ -105,13 +107,7 @@ def _require_file(engine: Engine) -> None:
 
 
 def read_snapshot(
-    database: str | URL | Engine,
-    days: int,
-    end: int | None,
-    last: int | None,
-    *,
-    operations: Collection[str] | None,
-    service: str | None,
+    database: Database, days: int, end: int | None, last: int | None, *, names: Names, service: str | None
 ) -> Snapshot:
     """Return the contents of the store for a window of some complete days before its end, or ``StoreUnavailable``.
 
@@ -124,7 +120,7 @@ def read_snapshot(
         kept = connection.scalar(select(store.state.c.kept_from))
         rows = _read_recorders(connection, since, service)
         known = {digest: dict(json.loads(text)) for digest, text in connection.execute(select(store.plans))}
-        found = _read_calls(connection, since, last, operations, service)
+        found = _read_calls(connection, since, last, names, service)
         # A row of a later time is one of today or of a later day.
         latest = connection.scalar(select(func.max(store.usage.c.last_at)).where(store.usage.c.day >= now // DAY))
         began = connection.scalar(select(func.min(store.recorders.c.began_at)).where(*_recorded_by(service)))
@@ -133,13 +129,11 @@ def read_snapshot(
         )
 
 
-def read_last_call(
-    database: str | URL | Engine, caller: str, *, operations: Collection[str] | None, service: str | None
-) -> int | None:
+def read_last_call(database: Database, caller: str, names: Names, service: str | None) -> int | None:
     """Return the time of the last call of a caller, as far as calls are kept, or ``None`` if there is none."""
     query = select(func.max(store.usage.c.last_at)).where(store.usage.c.caller == encode(caller))
     with _reading(database) as connection:
-        found = connection.scalar(query.where(*_of_operations(operations), *_of_service(service)))
+        found = connection.scalar(query.where(*_of_operations(names), *_of_service(service)))
         return None if found is None else int(found)
 
 
@@ -162,15 +156,15 @@ def _of_service(service: str | None) -> list[ColumnElement[bool]]:
     return [] if service is None else [recorder.in_(own) | (recorder == f"{store.MERGED}{service}")]
 
 
-def _of_operations(operations: Collection[str] | None) -> list[ColumnElement[bool]]:
-    return [] if operations is None else [store.usage.c.operation.in_([encode(name) for name in operations])]
+def _of_operations(names: Names) -> list[ColumnElement[bool]]:
+    return [] if names is None else [store.usage.c.operation.in_([encode(name) for name in names])]
 
 
 def _read_calls(
-    connection: Connection, since: int, last: int | None, operations: Collection[str] | None, service: str | None
+    connection: Connection, since: int, last: int | None, names: Names, service: str | None
 ) -> dict[Name, Calls]:
     """Return the calls of each caller, with a limited number of callers by name on each day."""
-    query = select(*_COLUMNS).where(store.usage.c.day >= since, *_of_operations(operations), *_of_service(service))
+    query = select(*_COLUMNS).where(store.usage.c.day >= since, *_of_operations(names), *_of_service(service))
     if last is not None:
         query = query.where(store.usage.c.day <= last // DAY, store.usage.c.first_at <= last)
     query = query.order_by(store.usage.c.day, store.usage.c.operation)
@@ -178,7 +172,7 @@ def _read_calls(
     name_of = cache(decode)  # most rows have the same names
     calls: defaultdict[Name, Calls] = defaultdict(Calls)
     for (day, operation), group in groupby(rows, key=itemgetter(0, 1)):
-        for names, numbers in limit_pairs((row[2:5], row[5:]) for row in group).items():
-            caller, client, source = map(name_of, names)
+        for labels, numbers in limit_pairs((row[2:5], row[5:]) for row in group).items():
+            caller, client, source = map(name_of, labels)
             calls[str(name_of(operation)), caller, client, source].add(day, numbers)
     return calls

@@ -18,13 +18,12 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import URL, Engine
-
 from flask_notifications.dates import Clock, utc_now
 from flask_notifications.log import log_error
 from flask_notifications.observers import Call
 from flask_notifications.validation import is_number, require
 
+from .connections import Database
 from .fingerprints import digest, fingerprints
 from .ledger import Ledger, Origin, boot, close_files, create_file, machine, uptime
 from .spool import SIGN_INTERVAL, Seen, collect, is_folder, open_folder
@@ -79,7 +78,7 @@ class UsageRecorder:
 
     def __init__(
         self,
-        database: str | URL | Engine,
+        database: Database,
         *,
         flush_interval: float = 10.0,
         retention_days: int = 400,

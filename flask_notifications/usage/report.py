@@ -5,12 +5,11 @@ from datetime import UTC, date, datetime
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, Engine
-
 from flask_notifications.dates import utc_now
 from flask_notifications.operations import Operation
 from flask_notifications.validation import clean_label, is_number, require
 
+from .connections import Database
 from .fingerprints import fingerprints
 from .logs import Log, add_logs
 from .reading import Snapshot, read_last_call, read_snapshot
@@ -26,7 +25,7 @@ _MAX_DAYS = 3650
 
 
 def read_usage(
-    database: str | URL | Engine | None,
+    database: Database | None,
     *,
     plan: "Plan | None" = None,
     days: int = 30,
@@ -101,7 +100,7 @@ def read_usage(
         require(logs, "database", "an SQLAlchemy URL or engine, or None with logs", database)
         snapshot = Snapshot(to_microseconds(utc_now()))
     else:
-        snapshot = read_snapshot(database, days, end, last, operations=names, service=service)
+        snapshot = read_snapshot(database, days, end, last, names=names, service=service)
     end = snapshot.now if end is None else end
     since = start_of_window(end, days)
     if logs:
@@ -117,7 +116,7 @@ def read_usage(
 
 
 def last_call(
-    database: str | URL | Engine,
+    database: Database,
     caller: str,
     *,
     operations: Iterable[str | Operation] | None = None,
@@ -134,7 +133,7 @@ def last_call(
     """
     require(clean_label(caller) is not None, "caller", "a label", caller)
     names = None if operations is None else _names(operations)
-    found = read_last_call(database, caller, operations=names, service=service)
+    found = read_last_call(database, caller, names, service)
     return None if found is None else to_datetime(found)
 
 

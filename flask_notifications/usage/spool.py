@@ -5,15 +5,15 @@ import os
 import stat
 import tempfile
 import time
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
-from sqlalchemy import URL, Engine
-
 from flask_notifications.log import log_error
 from flask_notifications.validation import require
 
+from .connections import Database
 from .ledger import Key, Ledger, LedgerFile, has_locks, open_file
 from .store import UsageStore
 
@@ -63,16 +63,14 @@ def collect(folder: Path | None, store: UsageStore, seen: Seen) -> int:
     if folder is None or not folder.is_dir() or not has_locks():
         return 0
     lock, is_alone = open_file(folder / "lock", os.O_CREAT)
-    try:
+    with closing(lock):
         paths = sorted(folder.glob("*.spool"))
         for gone in seen.keys() - set(paths):
             del seen[gone]
         return sum(_collect_file(path, store, seen) for path in paths if is_alone)
-    finally:
-        lock.close()
 
 
-def collect_spool(folder: str | os.PathLike[str], database: str | URL | Engine) -> int:
+def collect_spool(folder: str | os.PathLike[str], database: Database) -> int:
     """Write the counts of ended processes in the folder of a spool on this machine, and return their number.
 
     :param folder: the folder that recorders have as ``spool``.
@@ -95,7 +93,7 @@ def _collect_file(path: Path, store: UsageStore, seen: Seen) -> bool:
     except OSError as error:
         _report_once(f"{path} cannot be opened: {error}")
         return False
-    try:
+    with closing(file):
         ledger = _open_ledger(file, store) if has_ended or file.is_without_thread() else None
         if ledger is None:
             return False
@@ -104,9 +102,7 @@ def _collect_file(path: Path, store: UsageStore, seen: Seen) -> bool:
         ledger.is_alive = False
         store.write(ledger, is_final=ledger.is_whole)  # that ends its loss if nothing can be missing
         file.delete()
-    finally:
-        file.close()
-    return True
+        return True
 
 
 def _open_ledger(file: LedgerFile, store: UsageStore) -> Ledger | None:

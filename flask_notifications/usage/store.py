@@ -20,7 +20,7 @@ from sqlalchemy.schema import CreateTable
 
 from flask_notifications.log import log_error
 
-from .connections import MARIADB, MYSQL, begin, identify, is_in_memory, open_engine
+from .connections import MARIADB, MYSQL, Database, begin, identify, is_in_memory, open_engine
 from .ledger import LAST_AT, OTHER, PAIRS, Ledger, Taken, name_others, uptime
 from .times import DAY, SECOND
 
@@ -129,7 +129,7 @@ def explain(error: Exception) -> str:
 class UsageStore:
     """Write the counts of recorders. The engine of an application stays open."""
 
-    def __init__(self, database: str | sa.URL | sa.Engine, *, create_tables: bool) -> None:
+    def __init__(self, database: Database, *, create_tables: bool) -> None:
         self.engine: sa.Engine = open_engine(database)
         self.identity: str = identify(self.engine)  # now, because the working directory may change
         self._database = database
@@ -228,7 +228,7 @@ class UsageStore:
     def merge(self, today: int) -> bool:
         """Merge the rows of some recorders that ended before a day, and return whether there may be more."""
         candidates = (
-            sa.select(recorders.c.id, recorders.c.service, recorders.c.began_at, recorders.c.heard_at)
+            sa.select(recorders)
             .where(recorders.c.ended == 1, recorders.c.merged == 0, recorders.c.heard_at < today * DAY)
             .order_by(recorders.c.heard_at, recorders.c.id)
             .limit(_MERGED_AT_ONCE)
