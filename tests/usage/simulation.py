@@ -97,21 +97,14 @@ class World:
     calls: list[Made] = field(default_factory=list)
     between: Callable[[], object] | None = None
 
-    # What the library asks
-
     def uptime(self) -> int:
-        """Return the microseconds since the host was started."""
         return self.time - self.host.booted
 
     def wall(self) -> int:
-        """Return the nanoseconds that the host's clock shows."""
         return (self.time + self.host.offset) * 1000
 
     def database_clock(self, _connection: object) -> int:
-        """Return the microseconds that the database's clock shows."""
         return self.time + self.database_offset
-
-    # What happens
 
     def add_host(self, *, has_spool: bool) -> Host:
         name = f"host-{len(self.hosts)}"
@@ -120,7 +113,6 @@ class World:
         return self.hosts[-1]
 
     def start(self, host: Host, version: str = "plain") -> Process:
-        """Start a process, whose first request arrives at once."""
         with self.on(host):
             options: Any = {"spool": host.folder, "host": host.name, "retention_days": self.retention}
             made = UsageRecorder(self.engine, flush_interval=30, **options)
@@ -140,7 +132,6 @@ class World:
             self.calls.append(Made(self.time, process, client))
 
     def sign(self, process: Process) -> None:
-        """Let a process do what its thread does."""
         with self.on(process.host):
             if process.recorder._write_all():
                 process.heard = self.time
@@ -160,7 +151,6 @@ class World:
         process.is_alive = False
 
     def fork(self, parent: Process) -> Process:
-        """Fork a process; the child has the memory of its parent."""
         child = copy.copy(parent.recorder)
         process = Process(parent.host, parent.version, child)
         with self.on(parent.host):
@@ -205,14 +195,12 @@ class World:
 
     @contextmanager
     def begin(self, real: Any, engine: Engine) -> Iterator[Any]:
-        """Lend a connection, unless the database cannot be reached."""
         if self.is_away or self.host.is_cut_off:
             raise ConnectionError
         with real(engine) as (connection, _now):
             yield connection, self.database_clock(None)
 
     def read_calls(self, real: Any, *arguments: Any) -> Any:
-        """Read the calls of a report, while something else happens."""
         between, self.between = self.between, None
         if between is not None:
             between()
@@ -285,11 +273,9 @@ class History:
         self.kinds = [self.random.choice(kinds) for _ in range(self.random.choice([1, 1, 1, 2]))]
 
     def between(self, least: int, most: int) -> int:
-        """Return a random time, of any magnitude."""
         return int(least + (most - least) * self.random.random() ** self.random.choice([1, 3]))
 
     def plan(self, delay: int, action: Callable[[], object]) -> None:
-        """Plan something for a time relative to the calls."""
         self.agenda.append((max(self.moment + delay, START + MINUTE), action))
 
     def run(self) -> Outcome:
@@ -318,7 +304,6 @@ class History:
             self.world.call(self.victim if self.victim in alive else self.random.choice(alive), self.client)
 
     def restart(self) -> None:
-        """Start a process on the host of the victim, and others where none is left."""
         for host in {self.victim.host, *self.world.hosts[:1]}:
             if not self.world.alive(host):
                 self.victim = self.world.start(host)
@@ -327,10 +312,7 @@ class History:
         if self.victim.is_alive:
             (self.world.stop if gracefully else self.world.kill)(self.victim)
 
-    # Reports
-
     def report(self, days: int | None = None) -> None:
-        """Read a report, and note a verdict that is wrong."""
         world, chance = self.world, self.random
         now = world.time
         ends = [None, None, None, now, now - self.between(0, max(1, now - self.moment))]
@@ -426,7 +408,6 @@ def _power(history: History) -> None:
 
 
 def _fork(history: History) -> None:
-    """A process is forked, and one of both is killed or ended."""
     world = history.world
 
     def fork() -> None:
@@ -524,7 +505,6 @@ KINDS = {each.__name__[1:].replace("_", " "): each for each in _FAILURES}
 
 
 def simulate(seed: int, kinds: Sequence[str] = tuple(KINDS)) -> Outcome:
-    """Let a random history happen, and return what its reports said."""
     parent = MEMORY if MEMORY.is_dir() else None
     chance = random.Random(seed)  # noqa: S311 - no secret
     with TemporaryDirectory(dir=parent) as folder, simulated(Path(folder), chance) as world:
@@ -532,7 +512,6 @@ def simulate(seed: int, kinds: Sequence[str] = tuple(KINDS)) -> Outcome:
 
 
 def main(first: int, number: int) -> int:
-    """Try many histories on all processors, and return the exit status."""
     verdicts: Counter[str] = Counter()
     is_wrong = False
     with Pool() as pool:
