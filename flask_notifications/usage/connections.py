@@ -72,10 +72,6 @@ _PACKAGES = {
     "mysqlconnector": "mysql-connector-python",
     "mariadbconnector": "mariadb",
 }
-# Parameters of URLs that lead to another database.
-_PLACES = ("options", "host", "port", "service", "unix_socket")
-# Seconds to wait for a connection that another thread has, and after which a connection is made anew.
-_POOL_WAIT, _RECYCLE = 3, 60
 
 # While a connection is being made for a recorder or a report: takes its limits off again, because SQLAlchemy below 2.1
 # passes the same options to each connection of an engine.
@@ -107,7 +103,7 @@ def _new_engine(database: str | sa.URL) -> sa.Engine:
     require(not in_memory, "database", "a file that other processes can read", "an SQLite database in memory")
     pool: dict[str, Any] = {"poolclass": sa.NullPool}
     if dialect.driver in _POOLED:
-        pool = {"pool_size": 1, "pool_timeout": _POOL_WAIT, "pool_recycle": _RECYCLE}
+        pool = {"pool_size": 1, "pool_timeout": 3, "pool_recycle": 60}  # seconds
     try:
         return sa.create_engine(url, **pool)
     except ModuleNotFoundError as error:
@@ -169,7 +165,7 @@ def identify(engine: sa.Engine) -> str:
     url, name = engine.url, engine.url.database or ""
     if not name or (backend(engine) == SQLITE and not name.startswith("file:")):
         name = str(Path(name).absolute())  # without a name, applications differ in their working directory
-    elsewhere = [url.query.get(each, "") for each in _PLACES]
+    elsewhere = [url.query.get(each, "") for each in ("options", "host", "port", "service", "unix_socket")]
     return f"{backend(engine)}://{url.host or ''}:{url.port or ''}/{name}?{elsewhere}"
 
 
