@@ -205,8 +205,8 @@ class Ledger:
         fits = all(each is None or 0 < len(each) <= _LENGTH for each in (caller, client))
         named = self._pairs.setdefault((day, operation, caller is not None), set())
         others = () if caller is not None else self._pairs.get((day, operation, True), ())
-        has_room = len(named) + len(others) < PAIRS and len(self.entries) < _KEYS
-        if (caller, client) in named or (fits and has_room):
+        is_below_limit = len(named) + len(others) < PAIRS and len(self.entries) < _KEYS
+        if (caller, client) in named or (fits and is_below_limit):
             named.add((caller, client))
         else:
             key = (day, operation, *name_others(client), source)
