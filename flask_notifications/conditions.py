@@ -45,12 +45,7 @@ def environ_key(header: str) -> str:
 
 
 def check_values(argument: str, given: Any) -> dict[str, str | tuple[str, ...]] | None:
-    """Return the conditions of an operation on its query or its headers, or ``None`` if there are none.
-
-    :param argument: ``query`` or ``headers``.
-    :param given: the given value.
-    :raises ValueError: it is no mapping of names to strings, or a name is there twice.
-    """
+    """Return the conditions of an operation on its query or its headers, or ``None`` if there are none."""
     require(given is None or isinstance(given, Mapping), argument, "a mapping of names to values", given)
     checked: dict[str, str | tuple[str, ...]] = {}
     for name, value in (given or {}).items():
@@ -66,10 +61,7 @@ def check_values(argument: str, given: Any) -> dict[str, str | tuple[str, ...]] 
 
 
 class SentValues:
-    """The values of a request's query and headers, read when a condition asks for them.
-
-    :param environ: ``QUERY_STRING`` and the headers are read, as a WSGI environ has them.
-    """
+    """The values of a request's query and headers, read when a condition asks for them."""
 
     def __init__(self, environ: Mapping[str, Any]) -> None:
         self._environ = environ
@@ -134,9 +126,6 @@ class Conditions:
 
     ``headers`` are the names of the headers that they read. Two objects that accept the same requests have an equal
     ``key``, which is empty if all requests are accepted.
-
-    :param query: the values that fit, by name, or ``None``.
-    :param headers: the same of headers.
     """
 
     def __init__(self, query: Values | None, headers: Values | None) -> None:
@@ -164,10 +153,7 @@ def _condition(name: bytes | str, values: str | Sequence[str], parse: Any) -> _C
 
 
 def example_values(values: Values | None, any_value: str) -> dict[str, str]:
-    """Return a value that fits for each name, as far as one must be there or may be.
-
-    :param any_value: what is written where any value fits.
-    """
+    """Return a value that fits for each name, as far as one must be there or may be."""
     lists = {name: [own] if isinstance(own, str) else own for name, own in (values or {}).items()}
     first = {name: next(filter(None, own), ABSENT) for name, own in lists.items()}
     return {name: any_value if value == PRESENT else value for name, value in first.items() if value}

@@ -85,13 +85,7 @@ def flatten_messages(messages: Any, place: Place = ()) -> list[tuple[Place, str]
 
 
 def parse_plan(content: bytes, suffix: str, name: str) -> Any:
-    """Parse a file in TOML or JSON, as ``load_plan`` takes it.
-
-    :param content: the bytes of the file.
-    :param suffix: ``.toml`` or ``.json``.
-    :param name: the place of an error in its syntax, with line and column.
-    :raises marshmallow.ValidationError: it cannot be parsed.
-    """
+    """Parse a file in TOML or JSON, as ``load_plan`` takes it."""
     try:
         return _PARSERS[suffix](content.decode("utf-8-sig"))
     except RecursionError as error:
@@ -103,10 +97,7 @@ def parse_plan(content: bytes, suffix: str, name: str) -> Any:
 
 
 def refuse_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs of a JSON object as a mapping; of two with the same key, one would be lost.
-
-    :raises ValueError: a key is there twice.
-    """
+    """Return the pairs of a JSON object as a mapping; of two with the same key, one would be lost."""
     mapping: dict[str, Any] = {}
     for key, value in pairs:
         if key in mapping:

@@ -23,11 +23,7 @@ _STRUCTURED_DATE = re.compile(r"@(-?\d{1,15})", re.ASCII)
 
 
 def parse_time(value: str) -> datetime:
-    """Return a date, which begins at midnight UTC, or a date and time with an offset, in UTC.
-
-    :param value: in ISO 8601, such as ``2027-07-01`` or ``2027-07-01T09:00:00Z``.
-    :raises ValueError: the value is something else, or it is outside of the years 1 to 9999 in UTC.
-    """
+    """Return a date, which begins at midnight UTC, or a date and time with an offset, in UTC."""
     message = f"{value!r} is neither like 2027-07-01 nor like 2027-07-01T09:00:00Z"
     try:
         time = datetime.fromisoformat(f"{value}T00:00:00Z" if DATE.fullmatch(value) else value)

@@ -23,29 +23,17 @@ def _is_deferred(kind: Any, may_generate: bool) -> bool:
 
 
 def is_asynchronous(function: object) -> bool:
-    """Return whether a function visibly returns something to await.
-
-    :param function: a function, a method, a ``functools.partial`` or an object with ``__call__``.
-    """
+    """Return whether a function visibly returns something to await."""
     return any(iscoroutinefunction(each) or isasyncgenfunction(each) for each in _list_called(function))
 
 
 def is_deferring(function: object) -> bool:
-    """Return whether a function visibly returns a generator or something to await.
-
-    :param function: a function, a method, a ``functools.partial`` or an object with ``__call__``.
-    """
+    """Return whether a function visibly returns a generator or something to await."""
     return is_asynchronous(function) or any(map(isgeneratorfunction, _list_called(function)))
 
 
 def refuse_deferred(value: Value, function: str, *, may_generate: bool = False) -> Value:
-    """Return a value, unless it is a coroutine, a future, a generator or something else that only promises a result.
-
-    :param value: the result of a function.
-    :param function: the name of that function, for the message.
-    :param may_generate: whether a generator is returned too, by default not.
-    :raises TypeError: the value only promises a result; a coroutine or a generator is closed.
-    """
+    """Return the result of a function, or raise ``TypeError`` if it only promises one: a coroutine, a future, ..."""
     kind: Any = value.__class__  # that of a proxy, such as Flask-Login's current_user, is the proxied class
     if _is_deferred(kind, may_generate):
         if isinstance(value, Coroutine | Generator):

@@ -181,11 +181,7 @@ class DeprecationHeaders:
         ]
 
     def render(self, successor: str | None, mount: str) -> HeaderList:
-        """Return the headers.
-
-        :param successor: the URI reference of the operation's successor, or ``None``.
-        :param mount: the path at which the application is mounted, percent-encoded; empty at the root.
-        """
+        """Return the headers; ``mount`` is where the application is mounted, percent-encoded, empty at the root."""
         targets = [(successor, 'rel="successor-version"'), *self._pages]
         # Clients look for exactly this spelling: the relation first, quoted, one link in a line.
         links = [("Link", f"<{self.resolve(uri, mount)}>; {rest}") for uri, rest in targets if uri is not None]

@@ -30,10 +30,7 @@ def members_of(values: Iterable[str]) -> list[str]:
 
 
 class ResponseHeaders:
-    """Edit the headers of a response, whose names are put in lower case once.
-
-    :param headers: a list that is not changed.
-    """
+    """Edit a copy of the headers of a response, whose names are put in lower case once."""
 
     __slots__ = ("lines", "names")
 
@@ -58,9 +55,8 @@ class ResponseHeaders:
     def merge(self, name: str, members: Sequence[str], *, unless: str = "") -> None:
         """Put ``members`` into a list-valued header, on one line (RFC 9110 section 5.3).
 
-        Members that are there already, in any letter case, are not repeated.
-
-        :param unless: a member that includes all others, such as the ``*`` of ``Vary``; by default none.
+        Members that are there already, in any letter case, are not repeated. The member ``unless`` includes
+        all others, as the ``*`` of ``Vary`` does.
         """
         value = ", ".join(members)
         if (name, value) not in self.lines:

@@ -16,22 +16,13 @@ _CAUSES = 10
 
 
 def log_error(message: str, *values: object, stacklevel: int = 1) -> None:
-    """Log an error. Ignore exceptions that a handler, a filter or a value raises.
-
-    :param message: a template as ``logging`` has them.
-    :param values: the values for the template.
-    :param stacklevel: which function the record names: 1 (the default) for the caller, 2 for its caller.
-    """
+    """Log an error, as ``logging`` does. Ignore exceptions that a handler, a filter or a value raises."""
     with suppress(Exception):
         _logger.error(message, *values, stacklevel=stacklevel + 1)
 
 
 def log_exception(error: BaseException, message: str, *values: object, stacklevel: int = 1) -> None:
-    """Log an error with the traceback of an exception, without the exceptions that caused it.
-
-    :param error: the exception.
-    :param message: as in ``log_error``; ``values`` and ``stacklevel`` too.
-    """
+    """Log an error with the traceback of an exception, without the exceptions that caused it."""
     log_error(f"{message}: %s", *values, format_traceback(error, chain=False), stacklevel=stacklevel + 1)
 
 
@@ -39,9 +30,6 @@ def format_traceback(error: BaseException, *, chain: bool = True) -> str:
     """Return the traceback of an exception; only the name of its type when the traceback cannot be formatted.
 
     Python 3.15 needs a free file descriptor for it.
-
-    :param error: the exception.
-    :param chain: whether its causes are included, as they are by default.
     """
     try:
         return "".join(format_exception(error, chain=chain))
@@ -50,10 +38,7 @@ def format_traceback(error: BaseException, *, chain: bool = True) -> str:
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return the kinds of an exception and of its causes, and where each was raised; never their strings.
-
-    :param error: the exception, whose string may hold a session ID.
-    """
+    """Return the kinds of an exception and of its causes, and where each was raised; never their strings."""
     return "; caused by ".join(map(_describe_one, islice(_chain(error), _CAUSES)))
 
 

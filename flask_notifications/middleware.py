@@ -254,13 +254,7 @@ _Report = Callable[["_Exchange", int | None], None]
 
 
 class _Exchange:
-    """One request that may reach a retired operation and its response, between a server and an application (PEP 3333).
-
-    :param match: the operation.
-    :param retirement: its retirement.
-    :param at: the time of the request.
-    :param caller: the label of its caller.
-    """
+    """A request that may reach a retired operation and its response, between server and application (PEP 3333)."""
 
     session: SessionResult = None
     unifies = False
@@ -284,10 +278,7 @@ class _Exchange:
         table: OperationTable,
         report: "_Report | None",
     ) -> None:
-        """Change the environ as the operation asks for it.
-
-        :param report: called once with the exchange and the status code, ``None`` if there is none.
-        """
+        """Change the environ as the operation asks for it."""
         match, operation = self.match, self.match.operation
         self.environ = environ
         self.method: str = environ["REQUEST_METHOD"]

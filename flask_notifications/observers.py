@@ -67,11 +67,7 @@ class RequestWatcher(Protocol):
 
 
 def client_of(user_agent: str, session_ids: Iterable[str]) -> str | None:
-    """Return the name of a client, or ``None``, also where it may hold a session ID.
-
-    :param user_agent: the value of ``User-Agent``.
-    :param session_ids: those that the request names.
-    """
+    """Return the name of a client, or ``None``, also where it may hold a session ID."""
     product = _PRODUCT.match(user_agent)
     # The word may be longer than the product: a session ID counts that begins in the part that observers see.
     word = user_agent.partition(" ")[0]

@@ -285,11 +285,10 @@ class _Node:
         (node.subtrees if template.is_subtree else node.templates).append(template)
 
     def find(self, segments: list[str], keeps_dots: bool, depth: int = 1) -> list[_Template]:
-        """Return every template of a path, in any letter case and with or without the trailing slash.
+        """Return every template of a folded path, with or without the trailing slash.
 
-        :param segments: the folded path, split at its slashes: the first is empty, and the last after a trailing slash.
-        :param keeps_dots: whether a dot segment may be the value of a parameter.
-        :param depth: how many segments lead here, and the empty one before them.
+        ``keeps_dots`` is whether a dot segment may be the value of a parameter. ``depth`` segments lead here, of which
+        the first is empty.
         """
         segment = segments[depth] if depth < len(segments) else ""
         found = self.subtrees
@@ -303,16 +302,12 @@ class _Node:
 
 
 class OperationTable:
-    """Find the operations that a request may reach.
+    """Find the operations that a request may reach, of which ``live`` ones are not retired.
 
     Routers read a path in different ways: as it was sent; in another ASCII letter case; with or without its trailing
     slash; or leniently, as ``_LENIENT_READINGS`` do. In each reading the most specific operation wins, as
     ``_Template.rank`` says, of those whose conditions hold. The cost of a look-up depends on the length of the path and
     on the number of operations with this path, not on those with other paths.
-
-    :param operations: one or more.
-    :param live: those of them that are not retired, by default none.
-    :raises ValueError: there are none, or two that are retired differ only in letter case or parameter names.
     """
 
     def __init__(self, operations: Iterable[Operation], *, live: Iterable[Operation] = ()) -> None:
@@ -341,10 +336,6 @@ class OperationTable:
         """Return the operations that some router may take a request for, one match each, the likeliest first.
 
         A path in the exact spelling of a live operation is that operation, however lenient routers read it.
-
-        :param method: the request's method.
-        :param path: its ``PATH_INFO``.
-        :param environ: its ``QUERY_STRING`` and its headers, as a WSGI environ has them; by default it has none.
         """
         ready = self._ready.get((method, path))
         if ready is not None:

@@ -69,20 +69,12 @@ class Statuses:
 
 
 def status_codes(statuses: Statuses) -> dict[str, int]:
-    """Return the status code of each error, by the error's own code.
-
-    :param statuses: the replaced ones.
-    """
+    """Return the status code of each error, by the error's own code."""
     return {code: getattr(statuses, code, status) for code, (status, _detail) in _PROBLEMS.items()}
 
 
 class Problems:
-    """Build the response to each error: one JSON object, ``application/problem+json``.
-
-    :param statuses: the status codes of four errors.
-    :param realm: the protection space in challenges (RFC 9110 section 11.5).
-    :raises ValueError: an argument does not fit, such as a realm outside the character set of RFC 6750 section 3.
-    """
+    """Build the response to each error: one JSON object, ``application/problem+json``."""
 
     __slots__ = ("_bearer", "_ready", "_statuses")
 
@@ -102,12 +94,7 @@ class Problems:
     def respond(
         self, code: str, *, extra: Sequence[tuple[str, str]] = (), members: Members | None = None
     ) -> PlainResponse:
-        """Return the response to an error.
-
-        :param code: the code of the error.
-        :param extra: further headers, by default none.
-        :param members: further members of the body, by default none.
-        """
+        """Return the response to an error."""
         return self._compose(code, extra, members or {}) if extra or members else self._ready[code]
 
     def _compose(self, code: str, extra: Sequence[tuple[str, str]], members: Members) -> PlainResponse:
@@ -116,10 +103,7 @@ class Problems:
         return _problem(self._statuses[code], code, _PROBLEMS[code][1], [*varies, *challenge, *extra], members)
 
     def refuse(self, refused: SessionRefused) -> PlainResponse:
-        """Return the response to a request whose session was refused.
-
-        :param refused: why it was refused.
-        """
+        """Return the response to a request whose session was refused."""
         return _problem(refused.status, refused.code, refused.detail, [VARY, self._challenge(refused.code)], {})
 
     def _challenge(self, error: str) -> tuple[str, str]:
@@ -128,10 +112,7 @@ class Problems:
 
 
 def retry_after(seconds: float) -> tuple[str, str]:
-    """Return the ``Retry-After`` header (RFC 9110 section 10.2.3).
-
-    :param seconds: 0 or more; they are rounded up to whole ones.
-    """
+    """Return the ``Retry-After`` header (RFC 9110 section 10.2.3)."""
     return "Retry-After", str(ceil(seconds))
 
 

@@ -44,10 +44,7 @@ class Schema(Protocol):
 
 
 class UnserialisableRecord(Exception):
-    """A record cannot be expressed as a JSON object.
-
-    :param index: its place in the array, from 0.
-    """
+    """The record at an index, from 0, cannot be expressed as a JSON object."""
 
     def __init__(self, index: int) -> None:
         super().__init__(f"record {index} cannot be expressed as a JSON object")
@@ -63,12 +60,6 @@ class ArrayWriter:
 
     Not checked: that ``encode`` writes each of several mappings as an object. Only the braces at both ends of what it
     returns are checked.
-
-    :param encode: a function that takes a list of records and returns the bytes of a JSON array.
-    :param schema: a marshmallow schema, as a class or an instance, that dumps records to mappings first, or ``None``.
-    :param spool_threshold: the size in bytes, 0 or more, up to which the array is kept in memory. A larger one is
-        written to a temporary file in ``TMPDIR``.
-    :raises ValueError: an argument does not fit; the message names it.
     """
 
     __slots__ = ("_encode", "_schema", "_threshold")
@@ -91,10 +82,7 @@ class ArrayWriter:
     def write(self, records: Iterable[Record]) -> tuple[bytes | IO[bytes], int]:
         """Return the complete array and its length in bytes. A file is at its start, and the caller closes it.
 
-        :param records: they are read to their end; closing them is up to the caller.
-        :raises UnserialisableRecord: a record cannot be expressed as a JSON object.
-        :raises SpoolUnavailable: the temporary file cannot be written. After this and any other exception, such as one
-            that the iteration raises, no file is left.
+        No file is left after an exception. The caller closes the records.
         """
         if self._fits_one_call(records):
             batch = list(records)

@@ -151,11 +151,7 @@ def _is_secret_name(name: object) -> bool:
 
 
 def _redact(value: Any, is_secret: bool = False, parents: tuple[int, ...] = ()) -> Any:
-    """Return a value with every session ID in it masked, or the same object if it holds no session ID.
-
-    :param is_secret: whether the name of the value says that it is one, as a whole.
-    :param parents: the identities of the containers around the value.
-    """
+    """Return a value with every session ID in it masked, or the same object if it holds no session ID."""
     with suppress(Exception):  # values are your application's, and their methods may raise anything
         if isinstance(value, bytes):
             masked = _redact(value.decode("latin-1"), is_secret).encode("latin-1")

@@ -64,11 +64,7 @@ def follow(
 ) -> Redirect | None:
     """Return where a client arrives that follows a ``Location``; ``None`` if it is not an operation of this origin.
 
-    :param environ: that of the request, as the client sent it.
-    :param location: the value of the header.
-    :param status: the status line; it decides whether the client follows, and with which method.
-    :param table: the operations.
-    :param pairs: the session pairs that the client would send again, by default none.
+    ``environ`` is that of the request as the client sent it, ``pairs`` are those that the client would send again.
     """
     if status[:3] not in _REDIRECTS or not _PLAIN.fullmatch(location):
         return None

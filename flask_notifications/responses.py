@@ -44,8 +44,6 @@ class FileBody:
 
     It is closed by ``close``, at the end of an iteration, and at the latest when nothing refers to the body any more,
     unless ``take_file`` has been called by then.
-
-    :param file: a file at its start.
     """
 
     __slots__ = ("__weakref__", "_file", "_is_owner")
@@ -76,23 +74,13 @@ class FileBody:
 def build_response(
     status: int, media_type: str, body: bytes | IO[bytes], length: int, extra: Iterable[tuple[str, str]] = ()
 ) -> PlainResponse:
-    """Return a response with the headers that all our responses have.
-
-    :param status: the status code.
-    :param media_type: the value of ``Content-Type``.
-    :param body: the complete body.
-    :param length: its length in bytes.
-    :param extra: further headers, by default none.
-    """
+    """Return a response with the headers that all our responses have; ``length`` is that of the body in bytes."""
     headers = (("Content-Type", media_type), ("Content-Length", str(length)), *_COMMON_HEADERS, *extra)
     return PlainResponse(f"{status} {reason_phrase(status)}", headers, body)
 
 
 def reason_phrase(status: int) -> str:
-    """Return the reason phrase of a status code, or a general one for a code that no registry lists.
-
-    :param status: a status code from 200 to 599.
-    """
+    """Return the reason phrase of a status code, or a general one for a code that no registry lists."""
     return _PHRASES.get(status) or ("Client Error" if status < 500 else "Server Error")
 
 
@@ -102,9 +90,6 @@ def wrap_file(file: IO[bytes], environ: "WSGIEnvironment") -> Iterable[bytes]:
     This is the server's ``wsgi.file_wrapper`` (PEP 3333, "Optional Platform-Specific File Handling"), if it has one.
     The object must reach the server unchanged, because a server uses sendfile for this very object only. The wrapper of
     the standard library is not used, because fastwsgi takes any ``FileWrapper`` for that of Werkzeug.
-
-    :param file: an open binary file at its start.
-    :param environ: the environ of the request.
     """
     wrapper: Callable[[IO[bytes], int], Iterable[bytes]] | None = environ.get("wsgi.file_wrapper")
     return FileBody(file) if wrapper is None else wrapper(file, BLOCK)  # some servers set it to None
@@ -113,12 +98,7 @@ def wrap_file(file: IO[bytes], environ: "WSGIEnvironment") -> Iterable[bytes]:
 def send_response(
     response: PlainResponse, environ: "WSGIEnvironment", start_response: "StartResponse"
 ) -> Iterable[bytes]:
-    """Send a response as a WSGI application does, and without its body if the method is ``HEAD``.
-
-    :param response: the response; its file is closed if it is not sent.
-    :param environ: the environ of the request.
-    :param start_response: the server's function (PEP 3333).
-    """
+    """Send a response as a WSGI application does, and without its body if the method is ``HEAD``."""
     try:
         start_response(response.status, list(response.headers))
     except BaseException:

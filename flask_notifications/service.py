@@ -45,17 +45,7 @@ Context = MutableMapping[str, Any]
 
 
 class NotificationService(Generic[Caller]):
-    """Build the responses of the two operations from a storage.
-
-    :param storage: an instance with the methods of ``NotificationStorage``, none of them asynchronous.
-    :param schema: see ``ArrayWriter``.
-    :param encode: see ``ArrayWriter``.
-    :param statuses: see ``Problems``.
-    :param spool_threshold: bytes, see ``ArrayWriter``.
-    :param realm: see ``Problems``.
-    :param identify: a function from a caller to a label; by default callers have none.
-    :raises ValueError: an argument does not fit; the message names it.
-    """
+    """Build the responses of the two operations from a storage."""
 
     __slots__ = ("_identify", "_problems", "_unit_of_work", "_writer")
 
@@ -79,22 +69,13 @@ class NotificationService(Generic[Caller]):
         self._problems = Problems(statuses=statuses, realm=realm)
 
     def current_user(self, session: SessionResult, context: Context | None = None) -> PlainResponse:
-        """Return the response with the notifications of the session's user.
-
-        :param session: the session of the request.
-        :param context: it gets the label of the caller as soon as there is one; by default there are no labels.
-        """
+        """Return the notifications of the session's user; the context gets the label of the caller."""
         if not isinstance(session, SessionCredential):
             return self._refuse(session)
         return self._respond(session, context, lambda storage, caller: storage.current_user_notifications(caller))
 
     def account(self, session: SessionResult, account_id: bytes, context: Context | None = None) -> PlainResponse:
-        """Return the response with the notifications of an account.
-
-        :param session: the session of the request.
-        :param account_id: the bytes that the client sent, percent-decoded.
-        :param context: it gets the label of the caller as soon as there is one; by default there are no labels.
-        """
+        """Return the notifications of an account, whose ID is percent-decoded; the context gets the caller's label."""
         if not isinstance(session, SessionCredential):
             return self._refuse(session)
         account = _decode_account_id(account_id)

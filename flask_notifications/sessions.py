@@ -172,11 +172,7 @@ def as_received(environ: "WSGIEnvironment") -> "WSGIEnvironment":
 
 
 def list_session_ids(environ: "WSGIEnvironment", replaced: Iterable[str] = ()) -> list[str]:
-    """Return every session ID that a request names, also those of a request that is refused.
-
-    :param environ: the WSGI environ.
-    :param replaced: the pairs of the query that ``unify_session`` has replaced, by default none.
-    """
+    """Return every session ID that a request names, also when it is refused; ``replaced`` are pairs of its query."""
     _before, *bearer = _BEARER.split(_authorization(environ))
     words = " ".join(bearer).replace(",", " ").split()
     pairs = session_pairs("&".join([environ.get("QUERY_STRING", ""), *replaced]))

@@ -102,10 +102,7 @@ class StorageUnavailable(StorageError):
 
 
 def is_valid_delay(seconds: Any) -> TypeGuard[float]:
-    """Return whether a client can be asked to wait for so many seconds.
-
-    :param seconds: anything; ``None``, NaN and strings are not valid.
-    """
+    """Return whether a client can be asked to wait for so many seconds."""
     try:
         return bool(0 <= seconds <= MAX_RETRY_AFTER)
     except Exception:  # noqa: BLE001 - comparing may raise anything
@@ -117,7 +114,5 @@ def is_transactional(storage: object) -> TypeGuard[TransactionalStorage[Any]]:
 
     It is looked up on the class, as Python does for its own protocols: a mock object, which has every attribute that
     it is asked for, has none.
-
-    :param storage: any storage.
     """
     return hasattr(type(storage), "unit_of_work")

@@ -26,14 +26,7 @@ _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
 def require(condition: object, argument: str, expected: str, given: object) -> None:
-    """Raise ``ValueError`` unless a condition holds.
-
-    :param condition: must be true.
-    :param argument: the name of the argument, as the caller spelled it.
-    :param expected: completes "argument must be ...".
-    :param given: the value of the argument.
-    :raises ValueError: the condition does not hold; the message has all three.
-    """
+    """Raise ``ValueError``, "argument must be expected, not given", unless a condition holds."""
     if not condition:
         message = f"{argument} must be {expected}, not {_show(given)}"
         raise ValueError(message)
@@ -49,13 +42,7 @@ def _show(value: object) -> str:
 
 
 def is_number(value: object, least: float, most: float = math.inf, *, is_whole: bool = False) -> bool:
-    """Return whether a value is a number in a range. A boolean is none, nor is NaN in any range.
-
-    :param value: any value.
-    :param least: the smallest number of the range.
-    :param most: the largest one; infinity by default.
-    :param is_whole: whether it has to be an ``int``; by default a ``float`` may be one, too.
-    """
+    """Return whether a value is a number in a range. A boolean is none, nor is NaN in any range."""
     is_kind = isinstance(value, int) or (isinstance(value, float) and not is_whole)
     return is_kind and not isinstance(value, bool) and least <= cast("float", value) <= most
 
@@ -64,12 +51,8 @@ def check_uri(argument: str, value: object) -> None:
     r"""Check that a value can be a URI reference in a header (RFC 8288 section 3).
 
     Checked: a string, not empty, of printable ASCII without spaces and ``<>"\``, whose percent-encoding is complete,
-    and whose authority, if it has one, has a host and no password (RFC 9110 section 4.2).
+    and whose authority, if it has one, has a host and no password (RFC 9110 section 4.2). No error shows a password.
     Not checked: that the URI resolves, or that a server responds there.
-
-    :param argument: the name of the argument.
-    :param value: the given value.
-    :raises ValueError: the value is something else. The message does not show a password.
     """
     require(isinstance(value, str) and value, argument, "a URI as a string", value)
     uri = str(value)
@@ -89,11 +72,7 @@ def _has_host(uri: str) -> bool:
 
 
 def check_base_url(base_url: object) -> None:
-    """Check that a base URL is an absolute http(s) URL without a query, or ``None``.
-
-    :param base_url: the value of the argument of this name.
-    :raises ValueError: the value is something else.
-    """
+    """Check that a base URL is an absolute http(s) URL without a query, or ``None``."""
     if base_url is not None:
         check_uri("base_url", base_url)
         require(_is_base_url(str(base_url)), "base_url", "an absolute http(s) URL without a query", base_url)
@@ -109,11 +88,7 @@ def _is_base_url(url: str) -> bool:
 
 
 def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
-    """Return a caller's label if it is one, otherwise ``None``.
-
-    :param label: any value; a label has 1 to 64 printable characters, at least one of which is visible.
-    :param session_ids: those that the request names; a label contains none of them. By default there are none.
-    """
+    """Return a caller's label if it is one and contains no session ID, otherwise ``None``."""
     if not isinstance(label, str) or not 1 <= len(label) <= _LABEL_LENGTH or not label.isprintable():
         return None
     is_visible = any(map(_has_ink, label))

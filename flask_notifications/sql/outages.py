@@ -34,10 +34,7 @@ _MYSQL_CLIENT = range(2000, 3000)
 
 
 def is_outage(error: Exception) -> bool:
-    """Return whether an error says that the database is out of reach, or that it gave up a statement.
-
-    :param error: an exception of SQLAlchemy, or an ``OSError`` of a driver that passes it on.
-    """
+    """Return whether an error says that the database is out of reach, or that it gave up a statement."""
     if not isinstance(error, DBAPIError):
         return isinstance(error, PoolTimeout | OSError)
     if error.connection_invalidated:

@@ -46,10 +46,7 @@ class _Fetch:
 
 
 def prepare_engine(engine: Engine) -> None:
-    """Execute the statements of a ``RowReader`` on an engine.
-
-    :param engine: an engine of any database.
-    """
+    """Execute the statements of a ``RowReader`` on an engine."""
     execute = _EXECUTE.get(engine.dialect.name)
     if execute is not None and not event.contains(engine.dialect, "do_execute", execute):
         event.listen(engine.dialect, "do_execute", execute)
@@ -60,8 +57,6 @@ class RowReader:
 
     After an error that says that the database is out of reach, the connection is discarded. After another error of the
     database, the transaction is rolled back, because PostgreSQL refuses every further statement in it.
-
-    :param connection: a connection of an engine that ``prepare_engine`` has prepared.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -70,11 +65,7 @@ class RowReader:
         self._numbers = count(1)
 
     def read_first(self, statement: Executable, values: Values) -> Row[Any] | None:
-        """Return the first row of a statement, or ``None``.
-
-        :param statement: a statement that returns rows.
-        :param values: the values of its parameters.
-        """
+        """Return the first row of a statement, or ``None``."""
         try:
             return self._connection.execute(statement, values, execution_options=_AT_ONCE).first()
         except (DBAPIError, OSError) as error:
@@ -82,11 +73,7 @@ class RowReader:
             raise
 
     def read_batches(self, statement: Executable, values: Values) -> Batches:
-        """Yield the rows of a statement in batches.
-
-        :param statement: a statement that returns rows.
-        :param values: the values of its parameters.
-        """
+        """Yield the rows of a statement in batches."""
         batches = self._read(statement, values)
         self._open.append(batches)
         return batches
