@@ -8,19 +8,19 @@ a plan in Python (``load_plan`` needs marshmallow).
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from .dates import Clock, utc_now
 from .deferred import is_asynchronous, is_deferring, refuse_deferred
-from .deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Exemption, Phase
+from .deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Phase
 from .headers import HeaderList, ResponseHeaders
 from .log import describe_exception, log_error, log_exception
 from .observers import Call, Observer, RequestWatcher, client_of
 from .operations import Match, Operation, OperationTable
 from .plans import Plan, check_plan, table_of
 from .problems import Problems, Statuses, retry_after
-from .redirects import LocationEditor
+from .redirects import edit_location
 from .responses import PlainResponse, send_response
 from .sessions import (
     CALLER,
@@ -108,7 +108,7 @@ class DeprecationMiddleware:
         check_plan(plan)
         self._table = table_of(plan)
         self._retirements = {
-            operation.name: _Retirement(operation, own, base_url or "")
+            operation.name: _Retirement.of(operation, own, base_url or "")
             for operation, own in plan.items()
             if own is not None
         }
@@ -147,18 +147,12 @@ class DeprecationMiddleware:
 
         A request that some router takes for a closed operation must not pass.
         """
-        first = now = caller = None
-        for match in found:
-            retirement = self._retirements.get(match.operation.name)
-            if retirement is None:
-                continue
-            if now is None:
-                now, caller = self._now(), self._find_label(environ)
-            exchange = _Exchange(match, retirement, now, caller)
-            if exchange.phase in CLOSED_PHASES:
-                return exchange
-            first = first or exchange
-        return first
+        retired = [match for match in found if match.operation.name in self._retirements]
+        if not retired:
+            return None
+        now, caller = self._now(), self._find_label(environ)
+        exchanges = [_Exchange(match, self._retirements[match.operation.name], now, caller) for match in retired]
+        return next((each for each in exchanges if each.phase in CLOSED_PHASES), exchanges[0])
 
     def _find_label(self, environ: "WSGIEnvironment") -> str | None:
         """Return the label that ``identify`` gives the caller of a request, or ``None``."""
@@ -176,7 +170,7 @@ class DeprecationMiddleware:
     def _serve(
         self, exchange: "_Exchange", environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        exchange.begin(environ, start_response, self._table, self._report if self._observers else None)
+        exchange.begin(environ, start_response, self._table, self._observers)
         if exchange.phase in CLOSED_PHASES:
             response = self._refuse_closed(exchange)
         elif isinstance(exchange.session, SessionRefused):
@@ -205,52 +199,25 @@ class DeprecationMiddleware:
             log_exception(error, "clock %r failed", self._clock)
             return utc_now()
 
-    def _report(self, exchange: "_Exchange", status: int | None) -> None:
-        """Call the observers of a request whose status is known."""
-        session, session_ids = exchange.session, exchange.list_session_ids()
-        label = exchange.environ.get(CALLER)
-        own = None if isinstance(label, _Label) else clean_label(label, session_ids)
-        call = Call(
-            operation=exchange.match.operation.name,
-            method=exchange.method,
-            status=status,
-            phase=exchange.phase,
-            source=session.source if isinstance(session, SessionCredential) else None,
-            client=client_of(exchange.user_agent, session_ids),
-            at=exchange.at,
-            caller=own or exchange.caller,
-        )
-        for observer in self._observers:
-            _notify(observer, call)
 
+class _Retirement(NamedTuple):
+    """The policy of one operation, and the headers that announce it: ``usual`` at the root and without parameters."""
 
-class _Retirement:
-    """The policy of one operation, and the headers that announce it, to most callers and to exempt ones."""
+    policy: DeprecationPolicy
+    headers: DeprecationHeaders
+    usual: HeaderList
 
-    def __init__(self, operation: Operation, policy: DeprecationPolicy, base_url: str) -> None:
-        self.policy = policy
-        self.headers = DeprecationHeaders(policy, base_url=base_url)
-        # Those of an application at the root, and of an operation without parameters.
-        self._usual = self.headers.render(operation.successor, "")
-        self._exempt = {
-            each: DeprecationHeaders(policy, base_url=base_url, exemption=each) for each in policy.exemptions
-        }
-
-    def announce(self, match: Match, mount: str, exemption: Exemption | None) -> HeaderList:
-        """Return the headers that announce the retirement to the client of a request."""
-        if exemption is None and not mount and not match.parameters:
-            return self._usual
-        headers = self.headers if exemption is None else self._exempt[exemption]
-        return headers.render(match.successor, mount)
+    @classmethod
+    def of(cls, operation: Operation, policy: DeprecationPolicy, base_url: str) -> "_Retirement":
+        """Return the retirement of an operation."""
+        headers = DeprecationHeaders(policy, base_url=base_url)
+        return cls(policy, headers, headers.render(operation.successor, ""))
 
 
 class _Label(str):
     """A label that a middleware has set in the environ, and not the application: another middleware ignores it."""
 
     __slots__ = ()
-
-
-_Report = Callable[["_Exchange", int | None], None]
 
 
 class _Exchange:
@@ -276,18 +243,20 @@ class _Exchange:
         environ: "WSGIEnvironment",
         start_response: "StartResponse",
         table: OperationTable,
-        report: "_Report | None",
+        observers: tuple[Observer, ...],
     ) -> None:
         """Change the environ as the operation asks for it."""
         match, operation = self.match, self.match.operation
         self.environ = environ
-        self.method: str = environ["REQUEST_METHOD"]
-        self.user_agent: str = environ.get("HTTP_USER_AGENT", "")
+        self._method: str = environ["REQUEST_METHOD"]
+        self._user_agent: str = environ.get("HTTP_USER_AGENT", "")
         self._start_response = start_response
         self._table = table
-        self._report = report
+        self._observers = observers
         self.mount = _mount(environ)
-        self._announcement = self.retirement.announce(match, self.mount, self.exemption)
+        self._announcement = self.retirement.usual
+        if self.mount or match.parameters or self.exemption is not None:
+            self._announcement = self.retirement.headers.render(match.successor, self.mount, self.exemption)
         self._varies = match.vary
         self._digests: dict[str, str] = {}
         if self.caller is not None:
@@ -321,13 +290,12 @@ class _Exchange:
             raise
         self._has_returned = True
         if self._status is None:
-            return body if self._report is None else _Unstarted(body, self)
-        if self._report is not None:
-            try:
-                self.settle(self._status)
-            except BaseException:  # an observer that ends the process
-                _close_iterable(body)
-                raise
+            return _Unstarted(body, self) if self._observers else body
+        try:
+            self.settle(self._status)
+        except BaseException:  # an observer that ends the process
+            _close_iterable(body)
+            raise
         return body
 
     def start(
@@ -344,18 +312,32 @@ class _Exchange:
 
     def settle(self, status: str | None) -> None:
         """Report the request, once: when its status is known and the iterable has been returned."""
-        report, self._report = self._report, None
-        if report is not None and not self._is_missed(status):
-            report(self, _status_code(status))
+        observers, self._observers = self._observers, ()
+        if observers and not self._is_missed(status):
+            call = self._make_call(status)
+            for observer in observers:
+                _notify(observer, call)
+
+    def _make_call(self, status: str | None) -> Call:
+        session, session_ids = self.session, list_session_ids(self.environ, self._digests)
+        if isinstance(session, SessionCredential):
+            session_ids.append(session.value)
+        label = self.environ.get(CALLER)
+        own = None if isinstance(label, _Label) else clean_label(label, session_ids)
+        return Call(
+            operation=self.match.operation.name,
+            method=self._method,
+            status=_status_code(status),
+            phase=self.phase,
+            source=session.source if isinstance(session, SessionCredential) else None,
+            client=client_of(self._user_agent, session_ids),
+            at=self.at,
+            caller=own or self.caller,
+        )
 
     def _is_missed(self, status: str | None) -> bool:
         """Return whether the request for a lookalike was for another operation after all."""
         return self.match.is_lookalike and _status_code(status) in _NOT_REACHED
-
-    def list_session_ids(self) -> list[str]:
-        """Return every session ID that the request names, wherever it was."""
-        named = list_session_ids(self.environ, self._digests)
-        return [*named, self.session.value] if isinstance(self.session, SessionCredential) else named
 
     def _edit(self, own: HeaderList, status: str) -> HeaderList:
         """Return the headers of the response, a new list; ``own`` are the application's."""
@@ -366,10 +348,8 @@ class _Exchange:
         if "access-control-allow-origin" in names:
             headers.merge("Access-Control-Expose-Headers", _EXPOSED_HEADERS)
         if "location" in names and (self._is_rewritten or self._digests):
-            keeps_session = isinstance(self.session, SessionCredential)
             received = as_received(self._received)
-            editor = LocationEditor(received, self.match, self._table, self._digests, keeps_session, self._is_rewritten)
-            editor.edit(headers, status)
+            edit_location(headers, status, received, self.match, table=self._table, digests=self._digests)
         if self._has_url_session and "referrer-policy" not in names:
             headers.put("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
         if self._has_url_session or self.exemption is not None:

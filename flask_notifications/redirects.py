@@ -88,47 +88,39 @@ def follow(
     return None if match is None else Redirect(match, path, changes_url)
 
 
-class LocationEditor(NamedTuple):
-    """Edits ``Location`` in the response to a request whose session was moved or whose path was rewritten.
-
-    ``environ`` is that of the request as the client sent it: an application may change its own before it redirects.
-    ``digests`` are those of ``unify_session``, ``keeps_session`` is whether the request has a valid session.
-    """
-
-    environ: "WSGIEnvironment"
-    match: Match
-    table: OperationTable
-    digests: dict[str, str]
-    keeps_session: bool
-    is_rewritten: bool
-
-    def edit(self, headers: ResponseHeaders, status: str) -> None:
-        """Keep the session of a redirect to an operation, and do not let clients store a redirect that loops."""
-        locations = headers.values("location")
-        redirects = {each: follow(self.environ, each, status, self.table, self.digests) for each in locations}
-        if self.is_rewritten and any(map(self._loops, redirects.values())):
-            headers.put("Cache-Control", "no-store")  # RFC 9111 section 5.2.2.5
-        if self.digests:
-            headers.edit("location", lambda value: self._edit_value(value, redirects[value]))
-
-    def _edit_value(self, location: str, redirect: Redirect | None) -> str:
-        ((pair, digest),) = self.digests.items()  # a request with more than one pair was refused
-        if self.keeps_session and redirect is not None and redirect.match.operation.unify_session:
-            return restore_pair(location, pair, digest)
-        return remove_digest(location, digest)
-
-    def _loops(self, redirect: Redirect | None) -> bool:
-        """Return whether a client that follows a redirect loops forever, and log it if so."""
-        if redirect is None or not redirect.loops(self.match):
-            return False
-        log_error(_LOOP, self.match.operation.name, self.match.operation.path, redirect.spelling)
-        return True
-
-
 _LOOP = (
     "operation %r: the application redirects %r, the path of the operation, to %r, so clients loop forever; "
     "spell the operation's path as the application does, or leave out rewrite_path"
 )
+
+
+def edit_location(
+    headers: ResponseHeaders,
+    status: str,
+    environ: "WSGIEnvironment",
+    match: Match,
+    *,
+    table: OperationTable,
+    digests: dict[str, str],
+) -> None:
+    """Keep the session of a redirect to an operation, and do not let clients store a redirect that loops.
+
+    ``environ`` is that of the request as the client sent it: an application may change its own before it redirects.
+    ``digests`` are those of ``unify_session``.
+    """
+    redirects = {each: follow(environ, each, status, table, digests) for each in headers.values("location")}
+    if match.operation.rewrite_path and match.path != environ.get("PATH_INFO", ""):
+        loop = next((each for each in redirects.values() if each is not None and each.loops(match)), None)
+        if loop is not None:
+            log_error(_LOOP, match.operation.name, match.operation.path, loop.spelling)
+            headers.put("Cache-Control", "no-store")  # RFC 9111 section 5.2.2.5
+    if digests:
+        ((pair, digest),) = digests.items()  # a request with more than one pair was refused
+        unified = {own for own, each in redirects.items() if each is not None and each.match.operation.unify_session}
+        headers.edit(
+            "location",
+            lambda own: restore_pair(own, pair, digest) if own in unified else remove_digest(own, digest),
+        )
 
 
 def restore_pair(location: str, pair: str, digest: str) -> str:

@@ -61,7 +61,7 @@ def _make_candidate(
 ) -> Candidate:
     if policy is None:
         return Candidate(match.operation, None, [])
-    headers = DeprecationHeaders(policy, exemption=exemption).render(match.successor, mount)
+    headers = DeprecationHeaders(policy).render(match.successor, mount, exemption)
     own = policy if exemption is None else replace(policy, enforce_sunset=False, brownouts=())
     return Candidate(match.operation, own, headers)
 
