@@ -7,7 +7,7 @@ import orjson
 
 from .operations import ACCOUNT, ANY_METHOD, CURRENT_USER, REST, Operation, OperationTable, notification_operations
 from .problems import Problems, Statuses
-from .records import Encode, Schema
+from .records import ArrayWriter, Encode, Schema
 from .responses import PlainResponse, send_response
 from .service import Identify, NotificationService
 from .sessions import resolve
@@ -54,16 +54,9 @@ class NotificationApp:
         operations: Iterable[Operation] = notification_operations(),
         identify: Identify[Caller] | None = None,
     ) -> None:
-        self._service = NotificationService(
-            storage,
-            schema=schema,
-            encode=encode,
-            statuses=statuses,
-            spool_threshold=spool_threshold,
-            realm=realm,
-            identify=identify,
-        )
+        writer = ArrayWriter(encode=encode, schema=schema, spool_threshold=spool_threshold)
         self._problems = Problems(statuses=statuses, realm=realm)
+        self._service = NotificationService(storage, writer=writer, problems=self._problems, identify=identify)
         self._table = OperationTable(operations)
         for operation in self._table.operations:
             _check_operation(operation)

@@ -10,8 +10,8 @@ import orjson
 from werkzeug.exceptions import NotFound
 
 from .operations import Operation, notification_operations
-from .problems import Statuses
-from .records import Encode, Schema
+from .problems import Problems, Statuses
+from .records import ArrayWriter, Encode, Schema
 from .responses import FileBody, PlainResponse, wrap_file
 from .service import Identify, NotificationService
 from .sessions import resolve, resolve_header
@@ -67,15 +67,9 @@ def create_blueprint(
     require(isinstance(successors, bool), "successors", "True or False", successors)
     operations = _list_operations(url_prefix)
     prefix = url_prefix.rstrip("/")
-    service = NotificationService(
-        storage,
-        schema=schema,
-        encode=encode,
-        statuses=statuses,
-        spool_threshold=spool_threshold,
-        realm=realm,
-        identify=identify,
-    )
+    writer = ArrayWriter(encode=encode, schema=schema, spool_threshold=spool_threshold)
+    problems = Problems(statuses=statuses, realm=realm)
+    service = NotificationService(storage, writer=writer, problems=problems, identify=identify)
     blueprint = flask.Blueprint(name, __name__, url_prefix=prefix)
     blueprint.record(_strip_prefix)
     blueprint.record(_watch_exceptions)

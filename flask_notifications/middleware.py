@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from .dates import Clock, utc_now
-from .deferred import is_asynchronous, is_deferring, refuse_deferred
+from .deferred import is_asynchronous, is_deferring
 from .deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Phase
 from .headers import HeaderList, ResponseHeaders
-from .log import describe_exception, log_error, log_exception
-from .observers import Call, Observer, RequestWatcher, client_of
+from .log import log_exception
+from .observers import Call, Observer, RequestWatcher, check_identify, client_of, find_label
 from .operations import Match, Operation, OperationTable
 from .plans import Plan, check_plan, table_of
 from .problems import Problems, Statuses, retry_after
@@ -114,7 +114,11 @@ class DeprecationMiddleware:
         }
         unifies = any(operation.unify_session for operation in plan)
         require(unifies or not require_session, "require_session", "False without unify_session", require_session)
-        _check_identify(identify, plan)
+        check_identify(identify, "an environ")
+        exempt = [operation.name for operation, policy in plan.items() if policy is not None and policy.exemptions]
+        require(
+            identify is not None or not exempt, "identify", f"a function, because {exempt} has exemptions", identify
+        )
         self._identify = identify
         self._problems = Problems(statuses=statuses, realm=realm)
         self._require_session = require_session
@@ -150,22 +154,11 @@ class DeprecationMiddleware:
         retired = [match for match in found if match.operation.name in self._retirements]
         if not retired:
             return None
-        now, caller = self._now(), self._find_label(environ)
+        now, caller = self._now(), None
+        if self._identify is not None:
+            caller = find_label(self._identify, environ.copy(), list_session_ids(environ))
         exchanges = [_Exchange(match, self._retirements[match.operation.name], now, caller) for match in retired]
         return next((each for each in exchanges if each.phase in CLOSED_PHASES), exchanges[0])
-
-    def _find_label(self, environ: "WSGIEnvironment") -> str | None:
-        """Return the label that ``identify`` gives the caller of a request, or ``None``."""
-        if self._identify is None:
-            return None
-        label = description = None
-        try:
-            label = refuse_deferred(self._identify(environ.copy()), "identify")
-        except Exception as error:  # noqa: BLE001 - a label is never worth an error response
-            description = describe_exception(error)  # its string may hold a session ID
-        if description is not None:
-            log_error("identify: %s", description)
-        return clean_label(label, list_session_ids(environ))
 
     def _serve(
         self, exchange: "_Exchange", environ: "WSGIEnvironment", start_response: "StartResponse"
@@ -401,13 +394,6 @@ def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> bool:
         if app is middleware:
             raise RuntimeError(_WRAPS_ITSELF)
     return False
-
-
-def _check_identify(identify: Identify | None, plan: Plan) -> None:
-    usable = callable(identify) and not is_deferring(identify)
-    require(identify is None or usable, "identify", "an ordinary function from an environ to a label", identify)
-    exempt = [operation.name for operation, policy in plan.items() if policy is not None and policy.exemptions]
-    require(usable or not exempt, "identify", f"a function, because {exempt} has exemptions", identify)
 
 
 def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:

@@ -5,12 +5,15 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from .deferred import is_deferring, refuse_deferred
 from .deprecation import DeprecationPolicy, Phase
 from .headers import TOKEN
+from .log import describe_exception, log_error
 from .operations import Operation
 from .sessions import Source
+from .validation import clean_label, require
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -64,6 +67,24 @@ class RequestWatcher(Protocol):
 
     def request_passed(self) -> object:
         """Record that a request arrived."""
+
+
+def check_identify(identify: object, source: str) -> None:
+    """Check that ``identify`` is an ordinary function from a source to a label, or ``None``."""
+    usable = callable(identify) and not is_deferring(identify)
+    require(identify is None or usable, "identify", f"an ordinary function from {source} to a label", identify)
+
+
+def find_label(identify: Callable[[Any], Any], source: object, session_ids: Iterable[str]) -> str | None:
+    """Return the label that ``identify`` gives a caller, or ``None``; its failure is logged."""
+    label = description = None
+    try:
+        label = clean_label(refuse_deferred(identify(source), "identify"), session_ids)
+    except Exception as error:  # noqa: BLE001 - a label is never worth an error response
+        description = describe_exception(error)  # its string may hold a session ID
+    if description is not None:
+        log_error("identify: %s", description)
+    return label
 
 
 def client_of(user_agent: str, session_ids: Iterable[str]) -> str | None:

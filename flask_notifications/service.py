@@ -11,8 +11,9 @@ from typing import Any, Generic
 
 from .deferred import is_asynchronous, is_deferring, refuse_deferred
 from .log import describe_exception, log_error
-from .problems import Problems, Statuses, retry_after
-from .records import ArrayWriter, Encode, Schema, SpoolUnavailable, UnserialisableRecord
+from .observers import check_identify, find_label
+from .problems import Problems, retry_after
+from .records import ArrayWriter, SpoolUnavailable, UnserialisableRecord
 from .responses import VARY, PlainResponse, build_response
 from .sessions import CALLER, SessionCredential, SessionRefused, SessionResult
 from .storage import (
@@ -25,7 +26,7 @@ from .storage import (
     is_transactional,
     is_valid_delay,
 )
-from .validation import clean_label, require
+from .validation import require
 
 # Seconds that a client is asked to wait if the storage does not say how long.
 _RETRY_AFTER = 30
@@ -53,28 +54,25 @@ class NotificationService(Generic[Caller]):
         self,
         storage: NotificationStorage[Caller],
         *,
-        schema: Schema | type[Schema] | None,
-        encode: Encode,
-        statuses: Statuses,
-        spool_threshold: int,
-        realm: str,
+        writer: ArrayWriter,
+        problems: Problems,
         identify: Identify[Caller] | None = None,
     ) -> None:
         _check_storage(storage)
-        _check_identify(identify)
+        check_identify(identify, "a caller")
         self._identify = identify
         whole = nullcontext(storage)  # for a storage without units of work
         self._unit_of_work: UnitOfWork[Caller] = storage.unit_of_work if is_transactional(storage) else lambda: whole
-        self._writer = ArrayWriter(encode=encode, schema=schema, spool_threshold=spool_threshold)
-        self._problems = Problems(statuses=statuses, realm=realm)
+        self._writer = writer
+        self._problems = problems
 
-    def current_user(self, session: SessionResult, context: Context | None = None) -> PlainResponse:
+    def current_user(self, session: SessionResult, context: Context) -> PlainResponse:
         """Return the notifications of the session's user; the context gets the label of the caller."""
         if not isinstance(session, SessionCredential):
             return self._refuse(session)
         return self._respond(session, context, lambda storage, caller: storage.current_user_notifications(caller))
 
-    def account(self, session: SessionResult, account_id: bytes, context: Context | None = None) -> PlainResponse:
+    def account(self, session: SessionResult, account_id: bytes, context: Context) -> PlainResponse:
         """Return the notifications of an account, whose ID is percent-decoded; the context gets the caller's label."""
         if not isinstance(session, SessionCredential):
             return self._refuse(session)
@@ -83,23 +81,10 @@ class NotificationService(Generic[Caller]):
             return self._problems.respond("invalid_account_id")
         return self._respond(session, context, lambda storage, caller: storage.account_notifications(caller, account))
 
-    def _set_label(self, caller: Caller, session: SessionCredential, context: Context | None) -> None:
-        """Set the label that the application gives a caller; without a usable one, nothing is set."""
-        if self._identify is None or context is None:
-            return
-        label = description = None
-        try:
-            label = clean_label(refuse_deferred(self._identify(caller), "identify"), [session.value])
-        except Exception as error:  # noqa: BLE001 - a label is never worth an error response
-            description = _describe_failure("identify", error)
-        _log(description)
-        if label is not None:
-            context[CALLER] = label
-
     def _refuse(self, session: SessionRefused | None) -> PlainResponse:
         return self._problems.respond("session_missing") if session is None else self._problems.refuse(session)
 
-    def _respond(self, session: SessionCredential, context: Context | None, read: Read[Caller]) -> PlainResponse:
+    def _respond(self, session: SessionCredential, context: Context, read: Read[Caller]) -> PlainResponse:
         try:
             return self._read(session, context, read)
         except Exception as error:  # noqa: BLE001 - every exception of a storage becomes a response, never a crash
@@ -107,7 +92,7 @@ class NotificationService(Generic[Caller]):
         _log(description)
         return response
 
-    def _read(self, session: SessionCredential, context: Context | None, read: Read[Caller]) -> PlainResponse:
+    def _read(self, session: SessionCredential, context: Context, read: Read[Caller]) -> PlainResponse:
         """Return the whole array, or the refusal of the session; the storage is released before it can be sent."""
         response = None
         try:
@@ -115,7 +100,8 @@ class NotificationService(Generic[Caller]):
                 caller = refuse_deferred(storage.resolve_session(session.value), "resolve_session")
                 if caller is None:
                     return self._problems.respond("session_invalid")
-                self._set_label(caller, session, context)
+                if self._identify is not None and (label := find_label(self._identify, caller, [session.value])):
+                    context[CALLER] = label
                 records = refuse_deferred(read(storage, caller), "a storage", may_generate=True)
                 try:
                     body, length = self._writer.write(records)
@@ -133,48 +119,34 @@ class NotificationService(Generic[Caller]):
 
     def _failure(self, error: Exception) -> tuple[PlainResponse, str | None]:
         """Return the response to an exception, and the message for the log."""
-        if isinstance(error, AccessDenied):
-            return self._problems.respond("access_denied"), None
-        if isinstance(error, AccountNotFound):
-            return self._problems.respond("account_not_found"), None
-        if isinstance(error, StorageUnavailable):
-            wait = retry_after(_wait(error))
-            response = self._problems.respond("storage_unavailable", extra=[wait])
-            return response, _describe_failure("storage_unavailable", error)
-        code = _CODES.get(type(error), "storage_error")
-        return self._problems.respond(code), _describe_failure(code, error)
+        code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
+        wait = [retry_after(_wait(error))] if isinstance(error, StorageUnavailable) else []
+        is_expected = isinstance(error, AccessDenied | AccountNotFound)
+        return self._problems.respond(code, extra=wait), None if is_expected else _describe_failure(code, error)
 
 
+# The first that fits.
 _CODES: dict[type[Exception], str] = {
+    AccessDenied: "access_denied",
+    AccountNotFound: "account_not_found",
+    StorageUnavailable: "storage_unavailable",
     UnserialisableRecord: "unserialisable_record",
     SpoolUnavailable: "spool_unavailable",
+    Exception: "storage_error",
 }
 
 
 def _check_storage(storage: object) -> None:
     require(not isinstance(storage, type), "storage", "an instance of a storage", storage)
-    _check_storage_method(storage, "resolve_session", is_deferring)
-    _check_storage_method(storage, "current_user_notifications", is_asynchronous)
-    _check_storage_method(storage, "account_notifications", is_asynchronous)
+    refusals = {"resolve_session": is_deferring}
+    refusals |= dict.fromkeys(("current_user_notifications", "account_notifications"), is_asynchronous)
     if is_transactional(storage):
-        _check_storage_method(storage, "unit_of_work", is_deferring)
-
-
-def _check_storage_method(storage: object, name: str, is_refused: Callable[[object], bool]) -> None:
-    """Check that a storage has a method, and that the method does not only promise its result."""
-    method = getattr(storage, name, None)
-    kind = type(storage).__qualname__
-    if not callable(method):
-        message = f"storage must have a method {name}, and {kind} has none"
-        raise ValueError(message)
-    if is_refused(method):
-        message = f"storage must have a method {name} that returns its result, and that of {kind} only promises one"
-        raise ValueError(message)
-
-
-def _check_identify(identify: object) -> None:
-    usable = callable(identify) and not is_deferring(identify)
-    require(identify is None or usable, "identify", "an ordinary function from a caller to a label", identify)
+        refusals["unit_of_work"] = is_deferring
+    for name, is_refused in refusals.items():
+        method = getattr(storage, name, None)
+        require(callable(method), "storage", f"an instance with a method {name}", type(storage))
+        expected = f"an instance with a method {name} that returns its result, not the promise of one"
+        require(not is_refused(method), "storage", expected, type(storage))
 
 
 def _wait(error: StorageUnavailable) -> float:

@@ -29,6 +29,8 @@ from flask_notifications import (
     StorageError,
     StorageUnavailable,
 )
+from flask_notifications.problems import Problems
+from flask_notifications.records import ArrayWriter
 from flask_notifications.responses import PlainResponse
 from flask_notifications.service import NotificationService
 from tests import storages
@@ -41,19 +43,20 @@ ServiceCall = Callable[["NotificationService[Any]"], PlainResponse]
 
 
 def call_current_user(service: "NotificationService[Any]") -> PlainResponse:
-    return service.current_user(CREDENTIAL)
+    return service.current_user(CREDENTIAL, {})
 
 
 def call_account(service: "NotificationService[Any]") -> PlainResponse:
-    return service.account(CREDENTIAL, b"acc0")
+    return service.account(CREDENTIAL, b"acc0", {})
 
 
 both_operations = pytest.mark.parametrize("call", [call_current_user, call_account])
 
 
 def make_service(storage: Any, threshold: int = 1_000_000, **changed: Any) -> "NotificationService[Any]":
-    arguments: dict[str, Any] = {"schema": None, "encode": orjson.dumps, "statuses": Statuses(), "realm": "r"}
-    return NotificationService(storage, **{**arguments, "spool_threshold": threshold, **changed})
+    arguments: dict[str, Any] = {"schema": None, "encode": orjson.dumps, "spool_threshold": threshold}
+    problems = Problems(statuses=changed.pop("statuses", Statuses()), realm=changed.pop("realm", "r"))
+    return NotificationService(storage, writer=ArrayWriter(**arguments | changed), problems=problems)
 
 
 def status_and_code(response: PlainResponse) -> tuple[str, str | None]:
@@ -418,7 +421,9 @@ def pair(promises: list[Any], generators: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize(("method", "function"), pair(VISIBLE_PROMISES, [generator, partial(generator, 1)]))
 def test_a_method_that_visibly_promises_its_result_is_refused(method: str, function: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match=rf"^storage must have a method {method} that returns its result"):
+    with pytest.raises(
+        ValueError, match=rf"^storage must be an instance with a method {method} that returns its result"
+    ):
         make_service(with_method(method, function))
 
 
