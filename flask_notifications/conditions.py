@@ -4,7 +4,7 @@ Knows nothing of paths and methods. Standard library only.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -67,23 +67,22 @@ class SentValues:
         self._environ = environ
 
     @cached_property
-    def _query(self) -> dict[bytes, list[bytes]]:
-        values: dict[bytes, list[bytes]] = {}
+    def _query(self) -> dict[bytes, list[frozenset[bytes]]]:
+        values: dict[bytes, list[frozenset[bytes]]] = {}
         for pair in self._environ.get("QUERY_STRING", "").split("&"):
             name, _equals, value = (_decode(part) for part in pair.partition("="))
-            values.setdefault(name.lower(), []).append(value)
+            values.setdefault(name.lower(), []).append(frozenset([value] if value else []))
         return values
 
-    def of_query(self, name: bytes) -> list[bytes]:
-        """Return the form-decoded values of a name in lower case; of one that is absent, an empty one."""
-        return self._query.get(name, [b""])
+    def of(self, name: bytes | str) -> Sequence[frozenset[Any]]:
+        """Return each value of the query by its name in lower case, or of a header by its key, as its parts.
 
-    def of_header(self, key: str) -> list[frozenset[str]]:
-        """Return the members of a header by its key in the environ, each as its parts; an empty one if there are none.
-
-        The parts of a member are what precedes its parameters, after a ``;``, and the parameters.
+        A value of the query has one part, a member of a header those of ``split_member``. What is absent or empty has
+        none.
         """
-        members = (split_member(found[0]) for found in _MEMBER.finditer(self._environ.get(key, "")))
+        if isinstance(name, bytes):
+            return self._query.get(name, [frozenset()])
+        members = (split_member(found[0]) for found in _MEMBER.finditer(self._environ.get(name, "")))
         return [member for member in members if member] or [frozenset()]
 
 
@@ -102,54 +101,46 @@ def split_member(member: str) -> frozenset[str]:
     )
 
 
-class _Condition(NamedTuple):
-    """One name, in the query or of a header (its key in the environ), and the values that fit."""
+class Condition(NamedTuple):
+    """One name, in the query or of a header (its key in the environ), and the parts of the values that fit."""
 
     name: bytes | str
-    values: frozenset[bytes] | frozenset[frozenset[str]]
+    values: frozenset[frozenset[Any]]
     accepts_absent: bool
     accepts_any: bool
 
+    @classmethod
+    def of(cls, name: bytes | str, values: str | Sequence[str], split: Callable[[str], frozenset[Any]]) -> "Condition":
+        """Return a condition on a name; two that accept the same requests are equal."""
+        each = {values} if isinstance(values, str) else set(values)
+        parts = frozenset(filter(None, map(split, each - {ABSENT, PRESENT})))
+        return cls(name, parts, ABSENT in each, PRESENT in each)
+
     def find(self, sent: SentValues) -> Iterator[bool]:
         """Yield for each value in a request whether it fits."""
-        if isinstance(self.name, bytes):
-            for value in sent.of_query(self.name):
-                yield (self.accepts_any or value in self.values) if value else self.accepts_absent
-        else:
-            for member in sent.of_header(self.name):
-                fits = self.accepts_any or any(parts <= member for parts in self.values)  # type: ignore[operator]
-                yield fits if member else self.accepts_absent
+        for own in sent.of(self.name):
+            fits = self.accepts_any or any(parts <= own for parts in self.values)
+            yield fits if own else self.accepts_absent
 
 
-class Conditions:
-    """The conditions of one operation, all of which must hold.
+def list_conditions(query: Values | None, headers: Values | None) -> frozenset[Condition]:
+    """Return the conditions of an operation: none if it accepts all requests."""
+    of_query = (
+        Condition.of(name.encode().lower(), own, lambda value: frozenset([value.encode()]))
+        for name, own in (query or {}).items()
+    )
+    of_headers = (Condition.of(environ_key(name), own, split_member) for name, own in (headers or {}).items())
+    return frozenset([*of_query, *of_headers])
 
-    ``headers`` are the names of the headers that they read. Two objects that accept the same requests have an equal
-    ``key``, which is empty if all requests are accepted.
+
+def do_hold(conditions: Iterable[Condition], sent: SentValues, *, is_live: bool) -> bool:
+    """Return whether a request fulfils all conditions.
+
+    Of several values that a request has for a name, one that fits suffices for a retired operation, because the
+    application may choose that one. All of them must fit for a live one.
     """
-
-    def __init__(self, query: Values | None, headers: Values | None) -> None:
-        self.headers: tuple[str, ...] = tuple(headers or ())
-        self._conditions = [
-            *(_condition(name.encode().lower(), values, str.encode) for name, values in (query or {}).items()),
-            *(_condition(environ_key(name), values, split_member) for name, values in (headers or {}).items()),
-        ]
-        self.key: frozenset[_Condition] = frozenset(self._conditions)
-
-    def hold(self, sent: SentValues, *, is_live: bool) -> bool:
-        """Return whether a request fulfils the conditions.
-
-        Of several values that a request has for a name, one that fits suffices for a retired operation, because the
-        application may choose that one. All of them must fit for a live one.
-        """
-        quantify = all if is_live else any
-        return all(quantify(condition.find(sent)) for condition in self._conditions)
-
-
-def _condition(name: bytes | str, values: str | Sequence[str], parse: Any) -> _Condition:
-    each = {values} if isinstance(values, str) else set(values)
-    parsed = frozenset(filter(None, map(parse, each - {ABSENT, PRESENT})))
-    return _Condition(name, parsed, ABSENT in each, PRESENT in each)
+    quantify = all if is_live else any
+    return all(quantify(condition.find(sent)) for condition in conditions)
 
 
 def example_values(values: Values | None, any_value: str) -> dict[str, str]:

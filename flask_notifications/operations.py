@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from .conditions import NOTHING, Conditions, SentValues, Values, check_values, fold
+from .conditions import NOTHING, Condition, SentValues, Values, check_values, do_hold, fold, list_conditions
 from .headers import TOKEN
 from .validation import check_uri, require
 
@@ -177,7 +177,7 @@ class Shape(NamedTuple):
     method: str
     has_slash: bool | None
     segments: tuple[str | None, ...]
-    conditions: frozenset[Any]
+    conditions: frozenset[Condition]
 
 
 class _Template:
@@ -200,13 +200,13 @@ class _Template:
         }
         is_unique = len(set(self.parameters.values())) == len(self.parameters)
         require(is_unique, "path", "a template whose parameters have different names", path)
-        self.conditions = Conditions(operation.query, operation.headers)
+        self.conditions = list_conditions(operation.query, operation.headers)
 
     @property
     def shape(self) -> Shape:
         """The shape, in which neither letter case nor the names of parameters count."""
         folded = tuple(None if literal is None else fold(literal) for literal in self.literals)
-        return Shape(self.operation.method, self.has_slash, folded, self.conditions.key)
+        return Shape(self.operation.method, self.has_slash, folded, self.conditions)
 
     def has_spelling(self, segments: list[str]) -> bool:
         """Return whether the literals are in the letter case of a request's path."""
@@ -223,7 +223,7 @@ class _Template:
         return (
             kinds if len(kinds) == len(segments) else [*kinds, 2],
             self.has_slash is (not has_slash),
-            not self.conditions.key,
+            not self.conditions,
             methods.index(self.operation.method),
             self.is_subtree,
             not self.has_spelling(segments),
@@ -274,7 +274,6 @@ class _Node:
         self.subtrees: list[_Template] = []
 
     def add(self, template: _Template) -> None:
-        """Add a template to the tree below."""
         node = self
         for literal in template.literals:
             if literal is None:
@@ -324,7 +323,7 @@ class OperationTable:
         self._ready: dict[tuple[str, str], list[Match]] = {}
         for template in templates:
             method, path = template.operation.method, "/".join(template.spelled)
-            if _ORDINARY.fullmatch(path) and not any(each.conditions.key for each in self._find_templates(path)):
+            if _ORDINARY.fullmatch(path) and not any(each.conditions for each in self._find_templates(path)):
                 self._ready[method, path] = self._read(method, path, NOTHING)
 
     def match(self, method: str, path: str, environ: Mapping[str, Any] = NOTHING) -> Match | None:
@@ -364,7 +363,7 @@ class OperationTable:
         templates = self._find_templates(path, keeps_dots=is_lenient)
         if not templates:
             return []
-        if len(templates) == 1 and templates[0].operation.method == method and not templates[0].conditions.key:
+        if len(templates) == 1 and templates[0].operation.method == method and not templates[0].conditions:
             return [templates[0].match(path, is_lenient)]
         sent = SentValues(environ)
         winners: list[_Template] = []
@@ -372,9 +371,9 @@ class OperationTable:
         for methods in _read_method(method):
             candidates = [template for template in templates if template.operation.method in methods]
             considered += candidates
-            fulfilled = [each for each in candidates if each.conditions.hold(sent, is_live=self._is_live(each))]
+            fulfilled = [each for each in candidates if do_hold(each.conditions, sent, is_live=self._is_live(each))]
             winners += _find_winners(fulfilled, methods, path)
-        vary = tuple(dict.fromkeys(name for template in considered for name in template.conditions.headers))
+        vary = tuple(dict.fromkeys(name for each in considered for name in each.operation.headers or ()))
         matches = [template.match(path, is_lenient, vary) for template in dict.fromkeys(winners)]
         return sorted(matches, key=self._is_live)
 
