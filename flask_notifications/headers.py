@@ -38,19 +38,13 @@ class ResponseHeaders:
         self.lines: HeaderList = list(headers)
         self.names: list[str] = [name.lower() for name, _value in self.lines]
 
-    def values(self, name: str) -> list[str]:
-        """Return the values of the headers with this lower-case name, in their order."""
-        return [self.lines[place][1] for place in self._places(name)]
-
     def put(self, name: str, value: str) -> None:
         """Leave one line of a header: in the place of the first one, otherwise at the end."""
         self._replace(name, value, lambda _values: value)
 
     def edit(self, name: str, edit: Callable[[str], str]) -> None:
         """Replace the value of each header with this lower-case name."""
-        for place in self._places(name):
-            own, value = self.lines[place]
-            self.lines[place] = (own, edit(value))
+        self.lines = [(own, edit(value) if own.lower() == name else value) for own, value in self.lines]
 
     def merge(self, name: str, members: Sequence[str], *, unless: str = "") -> None:
         """Put ``members`` into a list-valued header, on one line (RFC 9110 section 5.3).
@@ -69,9 +63,6 @@ class ResponseHeaders:
         ``no-store`` is there, every other directive is kept.
         """
         self._replace("Cache-Control", "private", _keep_private)
-
-    def _places(self, name: str) -> list[int]:
-        return [place for place, known in enumerate(self.names) if known == name]
 
     def _replace(self, name: str, value: str, compute: Callable[[list[str]], str]) -> None:
         """Leave one line of a header: with what a function of its values returns, or with a value if it has none."""

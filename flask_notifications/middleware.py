@@ -175,7 +175,6 @@ class DeprecationMiddleware:
         return exchange.run(partial(send_response, response))
 
     def _refuse_closed(self, exchange: "_Exchange") -> PlainResponse:
-        """Return the response to a request for a closed operation."""
         headers, policy = exchange.retirement.headers, exchange.retirement.policy
         links = {"successor": exchange.match.successor, "documentation": policy.documentation}
         members = {name: None if uri is None else headers.resolve(uri, exchange.mount) for name, uri in links.items()}
@@ -202,7 +201,6 @@ class _Retirement(NamedTuple):
 
     @classmethod
     def of(cls, operation: Operation, policy: DeprecationPolicy, base_url: str) -> "_Retirement":
-        """Return the retirement of an operation."""
         headers = DeprecationHeaders(policy, base_url=base_url)
         return cls(policy, headers, headers.render(operation.successor, ""))
 

@@ -93,7 +93,6 @@ class ArrayWriter:
         return self._store(self._encode_batches(records))
 
     def _fits_one_call(self, records: Iterable[Record]) -> bool:
-        """Return whether all records can be encoded in one call."""
         if not isinstance(records, (list, tuple)):
             return False
         if len(records) <= BATCH:

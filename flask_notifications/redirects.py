@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
-from .headers import ResponseHeaders
+from .headers import ResponseHeaders, values_of
 from .log import log_error
 from .operations import REST, Match, OperationTable, decode_path
 from .sessions import SESSION, session_pairs
@@ -108,7 +108,7 @@ def edit_location(
     ``environ`` is that of the request as the client sent it: an application may change its own before it redirects.
     ``digests`` are those of ``unify_session``.
     """
-    redirects = {each: follow(environ, each, status, table, digests) for each in headers.values("location")}
+    redirects = {each: follow(environ, each, status, table, digests) for each in values_of(headers.lines, "location")}
     if match.operation.rewrite_path and match.path != environ.get("PATH_INFO", ""):
         loop = next((each for each in redirects.values() if each is not None and each.loops(match)), None)
         if loop is not None:

@@ -79,5 +79,5 @@ def test_no_list_is_changed_in_place(method: str, arguments: list[Any]) -> None:
 
 def test_headers_are_found_whatever_the_case_of_their_name() -> None:
     headers = [("SUNSET", "x"), TYPE, ("sunset", "y"), ("X-Sunset", "z")]
-    assert values_of(headers, "sunset") == ResponseHeaders(headers).values("sunset") == ["x", "y"]
-    assert values_of([TYPE], "sunset") == ResponseHeaders([TYPE]).values("sunset") == []
+    assert values_of(headers, "sunset") == ["x", "y"]
+    assert values_of([TYPE], "sunset") == []

@@ -157,9 +157,8 @@ class SQLAlchemyStorage:
         if not isinstance(statement, ClauseElement) or not isinstance(statement, Executable):
             message = f"{name} must be a SELECT as a string or as an SQLAlchemy statement, not {query!r}"
             raise ValueError(message)
-        if parameter is not None and parameter not in (statement.compile(self._engine).params or {}):
-            message = f"{name} must have a parameter :{parameter}, and has none: {query}"
-            raise ValueError(message)
+        has_parameter = parameter is None or parameter in (statement.compile(self._engine).params or {})
+        require(has_parameter, name, f"a SELECT with the parameter :{parameter}", query)
         return statement
 
 
