@@ -3,15 +3,12 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from wsgiref.types import WSGIApplication
 
 from benchmarks.clients import environ_with, repeat_request
 from benchmarks.measuring import Effort, Results, column, of_records, time_requests
 from benchmarks.work import ANNOUNCEMENT, RECORDS_OF, SESSIONS, SIZES, session_of
 from tests.wsgi import Response, run
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 APPLICATION, BYTES, BLUEPRINT = "NotificationApp", "NotificationApp, bytes", "blueprint"
 DUMPED, FALCON = "raw WSGI, orjson", "Falcon, orjson"
@@ -52,7 +49,7 @@ def check(name: str, response: Response, session_id: str | None, *, announced: b
 
 
 def time_records(
-    applications: "Mapping[str, WSGIApplication]",
+    applications: Mapping[str, WSGIApplication],
     effort: Effort,
     clock: Callable[[], float] = time.process_time,
     *,

@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from wsgiref.types import WSGIApplication
 
 from sqlalchemy import create_engine, text
 
@@ -13,11 +13,8 @@ from benchmarks.measuring import Effort, Part, Results, Target, of_records
 from benchmarks.work import ENCODED_RECORDS, SIZES, session_of
 from tests.services import postgresql_schema
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
-
 OURS, CORE = "NotificationApp", "SQLAlchemy Core, join"
-MAKE: "dict[str, Callable[[str], WSGIApplication]]" = {OURS: rows.ours, CORE: rows.core}
+MAKE: dict[str, Callable[[str], WSGIApplication]] = {OURS: rows.ours, CORE: rows.core}
 
 # The rows of the users are among those of another owner.
 _OTHER, _ROWS = 2, 100_000

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from operator import sub
-from typing import TYPE_CHECKING
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from werkzeug.middleware.proxy_fix import ProxyFix
 
@@ -12,9 +12,6 @@ from benchmarks.measuring import Effort, Part, Repeat, Results, Target, column, 
 from benchmarks.work import ANNOUNCEMENT, PATH, PLAN, session_of
 from flask_notifications import DeprecationMiddleware, Operation
 from tests.wsgi import run
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 NOTHING, UNMATCHED = "no middleware", "unmatched"
 MATCHED_HEADER, MATCHED_QUERY = "matched, session in the header", "matched, session in the query"
@@ -27,7 +24,7 @@ ADDED = "added"
 _FORWARDED = {"FOR": "192.0.2.7", "PROTO": "https", "HOST": "example.com", "PREFIX": "/shop"}
 
 
-def trivial(_environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+def trivial(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """Send the smallest response that is JSON."""
     start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", "2")])
     return [b"[]"]
@@ -42,7 +39,7 @@ def among(count: int) -> DeprecationMiddleware:
     return DeprecationMiddleware(trivial, PLAN | plan)
 
 
-def requests() -> "dict[str, tuple[WSGIApplication, WSGIEnvironment]]":
+def requests() -> dict[str, tuple[WSGIApplication, WSGIEnvironment]]:
     """Return the middlewares around the trivial application, each with the request that it gets."""
     ours, other = DeprecationMiddleware(trivial, PLAN), environ_with(path="/API/Reports/17")
     proxy_fix = ProxyFix(trivial, x_for=1, x_proto=1, x_host=1, x_prefix=1)

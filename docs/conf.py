@@ -49,9 +49,9 @@ nitpicky = True
 nitpick_ignore_regex = [
     (
         "py:.*",
-        r"(collections|contextlib|datetime|flask|logging|marshmallow|opentelemetry|os|prometheus_client|sqlalchemy|typing)\..*",
+        r"(collections|contextlib|datetime|flask|logging|marshmallow|opentelemetry|os|prometheus_client|sqlalchemy|typing|wsgiref)\..*",
     ),
     ("py:class", r"(flask_notifications\.records\.)?Schema"),  # the part of marshmallow's that is called
-    ("py:class", "Plan|WSGIApplication|WSGIEnvironment"),
+    ("py:class", "Plan"),
     ("py:class", "flask_notifications.storage.Caller"),  # a type variable
 ]

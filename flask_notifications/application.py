@@ -1,7 +1,7 @@
 """The two operations as a plain WSGI application: a thin entry point to the service, without Flask."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import orjson
 
@@ -12,9 +12,6 @@ from .responses import PlainResponse, send_response
 from .service import Identify, NotificationService
 from .sessions import resolve
 from .storage import Caller, NotificationStorage
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 
 class NotificationApp:
@@ -61,11 +58,11 @@ class NotificationApp:
         for operation in self._table.operations:
             _check_operation(operation)
 
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Respond to a request (PEP 3333)."""
         return send_response(self._respond(environ), environ, start_response)
 
-    def _respond(self, environ: "WSGIEnvironment") -> PlainResponse:
+    def _respond(self, environ: WSGIEnvironment) -> PlainResponse:
         method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")
         match = self._table.match(method, path, environ)
         if match is None:

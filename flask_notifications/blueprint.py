@@ -1,9 +1,10 @@
 """The two operations as a Flask blueprint: a thin entry point to the service, and the only module that needs Flask."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl
 from weakref import ref
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import flask
 import orjson
@@ -17,9 +18,6 @@ from .service import Identify, NotificationService
 from .sessions import resolve, resolve_header
 from .storage import Caller, NotificationStorage
 from .validation import require
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 View = Callable[..., flask.Response]
 
@@ -147,7 +145,7 @@ def _make_views(service: NotificationService[Caller]) -> dict[str, View]:
     return {view.__name__: view for view in views}
 
 
-def _read_environ() -> "WSGIEnvironment":
+def _read_environ() -> WSGIEnvironment:
     """Return the request's environ.
 
     Werkzeug serves ``p`` and ``//p`` as ``/p``. The middleware does not match them, so they are refused here.
@@ -159,7 +157,7 @@ def _read_environ() -> "WSGIEnvironment":
     return environ
 
 
-def _make_response(plain: PlainResponse, environ: "WSGIEnvironment") -> flask.Response:
+def _make_response(plain: PlainResponse, environ: WSGIEnvironment) -> flask.Response:
     if isinstance(plain.body, bytes):
         return flask.Response([plain.body], plain.status, plain.headers)
     body = FileBody(plain.body)
@@ -210,14 +208,14 @@ class FileResponse(flask.Response):
         self._has_callbacks = True
         return super().call_on_close(func)
 
-    def get_app_iter(self, environ: "WSGIEnvironment") -> Iterable[bytes]:
+    def get_app_iter(self, environ: WSGIEnvironment) -> Iterable[bytes]:
         """Return the iterable for the server; Werkzeug knows which responses have no body."""
         has_body = environ["REQUEST_METHOD"] != "HEAD" and self.status_code not in {204, 304}
         if has_body and isinstance(self.response, FileBody) and not self._has_callbacks:
             return wrap_file(self.response.take_file(), environ)
         return super().get_app_iter(environ)
 
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Send the response (PEP 3333), and close its file if the server refuses to start it."""
         try:
             return super().__call__(environ, start_response)

@@ -8,8 +8,9 @@ a plan in Python (``load_plan`` needs marshmallow).
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from .dates import Clock, utc_now
 from .deferred import is_asynchronous, is_deferring
@@ -34,10 +35,6 @@ from .sessions import (
     unify_session,
 )
 from .validation import check_base_url, clean_label, require
-
-if TYPE_CHECKING:
-    from _typeshed import OptExcInfo
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 # From the environ of a request to the label of its caller.
 Identify = Callable[[dict[str, Any]], str | None]
@@ -87,7 +84,7 @@ class DeprecationMiddleware:
 
     def __init__(
         self,
-        app: "WSGIApplication",
+        app: WSGIApplication,
         plan: Plan,
         *,
         require_session: bool = False,
@@ -129,7 +126,7 @@ class DeprecationMiddleware:
             watcher.listen(plan)
         self._is_new = True
 
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Pass a request to the application, and announce the retirement if it matches (PEP 3333)."""
         if self._is_new:
             self._is_new = _refuse_loop(self._app, self)
@@ -146,7 +143,7 @@ class DeprecationMiddleware:
             return self._serve(exchange, environ, start_response)
         return self._app(environ, start_response)
 
-    def _choose(self, found: list[Match], environ: "WSGIEnvironment") -> "_Exchange | None":
+    def _choose(self, found: list[Match], environ: WSGIEnvironment) -> "_Exchange | None":
         """Return the exchange for a closed operation, or else for the first retired one; ``None`` for live ones.
 
         A request that some router takes for a closed operation must not pass.
@@ -160,9 +157,7 @@ class DeprecationMiddleware:
         exchanges = [_Exchange(match, self._retirements[match.operation.name], now, caller) for match in retired]
         return next((each for each in exchanges if each.phase in CLOSED_PHASES), exchanges[0])
 
-    def _serve(
-        self, exchange: "_Exchange", environ: "WSGIEnvironment", start_response: "StartResponse"
-    ) -> Iterable[bytes]:
+    def _serve(self, exchange: "_Exchange", environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         exchange.begin(environ, start_response, self._table, self._observers)
         if exchange.phase in CLOSED_PHASES:
             response = self._refuse_closed(exchange)
@@ -231,8 +226,8 @@ class _Exchange:
 
     def begin(
         self,
-        environ: "WSGIEnvironment",
-        start_response: "StartResponse",
+        environ: WSGIEnvironment,
+        start_response: StartResponse,
         table: OperationTable,
         observers: tuple[Observer, ...],
     ) -> None:
@@ -269,7 +264,7 @@ class _Exchange:
             self.session, self._digests = unify_session(environ)
             self._has_url_session = bool(self._digests)
 
-    def run(self, app: "WSGIApplication") -> Iterable[bytes]:
+    def run(self, app: WSGIApplication) -> Iterable[bytes]:
         """Call an application and return its own iterable: a server loses sendfile and ``close()`` if it is wrapped.
 
         Only for observers, the iterable of an application that has not started its response yet is wrapped.
@@ -289,9 +284,7 @@ class _Exchange:
             raise
         return body
 
-    def start(
-        self, status: str, headers: list[tuple[str, str]], exc_info: "OptExcInfo | None" = None
-    ) -> Callable[[bytes], object]:
+    def start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], object]:
         """Start the response (PEP 3333)."""
         edited = headers if self._is_missed(status) else self._edit(headers, status)
         arguments = (status, edited) if exc_info is None else (status, edited, exc_info)
@@ -426,7 +419,7 @@ def _close_iterable(body: object) -> None:
         close()
 
 
-def _mount(environ: "WSGIEnvironment") -> str:
+def _mount(environ: WSGIEnvironment) -> str:
     """Return ``SCRIPT_NAME`` percent-encoded, with one leading slash: two would begin a host (RFC 3986 section 4.2)."""
     name: str = environ.get("SCRIPT_NAME", "").strip("/")
     return "/" + quote(name, encoding="latin-1", errors="replace") if name else ""

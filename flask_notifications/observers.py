@@ -5,7 +5,8 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+from wsgiref.types import WSGIEnvironment
 
 from .deferred import is_deferring, refuse_deferred
 from .deprecation import DeprecationPolicy, Phase
@@ -14,9 +15,6 @@ from .log import describe_exception, log_error
 from .operations import Operation
 from .sessions import Source
 from .validation import clean_label, require
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIEnvironment
 
 # RFC 9110 section 10.1.5: product = token ["/" product-version]
 _PRODUCT = re.compile(rf"{TOKEN}(?:/{TOKEN})?")
@@ -97,7 +95,7 @@ def client_of(user_agent: str, session_ids: Iterable[str]) -> str | None:
     return product[0][:_CLIENT_LENGTH]
 
 
-def basic_user(environ: "WSGIEnvironment") -> str | None:
+def basic_user(environ: WSGIEnvironment) -> str | None:
     """Return the user of ``Authorization: Basic`` (RFC 7617 section 2), or ``None``: an ``identify`` of the middleware.
 
     Not checked: the password. Anybody can send any name, unless a server before the middleware checks it.

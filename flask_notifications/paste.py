@@ -3,17 +3,14 @@
 from collections.abc import Mapping
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING
+from wsgiref.types import WSGIApplication
 
 from .config import load_plan
 from .middleware import DeprecationMiddleware
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
-
 
 def retire(
-    app: "WSGIApplication",
+    app: WSGIApplication,
     global_conf: Mapping[str, str],
     *,
     plan: str,

@@ -11,12 +11,10 @@ from contextlib import suppress
 from copy import copy
 from itertools import product
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 from .log import format_traceback
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIEnvironment
 
 MASK = "REDACTED"
 
@@ -68,7 +66,7 @@ _NAME = re.compile(rf"{_spell('sessionid')}{_AFTER}|\{{?(?:http_)?authorization(
 _DEPTH = 40
 
 
-def redact_environ(environ: "WSGIEnvironment") -> None:
+def redact_environ(environ: WSGIEnvironment) -> None:
     """Mask the value of every session pair in the targets of a request, in place."""
     for key in _TARGETS.intersection(environ):
         environ[key] = redact_uri(environ[key])

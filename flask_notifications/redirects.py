@@ -7,16 +7,14 @@ that follows would arrive without a session. Every other target loses the digest
 import re
 from collections.abc import Iterable
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
+from wsgiref.types import WSGIEnvironment
 
 from .headers import ResponseHeaders, values_of
 from .log import log_error
 from .operations import REST, Match, OperationTable, decode_path
 from .sessions import SESSION, session_pairs
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIEnvironment
 
 # RFC 9110 section 15.4: the redirects that clients follow by themselves; the last two with the method unchanged.
 _REDIRECTS = frozenset({"301", "302", "303", "307", "308"})
@@ -60,7 +58,7 @@ class Redirect(NamedTuple):
 
 
 def follow(
-    environ: "WSGIEnvironment", location: str, status: str, table: OperationTable, pairs: Iterable[str] = ()
+    environ: WSGIEnvironment, location: str, status: str, table: OperationTable, pairs: Iterable[str] = ()
 ) -> Redirect | None:
     """Return where a client arrives that follows a ``Location``; ``None`` if it is not an operation of this origin.
 
@@ -97,7 +95,7 @@ _LOOP = (
 def edit_location(
     headers: ResponseHeaders,
     status: str,
-    environ: "WSGIEnvironment",
+    environ: WSGIEnvironment,
     match: Match,
     *,
     table: OperationTable,

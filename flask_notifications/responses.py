@@ -5,10 +5,8 @@ Knows nothing of the content of a response. Standard library only: the middlewar
 
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+from typing import IO, NamedTuple
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 # Bytes that are read from a file and written to the client in one step.
 BLOCK = 131_072
@@ -84,7 +82,7 @@ def reason_phrase(status: int) -> str:
     return _PHRASES.get(status) or ("Client Error" if status < 500 else "Server Error")
 
 
-def wrap_file(file: IO[bytes], environ: "WSGIEnvironment") -> Iterable[bytes]:
+def wrap_file(file: IO[bytes], environ: WSGIEnvironment) -> Iterable[bytes]:
     """Return an iterable over a file that the server can send in its own way; its ``close`` closes the file.
 
     This is the server's ``wsgi.file_wrapper`` (PEP 3333, "Optional Platform-Specific File Handling"), if it has one.
@@ -95,9 +93,7 @@ def wrap_file(file: IO[bytes], environ: "WSGIEnvironment") -> Iterable[bytes]:
     return FileBody(file) if wrapper is None else wrapper(file, BLOCK)  # some servers set it to None
 
 
-def send_response(
-    response: PlainResponse, environ: "WSGIEnvironment", start_response: "StartResponse"
-) -> Iterable[bytes]:
+def send_response(response: PlainResponse, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """Send a response as a WSGI application does, and without its body if the method is ``HEAD``."""
     try:
         start_response(response.status, list(response.headers))

@@ -8,15 +8,13 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import quote, unquote, unquote_plus
+from wsgiref.types import WSGIEnvironment
 
 from .headers import TOKEN
 from .redaction import MASK, redact_environ
 from .validation import require
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIEnvironment
 
 SESSION = "flask_notifications.session"
 CALLER = "flask_notifications.caller"
@@ -100,7 +98,7 @@ class SessionRefused(Exception):
 SessionResult = SessionCredential | SessionRefused | None
 
 
-def session_of(environ: "WSGIEnvironment") -> SessionCredential | None:
+def session_of(environ: WSGIEnvironment) -> SessionCredential | None:
     """Return the session of a request, or ``None`` when it carries none.
 
     That is what the middleware resolved, or what the same rules give now. Cookies, other headers, the path and the body
@@ -119,7 +117,7 @@ def session_of(environ: "WSGIEnvironment") -> SessionCredential | None:
     return session
 
 
-def resolve(environ: "WSGIEnvironment") -> SessionResult:
+def resolve(environ: WSGIEnvironment) -> SessionResult:
     """Return the result of ``session_of``, or its refusal as a value."""
     known = environ.get(SESSION)
     if isinstance(known, SessionCredential):
@@ -127,12 +125,12 @@ def resolve(environ: "WSGIEnvironment") -> SessionResult:
     return _decide(_authorization(environ), session_pairs(environ.get("QUERY_STRING", "")))
 
 
-def resolve_header(environ: "WSGIEnvironment") -> SessionResult:
+def resolve_header(environ: WSGIEnvironment) -> SessionResult:
     """Return the session of a request that may send it in the ``Authorization`` header only."""
     return _decide(_authorization(environ), [])
 
 
-def unify_session(environ: "WSGIEnvironment") -> tuple[SessionResult, dict[str, str]]:
+def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, str]]:
     """Resolve the session of a matched request, and leave it in one place of the environ.
 
     A digest replaces each session pair in ``QUERY_STRING``, ``HTTP_AUTHORIZATION`` is set when there was none, and the
@@ -159,7 +157,7 @@ def unify_session(environ: "WSGIEnvironment") -> tuple[SessionResult, dict[str, 
     return session, digests
 
 
-def as_received(environ: "WSGIEnvironment") -> "WSGIEnvironment":
+def as_received(environ: WSGIEnvironment) -> WSGIEnvironment:
     """Return an environ whose session is where the client sent it, though an outer middleware has moved it."""
     known = environ.get(SESSION)
     if not isinstance(known, SessionCredential):
@@ -171,7 +169,7 @@ def as_received(environ: "WSGIEnvironment") -> "WSGIEnvironment":
     return received
 
 
-def list_session_ids(environ: "WSGIEnvironment", replaced: Iterable[str] = ()) -> list[str]:
+def list_session_ids(environ: WSGIEnvironment, replaced: Iterable[str] = ()) -> list[str]:
     """Return every session ID that a request names, also when it is refused; ``replaced`` are pairs of its query."""
     _before, *bearer = _BEARER.split(_authorization(environ))
     words = " ".join(bearer).replace(",", " ").split()
@@ -199,7 +197,7 @@ def digest_of(value: str) -> str:
     return f"{SESSION}={digest.hexdigest()}"
 
 
-def _authorization(environ: "WSGIEnvironment") -> str:
+def _authorization(environ: WSGIEnvironment) -> str:
     # RFC 9110 section 5.5: white space around a header's value is not part of it; some servers leave it there.
     header: str = environ.get("HTTP_AUTHORIZATION", "")
     return header.strip(" \t")

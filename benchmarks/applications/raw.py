@@ -1,20 +1,17 @@
 """WSGI without any framework: the least code that does the work."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import orjson
 
 from benchmarks.work import ANNOUNCEMENT, RECORDS_OF, SESSIONS
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
-
 _JSON = [("Content-Type", "application/json")]
 
 
-def dumped(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+def dumped(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """Send the records of the session's user."""
     query = environ.get("QUERY_STRING", "")
     named = parse_qs(query).get("sessionId") if query else None

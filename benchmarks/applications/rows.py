@@ -1,21 +1,18 @@
 """The same two queries with the library's storage and without it, as WSGI applications on a database."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from sqlalchemy import create_engine, text
 
 from flask_notifications import NotificationApp
 from flask_notifications.sql import SQLAlchemyStorage
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
-
 _SESSION = "SELECT owner FROM sessions WHERE id = {}"
 _DOCUMENTS = "SELECT document FROM notifications WHERE owner = {}"
 
 
-def ours(url: str) -> "WSGIApplication":
+def ours(url: str) -> WSGIApplication:
     """Return the library's application with its storage on SQLAlchemy."""
     storage = SQLAlchemyStorage(
         create_engine(url),
@@ -26,12 +23,12 @@ def ours(url: str) -> "WSGIApplication":
     return NotificationApp(storage)
 
 
-def core(url: str) -> "WSGIApplication":
+def core(url: str) -> WSGIApplication:
     """Return an application on SQLAlchemy Core, with all rows in memory."""
     engine = create_engine(url)
     session, documents = text(_SESSION.format(":id")), text(_DOCUMENTS.format(":owner"))
 
-    def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         with engine.connect() as connection:
             session_id = environ["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
             owner = connection.execute(session, {"id": session_id}).scalar()

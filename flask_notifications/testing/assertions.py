@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlencode, urlsplit
+from wsgiref.types import WSGIApplication
 
 from flask_notifications.conditions import environ_key, example_values
 from flask_notifications.deprecation import DeprecationHeaders
@@ -12,7 +13,6 @@ from flask_notifications.plans import Plan, check_plan, table_of
 from flask_notifications.validation import check_base_url, require
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
     from werkzeug.test import TestResponse
 
 _Outcome: TypeAlias = "TestResponse | Exception"
@@ -57,7 +57,7 @@ def assert_deprecated(
 
 
 def assert_plan_reaches(
-    application: "WSGIApplication",
+    application: WSGIApplication,
     plan: Plan,
     *,
     parameters: Mapping[str, str] | None = None,
@@ -167,7 +167,7 @@ class _Request(NamedTuple):
 
 
 def _make_caller(
-    application: "WSGIApplication", mount: str, headers: Mapping[str, str]
+    application: WSGIApplication, mount: str, headers: Mapping[str, str]
 ) -> Callable[[_Request], "_Outcome"]:
     from werkzeug.test import Client  # noqa: PLC0415 - the rest of the module needs no Werkzeug
 

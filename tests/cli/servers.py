@@ -10,12 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from socket import socket
 from socketserver import BaseRequestHandler, BaseServer, TCPServer
-from typing import TYPE_CHECKING
+from wsgiref.types import WSGIApplication
 
 from werkzeug.serving import make_server
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 Headers = list[tuple[str, str]]
 
@@ -92,7 +89,7 @@ def canned_server(context: ssl.SSLContext | None = None, name: str = "127.0.0.1"
 
 
 @contextmanager
-def serving(application: "WSGIApplication") -> Iterator[str]:
+def serving(application: WSGIApplication) -> Iterator[str]:
     """Serve an application on a free port and yield its URL."""
     server = make_server("127.0.0.1", 0, application, threaded=True)
     with _running(server):

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
+from wsgiref.types import WSGIApplication
 
 import pytest
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
@@ -15,9 +16,6 @@ from flask_notifications import DeprecationMiddleware, load_plan
 from tests.cli.commands import Outcome, run
 from tests.cli.servers import Canned, canned_server, serving
 from tests.wsgi import plain_app
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
 
 FUTURE, PAST = "2999-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
 OPERATIONS: list[dict[str, Any]] = [
@@ -49,7 +47,7 @@ def differences(outcome: Outcome) -> list[str]:
     return messages
 
 
-def retired(application: "WSGIApplication | None" = None, **changes: object) -> "WSGIApplication":
+def retired(application: WSGIApplication | None = None, **changes: object) -> WSGIApplication:
     """Return an application, by default a plain one, behind the plan with some changes."""
     return DeprecationMiddleware(application or plain_app(), load_plan(PLAN | changes))
 

@@ -3,18 +3,15 @@
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
 from flask_notifications.usage import UsageRecorder
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
-
 OPERATIONS = (Operation("report", "GET", "/report"), Operation("export", "GET", "/export/{id}"))
 
 
-def serve(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """Respond to everything; the caller is in a header."""
     environ["flask_notifications.caller"] = environ.get("HTTP_X_CALLER")
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "2")])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -10,15 +10,12 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
 from flask_notifications.metrics import PrometheusObserver
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
-
 registry = CollectorRegistry()
 MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-metrics: "WSGIApplication" = make_wsgi_app(registry)
+metrics: WSGIApplication = make_wsgi_app(registry)
 
 
-def serve(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """Respond with the metrics at their path, and with 404 elsewhere."""
     if environ["PATH_INFO"] == "/metrics":
         return metrics(environ, start_response)
