@@ -31,22 +31,19 @@ if TYPE_CHECKING:
     from .storage import TransactionalStorage as TransactionalStorage
 
 _NAMES = {
-    "application": ["NotificationApp"],
-    "blueprint": ["create_blueprint"],
-    "config": ["load_plan"],
-    "deprecation": ["Brownout", "DeprecationPolicy", "Exemption", "Phase"],
-    "middleware": ["DeprecationMiddleware"],
-    "observers": ["Call"],
-    "operations": ["Operation", "notification_operations"],
-    "problems": ["Statuses"],
-    "redaction": ["SessionLogFilter"],
-    "sessions": ["SessionCredential", "SessionRefused", "session_of"],
-    "storage": [
-        *("AccessDenied", "AccountNotFound", "NotificationStorage"),
-        *("StorageError", "StorageUnavailable", "TransactionalStorage"),
-    ],
+    "application": "NotificationApp",
+    "blueprint": "create_blueprint",
+    "config": "load_plan",
+    "deprecation": "Brownout DeprecationPolicy Exemption Phase",
+    "middleware": "DeprecationMiddleware",
+    "observers": "Call",
+    "operations": "Operation notification_operations",
+    "problems": "Statuses",
+    "redaction": "SessionLogFilter",
+    "sessions": "SessionCredential SessionRefused session_of",
+    "storage": "AccessDenied AccountNotFound NotificationStorage StorageError StorageUnavailable TransactionalStorage",
 }
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_MODULES)  # noqa: PLE0605 - a list, which ruff cannot see
 

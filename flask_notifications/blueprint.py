@@ -69,8 +69,7 @@ def create_blueprint(
     problems = Problems(statuses=statuses, realm=realm)
     service = NotificationService(storage, writer=writer, problems=problems, identify=identify)
     blueprint = flask.Blueprint(name, __name__, url_prefix=prefix)
-    blueprint.record(_strip_prefix)
-    blueprint.record(_watch_exceptions)
+    blueprint.record(_set_up)
     views = _make_views(service)
     for operation in operations:
         _add(blueprint, operation.path.removeprefix(prefix), operation.method, views[operation.name])
@@ -94,8 +93,9 @@ def _list_operations(url_prefix: str) -> tuple[Operation, ...]:
         raise ValueError(message) from error
 
 
-def _strip_prefix(state: flask.blueprints.BlueprintSetupState) -> None:
-    """Remove the slashes at the end of another prefix, given to ``register_blueprint``: Flask would redirect to one."""
+def _set_up(state: flask.blueprints.BlueprintSetupState) -> None:
+    flask.got_request_exception.connect(_close_unsent_file, state.app)
+    # Another prefix, given to ``register_blueprint``: Flask would redirect to the slashes at its end.
     if state.url_prefix is not None and state.url_prefix.strip("/"):
         state.url_prefix = state.url_prefix.rstrip("/")
 
@@ -163,10 +163,6 @@ def _make_response(plain: PlainResponse, environ: WSGIEnvironment) -> flask.Resp
     body = FileBody(plain.body)
     environ[_OPEN_BODY] = ref(body)  # weak, so that the file is closed if a hook returns another response
     return FileResponse(body, plain)
-
-
-def _watch_exceptions(state: flask.blueprints.BlueprintSetupState) -> None:
-    flask.got_request_exception.connect(_close_unsent_file, state.app)
 
 
 def _close_unsent_file(_app: flask.Flask, **_exception: Exception) -> None:

@@ -167,10 +167,10 @@ class ArrayWriter:
         if self._schema is not None:
             batch = _dump_batch(self._schema, batch)
             kinds = set(map(type, batch))
+        if kinds != {dict}:
+            batch = [_convert_mapping(record) for record in batch]
+            kinds = set(map(type, batch))
         if kinds == {dict}:
-            return self._encode_dicts(batch)
-        batch = [_convert_mapping(record) for record in batch]
-        if set(map(type, batch)) == {dict}:
             return self._encode_dicts(batch)
         # Only the result shows whether a record of another type has become an object, so each is checked alone.
         return _join_arrays(_check_array(self._encode([record])) for record in batch)
@@ -253,5 +253,4 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = "the temporary file cannot be written"
-        raise SpoolUnavailable(message) from error
+        raise SpoolUnavailable from error

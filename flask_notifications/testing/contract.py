@@ -90,13 +90,11 @@ class StorageContract:
 
     def test_a_plain_caller_is_denied_a_foreign_account(self) -> None:
         """A foreign account is ``AccessDenied``, and not an empty result."""
-        storage = self.make_storage()
-        _fails(AccessDenied, lambda: _account(storage, self.session_id, self.other_account_id))
+        _fails(AccessDenied, _account, self.make_storage(), self.session_id, self.other_account_id)
 
     def test_a_plain_caller_does_not_learn_which_accounts_exist(self) -> None:
         """An unknown account is ``AccessDenied`` as well, because a 404 would show which accounts exist."""
-        storage = self.make_storage()
-        _fails(AccessDenied, lambda: _account(storage, self.session_id, self.unknown_account_id))
+        _fails(AccessDenied, _account, self.make_storage(), self.session_id, self.unknown_account_id)
 
     def test_an_administrator_sees_a_foreign_account(self) -> None:
         """A caller who may see every account gets the same notifications as the account's user."""
@@ -108,9 +106,9 @@ class StorageContract:
 
     def test_an_administrator_is_told_of_an_unknown_account(self) -> None:
         """A caller who may see every account gets ``AccountNotFound`` for one that is not there."""
-        storage, session_id = self.make_storage(), self.administrator_session_id
-        if session_id is not None:
-            _fails(AccountNotFound, lambda: _account(storage, session_id, self.unknown_account_id))
+        if self.administrator_session_id is not None:
+            storage = self.make_storage()
+            _fails(AccountNotFound, _account, storage, self.administrator_session_id, self.unknown_account_id)
 
     def test_records_can_be_left_unread(self) -> None:
         """Closing after the first record, or before it, harms no later call."""
@@ -168,7 +166,7 @@ class StorageContract:
         """The first call raises ``StorageUnavailable``, and no exception of the driver."""
         storage = self.make_unreachable_storage()
         if storage is not None:
-            _fails(StorageUnavailable, lambda: _current_user(storage, self.session_id))
+            _fails(StorageUnavailable, _current_user, storage, self.session_id)
 
 
 @contextmanager
@@ -220,9 +218,9 @@ def _closing(records: Any) -> AbstractContextManager[Any]:
     return closing(records) if callable(getattr(records, "close", None)) else nullcontext(records)
 
 
-def _fails(expected: type[StorageError], call: Callable[[], object]) -> None:
+def _fails(expected: type[StorageError], call: Callable[..., object], *arguments: object) -> None:
     try:
-        outcome = call()
+        outcome = call(*arguments)
     except expected:
         return
     except StorageError as other:
