@@ -495,7 +495,7 @@ def test_a_broken_traceback_becomes_its_type(monkeypatch: pytest.MonkeyPatch, ca
 
 def test_a_filter_that_fails_does_not_make_logging_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     logger = logging.Logger("flask_notifications")  # noqa: LOG001 - not shared with other tests
-    logger.addFilter(Mock(side_effect=LookupError))
+    logger.addFilter(Mock(spec=[], side_effect=LookupError))  # a function, without a method "filter"
     monkeypatch.setattr(log, "_logger", logger)
     log_error("failed")
     log_exception(ValueError(), "failed")
