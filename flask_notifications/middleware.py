@@ -148,18 +148,24 @@ class DeprecationMiddleware:
 
         A request that some router takes for a closed operation must not pass.
         """
-        retired = [match for match in found if match.operation.name in self._retirements]
-        if not retired:
-            return None
-        now, caller = self._now(), None
-        if self._identify is not None:
-            caller = find_label(self._identify, environ.copy(), list_session_ids(environ))
-        exchanges = [_Exchange(match, self._retirements[match.operation.name], now, caller) for match in retired]
-        return next((each for each in exchanges if each.phase in CLOSED_PHASES), exchanges[0])
+        first = now = caller = None
+        for match in found:
+            retirement = self._retirements.get(match.operation.name)
+            if retirement is None:
+                continue
+            if now is None:
+                now = self._now()
+                if self._identify is not None:
+                    caller = find_label(self._identify, environ.copy(), list_session_ids(environ))
+            exchange = _Exchange(match, retirement, now, caller)
+            if exchange.is_closed:
+                return exchange
+            first = first or exchange
+        return first
 
     def _serve(self, exchange: "_Exchange", environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         exchange.begin(environ, start_response, self._table, self._observers)
-        if exchange.phase in CLOSED_PHASES:
+        if exchange.is_closed:
             response = self._refuse_closed(exchange)
         elif isinstance(exchange.session, SessionRefused):
             response = self._problems.refuse(exchange.session)
@@ -222,6 +228,7 @@ class _Exchange:
         self.at = at
         self.caller = caller
         self.phase = retirement.policy.phase(at, caller)
+        self.is_closed = self.phase in CLOSED_PHASES
         self.exemption = None if caller is None else retirement.policy.exemption(caller, at)
 
     def begin(
@@ -277,11 +284,12 @@ class _Exchange:
         self._has_returned = True
         if self._status is None:
             return _Unstarted(body, self) if self._observers else body
-        try:
-            self.settle(self._status)
-        except BaseException:  # an observer that ends the process
-            _close_iterable(body)
-            raise
+        if self._observers:
+            try:
+                self.settle(self._status)
+            except BaseException:  # an observer that ends the process
+                _close_iterable(body)
+                raise
         return body
 
     def start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], object]:
