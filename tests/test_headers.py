@@ -4,11 +4,10 @@ import re
 import string
 from collections.abc import Callable
 from operator import methodcaller
-from typing import Any
 
 import pytest
 
-from flask_notifications.headers import TOKEN, HeaderList, ResponseHeaders, values_of
+from flask_notifications.headers import TOKEN, HeaderList, ResponseHeaders
 
 TYPE = ("Content-Type", "text/plain")
 
@@ -61,23 +60,3 @@ def test_a_token_is_made_of_letters_digits_and_fifteen_signs() -> None:
     """These are the characters of RFC 9110 section 5.6.2."""
     allowed = {*string.ascii_letters, *string.digits, *"!#$%&'*+-.^_`|~"}
     assert {char for char in map(chr, range(256)) if re.fullmatch(TOKEN, char)} == allowed
-
-
-@pytest.mark.parametrize(
-    ("method", "arguments"),
-    [
-        *(("keep_private", []), ("merge", ["Vary", ["B"]])),
-        *(("edit", ["vary", str.lower]), ("put", ["Cache-Control", "no-store"])),
-    ],
-)
-def test_no_list_is_changed_in_place(method: str, arguments: list[Any]) -> None:
-    headers = [("Vary", "A"), TYPE, ("Cache-Control", "public")]
-    before = list(headers)
-    assert edit(headers, methodcaller(method, *arguments)) != before
-    assert headers == before
-
-
-def test_headers_are_found_whatever_the_case_of_their_name() -> None:
-    headers = [("SUNSET", "x"), TYPE, ("sunset", "y"), ("X-Sunset", "z")]
-    assert values_of(headers, "sunset") == ["x", "y"]
-    assert values_of([TYPE], "sunset") == []

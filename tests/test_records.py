@@ -1,7 +1,6 @@
 """Records become one complete array, in memory or in a file, or an exception."""
 
 import json
-import os
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -276,18 +275,6 @@ def test_the_threshold_is_the_last_size_that_stays_in_memory(records: list[Any],
             spooled.clear()
             assert write(given_records, make_writer(threshold=size)) == array
             assert len(spooled) == in_file
-
-
-def test_a_file_is_rewound_nameless_and_complete() -> None:
-    """``sendfile`` needs a real descriptor at position 0 and empty buffers."""
-    body, length = make_writer(threshold=10).write(make_records(1000))
-    assert not isinstance(body, bytes)
-    with body:
-        assert body.tell() == 0
-        assert os.lseek(body.fileno(), 0, os.SEEK_CUR) == 0
-        status = os.fstat(body.fileno())
-        assert (status.st_size, status.st_nlink) == (length, 0)
-        assert json.loads(body.read()) == make_records(1000)
 
 
 STRINGS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -1,7 +1,7 @@
 """An application whose storage fails on request: the name of the caller says how and when.
 
-``bug-at-21`` raises a ``KeyError`` in place of record 21. Instead of a number, ``session``, ``call`` and ``close`` mean
-the look-up of the caller, the call for the records, and the release of the records.
+``bug-at-21`` raises a ``KeyError`` in place of record 21. Instead of a number, ``session`` and ``call`` mean the
+look-up of the caller and the call for the records.
 """
 
 import errno
@@ -44,13 +44,6 @@ def _raise(make: Callable[[], BaseException]) -> Any:
     raise make()
 
 
-def _nest_deeply() -> object:
-    record: object = {}
-    for _level in range(100_000):
-        record = {"in": record}
-    return record
-
-
 def _wait() -> bytes:
     """Wait until the gate is open, and return a record."""
     _logger.info("waits")
@@ -70,8 +63,6 @@ ACTIONS: dict[str, Callable[[], Any]] = {
     "pipe": partial(_raise, partial(BrokenPipeError, errno.EPIPE, SECRET)),
     "exit": partial(_raise, partial(SystemExit, 3)),
     "interrupt": partial(_raise, KeyboardInterrupt),
-    "surrogate": lambda: {"value": "\ud800"},
-    "deep": _nest_deeply,
     "wait": _wait,
 }
 
@@ -81,8 +72,8 @@ class Records:
 
     _numbers = itertools.count()
 
-    def __init__(self, records: Iterator[object], action: str, stage: str) -> None:
-        self._records, self._action, self._stage = records, action, stage
+    def __init__(self, records: Iterator[object]) -> None:
+        self._records = records
         self._number = f"{os.getpid()}.{next(self._numbers)}"
         _logger.info("opened %s", self._number)
 
@@ -91,8 +82,6 @@ class Records:
 
     def close(self) -> None:
         _logger.info("closed %s", self._number)
-        if self._stage == "close":
-            ACTIONS[self._action]()
 
 
 def find_unreleased(log: str) -> list[str]:
@@ -111,7 +100,7 @@ class Storage:
 
     def current_user_notifications(self, caller: str) -> Any:
         action, _, stage = caller.partition("-at-")
-        return ACTIONS[action]() if stage == "call" else Records(_records(caller, action, stage), action, stage)
+        return ACTIONS[action]() if stage == "call" else Records(_records(caller, action, stage))
 
     def account_notifications(self, caller: str, _account_id: str) -> Any:
         return self.current_user_notifications(caller)

@@ -1,19 +1,13 @@
 """Responses are the same, byte for byte, under other Python options and environments and after other failures."""
 
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from tests.resilience.responses import responses
-from tests.storages import BEARER, CURRENT_USER, ENTRY_POINTS, OneSession, Source, raising
-from tests.wsgi import call
 
 ROOT = Path(__file__).parents[2]
 ASK = ["-m", "tests.resilience.responses"]
@@ -43,19 +37,3 @@ def run_python(arguments: list[str], **environ: str) -> str:
 )
 def test_options_and_environment_change_no_response(expected: str, flags: list[str], environ: dict[str, str]) -> None:
     assert run_python([*flags, *ASK], **environ) == expected
-
-
-FAILURES: dict[str, Callable[[], Any]] = {
-    "the storage fails": raising(OSError()),
-    "a record cannot be expressed": lambda: [{"n": object()}],
-    "the storage fails when it is released": lambda: Source([{"n": 1}], closing=OSError()),
-}
-
-
-@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
-@pytest.mark.parametrize("failure", FAILURES)
-def test_an_unlogged_failure_has_its_response(failure: str, entry_point: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = ENTRY_POINTS[entry_point](OneSession(FAILURES[failure]))
-    usual = call(app, path=CURRENT_USER, **BEARER).wire
-    monkeypatch.setattr(logging.getLogger("flask_notifications"), "handle", Mock(side_effect=OSError))
-    assert call(app, path=CURRENT_USER, **BEARER).wire == usual

@@ -101,25 +101,6 @@ def test_a_storage_failure_is_the_same_clean_error_at_every_stage(server: Server
     check_released(server)
 
 
-@pytest.mark.parametrize("record", ["surrogate", "deep"])
-def test_an_invalid_record_is_a_clean_error_and_its_index_is_in_the_log(server: Server, record: str) -> None:
-    for index in (0, COUNT - 1):
-        line = f"flask_notifications ERROR unserialisable_record at record {index}: "
-        before = server.written().count(line)
-        check_error(ask(server, f"{record}-at-{index}"), 500, "unserialisable_record")
-        assert server.written().count(line) == before + 1
-    check_released(server)
-
-
-def test_records_that_fail_when_they_are_closed_are_sent_completely(server: Server) -> None:
-    """The array is complete by then; the failure is logged once."""
-    before = count_logged(server, "storage_error", "KeyError")
-    response = ask(server, "bug-at-close")
-    assert (response.code, response.body) == (200, WHOLE)
-    assert count_logged(server, "storage_error", "KeyError") == before + 1
-    check_released(server)
-
-
 @pytest.mark.world
 @pytest.mark.parametrize(
     ("name", "failure", "exit_code"),
@@ -163,17 +144,6 @@ def test_a_response_above_the_file_size_limit_is_a_503_and_leaves_no_file(progra
         for session in (f"bytes-{MIB + 1}", f"bytes-{2 * MIB}", "large"):
             check_no_space(server, ask(server, session))
         check_released(server)
-
-
-@pytest.mark.parametrize("program", FAILING)
-def test_only_large_responses_fail_while_the_temporary_directory_is_missing(program: Program, tmp_path: Path) -> None:
-    with serving(program, tmp_path) as server:
-        assert ask(server, "whole").body == WHOLE  # now Python knows where temporary files belong
-        (tmp_path / "tmp").rmdir()
-        check_no_space(server, ask(server, "whole"))
-        assert ask(server, "bytes-60000").code == 200
-        (tmp_path / "tmp").mkdir()
-        assert ask(server, "whole").body == WHOLE
 
 
 def test_responses_that_do_not_fit_fail_while_the_disk_is_full(tmp_path: Path) -> None:

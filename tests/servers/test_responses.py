@@ -102,14 +102,6 @@ def test_a_large_response_arrives_complete(server: Server) -> None:
         eventually(lambda: not server.open_spools())
 
 
-def test_the_temporary_file_is_open_while_it_is_sent_and_closed_on_disconnect(server: Server) -> None:
-    with server.slow_reader(LARGE_BY_QUERY) as connection:
-        assert connection.recv(12) == b"HTTP/1.1 200"
-        eventually(server.open_spools)
-    eventually(lambda: not server.open_spools())
-    assert server.ask("GET", LIST, ALICE).code == 200
-
-
 @pytest.mark.parametrize("program", WITH_SENDFILE, indirect=True)
 def test_a_large_response_is_sent_with_sendfile(server: Server) -> None:
     """The kernel counts the bytes written to files and with sendfile, but not those sent to a socket."""
