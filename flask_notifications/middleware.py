@@ -8,7 +8,7 @@ a plan in Python (``load_plan`` needs marshmallow).
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
@@ -105,7 +105,7 @@ class DeprecationMiddleware:
         check_plan(plan)
         self._table = table_of(plan)
         self._retirements = {
-            operation.name: _Retirement.of(operation, own, base_url or "")
+            operation.name: _Retirement(operation, own, base_url or "")
             for operation, own in plan.items()
             if own is not None
         }
@@ -193,17 +193,13 @@ class DeprecationMiddleware:
             return utc_now()
 
 
-class _Retirement(NamedTuple):
+class _Retirement:
     """The policy of one operation, and the headers that announce it: ``usual`` at the root and without parameters."""
 
-    policy: DeprecationPolicy
-    headers: DeprecationHeaders
-    usual: HeaderList
-
-    @classmethod
-    def of(cls, operation: Operation, policy: DeprecationPolicy, base_url: str) -> "_Retirement":
-        headers = DeprecationHeaders(policy, base_url=base_url)
-        return cls(policy, headers, headers.render(operation.successor, ""))
+    def __init__(self, operation: Operation, policy: DeprecationPolicy, base_url: str) -> None:
+        self.policy = policy
+        self.headers = DeprecationHeaders(policy, base_url=base_url)
+        self.usual = self.headers.render(operation.successor, "")
 
 
 class _Label(str):
