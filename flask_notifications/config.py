@@ -114,7 +114,6 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
 
 
 def _messages(expected: str) -> dict[str, Any]:
-    """Return the messages of a field of marshmallow, with the expected value."""
     return {
         "required": f"is missing; it must be {expected}",
         "null": f"must be {expected}, not null",

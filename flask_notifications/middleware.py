@@ -289,7 +289,6 @@ class _Exchange:
         return body
 
     def start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], object]:
-        """Start the response (PEP 3333)."""
         edited = headers if self._is_missed(status) else self._edit(headers, status)
         arguments = (status, edited) if exc_info is None else (status, edited, exc_info)
         write = self._start_response(*arguments)
@@ -374,7 +373,6 @@ class _Unstarted:
             self._exchange.settle(None)
 
     def close(self) -> None:
-        """Close the application's iterable."""
         try:
             _close_iterable(self._body)
         finally:

@@ -230,7 +230,6 @@ class _Template:
         )
 
     def match(self, path: str, is_lookalike: bool, vary: tuple[str, ...] = ()) -> Match:
-        """Return the match of a request's path, spelled as in the template."""
         depth = len(self.literals) + 1
         sent, spelled, values = path.split("/", depth), self.spelled.copy(), {}
         for place, name in self.parameters.items():

@@ -197,7 +197,6 @@ def _convert_mapping(record: Any) -> Any:
 
 
 def _has_plain_keys(record: dict[Any, Any]) -> bool:
-    """Return whether no key is of a subclass of ``str``."""
     return not any(isinstance(key, str) and type(key) is not str for key in record)
 
 
