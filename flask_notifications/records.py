@@ -97,9 +97,12 @@ class ArrayWriter:
             return False
         if len(records) <= BATCH:
             return True
-        sample = list(records[:: len(records) // _SAMPLE])
-        with contextlib.suppress(UnserialisableRecord):  # batches find the place of the record
-            return len(self._encode_batch(sample, 0)) * len(records) < _ONE_CALL * len(sample)
+        if self._schema is not None:  # only its result shows the size
+            return False
+        sample = records[:: len(records) // _SAMPLE]
+        with contextlib.suppress(Exception):  # batches find the place of the record
+            # Not the size of their array: a generator in a record can be encoded only once.
+            return sum(len(repr(record)) for record in sample) * len(records) < _ONE_CALL * len(sample)
         return False
 
     def _store(self, arrays: Iterable[bytes]) -> tuple[bytes | IO[bytes], int]:
