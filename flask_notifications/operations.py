@@ -151,7 +151,7 @@ class Match:
         uri = self.operation.successor
         if uri is None or not self.parameters:
             return uri
-        return fill_in(uri, self.parameters) or "/" if self.is_plain else None
+        return fill_in(uri, self.parameters) if self.is_plain else None
 
     @property
     def is_plain(self) -> bool:
@@ -160,12 +160,16 @@ class Match:
 
 
 def fill_in(template: str, parameters: Mapping[str, str]) -> str:
-    """Return a template with WSGI strings, percent-encoded, in place of its parameters in braces and of ``**``."""
+    """Return a template with WSGI strings, percent-encoded, in place of its parameters in braces and of ``**``.
+
+    A path remains one, although the rest of a path may be empty.
+    """
+    filled = template
     for name, value in parameters.items():
         encoded = quote(value, safe="/" if name == REST else "", encoding="latin-1", errors="replace")
         for place in (f"/{REST}", REST) if name == REST else (f"{{{name}}}",):
-            template = template.replace(place, encoded)
-    return template
+            filled = filled.replace(place, encoded)
+    return f"/{filled}" if template.startswith("/") and not filled.startswith("/") else filled
 
 
 class Shape(NamedTuple):

@@ -264,6 +264,7 @@ REST, ID = ("/v1/**", "/v2/**"), ("/reports/{id}", "/v2/{id}?again={id}")
         pytest.param(REST, "/v1/a//b", None, id="an empty segment inside"),
         pytest.param(REST, "/v1/..", None, id="dots"),
         pytest.param(("/old/**", "/**"), "/old//evil.example", None, id="never another host"),
+        pytest.param(("/old/**", "/**?from=old"), "/old", "/?from=old", id="the root with a query"),
         pytest.param(("/old/**", "https://new.example/**"), "/old/x/", "https://new.example/x/", id="elsewhere"),
         pytest.param(("/{x}/v1/**", "/v2/{x}"), "/**/v1/x", "/v2/%2A%2A", id="a parameter of asterisks"),
         pytest.param(("/**", "/v2/**"), "", "/v2/", id="of everything"),

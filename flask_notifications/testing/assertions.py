@@ -123,7 +123,7 @@ def _check_arguments(plan: Plan, mount: str, **mappings: Any) -> None:
 
 def _fill_in(template: str, values: Mapping[str, str]) -> str:
     """Return a path or a successor with values in place of its parameters."""
-    return fill_in(template, {name: value.encode().decode("latin-1") for name, value in values.items()}) or "/"
+    return fill_in(template, {name: value.encode().decode("latin-1") for name, value in values.items()})
 
 
 class _Request(NamedTuple):
