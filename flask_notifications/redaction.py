@@ -41,10 +41,10 @@ def _spell(word: str) -> str:
 # What some parsers take for the same key: "sessionId[]", "user[sessionId]" and "sessionId+". Limits keep work linear.
 _AFTER = rf"(?:\+|\[\w{{0,20}}\]?|\]|{_ESCAPE}(?:20|2b|5b\w{{0,20}}|5d)){{0,4}}+"
 _EQUALS = _spell("=")
-_COLOUR = r"\x1b\[[\d;]*+m"
+_COLOUR = r"(?:\x1b|\\x1b|\\u001b)\[[\d;]*+m"
 # A pair begins after anything that is not part of a word, such as a delimiter, which may be escaped.
 _START = rf"(?:(?<![\w%-])|{_ESCAPE}[0-9a-f]{{2}}|\\(?:u[0-9a-f]{{4}}|U[0-9a-f]{{8}}|[abfnrtv])|{_COLOUR})"
-_PAIR = rf"{_START}{_spell('sessionid')}{_AFTER}{_EQUALS}"
+_PAIR = rf"{_START}{_spell('sessionid')}{_AFTER}(?:{_COLOUR})?{_EQUALS}"
 # A value ends at a ";", at an escaped "&" and at the code of a colour only where another pair follows. It may have a
 # colour of its own, and end in "=".
 _NEXT_PAIR = rf"(?:;|{_ESCAPE}26|{_COLOUR})[^&#;=%\\\s\x1b]*+{_EQUALS}"

@@ -78,6 +78,9 @@ def filter_record(msg: object, *args: object, **extra: Any) -> logging.LogRecord
             "sessionId=\x1b[1mS3\x1b[1;35msessionId=S3", "sessionId=REDACTED\x1b[1;35msessionId=REDACTED", id="colours"
         ),
         pytest.param("sessionId=\x1b[1m\x1b[35mS3==\x1b[0m 1", "sessionId=REDACTED 1", id="a colour, and padding"),
+        pytest.param("\x1b[36msessionId\x1b[m=S3", "\x1b[36msessionId\x1b[m=REDACTED", id="before the ="),
+        pytest.param(r"'\x1b[1msessionId=S3'", r"'\x1b[1msessionId=REDACTED'", id="a colour as in repr"),
+        pytest.param(r'"\u001b[1msessionId=S3"', r'"\u001b[1msessionId=REDACTED"', id="a colour as in JSON"),
         pytest.param("Authorization: Bearer S3CRET", "Authorization: Bearer REDACTED", id="a header"),
         pytest.param("Seen: bearer KEEP", None, id="another header"),
         pytest.param("/p?mysessionId=KEEP&sessionIdx=KEEP&q=sessionId %d \xff", None, id="nothing to mask"),
