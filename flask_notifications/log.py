@@ -47,7 +47,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:  # an exception may be among its own causes
         seen.add(id(error))
         yield error
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        cause = error.__cause__  # may be false: an exception may be empty
+        error = error.__context__ if cause is None and not error.__suppress_context__ else cause
 
 
 def _describe_one(error: BaseException) -> str:

@@ -255,6 +255,15 @@ FRAME = r"\S+\.py:\d+ in [\w<>]+"
 EXCEPTION = rf"([\w.]+) \((?:{FRAME}(?:, {FRAME})*)?\)"
 
 
+class EmptyGroup(Exception):
+    """A collection of errors that is empty, and so false."""
+
+    __module__ = "builtins"
+
+    def __len__(self) -> int:
+        return 0
+
+
 @pytest.mark.parametrize(
     ("chained", "kinds"),
     [
@@ -262,6 +271,7 @@ EXCEPTION = rf"([\w.]+) \((?:{FRAME}(?:, {FRAME})*)?\)"
         pytest.param({"__context__": KeyError()}, ["ValueError", "KeyError"], id="while another is handled"),
         pytest.param({"__context__": KeyError(), "__suppress_context__": True}, ["ValueError"], id="from None"),
         pytest.param({"__context__": KeyError(), "__cause__": OSError()}, ["ValueError", "OSError"], id="from a third"),
+        pytest.param({"__cause__": EmptyGroup()}, ["ValueError", "EmptyGroup"], id="from a false one"),
     ],
 )
 def test_the_log_has_the_exceptions_of_a_traceback(chained: Any, kinds: Any, caplog: pytest.LogCaptureFixture) -> None:
