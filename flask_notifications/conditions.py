@@ -29,6 +29,7 @@ _VALUES = {"query": re.compile("[^\ud800-\udfff]*"), "headers": re.compile(r"[\x
 # Members of a list, and parameters of a member: commas and semicolons inside of quotes do not separate (RFC 9110
 # section 5.6.4).
 _MEMBER, _PART = (re.compile(rf'(?:[^{mark}"]++|"(?:[^"\\]++|\\.)*+"?)++', re.DOTALL) for mark in ",;")
+_QUOTED = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 def fold(string: str) -> str:
@@ -97,8 +98,13 @@ def split_member(member: str) -> frozenset[str]:
         return frozenset()
     pairs = (parameter.partition("=") for parameter in parameters)
     return frozenset(
-        [f";{fold(first.strip())}", *(fold(f"{name.strip()}={value.strip()}") for name, _, value in pairs)]
+        [f";{fold(first.strip())}", *(fold(f"{name.strip()}={_unquote(value.strip())}") for name, _, value in pairs)]
     )
+
+
+def _unquote(value: str) -> str:
+    """Return the value of a parameter without its quotes, with which it means the same (RFC 9110 section 5.6.6)."""
+    return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL) if _QUOTED.fullmatch(value) else value
 
 
 class Condition(NamedTuple):

@@ -31,7 +31,7 @@ _NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#\ud800-\udfff]")
 _DOTS = frozenset({".", ".."})
 
 # The version of the rules in ``OperationTable``: a count of calls is complete for the rules that were in force.
-RULES_VERSION = 2
+RULES_VERSION = 3
 
 # Some routers read a path of other characters leniently, or one with ``//`` or ``/.``.
 _ORDINARY = re.compile(r"(?!.*/[/.])/[\x21-\x7e]*")
