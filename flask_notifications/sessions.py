@@ -174,7 +174,9 @@ def list_session_ids(environ: WSGIEnvironment, replaced: Iterable[str] = ()) -> 
     _before, *bearer = _BEARER.split(_authorization(environ))
     words = " ".join(bearer).replace(",", " ").split()
     pairs = session_pairs("&".join([environ.get("QUERY_STRING", ""), *replaced]))
-    return list(filter(None, [*words, *(value for _pair, value in pairs)]))
+    known = environ.get(SESSION)
+    moved = [known.value] if isinstance(known, SessionCredential) else []
+    return list(filter(None, [*words, *(value for _pair, value in pairs), *moved]))
 
 
 def session_pairs(query: str) -> list[tuple[str, str]]:

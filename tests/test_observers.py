@@ -150,6 +150,15 @@ def test_a_label_or_client_with_a_session_id_is_never_kept(operations: Any, quer
     assert [(call.caller, call.client) for call in calls] == [(None, None)]
 
 
+@pytest.mark.parametrize("operations", [[Operation("x", "GET", PATH)], OPERATIONS])
+def test_a_label_of_an_inner_middleware_has_no_session_id_that_an_outer_one_has_moved(operations: Any) -> None:
+    calls: list[Call] = []
+    inner = wrap(operations=operations, observers=[calls.append], identify=lambda environ: environ[SESSION].value)
+    headers = {"HTTP_AUTHORIZATION": "Basic x", "HTTP_USER_AGENT": "job-s3cret/1"}
+    run(wrap(inner), environ_of("GET", PATH, "sessionId=s3cret", **headers))
+    assert [(call.caller, call.client) for call in calls] == [(None, None)]
+
+
 LONG = "x" * 1000
 
 
