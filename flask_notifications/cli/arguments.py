@@ -1,12 +1,13 @@
-"""Arguments that several commands have, and how they are read."""
+"""Arguments that several commands have, how they are read, and the errors about them."""
 
 import sys
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NoReturn
 
 import click
 
@@ -15,16 +16,38 @@ from flask_notifications.redaction import redact_uri
 from flask_notifications.validation import check_base_url
 from flask_notifications.wording import escape
 
-from .output import Decorator, demand, fail, option
-
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan
 
 STANDARD_INPUT = Path("-")
 
-
 # A file that exists, or standard input.
 FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+# An option of a command, whose help shows its default.
+option: Callable[..., Decorator] = partial(click.option, show_default=True)
+
+# Where the result of a command goes.
+TO = option(
+    "--output",
+    "to",
+    type=click.File("w", encoding="utf-8", lazy=True),
+    metavar="FILE",
+    help="Write to this file, in UTF-8, instead of standard output.",
+)
+
+
+def demand(condition: object, message: str) -> None:
+    """Raise ``click.UsageError``, which is the exit code 2, unless a condition holds."""
+    if not condition:
+        raise click.UsageError(message)
+
+
+def fail(message: str) -> NoReturn:
+    """Raise ``click.ClickException``, which is the exit code 1; the message may hold what a file or a server sent."""
+    raise click.ClickException(escape(message))
 
 
 def format_option(*formats: str) -> Decorator:

@@ -14,8 +14,7 @@ from flask_notifications.check.links import is_splittable
 from flask_notifications.headers import TOKEN
 from flask_notifications.wording import escape
 
-from .arguments import FILE, format_option, parse_base_url, read_file, read_plan
-from .output import demand, fail, option, print_result
+from .arguments import FILE, demand, fail, format_option, option, parse_base_url, read_file, read_plan
 from .progress import is_watched
 
 if TYPE_CHECKING:
@@ -158,9 +157,9 @@ def check(
             except Unreachable as error:
                 errors.append(str(error))
     if reports and output == "json":
-        print_result(json.format_result(reports if url is None else reports[0]))
+        click.echo(json.format_result(reports if url is None else reports[0]))
     elif reports:
-        print_result("\n\n".join(text.format_check(method, report) for report in reports))
+        click.echo("\n\n".join(text.format_check(method, report) for report in reports))
     for message in errors:
         click.echo(f"Error: {escape(message)}", err=True)
     context.exit(1 if errors else 3 if any(report.has_errors for report in reports) else 0)

@@ -5,8 +5,7 @@ from typing import Any, TextIO
 
 import click
 
-from .arguments import FILE, parse_base_url, parse_date, read_plan
-from .output import TO, option, print_result
+from .arguments import FILE, TO, option, parse_base_url, parse_date, read_plan
 
 
 @click.command
@@ -30,4 +29,4 @@ def guide(file: Path, to: TextIO | None, **options: Any) -> None:
     """
     from flask_notifications.pages import render_guide
 
-    print_result(render_guide(read_plan(file), **options), to)
+    click.echo(render_guide(read_plan(file), **options), file=to)

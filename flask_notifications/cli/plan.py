@@ -9,8 +9,7 @@ import click
 
 from flask_notifications.wording import escape
 
-from .arguments import FILE, format_option, parse_date, read_file, read_plan
-from .output import demand, fail, option, print_result
+from .arguments import FILE, demand, fail, format_option, option, parse_date, read_file, read_plan
 
 if TYPE_CHECKING:
     from flask_notifications.plans.report import PlanReport
@@ -67,7 +66,7 @@ def plan(
     demand(against is not None or not min_notice, "--min-notice needs --against OLD, because it applies to new dates")
     time = datetime.now(UTC) if at is None else at
     if file is None:
-        print_result(_make_file(document, time))
+        click.echo(_make_file(document, time))
     elif _print_plan(file, time, against, timedelta(days=min_notice), output).has_errors:
         context.exit(3)
 
@@ -86,7 +85,7 @@ def _print_plan(file: Path, time: datetime, against: Path | None, min_notice: ti
     for warning in plan_warnings(loaded, at=time):
         click.echo(f"{text.style('warning')}: {escape(warning)}", err=True)
     report = PlanReport(loaded, time, changes)
-    print_result(json.format_result(report) if output == "json" else text.format_plan(report))
+    click.echo(json.format_result(report) if output == "json" else text.format_plan(report))
     return report
 
 

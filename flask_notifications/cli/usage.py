@@ -9,8 +9,7 @@ import click
 
 from flask_notifications.wording import count
 
-from .arguments import FILE, format_option, parse_day, read_plan
-from .output import TO, demand, fail, option, print_result
+from .arguments import FILE, TO, demand, fail, format_option, option, parse_day, read_plan
 from .progress import open_logs
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def usage(
     notice = None
     if caller is not None and plan is not None:
         notice = _describe_notice(report, plan, database, caller, options["service"])
-    print_result(_format(report, plan, notice, output), to)
+    click.echo(_format(report, plan, notice, output), file=to)
     context.exit(_EXIT_CODES[report.verdict])
 
 
@@ -169,4 +168,4 @@ def collect(spool: Path, database: str) -> None:
         raise
     except Exception as error:  # noqa: BLE001 - drivers raise many kinds
         fail(f"the database cannot be written: {type(error).__name__}")
-    print_result(f"{count(number, 'file')} imported")
+    click.echo(f"{count(number, 'file')} imported")
