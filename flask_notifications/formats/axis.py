@@ -18,13 +18,6 @@ _TICKS = 4
 _LETTER = 2.15
 
 
-class Tick(NamedTuple):
-    """A label of the axis."""
-
-    place: float
-    label: str
-
-
 class Label(NamedTuple):
     """A label that belongs to a place, in a row in which it covers no other label.
 
@@ -55,12 +48,12 @@ class Axis:
         """Return the length of a period in per cent."""
         return round(self.place(end) - self.place(start), 3)
 
-    def ticks(self) -> list[Tick]:
-        """Return the dates at the beginnings of a few equal parts, each of a day or more."""
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return places and dates at the beginnings of a few equal parts, each of a day or more."""
         length = self.until - self.since
         parts = min(_TICKS, length // _DAY)
         dates = [self.since + number * length / parts for number in range(parts)]
-        return [Tick(self.place(date), short_date(date)) for date in dates]
+        return [(self.place(date), short_date(date)) for date in dates]
 
 
 def pad(since: datetime, until: datetime) -> Axis:

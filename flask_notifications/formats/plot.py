@@ -2,11 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain, groupby
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.deprecation import Brownout, DeprecationPolicy, Phase
 from flask_notifications.wording import short_date
@@ -48,33 +47,6 @@ class Series(NamedTuple):
     path: str
 
 
-class Run(NamedTuple):
-    """Some days with the same coverage: ``full``, ``part`` or ``none``."""
-
-    level: str
-    place: float
-    width: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
-    """What the template draws; places are in per cent of the width.
-
-    A row is the first day of a period, the calls of each series, all calls, calls that got 410, and the covered hours.
-    """
-
-    axis: Axis
-    unit: str
-    width: float
-    maximum: int
-    series: Sequence[Series]
-    rows: Sequence[Sequence[Any]]
-    coverage: Sequence[Run]
-    labels: Sequence[Label]
-    brownouts: Sequence[Brownout]
-    others: int
-
-
 def list_brownouts(policy: DeprecationPolicy | None, since: datetime, until: datetime) -> list[Brownout]:
     """Return the brownouts of a policy that happen in a period, at least in part."""
     if policy is None:
@@ -89,37 +61,38 @@ def list_days(since: datetime, until: datetime) -> list[date]:
     return [first + number * _DAY for number in range((last - first).days + 1)]
 
 
-def draw_plot(usage: "OperationUsage", report: "UsageReport", policy: DeprecationPolicy | None, *, limit: int) -> Plot:
-    """Return the plot of one operation, by day, week, month or year: the shortest with at most ``limit`` periods."""
-    dates = list_days(report.since, report.until)
-    unit, periods = _divide(dates, limit)
-    places = {day: place for place, period in enumerate(periods) for day in period}
-    calls: defaultdict[_Name, list[int]] = defaultdict(lambda: [0] * len(periods))
-    total, closed = [0] * len(periods), [0] * len(periods)
-    for each in usage.callers:
-        counted = () if each.ignored else each.days
-        for place, day in ((places[day.day], day) for day in counted if day.day in places):
-            calls[each.caller, each.client][place] += day.calls
-            total[place] += day.calls
-            closed[place] += day.closed
-    maximum = max(total)
-    series = _draw_series(calls, [len(period) for period in periods], maximum)
-    covered = [round(sum(usage.covered.get(day, 0) for day in period)) for period in periods]
-    starts = [period[0] for period in periods]
-    axis = _choose_axis(report, policy, dates)
-    brownouts = list_brownouts(policy, axis.since, axis.until)
-    return Plot(
-        axis=axis,
-        unit=unit,
-        width=(axis.until - axis.since) / _DAY * _DAY_WIDTH,
-        maximum=maximum,
-        series=series,
-        rows=list(zip(starts, *(each.calls for each in series), total, closed, covered, strict=True)),
-        coverage=_draw_coverage(usage, report, periods, axis),
-        labels=_label_plot(report, policy, axis, brownouts),
-        brownouts=brownouts,
-        others=max(len(calls) - _SERIES, 0),
-    )
+class Plot:
+    """The plot of one operation, by day, week, month or year: the shortest with at most ``limit`` periods.
+
+    Places are in per cent of the width. A row is the first day of a period, the calls of each series, all calls, calls
+    that got 410, and the covered hours.
+    """
+
+    def __init__(
+        self, usage: "OperationUsage", report: "UsageReport", policy: DeprecationPolicy | None, *, limit: int
+    ) -> None:
+        dates = list_days(report.since, report.until)
+        self.unit, periods = _divide(dates, limit)
+        places = {day: place for place, period in enumerate(periods) for day in period}
+        calls: defaultdict[_Name, list[int]] = defaultdict(lambda: [0] * len(periods))
+        total, closed = [0] * len(periods), [0] * len(periods)
+        for each in usage.callers:
+            counted = () if each.ignored else each.days
+            for place, day in ((places[day.day], day) for day in counted if day.day in places):
+                calls[each.caller, each.client][place] += day.calls
+                total[place] += day.calls
+                closed[place] += day.closed
+        self.maximum = max(total)
+        self.series = _draw_series(calls, [len(period) for period in periods], self.maximum)
+        self.others = max(len(calls) - _SERIES, 0)
+        starts = [period[0] for period in periods]
+        covered = [round(sum(usage.covered.get(day, 0) for day in period)) for period in periods]
+        self.rows = list(zip(starts, *(each.calls for each in self.series), total, closed, covered, strict=True))
+        self.axis = _choose_axis(report, policy, dates)
+        self.width = (self.axis.until - self.axis.since) / _DAY * _DAY_WIDTH
+        self.coverage = _draw_coverage(usage, report, periods, self.axis)
+        self.brownouts = list_brownouts(policy, self.axis.since, self.axis.until)
+        self.labels = _label_plot(report, policy, self.axis, self.brownouts)
 
 
 def _divide(days: Sequence[date], limit: int) -> tuple[str, list[list[date]]]:
@@ -175,7 +148,9 @@ def _draw_bars(lengths: Sequence[int], heights: Sequence[int], maximum: int) -> 
 
 def _draw_coverage(
     usage: "OperationUsage", report: "UsageReport", periods: Sequence[Sequence[date]], axis: Axis
-) -> list[Run]:
+) -> list[tuple[str, float, float]]:
+    """Return the levels ``full``, ``part`` and ``none``, each with the place and the width of days that have it."""
+
     def level(day: date) -> str:
         hours = usage.covered.get(day, 0)
         possible = min(24.0, (report.until - _midnight(day)) / timedelta(hours=1))
@@ -188,7 +163,7 @@ def _draw_coverage(
     runs = []
     for name, group in groupby(periods, key=level_of_all):
         start, *more = map(_midnight, chain.from_iterable(group))
-        runs.append(Run(name, axis.place(start), axis.width(start, start + (len(more) + 1) * _DAY)))
+        runs.append((name, axis.place(start), axis.width(start, start + (len(more) + 1) * _DAY)))
     return runs
 
 

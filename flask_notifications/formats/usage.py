@@ -1,21 +1,18 @@
 """The usage report: whether each operation may be switched off, and the calls and coverage that say so."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from flask_notifications.deprecation import DeprecationPolicy
-from flask_notifications.operations import Operation
 from flask_notifications.plans import Plan, retired_operations
 from flask_notifications.validation import require
 
-from .callers import CallerGroup, group_callers, summarise
-from .effects import BrownoutEffect, describe_brownouts
-from .plot import Plot, draw_plot
+from .callers import group_callers, summarise
+from .effects import describe_brownouts
+from .plot import Plot
 from .rendering import check_title, render
 from .text import SUMMARIES
 
 if TYPE_CHECKING:
-    from flask_notifications.usage.results import OperationUsage, UsageReport
+    from flask_notifications.usage.results import UsageReport
 
 # Rows of a table that are shown at once; the others are in a part that opens.
 _ROWS = 15
@@ -43,10 +40,11 @@ def render_usage(report: "UsageReport", *, plan: Plan | None = None, title: str 
     sections = []
     for usage in report.operations:
         operation, policy = policies.get(usage.name, (None, None))
-        plot = draw_plot(usage, report, policy, limit=max(1, _LISTED // number))
-        groups = group_callers(usage, policy, report.until)
-        effects = describe_brownouts(usage, report, policy)
-        sections.append(_Section(usage, operation, policy, plot, groups, effects))
+        section: dict[str, Any] = {"usage": usage, "operation": operation, "policy": policy}
+        section["plot"] = Plot(usage, report, policy, limit=max(1, _LISTED // number))
+        section["groups"] = group_callers(usage, policy, report.until)
+        section["brownouts"] = describe_brownouts(usage, report, policy)
+        sections.append(section)
     summary = SUMMARIES[report.verdict] if sections else "Nothing has been recorded"
     values: dict[str, Any] = {"report": report, "heading": summary if title is None else title, "sections": sections}
     values |= {"row_limit": _ROWS, "summarise": summarise}
@@ -54,14 +52,3 @@ def render_usage(report: "UsageReport", *, plan: Plan | None = None, title: str 
     while len((page := render("usage.html", **values, listed=listed)).encode()) >= _BYTES and listed:
         listed = listed * 2 // 3
     return page
-
-
-class _Section(NamedTuple):
-    """One operation, as the page shows it."""
-
-    usage: "OperationUsage"
-    operation: Operation | None
-    policy: DeprecationPolicy | None
-    plot: Plot
-    groups: Sequence[CallerGroup]
-    brownouts: Sequence[BrownoutEffect]
