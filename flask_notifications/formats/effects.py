@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,21 +26,28 @@ class CallerEffect(NamedTuple):
     returned_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BrownoutEffect:
-    """One brownout that has begun.
+    """One brownout that has begun, by its number.
 
-    ``refused`` are the callers that got 410, ``missed`` is the number of those that called before and after, but not
-    during the brownout. ``shares_day`` says that another brownout was on the same UTC day, so that the counts of 410
-    are those of both.
+    ``called_before`` is the number of callers before it, ``refused`` are the callers that got 410, ``missed`` is the
+    number of those that called before and after, but not during the brownout. ``shares_day`` says that another brownout
+    was on the same UTC day, so that the counts of 410 are those of both.
     """
 
-    number: int
-    window: Brownout
-    called_before: int
-    refused: Sequence[CallerEffect]
-    missed: int
-    shares_day: bool
+    def __init__(
+        self, number: int, window: Brownout, callers: Sequence["_Caller"], brownouts_on: Mapping[date, int]
+    ) -> None:
+        self.number, self.window = number, window
+        days = list_days(window.start, window.end)
+        effects = [(each, each.measure(window, days)) for each in callers]
+        refused = [effect for _caller, effect in effects if effect.closed]
+        reached = {_origin_of(each.usage) for each in refused if each.usage.caller is None}
+        before = [effect for caller, effect in effects if effect.called_before and not caller.has_labelled]
+        missed = [each for each in before if not each.closed and _origin_of(each.usage) not in reached]
+        self.called_before = len(before)
+        self.refused = sorted(refused, key=lambda each: (each.returned_at is None, -each.closed))
+        self.missed = sum(each.returned_at is not None for each in missed)
+        self.shares_day = any(brownouts_on[day] > 1 for day in days)
 
 
 def describe_brownouts(
@@ -49,27 +55,9 @@ def describe_brownouts(
 ) -> list[BrownoutEffect]:
     """Return the effects of the brownouts that began in the window of a report."""
     windows = list_brownouts(policy, report.since, report.until)
-    touched = Counter(day for each in windows for day in list_days(each.start, each.end))
+    brownouts_on = Counter(day for each in windows for day in list_days(each.start, each.end))
     callers = _read_callers(usage) if windows else []
-    described = []
-    for number, window in enumerate(windows, 1):
-        days = list_days(window.start, window.end)
-        effects = [(each, each.measure(window, days)) for each in callers]
-        refused = [effect for _caller, effect in effects if effect.closed]
-        reached = {_origin_of(each.usage) for each in refused if each.usage.caller is None}
-        before = [effect for caller, effect in effects if effect.called_before and not caller.has_labelled]
-        missed = [each for each in before if not each.closed and _origin_of(each.usage) not in reached]
-        described.append(
-            BrownoutEffect(
-                number=number,
-                window=window,
-                called_before=len(before),
-                refused=sorted(refused, key=lambda each: (each.returned_at is None, -each.closed)),
-                missed=sum(each.returned_at is not None for each in missed),
-                shares_day=any(touched[day] > 1 for day in days),
-            )
-        )
-    return described
+    return [BrownoutEffect(number, window, callers, brownouts_on) for number, window in enumerate(windows, 1)]
 
 
 class _Caller(NamedTuple):
