@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from flask_notifications.deprecation import DeprecationPolicy
 from flask_notifications.wording import full_date
@@ -22,41 +22,26 @@ _CLIENTS = 2
 _WORK = ("still calling", "exempt", "stopped", "ignored")
 
 
-class CallerGroup(NamedTuple):
-    """All calls with one label, or those of one client without a label.
+class CallerGroup:
+    """All calls with one label, or those of one client without a label, whose rows are alike in what decides the rest.
 
+    ``clients`` are those with the most calls, such as ``job/1, curl/8 and 3 more``, ``sources`` are as in ``header,
+    query``, and ``counts`` are the numbers of responses below 400, of failures, and of 410s of the middleware.
     ``stopped_on`` is the day of the last call of a caller that has been silent for longer than ever in the window.
     ``work`` is one of ``still calling``, ``exempt``, ``stopped`` and ``ignored``, and ``state`` is the same with its
-    date. The rest is computed for those that are listed only.
+    date.
     """
 
-    caller: str | None
-    rows: Sequence["CallerUsage"]
-    stopped_on: date | None
-    work: str
-    state: str
-
-    @property
-    def clients(self) -> str:
-        """Return the clients, those with the most calls first, such as ``job/1, curl/8 and 3 more``."""
-        names = list(dict.fromkeys(each.client for each in self.rows if each.client is not None))
+    def __init__(self, rows: Sequence["CallerUsage"], policy: DeprecationPolicy | None, until: datetime) -> None:
+        self.rows, self.caller = rows, rows[0].caller
+        names = list(dict.fromkeys(each.client for each in rows if each.client is not None))
         more = f" and {len(names) - _CLIENTS} more" if names[_CLIENTS:] else ""
-        return f"{', '.join(names[:_CLIENTS])}{more}"
-
-    @property
-    def sources(self) -> str:
-        """Return where the session ID was, such as ``header, query``."""
-        return ", ".join(sorted({each.source for each in self.rows if each.source is not None}))
-
-    @property
-    def counts(self) -> list[int]:
-        """Return the numbers of responses below 400, of failures, and of 410s of the middleware."""
-        return [sum(getattr(each, name) for each in self.rows) for name in ("answered", "failed", "closed")]
-
-    @property
-    def last_at(self) -> datetime:
-        """Return the time of the last call."""
-        return max(each.last_at for each in self.rows)
+        self.clients = f"{', '.join(names[:_CLIENTS])}{more}"
+        self.sources = ", ".join(sorted({each.source for each in rows if each.source is not None}))
+        self.counts = [sum(getattr(each, name) for each in rows) for name in ("answered", "failed", "closed")]
+        self.last_at = max(each.last_at for each in rows)
+        self.stopped_on = _stopped_on(rows, self.last_at.date(), until.date())
+        self.work, self.state = _judge(rows[0], policy, self.stopped_on, until)
 
 
 def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, until: datetime) -> list[CallerGroup]:
@@ -65,11 +50,7 @@ def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, unt
     for each in usage.callers:
         client = each.client if each.caller is None else None
         rows.setdefault((each.caller, client, each.ignored), []).append(each)
-    groups = []
-    for own in rows.values():
-        stopped_on = _stopped_on(own, until)
-        # The rows of a caller are alike in the facts that decide its state.
-        groups.append(CallerGroup(own[0].caller, own, stopped_on, *_judge(own[0], policy, stopped_on, until)))
+    groups = (CallerGroup(own, policy, until) for own in rows.values())
     return sorted(groups, key=lambda each: (_WORK.index(each.work), each.caller is None, -sum(each.counts)))
 
 
@@ -79,10 +60,9 @@ def summarise(groups: Sequence[CallerGroup]) -> str:
     return ", ".join(f"{numbers[work]:,} {work}" for work in _WORK if numbers[work])
 
 
-def _stopped_on(rows: Sequence["CallerUsage"], until: datetime) -> date | None:
+def _stopped_on(rows: Sequence["CallerUsage"], last: date, until: date) -> date | None:
     """Return the day of the last call, if the silence since then is longer than any before."""
-    last = max(each.last_at for each in rows).date()
-    silence = (until.date() - last).days
+    silence = (until - last).days
     if silence < _SILENT:
         return None
     days = sorted(set().union(*(each.day_numbers for each in rows)))
