@@ -1,10 +1,10 @@
 """The migration guide: the end of each operation and its replacement, drawn from a plan."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from flask_notifications.deprecation import Brownout, DeprecationPolicy, resolve_below
 from flask_notifications.operations import Operation
@@ -13,7 +13,7 @@ from flask_notifications.validation import check_base_url, require
 from flask_notifications.wording import short_date
 
 from .axis import FIRST, LAST, Axis, Label, arrange_labels, pad
-from .migration import describe_migration, say_placeholders
+from .migration import Migration, say_placeholders
 from .plot import list_brownouts
 from .rendering import check_title, render
 
@@ -50,7 +50,7 @@ def render_guide(
         for operation, policy in retired_operations(plan).items()
     }
     base_url = None if base_url is None else base_url.rstrip("/")
-    migrations = [describe_migration(*each, now, base_url=base_url) for each in policies.items()]
+    migrations = [Migration(*each, now, base_url=base_url) for each in policies.items()]
     events = [event for policy in policies.values() for event in schedule(policy)]
     dates = [now, *(date for event in events for date in (event.start, event.end) if date is not None)]
     axis = pad(min(dates), max(dates))
@@ -77,19 +77,12 @@ def _check_present(at: Any) -> datetime:
     return at.astimezone(UTC)  # type: ignore[no-any-return]
 
 
-class _Lane(NamedTuple):
-    """A line of the timeline: operations with the same policy."""
-
-    operations: list[Operation]
-    policy: DeprecationPolicy
-    labels: Sequence[Label]
-
-
-def _draw_lanes(policies: dict[Operation, DeprecationPolicy], axis: Axis) -> list[_Lane]:
+def _draw_lanes(policies: dict[Operation, DeprecationPolicy], axis: Axis) -> list[dict[str, Any]]:
+    """Return the lines of the timeline, one for all operations with the same policy."""
     groups: defaultdict[DeprecationPolicy, list[Operation]] = defaultdict(list)
     for operation, policy in policies.items():
         groups[policy].append(operation)
-    return [_Lane(operations, policy, _label_lane(policy, axis)) for policy, operations in groups.items()]
+    return [{"policy": each, "operations": groups[each], "labels": _label_lane(each, axis)} for each in groups]
 
 
 def _label_lane(policy: DeprecationPolicy, axis: Axis) -> list[Label]:

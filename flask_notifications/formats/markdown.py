@@ -36,11 +36,12 @@ def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
 def format_notice(notice: "Notice") -> str:
     """Return a notice to one caller, for an e-mail or an issue."""
     blocks = [f"# {_escape_markdown(notice.title)}", *map(_escape_markdown, notice.sentences)]
-    for operation, policy, _phase, sentences, move in notice.migrations:
-        blocks += [f"## {_escape_markdown(f'{operation.method} {operation.path}')}", *map(_escape_markdown, sentences)]
-        blocks += [] if policy.documentation is None else [f"More about it: {_link(policy.documentation)}"]
+    for each in notice.migrations:
+        heading = _escape_markdown(f"{each.operation.method} {each.operation.path}")
+        blocks += [f"## {heading}", *map(_escape_markdown, each.sentences)]
+        blocks += [f"More about it: {_link(each.policy.documentation)}"] if each.policy.documentation else []
         # Indented, because no character ends such a block.
-        blocks += list_examples(move)
+        blocks += list_examples(each.move)
     return "\n\n".join(blocks)
 
 

@@ -1,9 +1,8 @@
 """What the callers of an operation have to know: its end, its replacement, and the requests before and after."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import NamedTuple
 
 from flask_notifications.deprecation import DeprecationHeaders, DeprecationPolicy, Phase
 from flask_notifications.operations import ANY_METHOD, REST, Operation
@@ -12,40 +11,30 @@ from flask_notifications.wording import full_date, long_date, moment, period, re
 from .requests import EXAMPLE_URL, Move, describe_move
 
 
-class Migration(NamedTuple):
-    """One operation that is retired: its phase, sentences without markup, and the requests."""
+class Migration:
+    """What the callers of an operation that is retired have to know, or one caller with its label.
 
-    operation: Operation
-    policy: DeprecationPolicy
-    phase: Phase
-    sentences: Sequence[str]
-    move: Move
+    ``sentences`` are without markup, ``headers`` are those of its responses, and ``search`` is the first part of the
+    path, up to a parameter, as an argument for a POSIX shell.
+    """
 
-    @property
-    def headers(self) -> Sequence[tuple[str, str]]:
-        """Return the headers of its responses."""
-        return DeprecationHeaders(self.policy).render(self.operation.successor, "")
-
-    @property
-    def search(self) -> str:
-        """Return the first part of the path, up to a parameter, as an argument for a POSIX shell."""
-        path = self.operation.path.removesuffix(f"/{REST}").partition("{")[0]
-        return shlex.quote(path.removesuffix("/") or "/")
-
-
-def describe_migration(
-    operation: Operation,
-    policy: DeprecationPolicy,
-    now: datetime,
-    *,
-    caller: str | None = None,
-    base_url: str | None = None,
-) -> Migration:
-    """Return what the callers of an operation have to know, or one caller with its label."""
-    move = describe_move(operation, base_url or EXAMPLE_URL)
-    dates = (_say_end(policy, caller, now), *_say_brownout(policy, caller, now))
-    sentences = [*_say_scope(operation), *dates, *_say_successor(operation, move)]
-    return Migration(operation, policy, policy.phase(now, caller), sentences, move)
+    def __init__(
+        self,
+        operation: Operation,
+        policy: DeprecationPolicy,
+        now: datetime,
+        *,
+        caller: str | None = None,
+        base_url: str | None = None,
+    ) -> None:
+        self.operation, self.policy = operation, policy
+        self.phase = policy.phase(now, caller)
+        self.move = describe_move(operation, base_url or EXAMPLE_URL)
+        dates = (_say_end(policy, caller, now), *_say_brownout(policy, caller, now))
+        self.sentences = [*_say_scope(operation), *dates, *_say_successor(operation, self.move)]
+        self.headers = DeprecationHeaders(policy).render(operation.successor, "")
+        path = operation.path.removesuffix(f"/{REST}").partition("{")[0]
+        self.search = shlex.quote(path.removesuffix("/") or "/")
 
 
 def say_placeholders(moves: Iterable[Move], base_url: str | None = None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from flask_notifications.plans import Plan, retired_operations
 from flask_notifications.wording import count, format_days, full_date
 
-from .migration import Migration, describe_migration, say_placeholders
+from .migration import Migration, say_placeholders
 from .rendering import render
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ def describe_notice(report: "UsageReport", plan: Plan, caller: str, last_at: dat
     for usage in report.operations:
         rows = [each for each in usage.callers if each.caller == caller]
         if rows:
-            migration = describe_migration(*retired[usage.name], report.until, caller=caller)
-            migrations.append(migration._replace(sentences=[_say_calls(rows, report), *migration.sentences]))
+            migration = Migration(*retired[usage.name], report.until, caller=caller)
+            migration.sentences.insert(0, _say_calls(rows, report))
+            migrations.append(migration)
     if not migrations:
         covered = min(report.operations, key=lambda each: each.coverage).coverage_text
         silence = f"No call of yours was recorded from {format_days(report.since, report.until)} ({covered})."

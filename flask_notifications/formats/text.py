@@ -124,11 +124,11 @@ def list_cells(group: CallerGroup) -> tuple[str, ...]:
 def format_notice(notice: "Notice") -> str:
     """Return a notice to one caller, which fits a terminal and a letter."""
     blocks = [wrap(escape(each)) for each in (notice.title, *notice.sentences)]
-    for operation, policy, _phase, sentences, move in notice.migrations:
-        heading = escape(f"{operation.method} {operation.path}")
-        blocks += [f"{heading}\n{'-' * len(heading)}", *(wrap(escape(each)) for each in sentences)]
-        blocks += [] if policy.documentation is None else [wrap(f"More about it: {policy.documentation}")]
-        blocks += list_examples(move)
+    for each in notice.migrations:
+        heading = escape(f"{each.operation.method} {each.operation.path}")
+        blocks += [f"{heading}\n{'-' * len(heading)}", *(wrap(escape(sentence)) for sentence in each.sentences)]
+        blocks += [wrap(f"More about it: {each.policy.documentation}")] if each.policy.documentation else []
+        blocks += list_examples(each.move)
     return "\n\n".join(blocks)
 
 
