@@ -9,6 +9,7 @@ import urllib.request
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from http import HTTPStatus
 from http.client import BadStatusLine, HTTPResponse
 from threading import Thread
@@ -71,20 +72,14 @@ class Fetcher:
 
     :param url: an absolute URL; its origin gets the headers.
     :param headers: pairs of name and value. A ``User-Agent`` among them is sent after our own product.
-    :param time_limit: seconds until a response must have arrived; 10 by default.
-    :param total_limit: seconds from now until the last response must have arrived; 60 by default.
+    :param time_limit: seconds until a response must have arrived.
+    :param total_limit: seconds from now until the last response must have arrived.
     """
 
     def __init__(
-        self,
-        url: str,
-        headers: Sequence[tuple[str, str]] = (),
-        *,
-        time_limit: float = 10.0,
-        total_limit: float = 60.0,
+        self, url: str, headers: Sequence[tuple[str, str]] = (), *, time_limit: float = 10.0, total_limit: float = 60.0
     ) -> None:
         self.headers = headers
-        self._problems: dict[str, str | None] = {}
         self._home = _origin_of(url)
         self._time_limit = time_limit
         self._total_limit = total_limit
@@ -93,6 +88,8 @@ class Fetcher:
         self._user_agent = self._own.pop("User-Agent")
         self._opener = urllib.request.build_opener(_AsReceived)
         self._secrets = _pattern_of([value for name, value in headers if name.lower() not in _PUBLIC])
+        # Why the target of a link does not respond; each is called once.
+        self.find_problem = cache(self._find_problem)
 
     def fetch(self, method: str, url: str) -> LiveResponse:
         """Send a request without a body and return the response, whatever its status; redirects are not followed.
@@ -136,21 +133,14 @@ class Fetcher:
                 response = self.fetch(method, target)
         return response
 
-    def find_problem(self, target: str) -> str | None:
-        """Call the target of a link, once in all, and return why it does not respond, or ``None`` if it does.
-
-        :raises OutOfTime: the time for all requests is over.
-        """
-        if target not in self._problems:
-            try:
-                status = self.fetch("GET", target).status
-                is_missing = status in {404, 410} or status >= 500
-                self._problems[target] = f"its status is {status}" if is_missing else None
-            except OutOfTime:
-                raise
-            except Unreachable as error:
-                self._problems[target] = str(error)
-        return self._problems[target]
+    def _find_problem(self, target: str) -> str | None:
+        try:
+            status = self.fetch("GET", target).status
+        except OutOfTime:
+            raise
+        except Unreachable as error:
+            return str(error)
+        return f"its status is {status}" if status in {404, 410} or status >= 500 else None
 
     def mask(self, text: str) -> str:
         """Return a string without the credentials in our headers, and without session IDs of a query."""
