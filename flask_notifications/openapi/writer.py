@@ -51,60 +51,56 @@ def openapi_document(
     """
     retired = Overlaps(retired_operations(plan))
     require(isinstance(statuses, Statuses), "statuses", "a Statuses", statuses)
-    spec = _create_spec(title, version, server)
-    spec.components.security_scheme("header", {"type": "http", "scheme": "bearer"})
-    spec.components.security_scheme("query", _SESSION_IN_QUERY)
-    spec.components.schema("Notification", **_describe_record(schema))
-    spec.components.schema("Problem", component=_PROBLEM)
-    for name, description in _HEADERS.items():
-        spec.components.header(name, {"description": description, "schema": {"type": "string"}})
-    paths: dict[str, str] = {}
+    for name, value in (("title", title), ("version", version)):
+        require(isinstance(value, str), name, "a string", value)
+    check_uri("server", server)
+    paths: dict[str, dict[str, Any]] = {}
+    spellings: dict[str, str] = {}
     places: dict[tuple[str, str], Operation] = {}
     for operation, own in sorted(plan.items(), key=lambda item: item[1] is None):
         # Paths that differ only in the names of parameters are the same to OpenAPI.
-        path = paths.setdefault(PARAMETER.sub("{}", operation.path), _fit_names(operation.path))
+        path = spellings.setdefault(PARAMETER.sub("{}", operation.path), _fit_names(operation.path))
         method = "get" if operation.method == ANY_METHOD else operation.method.lower()  # of any, the most usual
         if own is None and ((path, method) in places or not is_taken(operation, retired)):
             continue
         other = places.setdefault((path, method), operation)
         expected = f"without two operations for {method.upper()} {path} in OpenAPI"
         require(other is operation, "plan", expected, [other.name, operation.name])
-        spec.path(path, operations={method: _write_operation(path, method, operation, own, statuses)})
-    document: dict[str, Any] = spec.to_dict()
-    return document
+        paths.setdefault(path, {})[method] = _write_operation(path, method, operation, own, statuses)
+    headers = {name: {"description": each, "schema": {"type": "string"}} for name, each in _HEADERS.items()}
+    schemes = {"header": {"type": "http", "scheme": "bearer"}, "query": _SESSION_IN_QUERY}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": version},
+        "servers": [{"url": server}],
+        # Only the operations themselves know who may call them; the two of this library say so.
+        "security": [{}, {"header": []}],
+        "paths": paths,
+        "components": {"schemas": _describe_schemas(schema), "securitySchemes": schemes, "headers": headers},
+    }
 
 
-def _create_spec(title: str, version: str, server: str) -> Any:
-    """Return an empty document of apispec, which reading a document does without."""
-    for name, value in (("title", title), ("version", version)):
-        require(isinstance(value, str), name, "a string", value)
-    check_uri("server", server)
+def _describe_schemas(schema: "type[Schema] | Schema | None") -> dict[str, Any]:
+    """Return the schemas of a record and its parts, which apispec describes, and of a problem."""
     if find_spec("apispec") is None:
         message = "openapi_document needs: pip install 'Flask-Notifications[openapi]'"
         raise ModuleNotFoundError(message, name="apispec")
     from apispec import APISpec  # noqa: PLC0415
     from apispec.ext.marshmallow import MarshmallowPlugin, resolver  # noqa: PLC0415
+    from marshmallow import Schema  # noqa: PLC0415
 
     def name_component(schema: Any) -> str:
         """Return the name for a part of a record as apispec does, but no name of our own components."""
         name = resolver(schema)
         return f"{name}Schema" if name in {"Notification", "Problem"} else name
 
-    plugin = MarshmallowPlugin(schema_name_resolver=name_component)
-    # Only the operations themselves know who may call them; the two of this library say so below.
-    security: list[dict[str, list[str]]] = [{}, {"header": []}]
-    return APISpec(title, version, "3.1.0", plugins=[plugin], servers=[{"url": server}], security=security)
-
-
-def _describe_record(schema: "type[Schema] | Schema | None") -> dict[str, Any]:
-    """Return the argument of apispec that describes a record."""
-    from marshmallow import Schema  # noqa: PLC0415
-
     if schema is None:
-        return {"component": {"type": "object"}}
+        return {"Notification": {"type": "object"}, "Problem": _PROBLEM}
     is_class = isinstance(schema, type) and issubclass(schema, Schema)
     require(is_class or isinstance(schema, Schema), "schema", "a marshmallow schema, as a class or an instance", schema)
-    return {"schema": schema}
+    spec = APISpec("", "", "3.1.0", plugins=[MarshmallowPlugin(schema_name_resolver=name_component)])
+    spec.components.schema("Notification", schema=schema)
+    return {**spec.components.schemas, "Problem": _PROBLEM}
 
 
 def _fit_names(path: str) -> str:
