@@ -105,14 +105,16 @@ def _describe_schemas(schema: "type[Schema] | Schema | None") -> dict[str, Any]:
 
 def _fit_names(path: str) -> str:
     """Return a path whose parameters have different names in ASCII, which linters want."""
-    names: list[str] = []
-    for name in PARAMETER.findall(path):
-        fit = re.sub(r"[^\w-]", "_", name, flags=re.ASCII)
-        while fit in names:
-            fit += "_"
-        names.append(fit)
-    fitting = iter(names)
-    return PARAMETER.sub(lambda _found: f"{{{next(fitting)}}}", path)
+    names: set[str] = set()
+
+    def fit(found: re.Match[str]) -> str:
+        name = re.sub(r"[^\w-]", "_", found[1], flags=re.ASCII)
+        while name in names:
+            name += "_"
+        names.add(name)
+        return f"{{{name}}}"
+
+    return PARAMETER.sub(fit, path)
 
 
 def _write_operation(
@@ -125,10 +127,13 @@ def _write_operation(
     (entry,) = dump_plan({operation: policy})["operations"]
     schema = _ACCOUNT_ID if is_ours else {"type": "string"}
     names = PARAMETER.findall(path)
+    # Fit for a URL; different names stay different.
+    identifier = quote(operation.name, safe="").replace("~", "%7E").replace("%", "~")
     described: dict[str, Any] = {
         "summary": operation.name,
         "description": "It is not retired.",
-        **_describe_name(operation.name),
+        "operationId": identifier,
+        "x-name": None if identifier == operation.name else operation.name,
         "responses": {"default": {"description": "Any response."}},
         **{f"x-{key.replace('_', '-')}": entry.get(key) for key in EXTENSIONS},
         "x-method": ANY_METHOD if operation.method == ANY_METHOD else None,
@@ -148,12 +153,6 @@ def _write_operation(
             "x-deprecation-plan": {key: entry[key] for key in _ONLY_IN_PLANS if key in entry},
         }
     return {key: value for key, value in described.items() if value is not None}
-
-
-def _describe_name(name: str) -> dict[str, str]:
-    """Return the ``operationId``, which is made fit for a URL; different names stay different."""
-    fit = quote(name, safe="").replace("~", "%7E").replace("%", "~")
-    return {"operationId": fit} if fit == name else {"operationId": fit, "x-name": name}
 
 
 def _retirement_responses(policy: DeprecationPolicy) -> Iterator[tuple[str, dict[str, Any]]]:
