@@ -34,7 +34,7 @@ class _Group(click.Group):
 @click.group(
     cls=_Group,
     commands=[plan, check, usage, collect, guide],
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(package_name="Flask-Notifications", message="%(version)s")
 @click.pass_context

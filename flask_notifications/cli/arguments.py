@@ -5,9 +5,8 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -24,13 +23,8 @@ STANDARD_INPUT = Path("-")
 # A file that exists, or standard input.
 FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
-
-# An option of a command, whose help shows its default.
-option: Callable[..., Decorator] = partial(click.option, show_default=True)
-
 # Where the result of a command goes.
-TO = option(
+TO = click.option(
     "--output",
     "to",
     type=click.File("w", encoding="utf-8", lazy=True),
@@ -50,9 +44,9 @@ def fail(message: str) -> NoReturn:
     raise click.ClickException(escape(message))
 
 
-def format_option(*formats: str) -> Decorator:
+def format_option(*formats: str) -> Callable[[Any], Any]:
     """Return the option ``--format`` with these formats, of which the first is the default."""
-    return option("--format", "output", type=click.Choice(formats), default=formats[0], help="Output format.")
+    return click.option("--format", "output", type=click.Choice(formats), default=formats[0], help="Output format.")
 
 
 def parse_date(value: str) -> datetime:

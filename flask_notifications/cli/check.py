@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
+from click import option
 
 from flask_notifications.check.links import is_splittable
 from flask_notifications.headers import TOKEN
 from flask_notifications.wording import escape
 
-from .arguments import FILE, demand, fail, format_option, option, parse_base_url, read_file, read_plan
+from .arguments import FILE, demand, fail, format_option, parse_base_url, read_file, read_plan
 from .progress import is_watched
 
 if TYPE_CHECKING:

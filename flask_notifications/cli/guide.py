@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import click
+from click import option
 
-from .arguments import FILE, TO, option, parse_base_url, parse_date, read_plan
+from .arguments import FILE, TO, parse_base_url, parse_date, read_plan
 
 
 @click.command

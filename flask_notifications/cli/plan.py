@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click import option
 
 from flask_notifications.wording import escape
 
-from .arguments import FILE, demand, fail, format_option, option, parse_date, read_file, read_plan
+from .arguments import FILE, demand, fail, format_option, parse_date, read_file, read_plan
 
 if TYPE_CHECKING:
     from flask_notifications.plans.report import PlanReport

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+from click import option
 
 from flask_notifications.wording import count
 
-from .arguments import FILE, TO, demand, fail, format_option, option, parse_day, read_plan
+from .arguments import FILE, TO, demand, fail, format_option, parse_day, read_plan
 from .progress import open_logs
 
 if TYPE_CHECKING:
