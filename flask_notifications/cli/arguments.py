@@ -73,12 +73,9 @@ def parse_base_url(value: str) -> str:
 
 
 def read_plan(path: Path, *, shown: str = "") -> "Plan":
-    """Read a plan file, or print one line for each error, of the form ``place: message``.
+    """Read a plan file, or standard input, where JSON begins with ``{``; or print each error as ``place: message``.
 
-    :param path: a file whose name ends with ``.toml`` or ``.json``, or ``-``, where JSON begins with ``{``.
     :param shown: a prefix for each place of an error, which distinguishes two files; by default none.
-    :raises click.exceptions.Exit: something is wrong with it, and every error is printed.
-    :raises click.ClickException: it cannot be read, or has another name.
     """
     from marshmallow import ValidationError
 
@@ -99,20 +96,14 @@ def read_plan(path: Path, *, shown: str = "") -> "Plan":
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a file, or of standard input.
-
-    :raises click.ClickException: it cannot be read.
-    """
+    """Return the bytes of a file, or of standard input."""
     with open_file(path) as stream:
         return bytes(stream.read())
 
 
 @contextmanager
 def open_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file, or standard input, which only one argument of a command can read.
-
-    :raises click.ClickException: it cannot be read, or another argument reads standard input.
-    """
+    """Open a file, or standard input, which only one argument of a command can read."""
     if path == STANDARD_INPUT:
         readers = click.get_current_context().meta.setdefault(__name__, [])
         demand(not readers, "only one argument can read standard input")

@@ -51,15 +51,15 @@ def _parse_headers(
     """Return names and values; the message does not show a value, because it may be a credential."""
     lines = os.environ.get("FLASK_NOTIFICATIONS_HEADERS", "").splitlines()
     for value in values:
-        lines += _read_lines(FILE.convert(value[1:], parameter, context)) if value.startswith("@") else [value]
+        if value.startswith("@"):
+            file = FILE.convert(value[1:], parameter, context)
+            lines += read_file(file).decode("utf-8-sig", "replace").splitlines()
+        else:
+            lines.append(value)
     found = [_HEADER.fullmatch(line) for line in lines if line or line in values]
     headers = [(match[1], match[2]) for match in found if match is not None]
     _check(len(headers) == len(found), "each must be like 'Name: value'")
     return headers
-
-
-def _read_lines(file: Path) -> list[str]:
-    return read_file(file).decode("utf-8-sig", "replace").splitlines()
 
 
 def _parse_method(value: str) -> str:

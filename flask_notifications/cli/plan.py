@@ -73,7 +73,6 @@ def plan(
 
 
 def _print_plan(file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str) -> "PlanReport":
-    """Print a plan with its warnings and the changes since the plan ``against``, and return what was printed."""
     from flask_notifications.formats import json, text
     from flask_notifications.plans.changes import compare_plans
     from flask_notifications.plans.mistakes import plan_warnings
@@ -103,7 +102,6 @@ def _make_file(document: Path | None, at: datetime) -> str:
 
 
 def _convert(document: Path, at: datetime) -> str:
-    """Return a plan file of the deprecated operations of an OpenAPI document, from a time without its microseconds."""
     from flask_notifications.deprecation import DeprecationPolicy
     from flask_notifications.formats.toml import format_plan
     from flask_notifications.openapi import plan_from_openapi
@@ -116,10 +114,7 @@ def _convert(document: Path, at: datetime) -> str:
 
 
 def _read_document(path: Path) -> Any:
-    """Return an OpenAPI document in YAML or JSON.
-
-    :raises ValueError: it cannot be parsed, or an object has a key twice.
-    """
+    """Return an OpenAPI document in YAML or JSON; raise ``ValueError`` if an object has a key twice."""
     import yaml
 
     from flask_notifications.config import refuse_repetitions

@@ -94,18 +94,16 @@ def usage(
 
 
 def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
-    """Return the names of the operations to report, or ``None`` for all that are in the database."""
-    if plan is None:
-        return list(names) or None
-    retired = [operation.name for operation, policy in plan.items() if policy is not None]
-    demand(retired, "the plan has no retired operation")
-    unknown = sorted(set(names) - set(retired))
-    demand(not unknown, f"the plan has no retired operation {', '.join(map(repr, unknown))}")
-    return list(names) or retired
+    """Return the names of the operations to report, or ``None`` for all of the plan or the database."""
+    if plan is not None:
+        retired = {operation.name for operation, policy in plan.items() if policy is not None}
+        demand(retired, "the plan has no retired operation")
+        unknown = sorted(set(names) - retired)
+        demand(not unknown, f"the plan has no retired operation {', '.join(map(repr, unknown))}")
+    return list(names) or None
 
 
 def _call(function: str, *arguments: Any, **options: Any) -> Any:
-    """Call a function of ``flask_notifications.usage``."""
     try:
         usage = import_module("flask_notifications.usage")
     except ModuleNotFoundError as error:  # its message says which extra is missing
@@ -121,10 +119,7 @@ def _call(function: str, *arguments: Any, **options: Any) -> Any:
 def _describe_notice(
     report: "UsageReport", plan: "Plan", database: str | None, caller: str, service: str | None
 ) -> "Notice":
-    """Return the notice for a caller, whose last call may be before the report begins.
-
-    :raises click.ClickException: no call of it is known.
-    """
+    """Return the notice for a caller, whose last call may be before the report begins."""
     from flask_notifications.formats.notice import describe_notice
 
     times = [each.last_at for own in report.operations for each in own.callers if each.caller == caller]
