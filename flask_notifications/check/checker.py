@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from flask_notifications.dates import parse_deprecation, parse_sunset
@@ -38,8 +38,7 @@ _MAX_TARGETS = 20
 _BEGIN, _END = 800, 200
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Something that a check found: a code that stays the same in all versions, and a message for people."""
 
     code: str
@@ -78,24 +77,14 @@ class CheckReport:
 
 
 def check_url(
-    fetcher: Fetcher,
-    url: str,
-    *,
-    method: str = "GET",
-    plan: Plan | None = None,
-    calls_links: bool = True,
+    fetcher: Fetcher, url: str, *, method: str = "GET", plan: Plan | None = None, calls_links: bool = True
 ) -> CheckReport:
-    """Call a URL and check its announcement.
+    """Call an absolute URL, and check its announcement and the differences from a plan, if there is one.
 
     The URL is called with the method, and with ``HEAD`` too if that is ``GET``; every link is called once with ``GET``,
     but no more than 20, those of the retirement first. Redirects that announce nothing are followed. Not checked: the
     body, and whether a date is in the future.
 
-    :param fetcher: sends the requests; a link that it called for another URL is not called again.
-    :param url: an absolute URL with the scheme ``http`` or ``https``.
-    :param method: the HTTP method.
-    :param plan: the expected announcement; by default nothing is compared.
-    :param calls_links: whether the links are called; by default they are.
     :raises Unreachable: the URL has no response; the message says why.
     """
     now = datetime.now(UTC)
@@ -122,12 +111,10 @@ def check_url(
 
 
 def _shorten(message: str) -> str:
-    """Return a message without most of a value that is very long."""
     return message if len(message) <= _BEGIN + _END else f"{message[:_BEGIN]} … {message[-_END:]}"
 
 
 def _check_presence(response: LiveResponse) -> Iterator[Finding]:
-    """Yield a finding for each header that a retired operation should send and does not."""
     if not response.values("Deprecation"):
         yield Finding(
             "deprecation-missing",
@@ -204,7 +191,6 @@ def _check_gone(response: LiveResponse, candidates: Sequence[Candidate], at: dat
 
 
 def _members(response: LiveResponse, name: str) -> set[str]:
-    """Return the members of a list-valued header in lower case."""
     return {member.lower() for member in members_of(response.values(name))}
 
 

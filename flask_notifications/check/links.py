@@ -31,9 +31,8 @@ class Link(NamedTuple):
 
 
 def parse_links(value: str) -> list[Link]:
-    """Return the links of a ``Link`` header.
+    """Return the links in the value of one header line.
 
-    :param value: the value of one header line, which may hold several links.
     :raises ValueError: the value does not follow the grammar, a target is not a URI reference, a link does not have
         exactly one ``rel``, or there are more than 1,000 links.
     """
@@ -87,10 +86,8 @@ def _make_link(target: str, parameters: str) -> Link:
     values: dict[str, list[str]] = {"rel": [], "anchor": []}
     for name, token, quoted in _NEXT_PARAMETER.findall(parameters):
         values.setdefault(name.lower(), []).append(token or _ESCAPED.sub(r"\1", quoted))
-    relations = [value.lower().split() for value in values["rel"]]
-    if len(relations) != 1 or not relations[0]:
-        message = (
-            f"<{target}> needs one rel, not {len(relations)}" if len(relations) != 1 else f"rel of <{target}> is empty"
-        )
+    relations = [tuple(value.lower().split()) for value in values["rel"]]
+    if len(relations) != 1 or () in relations:
+        message = f"<{target}> needs one rel that is not empty, not {values['rel']}"
         raise ValueError(message)
-    return Link(target, tuple(relations[0]), *values["anchor"][:1])
+    return Link(target, relations[0], *values["anchor"][:1])
