@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.deprecation import Brownout, DeprecationPolicy
@@ -12,9 +13,8 @@ from .plot import list_brownouts, list_days
 if TYPE_CHECKING:
     from flask_notifications.usage.results import CallerUsage, OperationUsage, UsageReport
 
-
-# The client and the source of the session ID, which rows with and without the label of a caller share.
-_Origin = tuple[str | None, str | None]
+# What rows with and without the label of a caller share.
+_origin_of = attrgetter("client", "source")
 
 
 class CallerEffect(NamedTuple):
@@ -60,18 +60,19 @@ def describe_brownouts(
     return [BrownoutEffect(number, window, callers, brownouts_on) for number, window in enumerate(windows, 1)]
 
 
-class _Caller(NamedTuple):
+class _Caller:
     """A caller with its 410s by day, and its first and last call.
 
     The middleware responds with 410 before the application labels the caller. A row without a label therefore has the
     first and the last call of all rows with the same client and source, and says whether one of these has a label.
     """
 
-    usage: "CallerUsage"
-    closed: Mapping[date, int]
-    first_at: datetime
-    last_at: datetime
-    has_labelled: bool
+    def __init__(self, usage: "CallerUsage", alike: Sequence["CallerUsage"]) -> None:
+        rows = alike if usage.caller is None else [usage]
+        self.usage = usage
+        self.closed = {day.day: day.closed for day in usage.days if day.closed}  # decoded once for all brownouts
+        self.first_at, self.last_at = min(row.first_at for row in rows), max(row.last_at for row in rows)
+        self.has_labelled = usage.caller is None and any(row.caller is not None for row in rows)
 
     def measure(self, window: Brownout, days: Sequence[date]) -> CallerEffect:
         """Return the effect of a brownout, which is on these days."""
@@ -81,19 +82,7 @@ class _Caller(NamedTuple):
 
 
 def _read_callers(usage: "OperationUsage") -> list[_Caller]:
-    """Return the callers that are not ignored; their days are decoded once for all brownouts."""
-    rows: defaultdict[_Origin, list[CallerUsage]] = defaultdict(list)
+    rows: defaultdict[object, list[CallerUsage]] = defaultdict(list)
     for each in usage.callers:
         rows[_origin_of(each)].append(each)
-    callers = []
-    for each in (each for each in usage.callers if not each.ignored):
-        compared = rows[_origin_of(each)] if each.caller is None else [each]
-        closed = {day.day: day.closed for day in each.days if day.closed}
-        first_at, last_at = min(row.first_at for row in compared), max(row.last_at for row in compared)
-        has_labelled = each.caller is None and any(row.caller is not None for row in compared)
-        callers.append(_Caller(each, closed, first_at, last_at, has_labelled))
-    return callers
-
-
-def _origin_of(usage: "CallerUsage") -> _Origin:
-    return usage.client, usage.source
+    return [_Caller(each, rows[_origin_of(each)]) for each in usage.callers if not each.ignored]
