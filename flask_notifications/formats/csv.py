@@ -2,18 +2,16 @@
 
 import csv
 import re
-from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
 from flask_notifications.plans import Plan
 from flask_notifications.wording import escape
 
-from .callers import CallerGroup
 from .text import group_operations
 
 if TYPE_CHECKING:
-    from flask_notifications.usage import CallerUsage, UsageReport
+    from flask_notifications.usage import UsageReport
 
 _TITLES = (
     *("operation", "verdict", "caller", "client", "source", "answered", "failed", "closed"),
@@ -26,23 +24,17 @@ _FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@\uff1d\uff0b\uff0d\uff20])')
 def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
     """Return a row for each caller, client and source, or one without; times are ISO 8601 in UTC."""
     written = StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(_TITLES)
+    writer = csv.DictWriter(written, _TITLES, lineterminator="\n")
+    writer.writeheader()
     for operation, groups in group_operations(report, plan):
-        rows = [_csv_row(caller, group) for group in groups for caller in group.rows] or [_NOBODY]
-        coverage = f"{operation.coverage:g}"
-        writer.writerows(map(_guard, [operation.name, operation.verdict, *row, coverage]) for row in rows)
+        of_all = {"operation": operation.name, "verdict": operation.verdict, "coverage": f"{operation.coverage:g}"}
+        rows = [caller.to_dict() | {"stopped_on": group.stopped_on} for group in groups for caller in group.rows]
+        for row in rows or [{"answered": 0, "failed": 0, "closed": 0}]:
+            writer.writerow({title: _guard(value) for title, value in {**of_all, **row}.items()})
     return written.getvalue().removesuffix("\n")
 
 
-_NOBODY = ("", "", "", "0", "0", "0", "", "", "", "")
-
-
-def _csv_row(caller: "CallerUsage", group: CallerGroup) -> Sequence[str]:
-    values = caller.to_dict() | {"ignored": str(caller.ignored).lower(), "stopped_on": group.stopped_on}
-    return ["" if value is None else str(value) for value in values.values()]
-
-
-def _guard(cell: str) -> str:
+def _guard(value: object) -> str:
     """Return a cell that no spreadsheet interprets as a formula, and no terminal as a command."""
+    cell = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     return escape(_FORMULA.sub(r"\1'", cell))

@@ -1,7 +1,6 @@
 """The migration guide: the end of each operation and its replacement, drawn from a plan."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -54,6 +53,7 @@ def render_guide(
     events = [event for policy in policies.values() for event in schedule(policy)]
     dates = [now, *(date for event in events for date in (event.start, event.end) if date is not None)]
     axis = pad(min(dates), max(dates))
+    policy_pages = dict.fromkeys(each.sunset_documentation for each in policies.values())
     return render(
         "guide.html",
         now=now,
@@ -65,7 +65,7 @@ def render_guide(
         axis=axis,
         lanes=_draw_lanes(policies, axis),
         windows=_list_windows(policies),
-        policy_pages=_list_policy_pages(policies.values(), base_url or ""),
+        policy_pages=[resolve_below(page, base_url or "") for page in policy_pages if page is not None],
     )
 
 
@@ -86,10 +86,9 @@ def _draw_lanes(policies: dict[Operation, DeprecationPolicy], axis: Axis) -> lis
 
 
 def _label_lane(policy: DeprecationPolicy, axis: Axis) -> list[Label]:
-    labels = [(f"Deprecated {short_date(policy.deprecated_at)}", "deprecated", axis.place(policy.deprecated_at))]
-    if policy.sunset_at is not None:
-        labels.append((f"Sunset {short_date(policy.sunset_at)}", "sunset", axis.place(policy.sunset_at)))
-    return arrange_labels(labels)
+    dates = {"deprecated": policy.deprecated_at, "sunset": policy.sunset_at}
+    named = ((kind, at) for kind, at in dates.items() if at is not None)
+    return arrange_labels((f"{kind.title()} {short_date(at)}", kind, axis.place(at)) for kind, at in named)
 
 
 def _list_windows(policies: dict[Operation, DeprecationPolicy]) -> dict[Brownout, list[Operation]]:
@@ -99,9 +98,3 @@ def _list_windows(policies: dict[Operation, DeprecationPolicy]) -> dict[Brownout
         for window in policy.brownouts:
             operations[window].append(operation)
     return dict(sorted(operations.items(), key=lambda item: (item[0].start, item[0].end)))
-
-
-def _list_policy_pages(policies: Iterable[DeprecationPolicy], base_url: str) -> list[str]:
-    """Return the pages with the policy of the sunset, without repetitions."""
-    pages = (each.sunset_documentation for each in policies)
-    return list(dict.fromkeys(resolve_below(page, base_url) for page in pages if page is not None))
