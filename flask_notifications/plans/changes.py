@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from flask_notifications.conditions import ABSENT, PRESENT, environ_key
 from flask_notifications.deprecation import Brownout, DeprecationPolicy, Exemption
 from flask_notifications.operations import PARAMETER, REST, Operation, OperationTable, decode_path, template_shape
-from flask_notifications.plans import Plan, check_plan, table_of
+from flask_notifications.plans import Plan, table_of
 from flask_notifications.plans.overlaps import Overlaps
 from flask_notifications.wording import count, duration, moment, period
 
@@ -67,16 +67,11 @@ def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta =
     operation gets the same requests: some of each operation, with the values that conditions list, and of each two that
     share requests. At most 100 combinations of values for two operations are tried, and 100,000 requests.
 
-    :param old: the plan that callers know.
-    :param new: the plan that is proposed.
     :param at: the present, an aware datetime. What is over then is not promised any more.
     :param min_notice: the time that there has to be before the start of a new brownout and before a new sunset, which
         is none by default. A sunset that is postponed is not new.
-    :raises ValueError: one of them is not a plan.
     """
-    check_plan(old)
-    check_plan(new)
-    before, after = (table_of(plan) if plan else None for plan in (old, new))
+    before, after = table_of(old), table_of(new)
     # The operation that is reported, by the treatments of its requests before and after the change.
     reported: dict[tuple[_Treatment, _Treatment], Operation] = {}
     requests: dict[_Request, Operation] = {}
@@ -95,7 +90,6 @@ def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta =
 def _list_short_notices(
     old: DeprecationPolicy | None, new: DeprecationPolicy, at: datetime, least: timedelta
 ) -> Iterator[_Found]:
-    """Yield an error for each date of a policy that is new to callers and too soon."""
     known, sunset = old and old.sunset_at, new.sunset_at
     dates = [("the brownout", window.start) for window in _list_new_brownouts(old, new) if window.end > at]
     # A sunset that is postponed has been announced for long.
@@ -115,9 +109,9 @@ def _list_new_brownouts(old: DeprecationPolicy | None, new: DeprecationPolicy) -
     return [each for each in new.brownouts if not any(own.start <= each.start and each.end <= own.end for own in known)]
 
 
-def _treat(request: _Request, plan: Plan, table: OperationTable | None) -> _Treatment:
+def _treat(request: _Request, plan: Plan, table: OperationTable) -> _Treatment:
     method, path, environ = request
-    match = None if table is None else table.match(method, path, dict(environ))
+    match = table.match(method, path, dict(environ))
     return (None, None) if match is None else (match.operation, plan[match.operation])
 
 

@@ -62,7 +62,6 @@ def _overlap_warnings(plan: Plan) -> Iterator[str]:
 
 
 def _show_path(first: Segments, second: Segments) -> str:
-    """Return a path that two templates match."""
     path = "/".join(one or other or "{}" for one, other in zip_longest(first, second))
     return "/" + path.encode("latin-1").decode("utf-8", "backslashreplace")
 
