@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click import option
@@ -11,9 +11,6 @@ from click import option
 from flask_notifications.wording import escape
 
 from .arguments import FILE, demand, fail, format_option, parse_date, read_file, read_plan
-
-if TYPE_CHECKING:
-    from flask_notifications.plans.report import PlanReport
 
 
 @click.command
@@ -68,25 +65,24 @@ def plan(
     time = datetime.now(UTC) if at is None else at
     if file is None:
         click.echo(_make_file(document, time))
-    elif _print_plan(file, time, against, timedelta(days=min_notice), output).has_errors:
-        context.exit(3)
+    else:
+        context.exit(_print_plan(file, time, against, timedelta(days=min_notice), output))
 
 
-def _print_plan(file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str) -> "PlanReport":
+def _print_plan(file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str) -> int:
+    """Print a plan, its warnings and the changes since the plan ``against``, and return the exit code."""
     from flask_notifications.formats import json, text
     from flask_notifications.plans.changes import compare_plans
     from flask_notifications.plans.mistakes import plan_warnings
-    from flask_notifications.plans.report import PlanReport
 
-    loaded = read_plan(file)
-    changes = None
+    plan, changes = read_plan(file), None
     if against is not None:
-        changes = compare_plans(read_plan(against, shown=f"{against}: "), loaded, at=time, min_notice=min_notice)
-    for warning in plan_warnings(loaded, at=time):
+        changes = compare_plans(read_plan(against, shown=f"{against}: "), plan, at=time, min_notice=min_notice)
+    for warning in plan_warnings(plan, at=time):
         click.echo(f"{text.style('warning')}: {escape(warning)}", err=True)
-    report = PlanReport(loaded, time, changes)
-    click.echo(json.format_result(report) if output == "json" else text.format_plan(report))
-    return report
+    is_json = output == "json"
+    click.echo(json.format_plan(plan, time, changes or ()) if is_json else text.format_plan(plan, time, changes))
+    return 3 if any(change.level == "error" for change in changes or ()) else 0
 
 
 def _make_file(document: Path | None, at: datetime) -> str:

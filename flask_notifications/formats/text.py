@@ -20,7 +20,6 @@ from .callers import CallerGroup, group_callers, summarise
 if TYPE_CHECKING:
     from flask_notifications.check.checker import CheckReport
     from flask_notifications.plans.changes import Change
-    from flask_notifications.plans.report import PlanReport
     from flask_notifications.usage import OperationUsage, UsageReport
 
     from .notice import Notice
@@ -138,11 +137,11 @@ def list_examples(move: "Move") -> list[str]:
     return [f"{name}:\n\n{indent(each.in_curl(), '    ')}" for name, each in requests.items() if each is not None]
 
 
-def format_plan(report: "PlanReport") -> str:
-    """Return the schedule of a plan, and the changes for callers."""
-    blocks = [wrap(f"{count(len(report.plan), 'operation')} on {moment(report.at)}")]
-    blocks += [_format_retirement(operation, policy, report.at) for operation, policy in report.plan.items()]
-    blocks += [] if report.changes is None else [_format_changes(report.changes)]
+def format_plan(plan: Plan, at: datetime, changes: "Sequence[Change] | None") -> str:
+    """Return the schedule of a plan, and the changes for callers if there are any since another plan."""
+    blocks = [wrap(f"{count(len(plan), 'operation')} on {moment(at)}")]
+    blocks += [_format_retirement(operation, policy, at) for operation, policy in plan.items()]
+    blocks += [] if changes is None else [_format_changes(changes)]
     return "\n\n".join(blocks)
 
 

@@ -41,10 +41,6 @@ class Change(NamedTuple):
         """Return ``"error"`` for a broken promise, ``"warning"`` for a noticeable effect, otherwise ``"info"``."""
         return LEVELS[self.code]
 
-    def to_dict(self) -> dict[str, str]:
-        """Return a mapping for JSON."""
-        return {"operation": self.operation, "code": self.code, "level": self.level, "message": self.message}
-
 
 # A value that no condition lists, because it is not UTF-8.
 _OTHER_VALUE = "\udcff"
