@@ -1,7 +1,4 @@
-"""Check the announcement of a live URL, strictly: headers, dates and links, and the difference to a plan.
-
-Each message contains the remedy and the RFC. Standard library only.
-"""
+"""Check a live URL strictly: headers, dates, links and differences from a plan, each with its remedy and RFC."""
 
 import email.utils
 from collections.abc import Callable, Iterator, Sequence

@@ -73,7 +73,6 @@ def _stopped_on(rows: Sequence["CallerUsage"], last: date, until: date) -> date 
 def _judge(
     row: "CallerUsage", policy: DeprecationPolicy | None, stopped_on: date | None, until: datetime
 ) -> tuple[str, str]:
-    """Return the remaining work, and the same with its date if it has one."""
     exemption = None if policy is None else policy.exemption(row.caller, until)
     if row.ignored:
         return "ignored", "ignored"

@@ -118,10 +118,9 @@ def _midnight(day: date) -> datetime:
 
 
 def _draw_series(calls: Mapping[_Name, Sequence[int]], lengths: Sequence[int], maximum: int) -> list[Series]:
-    """Return the series in the order of their size; each path reaches from the ground to the top of its own bars.
+    """Return the series in the order of their size; drawn in the opposite order, each covers the foot of the one above.
 
-    Drawn in the opposite order, each covers the lower part of the one above, so that no gaps show. The lengths of the
-    periods are in days.
+    The lengths of the periods are in days.
     """
     ranked = sorted(calls.items(), key=lambda item: -sum(item[1]))
     shown = [(number, *name, own) for number, (name, own) in enumerate(ranked[:_SERIES], 1)]
@@ -137,7 +136,6 @@ def _draw_series(calls: Mapping[_Name, Sequence[int]], lengths: Sequence[int], m
 
 
 def _draw_bars(lengths: Sequence[int], heights: Sequence[int], maximum: int) -> str:
-    """Return the outline of bars as an SVG path."""
     gap = 0 if len(lengths) > _GAPS else 2
     steps = []
     for days, height in zip(lengths, heights, strict=True):

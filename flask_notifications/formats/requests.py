@@ -17,6 +17,9 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]+")
 # Kept unencoded: percent signs, and the characters of a URI (RFC 3986 section 2). Curl would expand brackets.
 _URI_CHARACTERS = "%:/?#@!$&'()*+,;=-._~"
 
+# Stands for the rest of a path.
+_REST_PARAMETER = "{rest-of-path}"
+
 # What each example has where your own value belongs.
 SESSION_ID = "SESSION_ID"
 
@@ -56,12 +59,11 @@ def describe_move(operation: Operation, base_url: str) -> Move:
     method = "GET" if operation.method == ANY_METHOD else operation.method
     query = example_values(operation.query, _placeholder(""))
     if has_session:
-        query = {name: value for name, value in query.items() if name.lower() != "sessionid"} | {
-            "sessionId": SESSION_ID
-        }
+        others = {name: value for name, value in query.items() if name.lower() != "sessionid"}
+        query = others | {"sessionId": SESSION_ID}
     headers = list(example_values(operation.headers, _placeholder("")).items())
     before = Request(method, f"{base_url}{_fill_in(operation.path)}{'?' * bool(query)}{urlencode(query)}", headers)
-    names = [_placeholder(name) for name in PARAMETER.findall(_name_rest(operation.path))]
+    names = [_placeholder(name) for name in PARAMETER.findall(operation.path.replace(REST, _REST_PARAMETER))]
     placeholders = (*names, *([SESSION_ID] if has_session else []))
     target = operation.successor
     if target is None or not is_link(PARAMETER.sub("", target) or "/"):
@@ -73,14 +75,8 @@ def describe_move(operation: Operation, base_url: str) -> Move:
     return Move(before, Request(method, successor, credential), placeholders)
 
 
-def _name_rest(template: str) -> str:
-    """Return a template with a parameter in the place of the rest of the path."""
-    return template.replace(REST, "{rest-of-path}")
-
-
 def _fill_in(template: str) -> str:
-    """Return a template with names in capitals in place of its parameters."""
-    named = PARAMETER.sub(lambda match: _placeholder(match[1]), _name_rest(template))
+    named = PARAMETER.sub(lambda match: _placeholder(match[1]), template.replace(REST, _REST_PARAMETER))
     return quote(named, safe=_URI_CHARACTERS)
 
 

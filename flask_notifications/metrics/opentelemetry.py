@@ -1,7 +1,4 @@
-"""An observer that counts matched requests with OpenTelemetry (extra ``opentelemetry``, which is its API only).
-
-Knows the attributes of the counter and of the span; knows nothing of the usage store, of callers and of clients.
-"""
+"""An observer that counts matched requests with OpenTelemetry (extra ``opentelemetry``, which is its API only)."""
 
 from importlib.util import find_spec
 

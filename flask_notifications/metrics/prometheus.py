@@ -1,7 +1,4 @@
-"""An observer that counts matched requests for Prometheus (extra ``prometheus``).
-
-Knows the metrics and their labels; knows nothing of the usage store, of callers and of clients.
-"""
+"""An observer that counts matched requests for Prometheus (extra ``prometheus``)."""
 
 from datetime import datetime
 from importlib.util import find_spec

@@ -84,7 +84,6 @@ def _spelling(operation: Operation) -> tuple[Shape, str]:
 
 
 def _link_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
-    """Yield the links to pages or successors that would announce or refuse like the operation they belong to."""
     table = table_of(plan)
     for operation, policy in retired.items():
         pages = {name: getattr(policy, name) for name in ("documentation", "sunset_documentation")}
