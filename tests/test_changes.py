@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from flask_notifications import load_plan
-from flask_notifications.plans.changes import LEVELS, compare_plans
+from flask_notifications.plans.changes import compare_plans
 from tests.test_config import operation
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -159,8 +159,3 @@ def test_requests_of_operations_of_both_plans_are_tried_once(monkeypatch: pytest
         load_plan({"deprecated_at": "2026-01-01T00:00:00Z", "operations": each}) for each in (entries, entries[:3])
     )
     assert [change.code for change in compare_plans(before, after, at=NOW)] == ["operation-removed"]
-
-
-def test_only_broken_promises_are_errors() -> None:
-    errors = {code for code, level in LEVELS.items() if level == "error"}
-    assert errors == {"sunset-earlier", "notice-too-short", "operation-removed", "exemption-removed"}

@@ -81,13 +81,6 @@ def test_a_slow_request_that_ends_late_does_not_set_the_last_time_back(registry:
     assert value(registry, "flask_notifications_last_request_timestamp_seconds") == SUNSET_AT.timestamp()
 
 
-def test_no_client_and_no_caller_is_a_label(registry: CollectorRegistry) -> None:
-    PrometheusObserver(PLAN, registry=registry)(use("job/1", "alice"))
-    samples = [sample for family in registry.collect() for sample in family.samples]
-    assert {name for sample in samples for name in sample.labels} == {"operation", "phase", "source", "code"}
-    assert not {"job/1", "alice"} & {label for sample in samples for label in sample.labels.values()}
-
-
 def test_another_kind_of_plan_registry_or_provider_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^plan must be"):
         OpenTelemetryObserver([REPORT])  # type: ignore[arg-type]

@@ -282,12 +282,6 @@ def test_a_check_ends_when_its_time_is_over(server: CannedServer) -> None:
         check_url(Fetcher(url, total_limit=0), url)
 
 
-def test_links_are_not_called_if_that_is_switched_off(server: CannedServer) -> None:
-    url = server.respond("/old", Canned(200, [*ALL, ("Link", "</gone>; rel=next")]))
-    assert findings(check(url, "--no-links")) == {}
-    assert server.requests == [("GET", "/old"), ("HEAD", "/old")]
-
-
 def test_every_link_is_requested_once(server: CannedServer) -> None:
     again = ("Link", '</docs#dates>; rel="sunset", </new>; rel="alternate", <mailto:a@b.example>; rel="author"')
     assert findings(check(server.respond("/old", Canned(200, [*ALL, again])))) == {}

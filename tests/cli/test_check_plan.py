@@ -237,13 +237,6 @@ def test_a_url_that_matches_no_operation_is_an_error(production: str, path: str,
     assert "deprecation-missing" in found
 
 
-def test_the_exit_code_for_a_plan_with_errors_is_1_and_no_request_is_sent(tmp_path: Path) -> None:
-    with canned_server() as server:
-        outcome = check(tmp_path, server.url, deprecated_at="soon", sunset=1)
-        assert (outcome.code, outcome.out, server.requests) == (1, "", [])
-    assert [line.partition(": ")[0] for line in outcome.err.splitlines()] == ["deprecated_at", "sunset"]
-
-
 VERSION = {"name": "v1", "method": "*", "path": "/api/**", "query": {"shop": "1"}, "headers": {"API-Version": "1"}}
 
 

@@ -21,6 +21,7 @@ def test_help_imports_no_framework_no_database_and_no_schema(arguments: list[str
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.startswith("Usage: ")
+    assert all(f"\n  {word}" in done.stdout for word in (COMMANDS if len(arguments) == 1 else ["Exit code: 0"]))
     assert not HEAVY & set(done.stdout.splitlines()[-1].split())
 
 
@@ -29,13 +30,6 @@ def test_python_m_runs_the_same_command(monkeypatch: pytest.MonkeyPatch, capsys:
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("flask_notifications", run_name="__main__")
     assert (ended.value.code, capsys.readouterr().out) == (0, run("--version").out)
-
-
-def test_the_help_lists_every_command_and_every_command_has_help() -> None:
-    for command in COMMANDS:
-        assert f"\n  {command} " in run("--help").out
-        outcome = run(command, "--help")
-        assert (outcome.code, outcome.err, "Exit code: 0" in outcome.out) == (0, "", True)
 
 
 def test_the_help_has_a_whole_sentence_for_each_command() -> None:

@@ -92,11 +92,6 @@ def test_the_exit_code_and_the_first_line_give_the_verdict(
     assert outcome.out.startswith(first_line)
 
 
-def test_ignored_callers_are_marked(database: str) -> None:
-    record(database, use("job/1", "tests"))
-    assert "\n  tests: ignored, " in run_usage(database, "--ignore-caller", "tests").out
-
-
 def test_json_is_the_report(database: str) -> None:
     record(database, use())
     outcome = run_usage(database, "--format", "json")
@@ -252,13 +247,6 @@ def test_the_guide_is_the_page_of_the_plan(tmp_path: Path) -> None:
     for target, error in ((missing, "No such file or directory\n"), ("/dev/full", "No space left on device\n")):
         outcome = run(*command, "--output", target)
         assert (outcome.code, outcome.out, outcome.err.endswith(error)) == (1, "", True)
-
-
-def test_a_guide_needs_a_valid_plan_and_a_valid_url(tmp_path: Path) -> None:
-    assert run("guide", plan_file(tmp_path), "--base-url", "wrong").code == 2
-    (tmp_path / "plan.json").write_text("{}", encoding="utf-8")
-    missing = "is missing; it must be a date and time with an offset, such as 2027-07-01T09:00:00Z"
-    assert run("guide", tmp_path / "plan.json") == (1, "", f"deprecated_at: {missing}\n")
 
 
 def leave(database: str, spool: Path) -> None:
