@@ -59,9 +59,7 @@ class Axis:
 def pad(since: datetime, until: datetime) -> Axis:
     """Return an axis with some space before and after a period, and at least a day."""
     margin = max((until - since) / 25, _DAY)
-    start = since - margin if since - FIRST > margin else FIRST
-    end = until + margin if LAST - until > margin else LAST
-    return Axis(start, end)
+    return Axis(since - min(margin, since - FIRST), until + min(margin, LAST - until))
 
 
 def arrange_labels(labels: Iterable[tuple[str, str, float]]) -> list[Label]:

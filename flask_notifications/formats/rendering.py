@@ -51,8 +51,5 @@ def render(template: str, **values: Any) -> str:
 
 _templates.tests["link"] = is_link
 _templates.filters["breakable"] = breakable
-_templates.filters |= {
-    name: getattr(wording, name)
-    for name in ("count", "duration", "iso", "long_date", "moment", "relative", "short_date")
-}
-_templates.globals["period"] = wording.period
+for _name in ("count", "duration", "iso", "long_date", "moment", "period", "relative", "short_date"):
+    _templates.filters[_name] = getattr(wording, _name)
