@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from flask_notifications.conditions import environ_key
@@ -16,20 +16,23 @@ from flask_notifications.plans import Plan, table_of
 from .fetching import LiveResponse
 from .links import own_links, parse_links
 
-Headers = Sequence[tuple[str, str]]
-
 RELATIONS = ("successor-version", "deprecation", "sunset")
 
 
-class Candidate(NamedTuple):
+class Candidate:
     """An operation of a plan that a URL may belong to, with its policy and the headers that it then announces.
 
     A live operation has the policy ``None`` and no headers.
     """
 
-    operation: Operation
-    policy: DeprecationPolicy | None
-    headers: list[tuple[str, str]]
+    def __init__(
+        self, policy: DeprecationPolicy | None, match: Match, mount: str, exemption: Exemption | None = None
+    ) -> None:
+        self.operation, self.policy = match.operation, policy
+        self.headers: list[tuple[str, str]] = []
+        if policy is not None:
+            self.headers = DeprecationHeaders(policy).render(match.successor, mount, exemption)
+            self.policy = policy if exemption is None else replace(policy, enforce_sunset=False, brownouts=())
 
 
 def find_simple(plan: Plan) -> dict[Operation, str]:
@@ -38,7 +41,9 @@ def find_simple(plan: Plan) -> dict[Operation, str]:
     return {each: quote(each.path, safe="/%") for each in found if not set("{*") & set(each.path)}
 
 
-def find_candidates(plan: Plan, method: str, url: str, headers: Headers, at: datetime) -> list[Candidate]:
+def find_candidates(
+    plan: Plan, method: str, url: str, headers: Sequence[tuple[str, str]], at: datetime
+) -> list[Candidate]:
     """Return the matches of a request: first for an application at the root, then for each longer mount point.
 
     Headers of the request may be the credentials of a caller that is exempt, so such callers are the last candidates.
@@ -49,21 +54,11 @@ def find_candidates(plan: Plan, method: str, url: str, headers: Headers, at: dat
     mounts = [path[:place] for place, character in enumerate(path) if character == "/"]
     matches = [(table.match(method, unquote(path.removeprefix(mount), "latin-1"), environ), mount) for mount in mounts]
     found = [(plan[match.operation], match, mount) for match, mount in matches if match is not None]
-    candidates = [_make_candidate(*each, None) for each in found]
+    candidates = [Candidate(*each) for each in found]
     for policy, match, mount in found if headers else ():
         exemptions = () if policy is None else policy.exemptions
-        candidates += [_make_candidate(policy, match, mount, each) for each in exemptions if at < each.until]
+        candidates += [Candidate(policy, match, mount, each) for each in exemptions if at < each.until]
     return candidates
-
-
-def _make_candidate(
-    policy: DeprecationPolicy | None, match: Match, mount: str, exemption: Exemption | None
-) -> Candidate:
-    if policy is None:
-        return Candidate(match.operation, None, [])
-    headers = DeprecationHeaders(policy).render(match.successor, mount, exemption)
-    own = policy if exemption is None else replace(policy, enforce_sunset=False, brownouts=())
-    return Candidate(match.operation, own, headers)
 
 
 def list_differences(

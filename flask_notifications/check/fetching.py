@@ -68,12 +68,10 @@ class LiveResponse(NamedTuple):
 
 
 class Fetcher:
-    """Send requests with the headers of the caller to one origin, and without them to all others.
+    """Send requests with the headers of the caller to the origin of a URL, and without them to all others.
 
-    :param url: an absolute URL; its origin gets the headers.
-    :param headers: pairs of name and value. A ``User-Agent`` among them is sent after our own product.
-    :param time_limit: seconds until a response must have arrived.
-    :param total_limit: seconds from now until the last response must have arrived.
+    A ``User-Agent`` among the headers is sent after our own product. The limits are seconds until a response must have
+    arrived, and from now until the last one must.
     """
 
     def __init__(

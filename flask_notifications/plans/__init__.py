@@ -35,28 +35,19 @@ def check_plan(plan: Any) -> None:
 
 
 def retired_operations(plan: Any) -> dict[Operation, DeprecationPolicy]:
-    """Return the operations of a plan that are retired, with their policies.
-
-    :raises ValueError: it is not a plan.
-    """
+    """Return the retired operations of a plan with their policies, or raise ``ValueError`` if it is no plan."""
     check_plan(plan)
     return {operation: policy for operation, policy in plan.items() if policy is not None}
 
 
 def is_notification_operation(operation: Operation) -> bool:
-    """Return whether an operation is one of the two of this library, at any path.
-
-    :param operation: any operation. The name alone does not decide, because yours may have the same.
-    """
+    """Return whether an operation is one of the two of this library, at any path; yours may have the same name."""
     parameters = {each.name: each.path.count("{") for each in notification_operations()}
     return operation.unify_session and operation.path.count("{") == parameters.get(operation.name)
 
 
 def table_of(plan: Plan) -> OperationTable:
-    """Return the table that finds the operations of a plan.
-
-    :raises ValueError: the plan is empty.
-    """
+    """Return the table that finds the operations of a plan, or raise ``ValueError`` if it is empty."""
     require(plan, "plan", "a plan with at least one operation", plan)
     return OperationTable(plan, live=[operation for operation, policy in plan.items() if policy is None])
 
@@ -70,10 +61,7 @@ class Event(NamedTuple):
 
 
 def schedule(policy: DeprecationPolicy) -> list[Event]:
-    """Return the events of a policy, the earliest first.
-
-    :param policy: its sunset is listed whether or not it is enforced.
-    """
+    """Return the events of a policy, the earliest first, and its sunset whether or not it is enforced."""
     events = [Event(Phase.BROWNOUT, window.start, window.end) for window in policy.brownouts]
     events.append(Event(Phase.DEPRECATED, policy.deprecated_at))
     if policy.sunset_at is not None:
