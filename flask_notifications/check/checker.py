@@ -3,7 +3,7 @@
 import email.utils
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
@@ -69,8 +69,7 @@ class CheckReport:
     def to_dict(self) -> dict[str, Any]:
         """Return a mapping for JSON, the same in all versions but for further members."""
         findings = [{"code": each.code, "level": each.level, "message": each.message} for each in self.findings]
-        target = {"schema": 1, "url": self.url, "final_url": self.final_url, "status": self.status}
-        return {**target, "headers": [list(each) for each in self.headers], "findings": findings}
+        return {"schema": 1, **asdict(self), "findings": findings}
 
 
 def check_url(

@@ -119,8 +119,7 @@ class Fetcher:
     def follow(self, method: str, url: str) -> LiveResponse:
         """Send a request, and follow redirects as long as they announce nothing themselves.
 
-        A redirect that would change the method, or whose target has no response, is not followed. Raises as ``fetch``
-        does if the URL itself has none.
+        A redirect that would change the method, or whose target has no response, is not followed.
         """
         response = self.fetch(method, url)
         with suppress(Unreachable):

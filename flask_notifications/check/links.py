@@ -31,11 +31,7 @@ class Link(NamedTuple):
 
 
 def parse_links(value: str) -> list[Link]:
-    """Return the links in the value of one header line.
-
-    :raises ValueError: the value does not follow the grammar, a target is not a URI reference, a link does not have
-        exactly one ``rel``, or there are more than 1,000 links.
-    """
+    """Return the links in the value of one header line, or raise ``ValueError`` with the reason if it is invalid."""
     links: list[Link] = []
     place = len(value) - len(value.lstrip(" \t,"))
     while place < len(value):

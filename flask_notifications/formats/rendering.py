@@ -31,10 +31,7 @@ def is_link(uri: str | None) -> bool:
 
 
 def check_title(title: object) -> None:
-    """Check that a title has words, because a heading without any is not accessible, or is ``None``.
-
-    :raises ValueError: it is something else.
-    """
+    """Check that a title has words, because a heading without any is not accessible, or is ``None``."""
     require(title is None or (isinstance(title, str) and title.strip()), "title", "a string that is not empty", title)
 
 

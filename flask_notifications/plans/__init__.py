@@ -19,10 +19,7 @@ RETIRED_KEYS = ("successor", "rewrite_path", "unify_session")
 
 
 def check_plan(plan: Any) -> None:
-    """Check that the argument ``plan`` is a plan, which may be empty; names are different, and live operations plain.
-
-    :raises ValueError: the value is something else.
-    """
+    """Check that the argument ``plan`` is a plan, perhaps empty, with different names and plain live operations."""
     expected = "a mapping from each Operation to a DeprecationPolicy or None, as load_plan returns it"
     require(isinstance(plan, Mapping), "plan", expected, plan)
     for operation, policy in plan.items():

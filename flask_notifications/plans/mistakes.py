@@ -20,11 +20,8 @@ _Retired = Mapping[Operation, DeprecationPolicy]
 def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
     """Return one sentence for each part of a plan that is valid, but probably a mistake.
 
-    It finds methods that HTTP does not have, conditions that nothing meets, templates that match the same paths
-    although neither is more specific, live operations that no retired one would match, links that lead to a retired
-    operation, brownouts before the deprecation or after an enforced sunset, past sunsets that are not enforced, and
-    exemptions that have ended or have no effect. It cannot find what only the application knows, such as a misspelled
-    path: ``flask_notifications.testing.assert_plan_reaches`` finds that.
+    It cannot find what only the application knows, such as a misspelled path:
+    ``flask_notifications.testing.assert_plan_reaches`` finds that.
     """
     retired = {operation: policy for operation, policy in plan.items() if policy is not None}
     if not retired:
