@@ -28,7 +28,8 @@ class Candidate:
     def __init__(
         self, policy: DeprecationPolicy | None, match: Match, mount: str, exemption: Exemption | None = None
     ) -> None:
-        self.operation, self.policy = match.operation, policy
+        self.operation: Operation = match.operation
+        self.policy: DeprecationPolicy | None = policy
         self.headers: list[tuple[str, str]] = []
         if policy is not None:
             self.headers = DeprecationHeaders(policy).render(match.successor, mount, exemption)

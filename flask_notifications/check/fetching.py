@@ -7,7 +7,7 @@ import re
 import ssl
 import urllib.request
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from http import HTTPStatus
@@ -87,7 +87,7 @@ class Fetcher:
         self._opener = urllib.request.build_opener(_AsReceived)
         self._secrets = _pattern_of([value for name, value in headers if name.lower() not in _PUBLIC])
         # Why the target of a link does not respond; each is called once.
-        self.find_problem = cache(self._find_problem)
+        self.find_problem: Callable[[str], str | None] = cache(self._find_problem)
 
     def fetch(self, method: str, url: str) -> LiveResponse:
         """Send a request without a body and return the response, whatever its status; redirects are not followed.

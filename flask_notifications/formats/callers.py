@@ -33,15 +33,20 @@ class CallerGroup:
     """
 
     def __init__(self, rows: Sequence["CallerUsage"], policy: DeprecationPolicy | None, until: datetime) -> None:
-        self.rows, self.caller = rows, rows[0].caller
+        self.rows: Sequence[CallerUsage] = rows
+        self.caller: str | None = rows[0].caller
         names = list(dict.fromkeys(each.client for each in rows if each.client is not None))
         more = f" and {len(names) - _CLIENTS} more" if names[_CLIENTS:] else ""
-        self.clients = f"{', '.join(names[:_CLIENTS])}{more}"
-        self.sources = ", ".join(sorted({each.source for each in rows if each.source is not None}))
-        self.counts = [sum(getattr(each, name) for each in rows) for name in ("answered", "failed", "closed")]
-        self.last_at = max(each.last_at for each in rows)
-        self.stopped_on = _stopped_on(rows, self.last_at.date(), until.date())
-        self.work, self.state = _judge(rows[0], policy, self.stopped_on, until)
+        self.clients: str = f"{', '.join(names[:_CLIENTS])}{more}"
+        self.sources: str = ", ".join(sorted({each.source for each in rows if each.source is not None}))
+        self.counts: list[int] = [
+            sum(getattr(each, name) for each in rows) for name in ("answered", "failed", "closed")
+        ]
+        self.last_at: datetime = max(each.last_at for each in rows)
+        self.stopped_on: date | None = _stopped_on(rows, self.last_at.date(), until.date())
+        work, state = _judge(rows[0], policy, self.stopped_on, until)
+        self.work: str = work
+        self.state: str = state
 
 
 def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, until: datetime) -> list[CallerGroup]:

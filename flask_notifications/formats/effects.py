@@ -37,17 +37,18 @@ class BrownoutEffect:
     def __init__(
         self, number: int, window: Brownout, callers: Sequence["_Caller"], brownouts_on: Mapping[date, int]
     ) -> None:
-        self.number, self.window = number, window
+        self.number: int = number
+        self.window: Brownout = window
         days = list_days(window.start, window.end)
         effects = [(each, each.measure(window, days)) for each in callers]
         refused = [effect for _caller, effect in effects if effect.closed]
         reached = {_origin_of(each.usage) for each in refused if each.usage.caller is None}
         before = [effect for caller, effect in effects if effect.called_before and not caller.has_labelled]
         missed = [each for each in before if not each.closed and _origin_of(each.usage) not in reached]
-        self.called_before = len(before)
-        self.refused = sorted(refused, key=lambda each: (each.returned_at is None, -each.closed))
-        self.missed = sum(each.returned_at is not None for each in missed)
-        self.shares_day = any(brownouts_on[day] > 1 for day in days)
+        self.called_before: int = len(before)
+        self.refused: list[CallerEffect] = sorted(refused, key=lambda each: (each.returned_at is None, -each.closed))
+        self.missed: int = sum(each.returned_at is not None for each in missed)
+        self.shares_day: bool = any(brownouts_on[day] > 1 for day in days)
 
 
 def describe_brownouts(

@@ -27,14 +27,15 @@ class Migration:
         caller: str | None = None,
         base_url: str | None = None,
     ) -> None:
-        self.operation, self.policy = operation, policy
-        self.phase = policy.phase(now, caller)
-        self.move = describe_move(operation, base_url or EXAMPLE_URL)
+        self.operation: Operation = operation
+        self.policy: DeprecationPolicy = policy
+        self.phase: Phase = policy.phase(now, caller)
+        self.move: Move = describe_move(operation, base_url or EXAMPLE_URL)
         dates = (_say_end(policy, caller, now), *_say_brownout(policy, caller, now))
-        self.sentences = [*_say_scope(operation), *dates, *_say_successor(operation, self.move)]
-        self.headers = DeprecationHeaders(policy).render(operation.successor, "")
+        self.sentences: list[str] = [*_say_scope(operation), *dates, *_say_successor(operation, self.move)]
+        self.headers: list[tuple[str, str]] = DeprecationHeaders(policy).render(operation.successor, "")
         path = operation.path.removesuffix(f"/{REST}").partition("{")[0]
-        self.search = shlex.quote(path.removesuffix("/") or "/")
+        self.search: str = shlex.quote(path.removesuffix("/") or "/")
 
 
 def say_placeholders(moves: Iterable[Move], base_url: str | None = None) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain, groupby
 from operator import add
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask_notifications.deprecation import Brownout, DeprecationPolicy, Phase
 from flask_notifications.wording import short_date
@@ -72,7 +72,8 @@ class Plot:
         self, usage: "OperationUsage", report: "UsageReport", policy: DeprecationPolicy | None, *, limit: int
     ) -> None:
         dates = list_days(report.since, report.until)
-        self.unit, periods = _divide(dates, limit)
+        unit, periods = _divide(dates, limit)
+        self.unit: str = unit
         places = {day: place for place, period in enumerate(periods) for day in period}
         calls: defaultdict[_Name, list[int]] = defaultdict(lambda: [0] * len(periods))
         total, closed = [0] * len(periods), [0] * len(periods)
@@ -82,17 +83,19 @@ class Plot:
                 calls[each.caller, each.client][place] += day.calls
                 total[place] += day.calls
                 closed[place] += day.closed
-        self.maximum = max(total)
-        self.series = _draw_series(calls, [len(period) for period in periods], self.maximum)
-        self.others = max(len(calls) - _SERIES, 0)
+        self.maximum: int = max(total)
+        self.series: list[Series] = _draw_series(calls, [len(period) for period in periods], self.maximum)
+        self.others: int = max(len(calls) - _SERIES, 0)
         starts = [period[0] for period in periods]
         covered = [round(sum(usage.covered.get(day, 0) for day in period)) for period in periods]
-        self.rows = list(zip(starts, *(each.calls for each in self.series), total, closed, covered, strict=True))
-        self.axis = _choose_axis(report, policy, dates)
-        self.width = (self.axis.until - self.axis.since) / _DAY * _DAY_WIDTH
-        self.coverage = _draw_coverage(usage, report, periods, self.axis)
-        self.brownouts = list_brownouts(policy, self.axis.since, self.axis.until)
-        self.labels = _label_plot(report, policy, self.axis, self.brownouts)
+        self.rows: list[tuple[Any, ...]] = list(
+            zip(starts, *(each.calls for each in self.series), total, closed, covered, strict=True)
+        )
+        self.axis: Axis = _choose_axis(report, policy, dates)
+        self.width: float = (self.axis.until - self.axis.since) / _DAY * _DAY_WIDTH
+        self.coverage: list[tuple[str, float, float]] = _draw_coverage(usage, report, periods, self.axis)
+        self.brownouts: list[Brownout] = list_brownouts(policy, self.axis.since, self.axis.until)
+        self.labels: list[Label] = _label_plot(report, policy, self.axis, self.brownouts)
 
 
 def _divide(days: Sequence[date], limit: int) -> tuple[str, list[list[date]]]:
