@@ -76,7 +76,6 @@ def _parse_seconds(value: str) -> float:
 
 
 def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> list[str]:
-    """Return the URL, or those of the operations that need no values; print the names of the others."""
     from flask_notifications.check.comparison import find_simple
 
     if url is not None and base_url is None:

@@ -19,11 +19,7 @@ _LETTER = 2.15
 
 
 class Label(NamedTuple):
-    """A label that belongs to a place, in a row in which it covers no other label.
-
-    ``anchor`` is a value of the SVG attribute ``text-anchor``: the label extends to the right of its place (``start``)
-    or to the left (``end``).
-    """
+    """A label that belongs to a place, in a row in which it covers no other label; its anchor is SVG's text-anchor."""
 
     name: str
     kind: str

@@ -28,8 +28,7 @@ class CallerGroup:
     ``clients`` are those with the most calls, such as ``job/1, curl/8 and 3 more``, ``sources`` are as in ``header,
     query``, and ``counts`` are the numbers of responses below 400, of failures, and of 410s of the middleware.
     ``stopped_on`` is the day of the last call of a caller that has been silent for longer than ever in the window.
-    ``work`` is one of ``still calling``, ``exempt``, ``stopped`` and ``ignored``, and ``state`` is the same with its
-    date.
+    ``work`` is one of ``still calling``, ``exempt``, ``stopped`` and ``ignored``, with which ``state`` begins.
     """
 
     def __init__(self, rows: Sequence["CallerUsage"], policy: DeprecationPolicy | None, until: datetime) -> None:
@@ -44,9 +43,8 @@ class CallerGroup:
         ]
         self.last_at: datetime = max(each.last_at for each in rows)
         self.stopped_on: date | None = _stopped_on(rows, self.last_at.date(), until.date())
-        work, state = _judge(rows[0], policy, self.stopped_on, until)
-        self.work: str = work
-        self.state: str = state
+        self.state: str = _judge(rows[0], policy, self.stopped_on, until)
+        self.work: str = next(work for work in _WORK if self.state.startswith(work))
 
 
 def group_callers(usage: "OperationUsage", policy: DeprecationPolicy | None, until: datetime) -> list[CallerGroup]:
@@ -75,17 +73,15 @@ def _stopped_on(rows: Sequence["CallerUsage"], last: date, until: date) -> date 
     return last if pauses and silence > max(pauses) else None
 
 
-def _judge(
-    row: "CallerUsage", policy: DeprecationPolicy | None, stopped_on: date | None, until: datetime
-) -> tuple[str, str]:
+def _judge(row: "CallerUsage", policy: DeprecationPolicy | None, stopped_on: date | None, until: datetime) -> str:
     exemption = None if policy is None else policy.exemption(row.caller, until)
     if row.ignored:
-        return "ignored", "ignored"
+        return "ignored"
     if stopped_on is not None:
         windows = () if policy is None else policy.brownouts
         near = [each for each in windows if stopped_on - _EFFECT <= each.start.date() <= stopped_on]
         after = f", after the brownout of {full_date(near[-1].start)}" if near else ""
-        return "stopped", f"stopped since {full_date(stopped_on)}{after}"
+        return f"stopped since {full_date(stopped_on)}{after}"
     if exemption is not None:
-        return "exempt", f"exempt until {full_date(exemption.until)}"
-    return "still calling", "still calling"
+        return f"exempt until {full_date(exemption.until)}"
+    return "still calling"

@@ -11,7 +11,7 @@ from flask_notifications.plans import Plan, retired_operations, schedule
 from flask_notifications.validation import check_base_url, require
 from flask_notifications.wording import short_date
 
-from .axis import FIRST, LAST, Axis, Label, arrange_labels, pad
+from .axis import FIRST, LAST, Axis, arrange_labels, pad
 from .migration import Migration, say_placeholders
 from .plot import list_brownouts
 from .rendering import check_title, render
@@ -82,17 +82,16 @@ def _draw_lanes(policies: dict[Operation, DeprecationPolicy], axis: Axis) -> lis
     groups: defaultdict[DeprecationPolicy, list[Operation]] = defaultdict(list)
     for operation, policy in policies.items():
         groups[policy].append(operation)
-    return [{"policy": each, "operations": groups[each], "labels": _label_lane(each, axis)} for each in groups]
-
-
-def _label_lane(policy: DeprecationPolicy, axis: Axis) -> list[Label]:
-    dates = {"deprecated": policy.deprecated_at, "sunset": policy.sunset_at}
-    named = ((kind, at) for kind, at in dates.items() if at is not None)
-    return arrange_labels((f"{kind.title()} {short_date(at)}", kind, axis.place(at)) for kind, at in named)
+    lanes = []
+    for policy, operations in groups.items():
+        dates = {"deprecated": policy.deprecated_at, "sunset": policy.sunset_at}
+        named = ((kind, at) for kind, at in dates.items() if at is not None)
+        labels = arrange_labels((f"{kind.title()} {short_date(at)}", kind, axis.place(at)) for kind, at in named)
+        lanes.append({"policy": policy, "operations": operations, "labels": labels})
+    return lanes
 
 
 def _list_windows(policies: dict[Operation, DeprecationPolicy]) -> dict[Brownout, list[Operation]]:
-    """Return all brownouts, the earliest first, and the operations that each one closes."""
     operations: defaultdict[Brownout, list[Operation]] = defaultdict(list)
     for operation, policy in policies.items():
         for window in policy.brownouts:

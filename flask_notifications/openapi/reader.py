@@ -204,7 +204,6 @@ def _server_path(place: str, server: Any) -> str:
 
 @contextmanager
 def _located(place: str) -> Iterator[None]:
-    """Put a place before the message of a ``ValueError``."""
     try:
         yield
     except ValueError as error:

@@ -156,7 +156,6 @@ def _write_operation(
 
 
 def _retirement_responses(policy: DeprecationPolicy) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the responses of any operation, as far as its retirement decides them."""
     headers = {name: {"$ref": f"#/components/headers/{name}"} for name in ("Deprecation", "Sunset", "Link")}
     for status in ("2XX", "default"):
         yield status, {"description": "As before its retirement.", "headers": headers}
