@@ -156,7 +156,7 @@ class DeprecationMiddleware:
             if now is None:
                 now = self._now()
                 if self._identify is not None:
-                    caller = find_label(self._identify, environ.copy(), list_session_ids(environ))
+                    caller = clean_label(find_label(self._identify, environ.copy()), list_session_ids(environ))
             exchange = _Exchange(match, retirement, now, caller)
             if exchange.is_closed:
                 return exchange

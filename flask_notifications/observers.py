@@ -14,7 +14,7 @@ from .headers import TOKEN
 from .log import describe_exception, log_error
 from .operations import Operation
 from .sessions import Source
-from .validation import clean_label, require
+from .validation import require
 
 # RFC 9110 section 10.1.5: product = token ["/" product-version]
 _PRODUCT = re.compile(rf"{TOKEN}(?:/{TOKEN})?")
@@ -73,11 +73,11 @@ def check_identify(identify: object, source: str) -> None:
     require(identify is None or usable, "identify", f"an ordinary function from {source} to a label", identify)
 
 
-def find_label(identify: Callable[[Any], Any], source: object, session_ids: Iterable[str]) -> str | None:
-    """Return the label that ``identify`` gives a caller, or ``None``; its failure is logged."""
+def find_label(identify: Callable[[Any], Any], source: object) -> object:
+    """Return what ``identify`` returns for a source, or ``None``: its failure is logged."""
     label = description = None
     try:
-        label = clean_label(refuse_deferred(identify(source), "identify"), session_ids)
+        label = refuse_deferred(identify(source), "identify")
     except Exception as error:  # noqa: BLE001 - a label is never worth an error response
         description = describe_exception(error)  # its string may hold a session ID
     if description is not None:

@@ -26,7 +26,7 @@ from .storage import (
     is_transactional,
     is_valid_delay,
 )
-from .validation import require
+from .validation import clean_label, require
 
 # Seconds that a client is asked to wait if the storage does not say how long.
 _RETRY_AFTER = 30
@@ -100,8 +100,10 @@ class NotificationService(Generic[Caller]):
                 caller = refuse_deferred(storage.resolve_session(session.value), "resolve_session")
                 if caller is None:
                     return self._problems.respond("session_invalid")
-                if self._identify is not None and (label := find_label(self._identify, caller, [session.value])):
-                    context[CALLER] = label
+                if self._identify is not None:
+                    label = clean_label(find_label(self._identify, caller), [session.value])
+                    if label is not None:
+                        context[CALLER] = label
                 records = refuse_deferred(read(storage, caller), "a storage", may_generate=True)
                 try:
                     body, length = self._writer.write(records)

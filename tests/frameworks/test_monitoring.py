@@ -14,6 +14,7 @@ from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from wsgiref.types import WSGIApplication
 
 import pytest
@@ -58,10 +59,11 @@ def test_local_variables_of_the_middleware_show_no_session_id(tool: str) -> None
     assert SESSION_ID not in crashed
 
 
-def test_the_stack_of_a_log_record_does_not_show_the_exception_of_a_storage() -> None:
+def test_the_stack_of_a_log_record_does_not_show_the_exception_of_a_storage_or_of_identify() -> None:
     # Sentry can be configured to attach the stack, with local variables, to each record that is logged as an error.
     logged = capture("sentry-flask")["outermost, stacks of log records"]["failed"]
     assert "storage_error" in logged
+    assert "identify: builtins.LookupError" in logged
     assert "flask_notifications/service.py" in logged
     assert SESSION_ID not in logged
 
@@ -149,11 +151,12 @@ def with_sentry(framework: str) -> Captured:
 
 
 def ask_failing_storage(drain: Callable[[], str]) -> str:
-    """Return what is captured during a request for which the storage fails, with the session ID in its exception."""
-    storage = OneSession()
-    storage.resolve_session = lambda session_id: raising(LookupError(session_id))()  # type: ignore[method-assign]
+    """Return what is captured during a request for which ``identify`` and the storage fail, with the session ID."""
+    fail = raising(LookupError(SESSION_ID))
+    storage = OneSession(fail)
+    storage.resolve_session = Mock(return_value="alice")  # type: ignore[method-assign]
     environ = environ_of("GET", CURRENT_USER, f"sessionId={SESSION_ID}", **{"wsgi.errors": StringIO()})
-    run(DeprecationMiddleware(flask_app(storage), PLAN), environ)
+    run(DeprecationMiddleware(flask_app(storage, identify=lambda _caller: fail()), PLAN), environ)
     return drain()
 
 
