@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from .headers import TOKEN
-from .validation import require
+from .validation import make_plain, require
 
 # The values that fit, by the name of a parameter of the query or of a header.
 Values: TypeAlias = Mapping[str, str | Sequence[str]]
@@ -52,10 +52,10 @@ def check_values(argument: str, given: Any) -> dict[str, str | tuple[str, ...]] 
     for name, value in (given or {}).items():
         is_name = isinstance(name, str) and _NAMES[argument].fullmatch(name)
         require(is_name, argument, "a mapping whose keys are names", {name: value})
-        values = tuple(value) if isinstance(value, list | tuple) else (value,)
+        values = tuple(map(make_plain, value if isinstance(value, list | tuple) else [value]))
         fits = values and all(isinstance(each, str) and _VALUES[argument].fullmatch(each) for each in values)
         require(fits, argument, "a mapping whose values are strings or lists of one or more strings", {name: value})
-        checked[name] = value if isinstance(value, str) else values
+        checked[make_plain(name)] = values[0] if isinstance(value, str) else values
     is_unique = len({name.lower() for name in checked}) == len(checked)
     require(is_unique, argument, "a mapping of names that differ in more than letter case", given)
     return checked or None

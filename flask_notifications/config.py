@@ -22,7 +22,7 @@ from .deprecation import Brownout, DeprecationPolicy, Exemption
 from .headers import TOKEN
 from .operations import Operation, notification_operations, template_shape
 from .plans import RETIRED_KEYS, Plan, check_plan
-from .validation import check_uri
+from .validation import check_uri, make_plain
 
 # A place in a plan, as in ("operations", 1, "sunset_at"), and the same with a message about it as the last item.
 Place = tuple[str | int, ...]
@@ -129,6 +129,9 @@ else:
 
 class _String(fields.String):
     default_error_messages: dict[str, Any] = _messages("a string in quotation marks")
+
+    def _deserialize(self, value: Any, *arguments: Any, **options: Any) -> Any:
+        return super()._deserialize(make_plain(value), *arguments, **options)
 
 
 class _List(_ListField):

@@ -16,7 +16,7 @@ from typing import Any, final
 from urllib.parse import urlsplit
 
 from .headers import HeaderList
-from .validation import check_uri, clean_label, require
+from .validation import check_uri, clean_label, make_plain, require
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END = datetime.max.replace(tzinfo=UTC)
@@ -71,6 +71,8 @@ class Exemption:
     reason: str
 
     def __post_init__(self) -> None:
+        for name in ("caller", "reason"):
+            object.__setattr__(self, name, make_plain(getattr(self, name)))
         require(clean_label(self.caller) is not None, "caller", "a label of 1 to 64 printable characters", self.caller)
         object.__setattr__(self, "until", _in_utc("until", self.until))
         is_reason = isinstance(self.reason, str) and self.reason.strip()
@@ -113,6 +115,7 @@ class DeprecationPolicy:
             is_after = _seconds(self.sunset_at) >= _seconds(self.deprecated_at)
             require(is_after, "sunset_at", f"at or after deprecated_at ({self.deprecated_at})", self.sunset_at)
         for name in ("documentation", "sunset_documentation"):
+            object.__setattr__(self, name, make_plain(getattr(self, name)))
             if getattr(self, name) is not None:
                 check_uri(name, getattr(self, name))
         require(isinstance(self.enforce_sunset, bool), "enforce_sunset", "True or False", self.enforce_sunset)

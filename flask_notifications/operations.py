@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from .conditions import NOTHING, Condition, SentValues, Values, check_values, do_hold, fold, list_conditions
 from .headers import TOKEN
-from .validation import check_uri, require
+from .validation import check_uri, make_plain, require
 
 CURRENT_USER = "current_user"
 ACCOUNT = "account"
@@ -104,6 +104,8 @@ class Operation:
     unify_session: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("name", "method", "path", "successor"):
+            object.__setattr__(self, name, make_plain(getattr(self, name)))
         is_printable = isinstance(self.name, str) and self.name and self.name.isprintable()
         require(is_printable, "name", "a string of one or more printable characters", self.name)
         is_method = isinstance(self.method, str) and _METHOD.fullmatch(self.method) and self.method.upper() != "ANY"

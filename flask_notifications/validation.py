@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 # RFC 8288 section 3: a Link target has no controls, spaces, delimiters or non-ASCII characters.
@@ -41,6 +41,14 @@ def _show(value: object) -> str:
     return shown if len(shown) <= _SHOWN_LENGTH else f"{shown[:_SHOWN_LENGTH]}…"
 
 
+def make_plain(value: Any) -> Any:
+    """Return a string of a class of its own as a ``str``, and any other value as it is.
+
+    An f-string shows a member of an ``Enum`` as ``Page.NEW``, and ``Markup`` escapes strings that are added to it.
+    """
+    return "".join(value) if isinstance(value, str) else value
+
+
 def is_number(value: object, least: float, most: float = math.inf, *, is_whole: bool = False) -> bool:
     """Return whether a value is a number in a range. A boolean is none, nor is NaN in any range."""
     is_kind = isinstance(value, int) or (isinstance(value, float) and not is_whole)
@@ -55,7 +63,7 @@ def check_uri(argument: str, value: object) -> None:
     Not checked: that the URI resolves, or that a server responds there.
     """
     require(isinstance(value, str) and value, argument, "a URI as a string", value)
-    uri = str(value)
+    uri = make_plain(value)
     require(not _PASSWORD.search(uri), argument, "a URI without a password", _PASSWORD.sub(r"\1…@", uri))
     valid = not _NOT_IN_A_URI.search(uri)
     require(valid, argument, 'a URI of printable ASCII without spaces, <, >, " and \\', uri)
@@ -75,7 +83,7 @@ def check_base_url(base_url: object) -> None:
     """Check that a base URL is an absolute http(s) URL without a query, or ``None``."""
     if base_url is not None:
         check_uri("base_url", base_url)
-        require(_is_base_url(str(base_url)), "base_url", "an absolute http(s) URL without a query", base_url)
+        require(_is_base_url(make_plain(base_url)), "base_url", "an absolute http(s) URL without a query", base_url)
 
 
 def _is_base_url(url: str) -> bool:
@@ -93,8 +101,8 @@ def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
         return None
     is_visible = any(map(_has_ink, label))
     has_session_id = any(session_id in label for session_id in session_ids)
-    # Not the label itself, which may be a proxy that loses its string, or str(label), which is the name of an Enum.
-    return "".join(label) if is_visible and not has_session_id else None
+    # Not the label itself, which may be a proxy that loses its string.
+    return make_plain(label) if is_visible and not has_session_id else None
 
 
 def _has_ink(character: str) -> bool:

@@ -2,7 +2,9 @@
 
 import json
 import tomllib
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import flask
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 from marshmallow import ValidationError
 
 from flask_notifications import Brownout, DeprecationPolicy, Exemption, Operation, load_plan, notification_operations
@@ -348,6 +351,29 @@ def plans(draw: st.DrawFn) -> Plan:
 def test_a_plan_that_is_dumped_is_loaded_again(plan: Plan) -> None:
     mapping = json.loads(json.dumps(dump_plan(plan)))
     assert list(load_plan(mapping).items()) == list(plan.items())
+
+
+def make_member(value: str) -> str:
+    member: str = Enum("Page", {"MEMBER": value}, type=str).MEMBER  # type: ignore[attr-defined]
+    return member
+
+
+@pytest.mark.parametrize("spell", [make_member, Markup], ids=["a member of an Enum", "markup"])
+def test_a_plan_holds_plain_strings(spell: Callable[[str], str]) -> None:
+    def make_plan(spell: Callable[[str], str]) -> Plan:
+        names = (spell(each) for each in ("x", "GET", "/x/{id}", "/y/{id}"))
+        operation = Operation(*names, query={spell("v"): spell("1")}, headers={spell("V"): [spell("1")]})
+        policy = DeprecationPolicy(
+            deprecated_at=JANUARY,
+            documentation=spell("/d"),
+            sunset_documentation=spell("/s"),
+            exemptions=[Exemption(spell("acme"), JULY, spell("why"))],
+        )
+        return {operation: policy}
+
+    assert repr(make_plan(spell)) == repr(make_plan(str))
+    loaded = load_plan({"deprecated_at": JANUARY, "documentation": spell("/d")})
+    assert {repr(policy.documentation) for policy in loaded.values() if policy is not None} == {"'/d'"}
 
 
 def test_a_dump_leaves_out_what_is_not_said() -> None:
