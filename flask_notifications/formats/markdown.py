@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TITLES = ("caller", "client", "session in", "answered", "failed", "closed", "last call", "state")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&])")
 # What GitHub and GitLab take for a mention, a reference or an address, although it is escaped.
-_REFERENCE = re.compile(r"[@#!$%~&](?=\w)|:(?=//)")
+_REFERENCE = re.compile(r"[@#!$%~&](?=\w)|:(?=//)|(?<=GH)\\-(?=\d)", re.IGNORECASE)
 
 
 def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:

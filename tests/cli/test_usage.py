@@ -121,8 +121,8 @@ def test_names_of_clients_are_escaped_in_markdown(database: str) -> None:
     assert r"| \<script\> | a\|b\*c | \- | 1 | 0 | 0 | " in outcome.out
 
 
-HOSTILE = "\x1b]0;x\x07\u202e@everyone #7 !8 https://evil.example\n=1+1"
-SHOWN = r"\x1b]0;x\x07\u202e@everyone #7 !8 https://evil.example\n=1+1"
+HOSTILE = "\x1b]0;x\x07\u202e@everyone #7 !8 GH-9 https://evil.example\n=1+1"
+SHOWN = r"\x1b]0;x\x07\u202e@everyone #7 !8 GH-9 https://evil.example\n=1+1"
 
 
 def rewrite(database: str, value: str) -> None:
@@ -141,7 +141,7 @@ def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(databa
         assert [each for each in out if not each.isprintable() and each != "\n"] == []
         assert (SHOWN in out) == (output in {"text", "csv"})
     out = run_usage(database, "--format", "markdown").out
-    assert r"@&#8203;everyone \#&#8203;7 \!&#8203;8 https:&#8203;//evil\.example\\n=1\+1" in out
+    assert r"@&#8203;everyone \#&#8203;7 \!&#8203;8 GH\-&#8203;9 https:&#8203;//evil\.example\\n=1\+1" in out
     rewrite(database, "\t=1")
     assert r"'\t=1" in run_usage(database, "--format", "csv").out
 
