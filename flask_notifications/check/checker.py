@@ -89,7 +89,7 @@ def check_url(
     except Unreachable as error:
         message = f"{fetcher.mask(url)} is not reachable: {fetcher.mask(str(error))}"
         raise Unreachable(_shorten(message)) from error
-    candidates = [] if plan is None else find_candidates(plan, method, response.url, fetcher.headers, now)
+    candidates = [] if plan is None else find_candidates(plan, method, response, fetcher.headers, now)
     # A live operation need not announce anything.
     findings = [] if candidates and candidates[0].policy is None else [*_check_presence(response)]
     findings += [*_check_dates(response), *_check_links(response), *_check_cors(response)]

@@ -43,23 +43,36 @@ def find_simple(plan: Plan) -> dict[Operation, str]:
 
 
 def find_candidates(
-    plan: Plan, method: str, url: str, headers: Sequence[tuple[str, str]], at: datetime
+    plan: Plan, method: str, response: LiveResponse, headers: Sequence[tuple[str, str]], at: datetime
 ) -> list[Candidate]:
-    """Return the matches of a request: first for an application at the root, then for each longer mount point.
+    """Return the operations of a request: first for an application at the root, then for each longer mount point.
 
     Headers of the request may be the credentials of a caller that is exempt, so such callers are the last candidates.
+    A response with 404 or 405 is to no lookalike.
     """
-    table = table_of(plan)
-    path, environ = urlsplit(url).path or "/", {environ_key(name): value for name, value in headers}
-    environ["QUERY_STRING"] = urlsplit(url).query
-    mounts = [path[:place] for place, character in enumerate(path) if character == "/"]
-    matches = [(table.match(method, unquote(path.removeprefix(mount), "latin-1"), environ), mount) for mount in mounts]
-    found = [(plan[match.operation], match, mount) for match, mount in matches if match is not None]
-    candidates = [Candidate(*each) for each in found]
-    for policy, match, mount in found if headers else ():
-        exemptions = () if policy is None else policy.exemptions
-        candidates += [Candidate(policy, match, mount, each) for each in exemptions if at < each.until]
-    return candidates
+    table, url = table_of(plan), urlsplit(response.url)
+    path, environ = url.path or "/", {environ_key(name): value for name, value in headers}
+    environ["QUERY_STRING"] = url.query
+    found: list[tuple[list[Match], str]] = []
+    for mount in [path[:place] for place, character in enumerate(path) if character == "/"]:
+        matches = table.find(method, unquote(path.removeprefix(mount), "latin-1"), environ)
+        found.append(([each for each in matches if not each.is_lookalike or response.status not in {404, 405}], mount))
+    policies = (plan[match.operation] for matches, _mount in found for match in matches)
+    exempt = (each.caller for policy in policies if policy is not None for each in policy.exemptions)
+    callers = dict.fromkeys([None, *(exempt if headers else ())])
+    return [_choose(plan, *each, at, caller) for caller in callers for each in found if each[0]]
+
+
+def _choose(plan: Plan, matches: list[Match], mount: str, at: datetime, caller: str | None) -> Candidate:
+    """Return the match that a middleware chooses for a caller: a closed operation, or else the first retired one."""
+
+    def rank(match: Match) -> tuple[bool, bool]:
+        policy = plan[match.operation]
+        return policy is None or policy.phase(at, caller) not in CLOSED_PHASES, policy is None
+
+    match = min(matches, key=rank)
+    policy = plan[match.operation]
+    return Candidate(policy, match, mount, None if policy is None else policy.exemption(caller, at))
 
 
 def list_differences(

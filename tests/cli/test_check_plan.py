@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import redirect_stderr
 from io import StringIO
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -126,6 +127,24 @@ def test_a_plan_without_a_simple_retired_operation_is_an_error(number: int, tmp_
     (tmp_path / "plan.json").write_text(json.dumps(PLAN | {"operations": OPERATIONS[:number]}))
     outcome = run("check", "--plan", tmp_path / "plan.json", "--base-url", "http://127.0.0.1")
     assert (outcome.code, "the plan has no retired GET operation without" in outcome.err) == (1, True)
+
+
+@pytest.mark.parametrize("caller", [(), ("--header", "X-Caller: acme")], ids=["anybody", "an exempt caller"])
+@pytest.mark.parametrize("path", ["/v1/reports/", "/V1/Reports", "/v1/reports%20", "/v1/./reports", "/v1/orders"])
+def test_production_chooses_the_closed_operation_of_a_path(path: str, caller: tuple[str, ...], tmp_path: Path) -> None:
+    exemption = {"caller": "acme", "until": FUTURE, "reason": "a contract"}
+    reports = {"name": "reports", "method": "GET", "path": "/v1/reports/", "exemptions": [exemption], **CLOSED}
+    operations = [{"name": "v1", "method": "*", "path": "/v1/**"}, reports]
+    plan = load_plan(PLAN | {"operations": operations})
+    identify = methodcaller("get", "HTTP_X_CALLER")
+    with serving(DeprecationMiddleware(plain_app(), plan, identify=identify)) as url:
+        assert differences(check(tmp_path, url + path, "--no-links", *caller, operations=operations)) == []
+
+
+def test_a_path_without_a_view_is_no_operation_of_the_plan(tmp_path: Path) -> None:
+    with serving(retired(plain_app("404 Not Found"))) as url:
+        outcome = check(tmp_path, f"{url}/reports/./7", "--no-links")
+    assert "No operation of the plan matches GET /reports/./7. " in outcome.out
 
 
 def test_production_with_a_base_url_has_no_differences(tmp_path: Path) -> None:
