@@ -147,7 +147,7 @@ def test_a_notice_that_is_too_short_is_compared_with_the_required_days() -> None
     at = datetime(2026, 6, 1, 9, 30, tzinfo=UTC)
     messages = [each.message for each in compare_plans(before, after, at=at, min_notice=timedelta(days=30))]
     assert messages[1:] == [
-        "the sunset of 20 Jun 2026, 00:00 UTC is in 19 days, but a notice of 30 days is required",
+        "the sunset of 20 Jun 2026, 00:00 UTC is in 18 days, but a notice of 30 days is required",
         "the brownout of 1 Jun 2026, 09:00 UTC has begun, but a notice of 30 days is required",
     ]
 

@@ -12,7 +12,7 @@ from flask_notifications.deprecation import Brownout, DeprecationPolicy, Exempti
 from flask_notifications.operations import PARAMETER, REST, Operation, OperationTable, decode_path, template_shape
 from flask_notifications.plans import Plan, table_of
 from flask_notifications.plans.overlaps import Overlaps
-from flask_notifications.wording import count, duration, moment, period
+from flask_notifications.wording import count, moment, period
 
 Level = Literal["error", "warning", "info"]
 
@@ -94,7 +94,8 @@ def _list_short_notices(
     for what, date in dates:
         left = date - at
         if left < least and least:
-            words = f"is in {duration(left)}" if left > timedelta() else "has begun"
+            # Whole days: rounded, 29 days and 20 hours would be 30 days.
+            words = f"is in {count(left.days, 'day')}" if left > timedelta() else "has begun"
             required = f"but a notice of {count(least.days, 'day')} is required"
             yield "notice-too-short", f"{what} of {moment(date)} {words}, {required}"
 
