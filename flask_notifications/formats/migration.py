@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from flask_notifications.deprecation import DeprecationHeaders, DeprecationPolicy, Phase
+from flask_notifications.deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Phase
 from flask_notifications.operations import ANY_METHOD, REST, Operation
 from flask_notifications.wording import full_date, long_date, moment, period, relative
 
@@ -82,7 +82,7 @@ def _say_brownout(policy: DeprecationPolicy, caller: str | None, now: datetime) 
             f"The next brownout is {period(following.start, following.end)}, {relative(following.start, now)}. "
             "Requests get 410 Gone during that time, so that forgotten calls are noticed."
         )
-    elif caller is not None and policy.phase(now, caller) is not Phase.SUNSET:
+    elif caller is not None and policy.phase(now, caller) not in CLOSED_PHASES:
         yield "No brownout is planned for you."
 
 

@@ -30,6 +30,7 @@ def until(own: DeprecationPolicy, *date: int) -> DeprecationPolicy:
 PLANNED = brownout(utc(2026, 12, 1, 9))
 OPEN = policy(utc(2027, 1, 1), PLANNED)
 ENFORCED = policy(utc(2027, 1, 1), PLANNED, enforce_sunset=True)
+RUNNING = policy(utc(2027, 1, 1), brownout(NOW))
 LATE = policy(utc(2026, 11, 1))
 OVER = policy(utc(2026, 11, 1), enforce_sunset=True)
 
@@ -42,6 +43,7 @@ ENDS = {
     "over, not enforced": (LATE, f"Its sunset was on {NOVEMBER}. It may stop working at any time.", NONE),
     "over": (OVER, f"It ended on {NOVEMBER}. Every request gets 410 Gone.", None),
     "over, but exempt": (until(OVER, 2026, 12, 9), "It ends on Wednesday, 9 December 2026, in 16 days.", NONE),
+    "in the last brownout": (RUNNING, f"It ends on {JANUARY}", "A brownout is running until 22 Nov 2026, 17:30 UTC."),
     "exempt no more": (until(OVER, 2026, 11, 2), f"It ended on {NOVEMBER}.", None),
     "exempt until then": (until(ENFORCED, 2026, 11, 30), f"It ends on {JANUARY}", NEXT),
     "exempt": (until(ENFORCED, 2026, 12, 9), "An exemption lets you through until 9 December 2026.", NONE),
