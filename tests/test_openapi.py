@@ -249,6 +249,7 @@ def test_the_parts_of_a_record_may_have_the_names_of_our_components() -> None:
     class AlertSchema(Schema):
         notification = fields.Nested(Notification)
         problem = fields.Nested(ProblemSchema)
+        size = fields.Nested(Schema.from_dict({"value": fields.Integer()}, name="Gr\u00f6\u00dfe"))
 
     written = openapi_document(PLAN, schema=AlertSchema)
     assert openapi_document(PLAN, schema=AlertSchema()) == written
@@ -258,6 +259,7 @@ def test_the_parts_of_a_record_may_have_the_names_of_our_components() -> None:
     assert record == {
         "notification": {"$ref": "#/components/schemas/NotificationSchema"},
         "problem": {"$ref": "#/components/schemas/ProblemSchema"},
+        "size": {"$ref": "#/components/schemas/Gr__e"},
     }
     assert schemas["NotificationSchema"]["properties"] == {"number": {"type": "integer"}}
     assert schemas["ProblemSchema"]["properties"] == {"hint": {"type": "string"}}

@@ -90,8 +90,8 @@ def _describe_schemas(schema: "type[Schema] | Schema | None") -> dict[str, Any]:
     from marshmallow import Schema  # noqa: PLC0415
 
     def name_component(schema: Any) -> str:
-        """Return the name for a part of a record as apispec does, but no name of our own components."""
-        name = resolver(schema)
+        """Return the name for a part of a record as apispec does, in ASCII, but no name of our own components."""
+        name = re.sub(r"\W", "_", resolver(schema), flags=re.ASCII)
         return f"{name}Schema" if name in {"Notification", "Problem"} else name
 
     if schema is None:
