@@ -12,7 +12,7 @@ from math import ceil
 
 from .responses import VARY, PlainResponse, build_response, reason_phrase
 from .sessions import SessionRefused
-from .validation import require
+from .validation import is_number, make_plain, require
 from .wording import iso
 
 # Further members of a body (RFC 9457 section 3.2). Those that are ``None`` are left out.
@@ -65,7 +65,8 @@ class Statuses:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             status = getattr(self, name)
-            require(type(status) is int and 400 <= status <= 599, name, "a status code from 400 to 599", status)
+            require(is_number(status, 400, 599, is_whole=True), name, "a status code from 400 to 599", status)
+            object.__setattr__(self, name, int(status))  # an HTTPStatus, too
 
 
 def status_codes(statuses: Statuses) -> dict[str, int]:
@@ -86,7 +87,7 @@ class Problems:
             'printable ASCII without " and \\',
             realm,
         )
-        self._bearer = f'Bearer realm="{realm}"'
+        self._bearer = f'Bearer realm="{make_plain(realm)}"'
         self._statuses = status_codes(statuses)
         # The responses that do not depend on the request.
         self._ready = {code: self._compose(code, (), {}) for code in _PROBLEMS}

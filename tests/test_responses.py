@@ -2,6 +2,8 @@
 
 import json
 from datetime import datetime, timedelta, timezone
+from enum import Enum
+from http import HTTPStatus
 from io import BytesIO
 from typing import Any
 from wsgiref.util import FileWrapper
@@ -35,6 +37,21 @@ def test_four_statuses_can_be_replaced_and_nothing_else_changes(code: str, statu
     assert problems.respond(code).status == f"{status} {reason_phrase(status)}"
     for other in {"invalid_account_id", "sunset", *STATUSES} - {code}:
         assert problems.respond(other) == PROBLEMS.respond(other)
+
+
+class Refused(int, Enum):
+    GONE = 410
+
+
+class Realm(str, Enum):  # noqa: UP042 - whose str() is "Realm.SHOP"
+    SHOP = "shop"
+
+
+@pytest.mark.parametrize("status", [HTTPStatus.GONE, Refused.GONE], ids=repr)
+def test_members_of_an_enum_are_their_values(status: int) -> None:
+    problems = Problems(statuses=Statuses(session_missing=status), realm=Realm.SHOP)
+    plain = Problems(statuses=Statuses(session_missing=410), realm="shop")
+    assert problems.respond("session_missing") == plain.respond("session_missing")
 
 
 @pytest.mark.parametrize("name", STATUSES)
