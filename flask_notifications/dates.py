@@ -22,6 +22,12 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _STRUCTURED_DATE = re.compile(r"@(-?\d{1,15})", re.ASCII)
 
 
+def to_utc(time: datetime) -> datetime:
+    """Return an aware datetime in UTC. One of a class of its own, as of pendulum, becomes a plain one."""
+    utc = time.astimezone(UTC)
+    return datetime.combine(utc.date(), utc.time(), UTC)
+
+
 def parse_time(value: str) -> datetime:
     """Return a date, which begins at midnight UTC, or a date and time with an offset, in UTC."""
     message = f"{value!r} is neither like 2027-07-01 nor like 2027-07-01T09:00:00Z"

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, final
 from urllib.parse import urlsplit
 
+from .dates import to_utc
 from .headers import HeaderList
 from .validation import check_uri, clean_label, make_plain, require
 
@@ -221,7 +222,7 @@ def _in_utc(name: str, value: Any) -> datetime:
     time: datetime = value
     require(time.utcoffset() is not None, name, "an aware datetime, with a UTC offset", time)
     require(_EPOCH <= time <= _END, name, "a time of the years 1970 to 9999 in UTC", time)
-    return time.astimezone(UTC)
+    return to_utc(time)
 
 
 def _check_list(name: str, kind: type, given: Any) -> tuple[Any, ...]:

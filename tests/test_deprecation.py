@@ -16,6 +16,7 @@ from flask_notifications import Brownout, Call, DeprecationPolicy, Operation
 from flask_notifications.dates import parse_sunset
 from flask_notifications.deprecation import DeprecationHeaders
 from flask_notifications.headers import HeaderList
+from flask_notifications.pages import render_guide
 from tests.middleware import ANNOUNCED, DEPRECATED_AT, NOW, PATH, SUNSET_AT, Spy, response_of, wrap
 from tests.storages import ACCOUNT, raising
 from tests.wsgi import call, environ_of, plain_app, run
@@ -44,6 +45,20 @@ def render(deprecated_at: datetime = JANUARY, **values: Any) -> HeaderList:
 def test_dates_are_announced_in_whole_seconds(at: str, deprecation: str, sunset: str) -> None:
     date = datetime.fromisoformat(at)
     assert render(date, sunset_at=date) == [("Deprecation", deprecation), ("Sunset", sunset)]
+
+
+class OtherDatetime(datetime):
+    """The result of a subtraction cannot be divided, as with pendulum."""
+
+    def __sub__(self, other: Any) -> Any:
+        return str(super().__sub__(other))
+
+
+def test_a_date_of_another_package_becomes_a_plain_one() -> None:
+    other = OtherDatetime.combine(JANUARY.date(), JANUARY.time(), UTC)
+    assert render(other, brownouts=[Brownout(other, JULY)]) == render(JANUARY)
+    plan = {Operation("a", "GET", "/a"): DeprecationPolicy(deprecated_at=JANUARY)}
+    assert render_guide(plan, at=other) == render_guide(plan, at=JANUARY)
 
 
 OFFSETS = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from flask_notifications.dates import to_utc
 from flask_notifications.deprecation import Brownout, DeprecationPolicy, resolve_below
 from flask_notifications.operations import Operation
 from flask_notifications.plans import Plan, retired_operations, schedule
@@ -74,7 +75,7 @@ def _check_present(at: Any) -> datetime:
         return datetime.now(UTC)
     require(isinstance(at, datetime) and at.utcoffset() is not None, "at", "an aware datetime", at)
     require(FIRST <= at <= LAST, "at", "in the years 1 to 9999 in UTC", at)
-    return at.astimezone(UTC)  # type: ignore[no-any-return]
+    return to_utc(at)
 
 
 def _draw_lanes(policies: dict[Operation, DeprecationPolicy], axis: Axis) -> list[dict[str, Any]]:

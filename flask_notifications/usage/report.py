@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from flask_notifications.dates import utc_now
+from flask_notifications.dates import to_utc, utc_now
 from flask_notifications.operations import Operation
 from flask_notifications.validation import clean_label, is_number, require
 
@@ -139,11 +139,11 @@ def last_call(
 
 def _end(until: datetime | date, days: int) -> int:
     """Return the end of a window in microseconds since 1970."""
-    fits = until.tzinfo is not None if isinstance(until, datetime) else isinstance(until, date)
+    fits = until.utcoffset() is not None if isinstance(until, datetime) else isinstance(until, date)
     require(fits, "until", "an aware datetime or a date", until)
     try:
         if isinstance(until, datetime):
-            end = to_microseconds(until)
+            end = to_microseconds(to_utc(until))
         else:
             end = to_microseconds(datetime(until.year, until.month, until.day, tzinfo=UTC)) + DAY
         to_datetime(start_of_window(end, days))

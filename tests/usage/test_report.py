@@ -22,6 +22,7 @@ from flask_notifications.usage import (
 )
 from flask_notifications.usage.coverage import combine
 from flask_notifications.usage.store import recorders, usage
+from tests.test_deprecation import OtherDatetime
 from tests.usage.databases import EXPORT, NOON, POLICY, REPORT, Past, execute, use
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -265,6 +266,7 @@ MIDNIGHT = datetime(2026, 6, 1, tzinfo=UTC)
         (NOON, START, True),
         (NOON, START - TICK, False),
         (NOON.astimezone(timezone(5 * HOUR)), NOON, True),
+        (OtherDatetime.combine(NOON.date(), NOON.time(), UTC), NOON, True),
         (NOON, NOON + TICK, False),
         (date(2026, 5, 31), MIDNIGHT - TICK, True),
         (date(2026, 5, 31), MIDNIGHT, False),
