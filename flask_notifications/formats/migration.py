@@ -75,11 +75,14 @@ def _say_brownout(policy: DeprecationPolicy, caller: str | None, now: datetime) 
     running = policy.brownout(now)
     if running is not None and policy.phase(now, caller) is Phase.BROWNOUT:
         yield f"A brownout is running until {moment(running.end)}. Requests get 410 Gone until then."
-    coming = (each for each in policy.brownouts if each.start > now)
-    following = next((each for each in coming if policy.phase(each.start, caller) is Phase.BROWNOUT), None)
+    exemption = policy.exemption(caller, now)
+    earliest = now if exemption is None else exemption.until
+    coming = [(max(each.start, earliest), each.end) for each in policy.brownouts if each.end > earliest]
+    times = (each for each in coming if each[0] > now and policy.phase(each[0], caller) is Phase.BROWNOUT)
+    following = next(times, None)
     if following is not None:
         yield (
-            f"The next brownout is {period(following.start, following.end)}, {relative(following.start, now)}. "
+            f"The next brownout is {period(*following)}, {relative(following[0], now)}. "
             "Requests get 410 Gone during that time, so that forgotten calls are noticed."
         )
     elif caller is not None and policy.phase(now, caller) not in CLOSED_PHASES:

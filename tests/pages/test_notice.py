@@ -13,6 +13,7 @@ from tests.pages.reports import NOW, brownout, caller, coverage, operation_usage
 REPORT = Operation("report", "GET", "/reports/{id}", "/v2/reports/{id}")
 NEXT = "The next brownout is 1 Dec 2026, 09:00 to 09:30 UTC, in 9 days."
 NONE = "No brownout is planned for you."
+MIDDLE = "The next brownout is 2 Dec 2026, 00:00 to 12 Dec 2026, 00:00 UTC, in 9 days."
 
 
 def sentences(own: DeprecationPolicy, operation: Operation = REPORT) -> list[str]:
@@ -31,6 +32,7 @@ PLANNED = brownout(utc(2026, 12, 1, 9))
 OPEN = policy(utc(2027, 1, 1), PLANNED)
 ENFORCED = policy(utc(2027, 1, 1), PLANNED, enforce_sunset=True)
 RUNNING = policy(utc(2027, 1, 1), brownout(NOW))
+LONG = policy(utc(2027, 1, 1), brownout(utc(2026, 11, 22), 20 * 1440))
 LATE = policy(utc(2026, 11, 1))
 OVER = policy(utc(2026, 11, 1), enforce_sunset=True)
 
@@ -46,6 +48,7 @@ ENDS = {
     "in the last brownout": (RUNNING, f"It ends on {JANUARY}", "A brownout is running until 22 Nov 2026, 17:30 UTC."),
     "exempt no more": (until(OVER, 2026, 11, 2), f"It ended on {NOVEMBER}.", None),
     "exempt until then": (until(ENFORCED, 2026, 11, 30), f"It ends on {JANUARY}", NEXT),
+    "exempt until the middle of a brownout": (until(LONG, 2026, 12, 2), f"It ends on {JANUARY}", MIDDLE),
     "exempt": (until(ENFORCED, 2026, 12, 9), "An exemption lets you through until 9 December 2026.", NONE),
 }
 
