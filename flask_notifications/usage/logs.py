@@ -154,6 +154,7 @@ class _Reader:
         self._on_query, self._hidden = (_find_dependent(plan, kind) for kind in ("query", "headers"))
         self.ledger = Ledger(Origin(), 0)
         self.total = self.unreadable = self._queries = 0
+        self._has_foreign_log = False
         self._suspicious: set[str] = set()
         # The lines that would be calls below a prefix only, and the operations of which the present line may be one.
         self._below: Counter[str] = Counter()
@@ -170,6 +171,8 @@ class _Reader:
         """Yield why the absence of calls of an operation proves nothing."""
         if self.unreadable * 100 > self.total:
             yield "more than 1 % of the lines in the logs cannot be read: see --log-format"
+        elif self._has_foreign_log:
+            yield "no line of one of the logs can be read"
         if name in self._suspicious:
             yield "a line in the logs that cannot be read may be a call of it"
         if name in self._below:
@@ -183,6 +186,7 @@ class _Reader:
 
     def read(self, log: Log) -> None:
         """Read a log, or raise ``OSError`` if it cannot be read or is not complete."""
+        readable, unreadable = self.total - self.unreadable, self.unreadable
         opened: Any = Path(log).open("rb", buffering=0) if isinstance(log, str | os.PathLike) else nullcontext(log)  # noqa: SIM115
         with opened as raw:
             buffered = io.BufferedReader(raw, _CHUNK)
@@ -195,6 +199,7 @@ class _Reader:
                 raise OSError(message) from error
             finally:
                 buffered.detach()
+        self._has_foreign_log |= self.unreadable > unreadable and self.total - self.unreadable == readable
 
     def _count_lines(self, lines: Iterable[str]) -> None:
         search, may_be_called, may_continue = self._lines.search, self._may_be_called, self._may_continue

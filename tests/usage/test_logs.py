@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 import socket
 import sys
 import time
@@ -216,6 +217,14 @@ def test_what_logs_do_not_show_makes_the_verdict_unknown(lines: list[str], optio
     usage = read(*quiet()[:1475], *lines, **options)
     assert usage.verdict == ("unknown" if reason else "safe")
     assert usage.reasons[0].startswith(reason) if reason else all("cannot be read" in each for each in usage.reasons)
+
+
+@pytest.mark.parametrize(("other", "verdict"), [(b"\n", "safe"), (lzma.compress(CALLED.encode()), "unknown")])
+def test_a_log_without_a_line_that_can_be_read_may_be_that_of_another_host(other: bytes, verdict: str) -> None:
+    logs = [BytesIO("\n".join(quiet()).encode()), BytesIO(other)]
+    (usage,) = read_usage(None, logs=logs, plan=load_plan(PLAN), until=NOON).operations
+    assert usage.verdict == verdict
+    assert ("no line of one of the logs can be read" in usage.reasons) is (verdict == "unknown")
 
 
 @pytest.mark.parametrize("name", ["caf%C3%A9", "CAF\u00c3\u00a9", r"caf\xC3\xA9"])
