@@ -339,7 +339,7 @@ class UsageRecorder:
             log_error("expired rows of usage cannot be deleted: %s", explain(error))
 
     def _leave(self) -> None:
-        """Leave unwritten counts to the next process, or log how many are lost."""
+        """Leave unwritten counts to the next process, or log how many are lost unless this one goes on."""
         with self._lock:
             ended, self._ended = self._ended, []
         lost = 0
@@ -348,9 +348,12 @@ class UsageRecorder:
                 lost += ledger.unwritten
                 with suppress(Exception):
                     self._store.leave_loss(ledger)
-            ledger.drop()
+                self._ended.append(ledger)
+            else:
+                ledger.drop()
         if lost:
-            log_error("%s calls are lost, because the database cannot be written and there is no spool", lost)
+            message = "%s calls are lost if this process ends, because the database cannot be written without a spool"
+            log_error(message, lost)
 
     def _before_fork(self, until: float) -> None:
         """Wait for a write that is going on: a child would inherit locks inside of SQLite, and wait forever."""

@@ -877,6 +877,17 @@ def test_without_a_spool_the_calls_of_a_process_that_ends_while_the_database_is_
     eventually(lambda: total(file) == 3 * with_spool)
 
 
+def test_calls_that_could_not_be_written_at_a_close_are_written_later(file: str, tmp_path: Path) -> None:
+    (tmp_path / "usage.sqlite3").mkdir()
+    recorder = record(file)
+    recorder(now())
+    recorder.close()
+    (tmp_path / "usage.sqlite3").rmdir()
+    recorder.request_passed()
+    assert recorder.flush()
+    assert total(file) == 1
+
+
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_a_write_whose_commit_is_not_confirmed_counts_once(engine: Engine, is_committed: bool) -> None:
     recorder = record(engine)
