@@ -160,14 +160,15 @@ class UsageRecorder:
         if self._is_interrupted():
             return
         with self._lock:
-            ledger, self._ledger = self._ledger, None
             self._is_closing = True
-            if ledger is not None:
-                self._ended.append(ledger)
         self._wake()
         if self._has_thread:
             self._finished.acquire(timeout=_LAST_WAIT)
             self._has_thread = False
+        with self._lock:  # as late as possible: nobody may write the calls that follow
+            ledger, self._ledger = self._ledger, None
+            if ledger is not None:
+                self._ended.append(ledger)
         is_written = not self._ended or self._write_all()
         if not is_written and self._has_failed:
             self._pause.acquire(timeout=_PAUSE)  # perhaps only because many processes end together
@@ -180,6 +181,12 @@ class UsageRecorder:
             self.awaits_request = self._ledger is None
             if self._ledger is not None:  # a call came in the meantime
                 self._start(self._ledger)
+
+    def _end(self) -> None:
+        """Close at the end of the process. If calls came meanwhile, its row says that others may be missing."""
+        self.close()
+        if self._ledger is not None:
+            self.flush()
 
     def _is_interrupted(self) -> bool:
         """Return whether this thread is counting or writing, so that a signal handler must have interrupted it."""
@@ -411,7 +418,7 @@ def _after_fork_in_child() -> None:
     _call_each(UsageRecorder._after_fork_in_child)
 
 
-atexit.register(_call_each, UsageRecorder.close)
+atexit.register(_call_each, UsageRecorder._end)
 if hasattr(os, "register_at_fork"):  # pragma: no branch - there are no forks on Windows
     os.register_at_fork(
         before=_before_fork,

@@ -166,6 +166,24 @@ def test_a_call_while_a_recorder_is_closed_is_written_without_another_call(file:
     eventually(lambda: calls(file) == {(None, "job/1"): 2, (None, "job/2"): 1})
 
 
+def test_a_call_while_the_thread_ends_is_the_last_one_of_its_row(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = written(file)
+    monkeypatch.setattr(recorder, "_finished", Mock(acquire=lambda **_: recorder(now())))
+    recorder.close()
+    assert (total(file), rows(file, "ended")) == (2, [(1,)])
+
+
+def test_a_process_that_counts_while_it_ends_is_not_said_to_have_ended(file: str) -> None:
+    engine = create_engine(file)
+    recorder = sleepy(engine)
+    recorder(now())
+    event.listen(engine, "commit", lambda _connection: recorder(now()), once=True)
+    recorder._end()
+    assert (total(file), sorted(rows(file, "ended"))) == (2, [(0,), (1,)])
+    recorder._end()
+    assert rows(file, "ended") == [(1,), (1,)]
+
+
 def test_a_signal_handler_that_interrupts_a_count_or_a_write_leaves_it_to_be_written(
     file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
