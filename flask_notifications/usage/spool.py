@@ -43,9 +43,9 @@ def open_folder(spool: str | None, database: str) -> Path | None:
         _report_once("usage is counted without a spool, because this system has no flock")
         return None
     name = hashlib.sha256(database.encode()).hexdigest()[:16]
-    automatic = Path(tempfile.gettempdir(), f"flask_notifications-{os.getuid()}-{name}")
-    folder = automatic if spool == "auto" else Path(spool)
-    try:
+    automatic = f"flask_notifications-{os.getuid()}-{name}"
+    try:  # there may be no temporary folder either, where all is read-only
+        folder = Path(tempfile.gettempdir(), automatic) if spool == "auto" else Path(spool)
         folder.mkdir(mode=0o700, parents=spool != "auto", exist_ok=True)
         found = folder.lstat()
     except OSError as error:

@@ -624,6 +624,18 @@ def test_where_a_spool_is_impossible_counts_are_in_memory_and_the_reason_is_repo
     assert (total(file), list(spool.glob("*.spool"))) == (1, [])
 
 
+@pytest.mark.parametrize("is_automatic", [True, False])
+def test_where_all_other_folders_are_read_only_calls_are_counted(
+    is_automatic: bool, file: str, spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", Mock(side_effect=FileNotFoundError("no temporary folder")))
+    recorder = record(file, spool="auto" if is_automatic else spool)
+    recorder(now())
+    assert spool.exists() is not is_automatic
+    recorder.close()
+    assert (total(file), caplog.text.count("without a spool: no temporary folder")) == (1, is_automatic)
+
+
 @pytest.mark.parametrize("make", [lambda path: path.mkdir(mode=0o755), lambda path: path.symlink_to("/tmp")])  # noqa: S108
 def test_the_automatic_folder_is_private_and_one_that_is_not_is_not_used(
     make: Callable[[Path], None],
