@@ -20,7 +20,7 @@ from . import store
 from .connections import LOCK_LIMIT, SNAPSHOT, Database, backend, connect, open_engine, read_clock
 from .coverage import RecorderRow
 from .store import StoreUnavailable, decode, encode, explain, limit_pairs
-from .times import DAY, HOUR, start_of_window
+from .times import DAY, HOUR, start_of_window, to_date
 
 # Rows that are fetched at once, and their columns.
 _ROWS = 10_000
@@ -172,6 +172,7 @@ def _read_calls(
     name_of = cache(decode)  # most rows have the same names
     calls: defaultdict[Name, Calls] = defaultdict(Calls)
     for (day, operation), group in groupby(rows, key=itemgetter(0, 1)):
+        to_date(day)  # an error here says that the store cannot be read
         for labels, numbers in limit_pairs((row[2:5], row[5:]) for row in group).items():
             caller, client, source = map(name_of, labels)
             calls[str(name_of(operation)), caller, client, source].add(day, numbers)

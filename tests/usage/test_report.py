@@ -382,6 +382,14 @@ def test_tables_with_foreign_content_are_no_store(statement: str, file: str) -> 
         read_usage(file, until=NOON)
 
 
+@pytest.mark.parametrize("day", [9_999_999, 9_999_999_999])
+def test_a_store_with_a_day_that_is_in_no_calendar_cannot_be_read(day: int, file: str) -> None:
+    covered(file, use())
+    execute(file, update(usage).values(day=day))
+    with pytest.raises(StoreUnavailable, match="cannot be read: "):
+        read_usage(file)
+
+
 def test_a_recorder_that_was_heard_in_a_far_future_costs_no_memory(file: str) -> None:
     covered(file)
     execute(file, text("UPDATE flask_notifications_recorder SET heard_at = 9223372036854775807"))
