@@ -125,8 +125,7 @@ def _describe_notice(
     times = [each.last_at for own in report.operations for each in own.callers if each.caller == caller]
     last_at = max(times, default=None)
     if last_at is None and database is not None:
-        names = [each.name for each in report.operations]
-        last_at = _call("last_call", database, caller, operations=names, service=service)
+        last_at = _call("last_call", database, caller, operations=_select(plan, ()), service=service)
     return describe_notice(report, plan, caller, last_at or fail(f"no call of {caller!r} has been recorded"))
 
 

@@ -23,7 +23,7 @@ class Notice(NamedTuple):
 
 
 def describe_notice(report: "UsageReport", plan: Plan, caller: str, last_at: datetime) -> Notice:
-    """Return the notice for a caller, whose last call may have been before the report begins."""
+    """Return the notice for a caller, whose last call may have been before the report, or of another operation."""
     retired = {operation.name: (operation, policy) for operation, policy in retired_operations(plan).items()}
     migrations = []
     for usage in report.operations:
@@ -34,8 +34,10 @@ def describe_notice(report: "UsageReport", plan: Plan, caller: str, last_at: dat
             migrations.append(migration)
     if not migrations:
         covered = min(report.operations, key=lambda each: each.coverage).coverage_text
-        silence = f"No call of yours was recorded from {format_days(report.since, report.until)} ({covered})."
-        return Notice(f"{caller}: no calls", (silence, f"The last one was on {full_date(last_at)}."), ())
+        is_whole = len(report.operations) == len(retired)
+        target = "" if is_whole else f" to {', '.join(each.name for each in report.operations)}"
+        silence = f"No call of yours{target} was recorded from {format_days(report.since, report.until)} ({covered})."
+        return Notice(f"{caller}: no calls", (silence, f"Your last call was on {full_date(last_at)}."), ())
     number = len(migrations)
     subject = "an operation that you call is" if number == 1 else f"{number} operations that you call are"
     hint = say_placeholders(each.move for each in migrations)
