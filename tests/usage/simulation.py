@@ -498,8 +498,28 @@ def _expire(history: History) -> None:
     history.plan(last + history.between(MINUTE, 20 * HOUR), report)
 
 
+def _close(history: History) -> None:
+    """A process starts while the database is away, closes its recorder and goes on."""
+    world = history.world
+
+    def start() -> None:
+        world.is_away = True
+        history.victim = world.start(history.victim.host)
+
+    def close() -> None:
+        if history.victim.is_alive:
+            with world.on(history.victim.host):
+                history.victim.recorder.close()
+                history.victim.recorder.request_passed()
+            history.victim.heard = 0  # nobody knows that it goes on until it has said so
+
+    history.plan(-history.between(0, HOUR), start)
+    history.plan(history.between(0, MINUTE), close)
+    history.plan(history.between(0, 2 * MINUTE), lambda: setattr(world, "is_away", False))
+
+
 _FAILURES: tuple[Callable[[History], None], ...] = (
-    *(_quiet, _kill, _away, _cut, _power, _fork, _clock, _database_clock, _restore, _deploy, _expire),
+    *(_quiet, _kill, _away, _cut, _power, _fork, _clock, _database_clock, _restore, _deploy, _expire, _close),
 )
 KINDS = {each.__name__[1:].replace("_", " "): each for each in _FAILURES}
 

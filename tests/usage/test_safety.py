@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from sqlalchemy import Connection, Engine, delete
 
-from flask_notifications.usage import coverage, reading, store
+from flask_notifications.usage import UsageRecorder, coverage, reading, store
 from flask_notifications.usage.connections import begin
 from flask_notifications.usage.ledger import Ledger
 from flask_notifications.usage.times import DAY
@@ -75,6 +75,7 @@ def read_without_a_snapshot(engine: Engine) -> Iterator[Connection]:
 MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     "counts of a failed write are forgotten": ("away", store.UsageStore, "_write_once", forget_after_a_failure),
     "a lost recorder uncovers nothing": ("cut", coverage.Recorders, "__init__", forget_the_lost),
+    "counts of a closed recorder are forgotten": ("close", UsageRecorder, "_leave", lambda own: own._ended.clear()),
     "calls are deleted without a note": ("expire", store.UsageStore, "_delete_before", delete_in_silence),
     "a report is no snapshot": ("expire", reading, "_reading", read_without_a_snapshot),
     "another path under the same name counts as covered": (
