@@ -236,7 +236,9 @@ class Ledger:
     def compare_times(self, taken: Iterable[Taken], now: int) -> None:
         """Note how far the clock of this machine and the times of calls differ from the time of the database."""
         if self._is_of_this_boot and not self.origin.has_own_clock:
-            began, heard = self.started + self.origin.began, self.started + self.heard
+            # A process without a thread does not note that it is alive, so it may have been until now.
+            heard = self.started + (self.heard if self.is_alive or self.has_thread else uptime())
+            began = self.started + self.origin.began
             skews = [abs(time.time_ns() // 1000 - now)] if self.is_alive else []
             for _key, _entry, (first_at, last_at, *_counts) in taken:
                 skews += [last_at - heard, began - first_at]

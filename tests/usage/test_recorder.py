@@ -1082,6 +1082,15 @@ def test_a_call_outside_of_the_life_of_its_process_shows_that_a_clock_was_off(fi
     assert rows(file, "skew")[0][0] > 2 * 86_400 * 10**6
 
 
+@pytest.mark.parametrize("has_thread", [1, 0])
+def test_only_a_thread_knows_when_a_killed_process_was_alive_last(has_thread: int, file: str, spool: Path) -> None:
+    path = killed(file, spool)
+    change_head(path, ledgers._HAS_THREAD, has_thread)
+    change_head(path, ledgers._HEARD, ledgers.uptime() - 600 * 10**6)
+    assert collect_spool(spool, file) == 1
+    assert (rows(file, "skew")[0][0] > 500 * 10**6) is bool(has_thread)
+
+
 # Arguments
 
 
