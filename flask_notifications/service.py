@@ -122,9 +122,10 @@ class NotificationService(Generic[Caller]):
     def _failure(self, error: Exception) -> tuple[PlainResponse, str | None]:
         """Return the response to an exception, and the message for the log."""
         code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
+        if isinstance(error, AccessDenied | AccountNotFound):
+            return self._problems.respond(code), None
         wait = [retry_after(_wait(error))] if isinstance(error, StorageUnavailable) else []
-        is_expected = isinstance(error, AccessDenied | AccountNotFound)
-        return self._problems.respond(code, extra=wait), None if is_expected else _describe_failure(code, error)
+        return self._problems.respond(code, extra=wait), _describe_failure(code, error)
 
 
 # The first that fits.

@@ -111,6 +111,13 @@ def test_an_exception_anywhere_gets_its_response_and_leaves_no_file(
     assert (caplog.records == []) == isinstance(failure, AccessDenied | AccountNotFound)
 
 
+def test_an_account_that_is_not_found_is_not_tried_again_although_its_exception_is_an_outage_too() -> None:
+    both = type("Both", (StorageUnavailable, AccountNotFound), {})
+    response = call_account(make_service(OneSession(raising(both()))))
+    assert status_and_code(response) == ("404 Not Found", "account_not_found")
+    assert "Retry-After" not in dict(response.headers)
+
+
 @pytest.mark.parametrize("length", [1, 2])
 def test_an_exception_that_is_its_own_cause_is_a_storage_error(length: int) -> None:
     """``raise error from error`` is enough to make one."""
