@@ -16,7 +16,7 @@ from .dates import Clock, utc_now
 from .deferred import is_asynchronous, is_deferring
 from .deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Phase
 from .headers import HeaderList, ResponseHeaders
-from .log import log_exception
+from .log import log_error, log_exception
 from .observers import Call, Observer, RequestWatcher, check_identify, client_of, find_label
 from .operations import Match, Operation, OperationTable
 from .plans import Plan, check_plan, table_of
@@ -335,8 +335,7 @@ class _Exchange:
         if "access-control-allow-origin" in names:
             headers.merge("Access-Control-Expose-Headers", _EXPOSED_HEADERS)
         if "location" in names and (self._is_rewritten or self._digests):
-            received = as_received(self._received)
-            edit_location(headers, status, received, self.match, table=self._table, digests=self._digests)
+            self._edit_location(headers, status)
         if self._has_url_session and "referrer-policy" not in names:
             headers.put("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
         if self._has_url_session or self.exemption is not None:
@@ -349,12 +348,26 @@ class _Exchange:
         kept = [line for name, line in lines if name not in _DATES and (name, line[1]) not in known]
         return kept + self._announcement
 
+    def _edit_location(self, headers: ResponseHeaders, status: str) -> None:
+        # No variable keeps what was received: monitoring tools report those of each frame with a log record, too.
+        loop = edit_location(
+            headers, status, as_received(self._received), self.match, table=self._table, digests=self._digests
+        )
+        if loop is not None:  # clients must not store it (RFC 9111 section 5.2.2.5)
+            headers.put("Cache-Control", "no-store")
+            log_error(_LOOP, self.match.operation.name, self.match.operation.path, loop.spelling)
+
 
 # Middlewares that are looked through, one around the other, for one that calls itself.
 _MIDDLEWARES = 20
 _WRAPS_ITSELF = (
     "the application would call itself forever: write app.wsgi_app = DeprecationMiddleware(app.wsgi_app, plan), "
     "not app.wsgi_app = DeprecationMiddleware(app, plan)"
+)
+
+_LOOP = (
+    "operation %r: the application redirects %r, the path of the operation, to %r, so clients loop forever; "
+    "spell the operation's path as the application does, or leave out rewrite_path"
 )
 
 

@@ -12,7 +12,6 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 from wsgiref.types import WSGIEnvironment
 
 from .headers import ResponseHeaders, values_of
-from .log import log_error
 from .operations import REST, Match, OperationTable, decode_path
 from .sessions import SESSION, session_pairs
 
@@ -86,12 +85,6 @@ def follow(
     return None if match is None else Redirect(match, path, changes_url)
 
 
-_LOOP = (
-    "operation %r: the application redirects %r, the path of the operation, to %r, so clients loop forever; "
-    "spell the operation's path as the application does, or leave out rewrite_path"
-)
-
-
 def edit_location(
     headers: ResponseHeaders,
     status: str,
@@ -100,18 +93,13 @@ def edit_location(
     *,
     table: OperationTable,
     digests: dict[str, str],
-) -> None:
-    """Keep the session of a redirect to an operation, and do not let clients store a redirect that loops.
+) -> Redirect | None:
+    """Keep the session of a redirect to an operation, and return a redirect that loops, or ``None``.
 
     ``environ`` is that of the request as the client sent it: an application may change its own before it redirects.
     ``digests`` are those of ``unify_session``.
     """
     redirects = {each: follow(environ, each, status, table, digests) for each in values_of(headers.lines, "location")}
-    if match.operation.rewrite_path and match.path != environ.get("PATH_INFO", ""):
-        loop = next((each for each in redirects.values() if each is not None and each.loops(match)), None)
-        if loop is not None:
-            log_error(_LOOP, match.operation.name, match.operation.path, loop.spelling)
-            headers.put("Cache-Control", "no-store")  # RFC 9111 section 5.2.2.5
     if digests:
         ((pair, digest),) = digests.items()  # a request with more than one pair was refused
         unified = {own for own, each in redirects.items() if each is not None and each.match.operation.unify_session}
@@ -119,6 +107,9 @@ def edit_location(
             "location",
             lambda own: restore_pair(own, pair, digest) if own in unified else remove_digest(own, digest),
         )
+    if not match.operation.rewrite_path or match.path == environ.get("PATH_INFO", ""):
+        return None
+    return next((each for each in redirects.values() if each is not None and each.loops(match)), None)
 
 
 def restore_pair(location: str, pair: str, digest: str) -> str:

@@ -22,7 +22,7 @@ import pytest
 from flask_notifications import DeprecationMiddleware
 from tests.frameworks.applications import OPERATIONS, POLICY, application_of, library
 from tests.storages import CURRENT_USER, PLAN, OneSession, flask_app, raising
-from tests.wsgi import environ_of, run
+from tests.wsgi import environ_of, plain_app, run
 
 pytestmark = pytest.mark.slow
 
@@ -59,10 +59,11 @@ def test_local_variables_of_the_middleware_show_no_session_id(tool: str) -> None
     assert SESSION_ID not in crashed
 
 
-def test_the_stack_of_a_log_record_does_not_show_the_exception_of_a_storage_or_of_identify() -> None:
+def test_the_stack_of_a_log_record_shows_no_session_id() -> None:
     # Sentry can be configured to attach the stack, with local variables, to each record that is logged as an error.
     logged = capture("sentry-flask")["outermost, stacks of log records"]["failed"]
     assert "storage_error" in logged
+    assert "clients loop forever" in logged
     assert "identify: builtins.LookupError" in logged
     assert "flask_notifications/service.py" in logged
     assert SESSION_ID not in logged
@@ -143,20 +144,22 @@ def with_sentry(framework: str) -> Captured:
     result["outermost, whole stacks"] = watch(outermost(app), drain)
     if framework == "flask":
         start(attach_stacktrace=True)
-        result["outermost, stacks of log records"] = {"failed": ask_failing_storage(drain)}
+        result["outermost, stacks of log records"] = {"failed": log_failures(drain)}
     start()
     wrap = library("sentry_sdk.integrations.wsgi").SentryWsgiMiddleware
     result["inside"] = watch(inside_of_flask() if framework == "flask" else wrap(outermost(app)), drain)
     return result
 
 
-def ask_failing_storage(drain: Callable[[], str]) -> str:
-    """Return what is captured during a request for which ``identify`` and the storage fail, with the session ID."""
+def log_failures(drain: Callable[[], str]) -> str:
+    """Return what is captured when ``identify`` and the storage fail with the session ID, and when a redirect loops."""
     fail = raising(LookupError(SESSION_ID))
     storage = OneSession(fail)
     storage.resolve_session = Mock(return_value="alice")  # type: ignore[method-assign]
-    environ = environ_of("GET", CURRENT_USER, f"sessionId={SESSION_ID}", **{"wsgi.errors": StringIO()})
-    run(DeprecationMiddleware(flask_app(storage, identify=lambda _caller: fail()), PLAN), environ)
+    looping = plain_app("308 Permanent Redirect", [("Location", CURRENT_USER.lower())])
+    for app in flask_app(storage, identify=lambda _caller: fail()), looping:
+        environ = environ_of("GET", CURRENT_USER.lower(), f"sessionId={SESSION_ID}", **{"wsgi.errors": StringIO()})
+        run(DeprecationMiddleware(app, PLAN), environ)
     return drain()
 
 
