@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Executable, Row, Text, TypeDecorator, column, create_engine, event, text
+from sqlalchemy import Engine, Executable, Row, Text, TypeDecorator, column, create_engine, event, select, text
 from sqlalchemy.exc import OperationalError as SQLOperationalError
 from sqlalchemy.exc import ProgrammingError, ResourceClosedError, SQLAlchemyError
 
@@ -248,6 +248,11 @@ async def promise_permission(_caller: object, _account_id: object) -> bool:
 def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{argument} must"):
         storage_on(create_engine("sqlite://"), **{argument: value})
+
+
+def test_a_statement_without_its_parameter_is_shown_as_sql() -> None:
+    with pytest.raises(ValueError, match=r"^session_query must be a SELECT with .* :session_id, not 'SELECT"):
+        storage_on(create_engine("sqlite://"), session_query=select(column("login")))
 
 
 @pytest.mark.parametrize(

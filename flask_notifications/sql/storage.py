@@ -157,8 +157,10 @@ class SQLAlchemyStorage:
         if not isinstance(statement, ClauseElement) or not isinstance(statement, Executable):
             message = f"{name} must be a SELECT as a string or as an SQLAlchemy statement, not {query!r}"
             raise ValueError(message)
-        has_parameter = parameter is None or parameter in (statement.compile(self._engine).params or {})
-        require(has_parameter, name, f"a SELECT with the parameter :{parameter}", query)
+        if parameter is not None:
+            compiled = statement.compile(self._engine)
+            has_parameter = parameter in (compiled.params or {})
+            require(has_parameter, name, f"a SELECT with the parameter :{parameter}", str(compiled))
         return statement
 
 
