@@ -139,7 +139,7 @@ def list_conditions(query: Values | None, headers: Values | None) -> frozenset[C
     return frozenset([*of_query, *of_headers])
 
 
-def do_hold(conditions: Iterable[Condition], sent: SentValues, *, is_live: bool) -> bool:
+def are_fulfilled(conditions: Iterable[Condition], sent: SentValues, *, is_live: bool) -> bool:
     """Return whether a request fulfils all conditions.
 
     Of several values that a request has for a name, one that fits suffices for a retired operation, because the

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from .conditions import NOTHING, Condition, SentValues, Values, check_values, do_hold, fold, list_conditions
+from .conditions import NOTHING, Condition, SentValues, Values, are_fulfilled, check_values, fold, list_conditions
 from .headers import TOKEN
 from .validation import check_uri, make_plain, require
 
@@ -376,8 +376,8 @@ class OperationTable:
         for methods in _read_method(method):
             candidates = [template for template in templates if template.operation.method in methods]
             considered += candidates
-            fulfilled = [each for each in candidates if do_hold(each.conditions, sent, is_live=self._is_live(each))]
-            winners += _find_winners(fulfilled, methods, path)
+            chosen = [own for own in candidates if are_fulfilled(own.conditions, sent, is_live=self._is_live(own))]
+            winners += _find_winners(chosen, methods, path)
         vary = tuple(dict.fromkeys(name for each in considered for name in each.operation.headers or ()))
         matches = [template.match(path, is_lenient, vary) for template in dict.fromkeys(winners)]
         return sorted(matches, key=self._is_live)
