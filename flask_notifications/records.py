@@ -82,7 +82,8 @@ class ArrayWriter:
     def write(self, records: Iterable[Record]) -> tuple[bytes | IO[bytes], int]:
         """Return the complete array and its length in bytes. A file is at its start, and the caller closes it.
 
-        No file is left after an exception. The caller closes the records.
+        No file is left after an exception, which is ``UnserialisableRecord``, ``SpoolUnavailable`` or one of the
+        iteration. The caller closes the records.
         """
         if self._fits_one_call(records):
             batch = list(records)

@@ -149,7 +149,11 @@ def _is_secret_name(name: object) -> bool:
 
 
 def _redact(value: Any, is_secret: bool = False, parents: tuple[int, ...] = ()) -> Any:
-    """Return a value with every session ID in it masked, or the same object if it holds no session ID."""
+    """Return a value with every session ID in it masked, or the same object if it holds no session ID.
+
+    ``is_secret`` is whether its name says that it is one as a whole. ``parents`` are the ``id()`` of the containers
+    around it, of which it may be one again.
+    """
     with suppress(Exception):  # values are your application's, and their methods may raise anything
         if isinstance(value, bytes):
             masked = _redact(value.decode("latin-1"), is_secret).encode("latin-1")

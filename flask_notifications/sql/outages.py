@@ -36,7 +36,7 @@ _MYSQL_CLIENT = range(2000, 3000)
 def is_outage(error: Exception) -> bool:
     """Return whether an error says that the database is out of reach, or that it gave up a statement."""
     if not isinstance(error, DBAPIError):
-        return isinstance(error, PoolTimeout | OSError)
+        return isinstance(error, PoolTimeout | OSError)  # some drivers pass that of their socket on
     if error.connection_invalidated:
         return True
     code = _find_code(error.orig)
