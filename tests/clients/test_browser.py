@@ -1,40 +1,104 @@
-"""In a real browser, a page of another origin reads the deprecation headers if it may read the response."""
+"""Real clients read what is announced, and do not wait during a brownout: pages of another origin, and requests."""
 
 import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import pytest
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from tests.cli.servers import Canned, canned_server
-from tests.clients.app import DOCUMENTATION, LIST, PROGRAM, SESSION, SUCCESSOR, SUNSET_DOCUMENTATION
-from tests.servers.process import PATIENCE, Server, serving
+from flask_notifications import (
+    Brownout,
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    Operation,
+    StorageUnavailable,
+    notification_operations,
+)
+from tests.cli.servers import Canned, CannedServer, canned_server, serving
+from tests.servers.process import PATIENCE
 from tests.services import chromium_or_skip
+from tests.storages import CURRENT_USER, SESSION_ID, OneSession, flask_app, raising
 
-HERE = Path(__file__).parent
+SUNSET_DOCUMENTATION = "https://example.com/policy"
+POLICY = DeprecationPolicy(
+    deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
+    sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
+    documentation="/docs/retirement",
+    sunset_documentation=SUNSET_DOCUMENTATION,
+    brownouts=[Brownout(datetime(2026, 10, 1, 12, tzinfo=UTC), datetime(2026, 10, 1, 14, tzinfo=UTC))],
+    enforce_sunset=True,
+)
+PLAN = dict.fromkeys(notification_operations(), POLICY)
+VERSION = {Operation("version", "*", "/API/**", "/v2/**"): POLICY}
+BROWNOUT = datetime(2026, 10, 1, 13, tzinfo=UTC)  # one hour before its end
+
+
+def retire(app: WSGIApplication, plan: Any = PLAN, at: datetime = datetime(2026, 6, 1, tzinfo=UTC)) -> WSGIApplication:
+    return DeprecationMiddleware(app, plan, base_url="https://api.example.com", clock=lambda: at)
+
+
+def adding(headers: dict[str, str], app: WSGIApplication) -> WSGIApplication:
+    """Return an application inside a layer that adds headers to all responses."""
+
+    def layer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        def start(status: str, own: list[tuple[str, str]], exc_info: object = None) -> Callable[[bytes], object]:
+            assert exc_info is None
+            return start_response(status, [*own, *headers.items()])
+
+        return app(environ, start)
+
+    return layer
+
+
+def site(origin: str) -> WSGIApplication:
+    """Return an application that is mounted with different settings; ``origin`` is the only other one to read it."""
+    cors = {
+        "Access-Control-Allow-Origin": origin,
+        "Access-Control-Allow-Headers": "Authorization",
+        "Access-Control-Allow-Methods": "DELETE",
+    }
+    own = cors | {"Access-Control-Expose-Headers": "X-Own"}
+    # For a request with credentials, the wildcard has no effect (Fetch, "CORS-exposed header-name").
+    wildcard = cors | {"Access-Control-Allow-Credentials": "true", "Access-Control-Expose-Headers": "*"}
+    outermost = cors | {"Access-Control-Expose-Headers": "Deprecation, Sunset, Link, Retry-After"}
+    app = adding({"Link": '</help>; rel="help"', "X-Own": "mine"}, flask_app(OneSession()))
+    mounts = {
+        "/brownout": retire(adding(own, app), at=BROWNOUT),
+        "/unavailable": retire(flask_app(OneSession(raising(StorageUnavailable(retry_after=7))))),
+        "/wildcard": retire(adding(wildcard, app)),
+        "/outermost": adding(outermost, retire(app, at=BROWNOUT)),
+        "/version": adding(outermost, retire(app, VERSION, POLICY.sunset_at or BROWNOUT)),
+    }
+    return DispatcherMiddleware(retire(adding(own, app)), mounts)
+
 
 # Options of Fetch. With the ``Authorization`` header, the browser sends a preflight request first.
-HEADER = {"headers": {"Authorization": f"Bearer {SESSION}"}}
-QUERY = f"?sessionId={SESSION}"
-
+HEADER = {"headers": {"Authorization": f"Bearer {SESSION_ID}"}}
+BY_QUERY = f"{CURRENT_USER}?sessionId={SESSION_ID}"
 # The target, the options of Fetch, and the status.
 READABLE: dict[str, tuple[str, dict[str, Any], int]] = {
-    "session-in-the-query": (f"{LIST}{QUERY}", {}, 200),
-    "session-in-the-header": (LIST, HEADER, 200),
-    "error": (LIST, {}, 401),
+    "session-in-the-query": (BY_QUERY, {}, 200),
+    "session-in-the-header": (CURRENT_USER, HEADER, 200),
+    "error": (CURRENT_USER, {}, 401),
     # The application's wildcard has no effect here.
-    "credentials-and-a-wildcard": (f"/wildcard{LIST}{QUERY}", {"credentials": "include"}, 200),
+    "credentials-and-a-wildcard": (f"/wildcard{BY_QUERY}", {"credentials": "include"}, 200),
 }
 # The preflight request of the last one is served although the operation is switched off.
 CLOSED: dict[str, tuple[str, dict[str, Any], int]] = {
-    "brownout": (f"/brownout{LIST}{QUERY}", {}, 410),
-    "outermost": (f"/outermost{LIST}", HEADER, 410),
-    "version": (f"/version{LIST}", {**HEADER, "method": "DELETE"}, 410),
+    "brownout": (f"/brownout{BY_QUERY}", {}, 410),
+    "outermost": (f"/outermost{CURRENT_USER}", HEADER, 410),
+    "version": (f"/version{CURRENT_USER}", {**HEADER, "method": "DELETE"}, 410),
 }
 
 DATES = ("@1767225600", "Thu, 01 Jul 2027 00:00:00 GMT")
@@ -57,26 +121,31 @@ def browser(url: str, folder: Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def page() -> Iterator[CannedServer]:
+    with canned_server() as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def url(page: CannedServer) -> Iterator[str]:
+    with serving(site(page.url)) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def seen(page: CannedServer, url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the page's result of each call, by name."""
-    with canned_server() as page, pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PAGE_ORIGIN", page.url)
-        with serving(PROGRAM, tmp_path_factory.mktemp("server")) as server:
-            page.respond("/page.mjs", canned("text/javascript", (HERE / "page.mjs").read_bytes()))
-            page.respond("/calls", canned("application/json", json.dumps(calls(server)).encode()))
-            with browser(page.respond("/", canned("text/html", PAGE)), tmp_path_factory.mktemp("browser")):
-                found: dict[str, Any] = json.loads(page.bodies.get(timeout=PATIENCE))
+    named = (READABLE | CLOSED).items()
+    calls = {name: {"url": f"{url}{target}", "init": init} for name, (target, init, _status) in named}
+    page.respond("/page.mjs", canned("text/javascript", Path(__file__).with_name("page.mjs").read_bytes()))
+    page.respond("/calls", canned("application/json", json.dumps(calls).encode()))
+    with browser(page.respond("/", canned("text/html", PAGE)), tmp_path_factory.mktemp("browser")):
+        found: dict[str, Any] = json.loads(page.bodies.get(timeout=PATIENCE))
     return found
 
 
 def canned(media_type: str, body: bytes) -> Canned:
     return Canned(200, [("Content-Type", media_type)], body)
-
-
-def calls(server: Server) -> dict[str, Any]:
-    """Return the calls for the page, by name."""
-    named = (READABLE | CLOSED).items()
-    return {name: {"url": server.url(target), "init": init} for name, (target, init, _status) in named}
 
 
 def deprecation_headers(response: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
@@ -87,13 +156,10 @@ def deprecation_headers(response: dict[str, Any]) -> tuple[str | None, str | Non
 
 def links(mount: str) -> str:
     """Return the ``Link`` header as a page reads it, with all links joined."""
-    successor, documentation = (uri.replace(".com", f".com{mount}") for uri in (SUCCESSOR, DOCUMENTATION))
-    return ", ".join(
-        [
-            f'<{successor}>; rel="successor-version"',
-            f'<{documentation}>; rel="deprecation"; type="text/html"',
-            f'<{SUNSET_DOCUMENTATION}>; rel="sunset"; type="text/html"',
-        ]
+    return (
+        f'<https://api.example.com{mount}/API/Notification/CurrentUser>; rel="successor-version", '
+        f'<https://api.example.com{mount}/docs/retirement>; rel="deprecation"; type="text/html", '
+        f'<{SUNSET_DOCUMENTATION}>; rel="sunset"; type="text/html"'
     )
 
 
@@ -120,7 +186,30 @@ def test_a_page_reads_a_brownout_only_if_a_cors_layer_wraps_the_middleware(seen:
 
 def test_a_page_reads_the_410_of_a_version_because_its_preflight_request_passes(seen: dict[str, Any]) -> None:
     response = seen["version"]
-    assert (response["status"], response["headers"]["link"].partition(",")[0]) == (
-        410,
-        '</version/v2/Notification/>; rel="successor-version"',
-    )
+    link = '<https://api.example.com/version/v2/Notification/>; rel="successor-version"'
+    assert (response["status"], response["headers"]["link"].partition(",")[0]) == (410, link)
+
+
+@pytest.mark.parametrize(
+    ("mount", "status", "wait", "retries"), [("brownout", 410, "3600", 0), ("unavailable", 503, "7", 3)]
+)
+def test_requests_repeats_a_request_for_an_outage_only(
+    url: str, mount: str, status: int, wait: str, retries: int
+) -> None:
+    with requests.Session() as session:
+        session.trust_env = False
+        # It repeats what the server asks for, but at once.
+        session.mount("http://", HTTPAdapter(max_retries=Retry(3, allowed_methods=None, retry_after_max=0)))
+        response = session.get(f"{url}/{mount}{BY_QUERY}")
+    assert (response.status_code, response.headers["Retry-After"]) == (status, wait)
+    raw: Any = response.raw
+    assert len(raw.retries.history) == retries
+
+
+def test_requests_finds_the_links(url: str) -> None:
+    assert {link: found["url"] for link, found in requests.get(f"{url}{BY_QUERY}", timeout=PATIENCE).links.items()} == {
+        "help": "/help",
+        "successor-version": "https://api.example.com/API/Notification/CurrentUser",
+        "deprecation": "https://api.example.com/docs/retirement",
+        "sunset": SUNSET_DOCUMENTATION,
+    }
