@@ -1,20 +1,19 @@
 """The example application as `make run` serves it, with gunicorn as a real process."""
 
-import hashlib
 import json
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 
 from tests.servers.process import ROOT, Server, free_port, peak_memory, response_of, running
-from tests.services import postgresql_schema, program_or_skip
+from tests.services import program_or_skip
 
 ALICE, BOB = "a11ce000-0000-4000-8000-000000000001", "b0b00000-0000-4000-8000-000000000002"
 ACCOUNT_OF_ALICE = "acc00000-0000-4000-8000-00000000000a"
@@ -36,14 +35,11 @@ def example(database_url: str, folder: Path, *options: str) -> Iterator[Server]:
             yield server
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("example")
-    with ExitStack() as stack:
-        url = f"sqlite:///{folder}/example.sqlite3"
-        if request.param == "postgresql":
-            url = stack.enter_context(postgresql_schema())
-        yield stack.enter_context(example(url, folder))
+    with example(f"sqlite:///{folder}/example.sqlite3", folder) as server:
+        yield server
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", f"GetNotificationsForAccount/{ACCOUNT_OF_ALICE}/")])
@@ -82,21 +78,21 @@ def test_ctrl_c_stops_it_cleanly(tmp_path: Path) -> None:
         assert "Traceback" not in server.written()
 
 
-def test_a_million_records_are_sent_completely_while_memory_stays_flat(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/example.sqlite3"
-    document = json.dumps({"name": "n" * 64})
+def test_many_records_are_sent_completely_while_memory_stays_flat(tmp_path: Path) -> None:
+    url, count = f"sqlite:///{tmp_path}/example.sqlite3", 200_000
+    document = json.dumps({"name": "n" * 512})
     with example(url, tmp_path, "--workers=1") as server:
         engine = create_engine(url)
         with engine.begin() as connection:
-            numbers = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000000)"
-            insert = f"INSERT INTO notifications {numbers} SELECT :account, n, :document FROM s"  # noqa: S608
-            connection.execute(text(insert), {"account": ACCOUNT_OF_ALICE[:-1] + "b", "document": document})
+            numbers = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < :count)"
+            insert = text(f"INSERT INTO notifications {numbers} SELECT :account, n, :document FROM s")
+            connection.execute(insert, {"count": count, "account": f"{ACCOUNT_OF_ALICE[:-1]}b", "document": document})
         engine.dispose()
         assert server.ask("GET", f"/API/Notification/?sessionId={ALICE}").code == 200
         before = max(map(peak_memory, server.processes()))
         response = server.ask("GET", f"/API/Notification/?sessionId={BOB}")
         grown = max(map(peak_memory, server.processes())) - before
-    expected = f"[{','.join([document] * 1_000_000)}]".encode()
-    assert int(response.one("Content-Length")) == len(expected)
-    assert hashlib.sha256(response.body).digest() == hashlib.sha256(expected).digest()
-    assert grown < 32 * MIB
+    expected = f"[{','.join([document] * count)}]".encode()
+    assert response.one("Content-Length") == str(len(expected))
+    assert response.body == expected
+    assert grown < 32 * MIB < len(expected) / 3
