@@ -1,10 +1,5 @@
-"""An application whose storage fails on request: the name of the caller says how and when.
+"""An application whose users are named for what their records do: ``exit`` ends the process in place of record 280."""
 
-``bug-at-21`` raises a ``KeyError`` in place of record 21. Instead of a number, ``session`` and ``call`` mean the
-look-up of the caller and the call for the records.
-"""
-
-import errno
 import itertools
 import logging
 import os
@@ -13,12 +8,11 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flask_notifications import DeprecationMiddleware, StorageUnavailable
-from tests.storages import PLAN, SECRET, flask_app
+from flask_notifications import DeprecationMiddleware
+from tests.storages import PLAN, flask_app, raising
 
 # Standard error shows the logger and the level of each message.
 logging.basicConfig(format="%(name)s %(levelname)s %(message)s", level=logging.INFO, force=True)
@@ -40,10 +34,6 @@ LARGE = b"[" + b",".join(LARGE_RECORDS) + b"]"
 GATE = "gate"
 
 
-def _raise(make: Callable[[], BaseException]) -> Any:
-    raise make()
-
-
 def _wait() -> bytes:
     """Wait until the gate is open, and return a record."""
     _logger.info("waits")
@@ -58,11 +48,8 @@ def open_gate(folder: Path) -> None:
 
 
 ACTIONS: dict[str, Callable[[], Any]] = {
-    "unavailable": partial(_raise, partial(StorageUnavailable, SECRET, retry_after=6.2)),
-    "bug": partial(_raise, partial(KeyError, SECRET)),
-    "pipe": partial(_raise, partial(BrokenPipeError, errno.EPIPE, SECRET)),
-    "exit": partial(_raise, partial(SystemExit, 3)),
-    "interrupt": partial(_raise, KeyboardInterrupt),
+    "exit": raising(SystemExit(3)),
+    "interrupt": raising(KeyboardInterrupt()),
     "wait": _wait,
 }
 
@@ -92,38 +79,29 @@ def find_unreleased(log: str) -> list[str]:
 
 
 class Storage:
-    """A storage that does what the name of the caller says."""
+    """A storage whose sessions are the names of their users."""
 
-    def resolve_session(self, session_id: str) -> Any:
-        action, _, stage = session_id.partition("-at-")
-        return ACTIONS[action]() if stage == "session" else session_id
+    def resolve_session(self, session_id: str) -> str:
+        return session_id
 
-    def current_user_notifications(self, caller: str) -> Any:
-        action, _, stage = caller.partition("-at-")
-        return ACTIONS[action]() if stage == "call" else Records(_records(caller, action, stage))
+    def current_user_notifications(self, caller: str) -> Records:
+        return Records(_records(caller))
 
-    def account_notifications(self, caller: str, _account_id: str) -> Any:
+    def account_notifications(self, caller: str, _account_id: str) -> Records:
         return self.current_user_notifications(caller)
 
 
-def _records(caller: str, action: str, stage: str) -> Iterator[object]:
-    """Yield the records of a caller, and perform its action in place of one of them or after the last."""
-    kind, _, number = caller.partition("-")
+def _records(caller: str) -> Iterator[object]:
     if caller == "large":
         yield from LARGE_RECORDS
-    elif kind == "bytes":  # the length of the array
-        yield b'{"":"%s"}' % (b"n" * (int(number) - len('[{"":""}]')))
-    elif kind == "user":
-        for record in records_of(int(number)):
+    elif caller.startswith("user-"):
+        for record in records_of(int(caller.removeprefix("user-"))):
             if random.random() < 0.002:  # noqa: S311 - no secret
                 time.sleep(random.random() * 0.01)  # noqa: S311 - no secret
             yield record
     else:
-        for index in range(COUNT + 1):
-            if stage == str(index):
-                yield ACTIONS[action]()
-            elif index < COUNT:
-                yield RECORD
+        for number in range(COUNT):
+            yield ACTIONS[caller]() if caller in ACTIONS and number == 280 else RECORD
 
 
 def records_of(number: int) -> list[bytes]:

@@ -108,7 +108,7 @@ def test_a_response_that_no_worker_finishes_is_an_error_to_clients(program: Prog
 def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(tmp_path: Path) -> None:
     with serving(gunicorn("sync", "timeout = 1", APPLICATION), tmp_path) as server, ThreadPoolExecutor() as pool:
         workers = server.workers()
-        hanging = pool.submit(server.exchange, request_of("GET", LIST, "Authorization: Bearer wait-at-280"))
+        hanging = pool.submit(server.exchange, request_of("GET", LIST, "Authorization: Bearer wait"))
         eventually(server.open_spools)
         assert find_unreleased(server.written()) != []
         received = hanging.result(PATIENCE)
@@ -130,7 +130,7 @@ def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(tmp_path: P
 def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(program: Program, tmp_path: Path) -> None:
     with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
         with client(server.port, "large") as rest:
-            short = pool.submit(server.ask, "GET", LIST, "Authorization: Bearer wait-at-280")
+            short = pool.submit(server.ask, "GET", LIST, "Authorization: Bearer wait")
             eventually(lambda: "storage INFO waits" in server.written())
             server.signal(signal.SIGTERM)
             eventually(lambda: "Handling signal: term" in server.written())

@@ -84,8 +84,10 @@ def test_many_records_are_sent_completely_while_memory_stays_flat(tmp_path: Path
     with example(url, tmp_path, "--workers=1") as server:
         engine = create_engine(url)
         with engine.begin() as connection:
-            numbers = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < :count)"
-            insert = text(f"INSERT INTO notifications {numbers} SELECT :account, n, :document FROM s")
+            insert = text(
+                "INSERT INTO notifications WITH RECURSIVE s(n) AS "
+                "(SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < :count) SELECT :account, n, :document FROM s"
+            )
             connection.execute(insert, {"count": count, "account": f"{ACCOUNT_OF_ALICE[:-1]}b", "document": document})
         engine.dispose()
         assert server.ask("GET", f"/API/Notification/?sessionId={ALICE}").code == 200
