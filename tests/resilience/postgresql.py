@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,11 +11,11 @@ from typing import Any
 
 import psycopg
 
-from tests.servers.process import PATIENCE, eventually, free_port
+from tests.servers.process import PATIENCE, free_port
 from tests.services import program_or_skip
 
 # How to stop: after a message to each client, or without one.
-FAST, IMMEDIATE = signal.SIGINT, signal.SIGQUIT
+FAST, IMMEDIATE = "fast", "immediate"
 
 # The role of applications; not a superuser, because PostgreSQL reserves connections for those.
 APPLICATION = "shop"
@@ -31,34 +30,27 @@ class Cluster:
         self.port = free_port()
         self._folder = folder
         self._user = _drop_privileges(folder)
-        settings = {"listen_addresses": "127.0.0.1", "fsync": "off", "shared_buffers": "16MB"}
-        settings |= {"max_connections": str(max_connections), "unix_socket_directories": str(folder)}
-        options = [f"--{name}={value}" for name, value in settings.items()]
-        self._command = [program_or_skip("postgres"), "-D", f"{folder}/data", "-p", str(self.port), *options]
-        options = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync"]
-        initdb = [program_or_skip("initdb"), *options, f"{folder}/data"]
-        subprocess.run(initdb, check=True, capture_output=True, **self._user)
+        settings = f"-p {self.port} -h 127.0.0.1 -k {folder} -F -B 16MB -N {max_connections}"
+        self._start = ["start", f"--log={folder}/log", f"--options={settings}"]
+        self._run("init", "--options=--auth=trust --username=postgres --encoding=UTF8 --locale=C --no-sync")
+
+    def _run(self, *arguments: str) -> None:
+        """Run PostgreSQL's own program for clusters, which waits until the server accepts statements or has ended."""
+        command = [program_or_skip("pg_ctl"), f"--pgdata={self._folder}/data", f"--timeout={PATIENCE}", *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **self._user)
 
     def url(self, port: int | None = None) -> str:
         """Return the SQLAlchemy URL for applications; ``port`` is that of a proxy, if there is one."""
         return f"postgresql+psycopg://{APPLICATION}@127.0.0.1:{self.port if port is None else port}/postgres"
 
     def start(self) -> None:
-        """Start, and wait until the server accepts statements."""
-        with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, **self._user)
-        eventually(self._is_ready)
+        self._run(*self._start)
 
-    def stop(self, mode: signal.Signals = FAST) -> None:
-        """Stop, and wait until the process has ended."""
-        self._process.send_signal(mode)
-        try:
-            self._process.wait(PATIENCE)
-        finally:
-            self._process.kill()
+    def stop(self, mode: str = FAST) -> None:
+        self._run("stop", f"--mode={mode}")
 
     @contextmanager
-    def stopped(self, mode: signal.Signals = FAST) -> Iterator[None]:
+    def stopped(self, mode: str = FAST) -> Iterator[None]:
         """Stop the server, and start it again on exit."""
         self.stop(mode)
         try:
@@ -87,13 +79,6 @@ class Cluster:
     def terminate(self) -> None:
         """Terminate the connections of all clients, and wait until they have ended."""
         self.ask(f"SELECT pg_terminate_backend(pid, {PATIENCE * 1000}) {_CLIENTS}")
-
-    def _is_ready(self) -> bool:
-        assert self._process.poll() is None, (self._folder / "log").read_text(encoding="utf-8")
-        try:
-            return self.ask("SELECT 1") == [1]
-        except psycopg.OperationalError:
-            return False
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import psycopg
 import pytest
 
 from tests.resilience.breakable import Service, application_on, find_leaks
@@ -162,32 +161,11 @@ def test_a_suspended_backend_blocks_its_own_request_only(service: Service) -> No
         assert_failed(response.result())
 
 
-@pytest.fixture(scope="module")
-def stages(threaded: Service) -> dict[str, tuple[int, int]]:
-    """Return the start and end of each stage of a request on a new connection, in bytes from the database."""
-
-    def count_bytes(request: Callable[[], object]) -> int:
-        before = threaded.proxy.passed
-        with threaded.new_connections(PASS):
-            request()
-        return threaded.proxy.passed - before
-
-    def shake_hands() -> None:
-        psycopg.connect(threaded.cluster.url(threaded.proxy.port).replace("+psycopg", "")).close()
-
-    threaded.ask("alice")  # on its first connection, SQLAlchemy asks for the version of the server
-    handshake = count_bytes(shake_hands)
-    session = count_bytes(lambda: threaded.ask("admin"))  # this user has no rows
-    rows = count_bytes(lambda: threaded.ask("large"))
-    assert 0 < handshake < session < rows
-    return {"handshake": (0, handshake), "session": (handshake, session), "rows": (session, rows)}
-
-
 @pytest.mark.parametrize("end", [End.RESET, End.CUT])
-@pytest.mark.parametrize(("stage", "share"), [("handshake", 0.5), ("handshake", 1), ("session", 0.5), ("rows", 0.9999)])
-def test_a_network_that_fails_is_a_503(service: Service, stages: Any, stage: str, share: float, end: End) -> None:
-    begin, until = stages[stage]
-    with service.new_connections(Failure(limit=max(1, begin + int(share * (until - begin))), end=end)):
+@pytest.mark.parametrize("limit", [1, 200, 400, 500, 600, 1_000, 1_050_000])
+def test_a_network_that_fails_is_a_503(service: Service, limit: int, end: End) -> None:
+    """It fails while the driver connects, looks for the session, and reads the rows, after so many bytes."""
+    with service.new_connections(Failure(limit=limit, end=end)):
         assert_failed(service.ask("large"))
 
 
