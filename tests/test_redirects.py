@@ -43,7 +43,7 @@ def redirect_to(
 @pytest.mark.parametrize(
     ("location", "left"),
     [
-        ("http://api.example:80/API/Notification", f"http://api.example:80/API/Notification?{PAIR}"),
+        ("http://API.example:80/API/Notification", f"http://API.example:80/API/Notification?{PAIR}"),
         pytest.param("Notification/", f"Notification/?{PAIR}", id="relative"),
         pytest.param("?page=2", f"?page=2&{PAIR}", id="query alone"),
         pytest.param("?page=2&", f"?page=2&{PAIR}", id="query that ends in &"),
