@@ -57,7 +57,6 @@ def ask(server: Server, session: str) -> Response:
         ("gunicorn-gthread", "interrupt", None),
         ("gunicorn-gevent", "exit", None),
         pytest.param("uwsgi", "exit", 3, id="uwsgi-without-a-master-ends"),
-        ("werkzeug", "exit", None),
     ],
 )
 def test_an_exit_has_no_response_or_open_file(name: str, failure: str, exit_code: int | None, tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from tests.servers.process import (
     Server,
     eventually,
     gunicorn,
-    program_name,
     request_of,
     response_of,
     serving,
@@ -125,7 +124,7 @@ def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(tmp_path: P
         gunicorn("gthread", "graceful_timeout = 2; threads = 2", APPLICATION),
         gunicorn("gevent", "graceful_timeout = 2", APPLICATION),
     ],
-    ids=program_name,
+    ids=["gthread", "gevent"],
 )
 def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(program: Program, tmp_path: Path) -> None:
     with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:

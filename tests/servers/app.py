@@ -10,7 +10,6 @@ from flask_notifications import (
     DeprecationMiddleware,
     DeprecationPolicy,
     Operation,
-    StorageUnavailable,
     create_blueprint,
     notification_operations,
 )
@@ -23,19 +22,8 @@ LARGE_RECORDS = [b'{"id":%d,"name":"%s"}' % (number, b"n" * 1_000) for number in
 LARGE = b"[" + b",".join(LARGE_RECORDS) + b"]"
 
 SESSIONS = {"alice-0001": "alice", "bob-0002": "bob", "admin-0003": "admin", "large-0004": "large"}
-OUT_OF_REACH = "out-of-reach"
 
-
-class Storage(MemoryStorage):
-    """A storage in memory, where one account is out of reach."""
-
-    def account_notifications(self, caller: str, account_id: str) -> Iterable[object]:
-        if account_id == OUT_OF_REACH:
-            raise StorageUnavailable(retry_after=7)
-        return super().account_notifications(caller, account_id)
-
-
-storage = Storage(
+storage = MemoryStorage(
     sessions=SESSIONS,
     notifications={
         "alice": [{"id": 1, "name": "Wöchentlich"}, {"id": 2, "name": "Daily"}],

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,66 +35,13 @@ from flask_notifications import SessionLogFilter
 for name in ("gunicorn.access", "gunicorn.error"):
     logging.getLogger(name).addFilter(SessionLogFilter())
 """
-# Werkzeug: one line before the server starts.
-WERKZEUG = """
-import logging
-from flask_notifications import SessionLogFilter
-from {module} import application
-from werkzeug.serving import run_simple
-
-logging.getLogger("werkzeug").addFilter(SessionLogFilter())
-run_simple("127.0.0.1", 0, application, threaded=True)
-"""
-# uWSGI logs without Python. Either the format leaves out the target, and disconnects are not reported ...
+# uWSGI logs without Python: the format leaves out the target, and disconnects are not reported.
 UWSGI_FORMAT = (
     "--buffer-size=65535",
     '--log-format=%(addr) - [%(ctime)] "%(method) %(proto)" %(status) %(rsize)',
     "--ignore-sigpipe",
     "--ignore-write-errors",
 )
-# ... or the master process drops each log line with a session pair, whose characters may be percent-encoded. (The dots
-# match percent signs, which uWSGI would expand in a configuration file.)
-_ENCODED = ".(25)*"
-UWSGI_DRAIN = (
-    "--master",
-    f"--log-drain=(?i)([?&;#]|{_ENCODED}(3F|26|23|3B|0A))"
-    + "".join(f"({char}|{_ENCODED}({ord(char):x}|{ord(char.upper()):x}))" for char in "sessionid")
-    + f"(=|{_ENCODED}3D)",
-)
-
-
-def _start_gunicorn(worker: str, conf: str) -> "Start":
-    """Return a function that makes gunicorn's command, with the default log format and messages of all levels."""
-
-    def start(folder: Path, application: str) -> list[str]:
-        # No control socket in the home directory, and no heartbeat file among the temporary files that tests look at.
-        settings = [
-            "control_socket_disable = True",
-            "graceful_timeout = 3",
-            f"worker_tmp_dir = {str(folder)!r}",
-            f"accesslog = {str(folder / 'access.log')!r}",
-            f"errorlog = {str(folder / 'error.log')!r}",
-            conf,
-        ]
-        (folder / "gunicorn.conf.py").write_text("\n".join(settings), encoding="utf-8")
-        options = ["--bind=127.0.0.1:0", f"--worker-class={worker}", "--log-level=debug"]
-        return [sys.executable, "-m", "gunicorn", f"--config={folder}/gunicorn.conf.py", *options, application]
-
-    return start
-
-
-def _start_waitress(_folder: Path, application: str) -> list[str]:
-    return [sys.executable, "-m", "waitress", "--listen=127.0.0.1:0", application]
-
-
-def _start_uwsgi(log_options: tuple[str, ...]) -> "Start":
-    run = [sys.executable, "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])"]
-    options = ["--http-socket=127.0.0.1:0", "--need-app", "--die-on-term", *log_options]
-    return lambda _folder, application: [*run, *options, f"--module={application}"]
-
-
-def _start_werkzeug(_folder: Path, application: str) -> list[str]:
-    return [sys.executable, "-c", WERKZEUG.format(module=application.removesuffix(":application"))]
 
 
 # A function from a folder for all output and the name of an application to the command of a server.
@@ -120,26 +66,49 @@ class Program:
 
 
 def gunicorn(worker: str, conf: str = GUNICORN_FILTER, application: str = APPLICATION) -> Program:
-    """Return gunicorn with a worker class, the content of its configuration file, and an application."""
+    """Return gunicorn with a worker class, the content of its configuration file, and an application.
+
+    It has the default log format, and logs messages of all levels.
+    """
+
+    def start(folder: Path, application: str) -> list[str]:
+        # No control socket in the home directory, and no heartbeat file among the temporary files that tests look at.
+        settings = [
+            "control_socket_disable = True",
+            "graceful_timeout = 3",
+            f"worker_tmp_dir = {str(folder)!r}",
+            f"accesslog = {str(folder / 'access.log')!r}",
+            f"errorlog = {str(folder / 'error.log')!r}",
+            conf,
+        ]
+        (folder / "gunicorn.conf.py").write_text("\n".join(settings), encoding="utf-8")
+        options = ["--bind=127.0.0.1:0", f"--worker-class={worker}", "--log-level=debug"]
+        return [sys.executable, "-m", "gunicorn", f"--config={folder}/gunicorn.conf.py", *options, application]
+
     modules = ("gunicorn", "gevent") if worker == "gevent" else ("gunicorn",)
-    start = _start_gunicorn(worker, conf)
     return Program(name=f"gunicorn-{worker}", modules=modules, start=start, application=application)
 
 
 def uwsgi(log_options: tuple[str, ...] = UWSGI_FORMAT) -> Program:
     """Return uWSGI with its log options."""
-    return Program(name="uwsgi", modules=("pyuwsgi",), start=_start_uwsgi(log_options), logs_targets=False)
+
+    def start(_folder: Path, application: str) -> list[str]:
+        options = ["--http-socket=127.0.0.1:0", "--need-app", "--die-on-term", *log_options, f"--module={application}"]
+        return [sys.executable, "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])", *options]
+
+    return Program(name="uwsgi", modules=("pyuwsgi",), start=start, logs_targets=False)
 
 
-PROGRAMS = [
-    gunicorn("sync"),
-    gunicorn("gthread"),
-    gunicorn("gevent"),
-    Program(name="waitress", modules=("waitress",), start=_start_waitress, logs_targets=False, sorts_headers=True),
-    uwsgi(),
-    Program(name="werkzeug", modules=("werkzeug",), start=_start_werkzeug),
-]
-program_name = attrgetter("name")
+def waitress() -> Program:
+    def start(_folder: Path, application: str) -> list[str]:
+        return [sys.executable, "-m", "waitress", "--listen=127.0.0.1:0", application]
+
+    return Program(name="waitress", modules=("waitress",), start=start, logs_targets=False, sorts_headers=True)
+
+
+# Each sends a file in its own way: sync and threads of gunicorn with sendfile, its greenlets with a copy, uWSGI in C,
+# and Waitress from its main thread.
+PROGRAMS = [gunicorn("sync"), gunicorn("gthread"), gunicorn("gevent"), waitress(), uwsgi()]
 
 
 def every_server(*usual: str, application: str = APPLICATION) -> list[Any]:
