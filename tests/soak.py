@@ -246,8 +246,8 @@ def reload(stage: Stage, _chance: Random) -> AbstractContextManager[None]:
 
 def random_end(stage: Stage, chance: Random) -> AbstractContextManager[None]:
     """End each connection after some bytes, in a random way that the client sees."""
-    limit, end = chance.choice([10, 1_000, 100_000]), chance.choice([End.CUT, End.RESET])
-    return stage.proxy.failing(Failure(limit=limit, end=end))
+    ends: list[End] = ["cut", "reset"]
+    return stage.proxy.failing(Failure(limit=chance.choice([10, 1_000, 100_000]), end=chance.choice(ends)))
 
 
 Disturbance = Callable[[Stage, Random], AbstractContextManager[object]]
@@ -277,7 +277,6 @@ class Soak:
     def __init__(self, stage: Stage, chance: Random) -> None:
         self._stage, self._chance, self._ports = stage, chance, [stage.server.port, stage.nginx.port]
         self._outcomes: Counter[tuple[str, str]] = Counter()
-        self._healing: dict[str, list[float]] = defaultdict(list)  # seconds, by disturbance
         self._samples: dict[tuple[int, str], list[float]] = defaultdict(list)
         self.broken: list[str] = []
 
@@ -316,10 +315,8 @@ class Soak:
         began = time.monotonic()
         with DISTURBANCES[name][1](self._stage, self._chance):
             time.sleep(self._chance.uniform(*TROUBLE))
-        over = time.monotonic()
         self._wait_for(f"the service recovers after {name}", self._serves)
         healed = time.monotonic()
-        self._healing[name].append(healed - over)
         time.sleep(CALM)
         return began, healed
 
@@ -351,8 +348,6 @@ class Soak:
         """Yield the lines of the report."""
         for (name, situation), count in sorted(self._outcomes.items()):
             yield f"{name:32} {situation:20} {count:6}"
-        for name, seconds in sorted(self._healing.items()):
-            yield f"{name:32} {len(seconds)} times, healed in at most {max(seconds):.2f} seconds"
         for (worker, unit), samples in sorted(self._samples.items()):
             yield f"process {worker}: from {samples[0]:.1f} to {samples[-1]:.1f} {unit}"
         yield from self.broken[:5]

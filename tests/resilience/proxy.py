@@ -7,21 +7,16 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from enum import Enum, auto
 from math import inf
 from threading import Thread
-from typing import Self
+from typing import Literal, Self
 
 # The bytes of one read, and the seconds between two pieces of a chunk whose rate is limited.
 _CHUNK, _TICK = 65_536, 0.05
 
 
-class End(Enum):
-    """How the client sees a connection end."""
-
-    CUT = auto()  # FIN
-    RESET = auto()  # RST
-    SILENCE = auto()  # no byte arrives, in either direction
+# How the client sees a connection end: FIN, RST, or no byte arrives, in either direction.
+End = Literal["cut", "reset", "silence"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +29,12 @@ class Failure:
 
     rate: float = inf
     limit: float = inf
-    end: End = End.CUT
+    end: End = "cut"
 
 
 PASS = Failure()
-RESET = Failure(limit=0, end=End.RESET)
-BLACK_HOLE = Failure(limit=0, end=End.SILENCE)
+RESET = Failure(limit=0, end="reset")
+BLACK_HOLE = Failure(limit=0, end="silence")
 
 
 class Link:
@@ -61,9 +56,9 @@ class Link:
     def end(self, end: End) -> None:
         self.is_open = False
         for writer in (self.client, self.upstream):
-            if end is End.CUT:
+            if end == "cut":
                 writer.close()
-            elif end is End.RESET:
+            elif end == "reset":
                 with suppress(OSError):  # the socket is closed already
                     linger = struct.pack("ii", 1, 0)
                     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
@@ -126,7 +121,7 @@ class Proxy:
                     tasks.create_task(self._forward_requests(requests, link))
                     tasks.create_task(self._forward_responses(responses, link))
             except* OSError:  # one end has disconnected, so the other must notice
-                link.end(End.RESET)
+                link.end("reset")
             finally:
                 self._links.remove(link)
                 upstream.close()

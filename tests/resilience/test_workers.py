@@ -51,38 +51,15 @@ PROCESSES = gunicorn("sync", f"workers = {READERS}; preload_app = True; timeout 
 
 
 @contextmanager
-def on_every_way(server: Server, folder: Path) -> Iterator[dict[str, int]]:
-    """Start the proxies, and yield the port of each way to the server."""
+def reading(servers: list[Server], session: str) -> Iterator[list[Callable[[], bytes]]]:
+    """Yield a client of each server, which has read the beginning of its response."""
     with ExitStack() as stack:
-        ports = {"direct": server.port}
-        for way, site in PROXIES.items():
-            ports[way] = stack.enter_context(proxying(site, server.port, folder / way)).port
-        yield ports
-
-
-@contextmanager
-def reading(ports: dict[str, int], session: str) -> Iterator[dict[str, Callable[[], bytes]]]:
-    """Yield a client on every way, each of which has read the beginning of its response."""
-    with ExitStack() as stack:
-        yield {way: stack.enter_context(client(port, session)) for way, port in ports.items()}
-
-
-def is_cut(rest: Callable[[], bytes]) -> bool:
-    try:
-        rest()
-    except CUT:
-        return True
-    return False
+        yield [stack.enter_context(client(server.port, session)) for server in servers]
 
 
 def are_replaced(server: Server, workers: list[int]) -> bool:
     """Return whether there are new workers and none of the old ones."""
     return bool(server.workers()) and not {*workers} & {*server.workers()}
-
-
-def wait_for_timeouts(server: Server) -> None:
-    """Wait until gunicorn has killed each worker that waits for its client."""
-    eventually(lambda: not server.open_spools())
 
 
 def kill_workers(server: Server) -> None:
@@ -92,15 +69,23 @@ def kill_workers(server: Server) -> None:
     eventually(lambda: are_replaced(server, workers))
 
 
+def wait_for_timeouts(server: Server) -> None:
+    """Wait until gunicorn has killed each worker that waits for its client."""
+    eventually(lambda: not server.open_spools())
+
+
 @pytest.mark.parametrize(("program", "end"), [(THREADS, kill_workers), (PROCESSES, wait_for_timeouts)])
 def test_a_response_that_no_worker_finishes_is_an_error_to_clients(program: Program, end: Any, tmp_path: Path) -> None:
-    with serving(program, tmp_path) as server, on_every_way(server, tmp_path) as ports:
-        with reading(ports, "large") as clients:
+    with serving(program, tmp_path) as server, ExitStack() as stack:
+        proxies = [stack.enter_context(proxying(site, server.port, tmp_path / way)) for way, site in PROXIES.items()]
+        with reading([server, *proxies], "large") as clients:
             assert find_unreleased(server.written()) == []
             end(server)
-            assert [reader for reader, rest in clients.items() if not is_cut(rest)] == []
-        with reading(ports, "whole") as clients:
-            assert [reader for reader, rest in clients.items() if rest() != WHOLE] == []
+            for rest in clients:
+                with pytest.raises(CUT):
+                    rest()
+        with reading([server, *proxies], "whole") as clients:
+            assert [rest() for rest in clients] == [WHOLE] * READERS
         eventually(lambda: not server.open_spools())
 
 
