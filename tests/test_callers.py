@@ -223,6 +223,7 @@ def test_two_middlewares_identify_for_themselves(outer: str | None, inner: str |
 @pytest.mark.parametrize(
     ("at", "caller", "code", "phase", "sunset"),
     [
+        pytest.param(date(2025, 12), "acme", 200, "announced", "Mon, 01 Mar 2027 00:00:00 GMT", id="before all"),
         pytest.param(WINDOW.start, "acme", 200, "deprecated", "Mon, 01 Mar 2027 00:00:00 GMT", id="in a brownout"),
         pytest.param(UNTIL - TICK, "acme", 200, "deprecated", "Mon, 01 Mar 2027 00:00:00 GMT", id="its last moment"),
         pytest.param(UNTIL, "acme", 410, "sunset", SUNSET, id="its end"),

@@ -7,7 +7,7 @@ response, and every other caller gets 410.
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from wsgiref.types import StartResponse, WSGIEnvironment
@@ -89,12 +89,6 @@ def basic(user: str) -> str:
 def test_a_label_has_the_credential_that_it_needs(recipe: str, environ: dict[str, str], label: str | None) -> None:
     response = call(application, "GET", f"/{recipe}", **environ)
     assert (response.code, response.body.decode()) == (200, label) if label else response.code == 410
-
-
-def test_an_exempt_caller_gets_the_date_of_its_exemption_before_the_deprecation() -> None:
-    early = DeprecationMiddleware(respond, PLAN, identify=identify, clock=lambda: POLICY.deprecated_at - timedelta(1))
-    for user, sunset in (("warehouse", "Tue, 01 Jan 2999 00:00:00 GMT"), ("other", "Tue, 01 Jul 2025 00:00:00 GMT")):
-        assert call(early, "GET", "/basic_user", HTTP_AUTHORIZATION=basic(user)).one("Sunset") == sunset
 
 
 def test_nginx_passes_the_name_in_a_client_certificate(tmp_path: Path) -> None:
