@@ -63,6 +63,7 @@ def test_work_on_a_request_grows_linearly_with_its_size(stack: str, method: str,
 def test_work_on_many_session_ids_and_a_long_name_of_a_client_grows_linearly() -> None:
     def make_environ(size: int) -> dict[str, Any]:
         headers = {"HTTP_AUTHORIZATION": "Bearer" + " aaab" * size, "HTTP_USER_AGENT": "a" * size}
-        return environ_of("GET", "/API/Notification/", **headers)
+        query = "&".join(f"sessionId={number}&&&&" for number in range(size))
+        return environ_of("GET", "/API/Notification/", query, **headers)
 
     assert grows_linearly(partial(run, STACKS["the middleware around the blueprint"]), make_environ)

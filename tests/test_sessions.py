@@ -18,7 +18,6 @@ from werkzeug import Request
 
 from flask_notifications import Operation, SessionCredential, SessionRefused, session_of
 from flask_notifications.sessions import digest_of
-from tests.growth import grows_linearly
 from tests.middleware import SESSION, Spy, wrap
 from tests.wsgi import Response, environ_of, plain_app, run
 
@@ -107,14 +106,12 @@ LONGEST = "A" * 4096
     [
         pytest.param("", " \t ", None, id="a header of white space"),
         # The query.
-        pytest.param(f"sessionid={A}", None, (A, "query"), id="key in lower case"),
         pytest.param(f"%73ession%49%64={A}", None, (A, "query"), id="key percent-encoded"),
         pytest.param(f"%53ESSION%6cD={A}", None, None, id="an l is no i"),
         pytest.param(f"q=sessionId&r=sessionId={A}", None, None, id="the key in a value"),
         pytest.param(f"sessionId%3D{A}", None, None, id="an encoded = is part of the key"),
         # The header.
         pytest.param("", f"Bearer    {A}", (A, "header"), id="several spaces"),
-        pytest.param(f"sessionId={LONGEST}", None, (LONGEST, "query"), id="4096 characters in the query"),
         pytest.param("sessionId=" + "%41" * 4096, None, (LONGEST, "query"), id="4096 characters, encoded"),
         pytest.param("", A, None, id="a token without a scheme"),
         pytest.param("", rf'Digest username="x\", Bearer {A}", a=b', None, id="a quoted string with a quoted quote"),
@@ -122,11 +119,7 @@ LONGEST = "A" * 4096
         # Both.
         pytest.param(f"sessionId={A.upper()}", f"Bearer {A}", AMBIGUOUS, id="values have a case"),
         # Ambiguous.
-        pytest.param(f"sessionId={A}&sessionId={A}", None, AMBIGUOUS, id="key repeated, values equal"),
-        pytest.param(f"sessionId={A}&sessionId=", None, AMBIGUOUS, id="key repeated, second empty"),
         pytest.param("sessionId=", f"Bearer {A}", AMBIGUOUS, id="empty value and a header"),
-        pytest.param("", f"Bearer {A}, Basic dTpw", AMBIGUOUS, id="Bearer, then Basic"),
-        pytest.param("", f'Digest username="x", Bearer {A}', AMBIGUOUS, id="a comma after a quoted string"),
         pytest.param("", f'Digest username="x, Bearer {A}', AMBIGUOUS, id="a quoted string that is never closed"),
         pytest.param("", rf'Digest username="x\\", Bearer {A}', AMBIGUOUS, id="a quoted backslash ends no pair"),
         pytest.param("", f'Digest a="x", Bearer {A}, b="y"', AMBIGUOUS, id="between quoted strings"),
@@ -139,7 +132,6 @@ LONGEST = "A" * 4096
         pytest.param("", f"Bearer {A},a=b", MALFORMED, id="a token, then a parameter"),
         pytest.param("", f"Bearer %34{A[1:]}", MALFORMED, id="a header is not decoded"),
         pytest.param("", f"Bearer \xa0{A}", MALFORMED, id="a space that is not ASCII"),
-        pytest.param(f"sessionId={LONGEST}A", None, MALFORMED, id="4097 characters in the query"),
         pytest.param("sessionId=a%00", "Bearer a\x00", MALFORMED, id="both, equal, malformed"),
         # Several problems: 400 wins.
         pytest.param("sessionId=%00&sessionId=%00", None, AMBIGUOUS, id="repeated and malformed"),
@@ -149,13 +141,6 @@ LONGEST = "A" * 4096
 )
 def test_the_rules_decide_which_session_a_request_has(query: str | None, header: str | None, expected: Outcome) -> None:
     assert check_outcome(request(query, header)) == expected
-
-
-def test_work_on_many_session_pairs_grows_linearly_with_their_number() -> None:
-    def make_request(size: int) -> dict[str, Any]:
-        return request("&".join(f"sessionId={number}&&&&&&&&&&&&&&&" for number in range(size)))
-
-    assert grows_linearly(send, make_request)
 
 
 @given(QUERIES)
@@ -338,9 +323,6 @@ PLACE = "<digest of "
         pytest.param("sessionId=%61b&a=1", f"{PLACE}ab>&a=1", id="a value that is percent-encoded"),
         pytest.param("a=1&sessionId&b=2", f"a=1&{PLACE}>&b=2", id="refused: without ="),
         pytest.param(f"sessionId={A}&a=1&sessionid={B}", f"{PLACE}{A}>&a=1&{PLACE}{B}>", id="refused: repeated"),
-        pytest.param(
-            f"mysessionId={A}&sessionIdx=1&q=sessionId", f"mysessionId={A}&sessionIdx=1&q=sessionId", id="no pair"
-        ),
         pytest.param("a=1;b&&", "a=1;b&&", id="no pair, odd bytes"),
     ],
 )
@@ -392,12 +374,6 @@ def test_no_other_site_learns_a_url_unless_the_application_says_so(own: list[tup
     app = wrap(plain_app("200 OK", own), operations=PAGES)
     assert run(app, request(f"sessionId={A}")).all("Referrer-Policy") == sent
     assert run(app, request("", f"Bearer {A}")).all("Referrer-Policy") == [value for _name, value in own]
-
-
-def test_no_shared_cache_stores_a_response_whose_url_has_the_session() -> None:
-    app = wrap(plain_app("200 OK", [("Cache-Control", "public, max-age=60")]), operations=PAGES)
-    assert run(app, request(f"sessionId={A}")).one("Cache-Control") == "max-age=60, private"
-    assert run(app, request("", f"Bearer {A}")).one("Cache-Control") == "public, max-age=60"
 
 
 def test_a_header_that_changes_between_two_middlewares_is_the_session_of_the_inner_one() -> None:
