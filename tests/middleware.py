@@ -10,7 +10,6 @@ from tests.wsgi import Response, call, plain_app
 
 # Keys of the environ.
 SESSION = "flask_notifications.session"
-ORIGINAL_PATH = "flask_notifications.original_path"
 DEPRECATED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 SUNSET_AT = datetime(2027, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -30,15 +29,8 @@ ANNOUNCED = [
     ("Link", '<https://example.com/policy>; rel="sunset"; type="text/html"'),
 ]
 DATE_ONLY = DeprecationPolicy(deprecated_at=DEPRECATED_AT)
+CLOSED = DeprecationPolicy(deprecated_at=DEPRECATED_AT, sunset_at=DEPRECATED_AT, enforce_sunset=True)
 PATH = "/API/Notification/"
-DIGEST = r"flask_notifications\.session=[0-9a-f]{16}"
-LEAKING_ENVIRON = {
-    "QUERY_STRING": "a=1&sessionId=secret&sessionid=again",
-    "RAW_URI": "/x?sessionId=secret",
-    "REQUEST_URI": "/x?sessionId=secret",
-    "HTTP_REFERER": "http://x/?sessionId=secret",
-    "HTTP_USER_AGENT": "x",
-}
 
 
 class Spy:

@@ -9,7 +9,7 @@ import pytest
 from flask_notifications import Call, DeprecationMiddleware, NotificationApp, create_blueprint, notification_operations
 from flask_notifications.testing import MemoryStorage
 from tests.growth import grows_linearly
-from tests.test_operations import CLOSED, POLICY
+from tests.middleware import CLOSED, POLICY
 from tests.wsgi import environ_of, run
 
 pytestmark = pytest.mark.slow

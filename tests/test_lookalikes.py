@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -11,16 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flask_notifications import Call, DeprecationMiddleware, DeprecationPolicy, Operation
-from tests.middleware import ANNOUNCED, PATH, Spy, wrap
+from flask_notifications import Call, DeprecationMiddleware, Operation
+from tests.middleware import ANNOUNCED, CLOSED, DATE_ONLY, PATH, Spy, wrap
 from tests.wsgi import environ_of, run
 
-JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
-STATES = {
-    "closed": DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JANUARY, enforce_sunset=True),
-    "retired": DeprecationPolicy(deprecated_at=JANUARY),
-    "live": None,
-}
+STATES = {"closed": CLOSED, "retired": DATE_ONLY, "live": None}
 
 
 class Outcome(NamedTuple):

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -10,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 from prometheus_client import CollectorRegistry
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation, notification_operations
+from flask_notifications import DeprecationMiddleware, Operation, notification_operations
 from flask_notifications.config import dump_plan
 from flask_notifications.metrics import PrometheusObserver
 from flask_notifications.openapi import openapi_document
@@ -18,14 +17,12 @@ from flask_notifications.operations import OperationTable
 from flask_notifications.pages import render_guide
 from flask_notifications.testing import assert_plan_reaches
 from tests.growth import grows_linearly
-from tests.middleware import Spy
+from tests.middleware import CLOSED, Spy
+from tests.middleware import DATE_ONLY as POLICY
 from tests.wsgi import Response, environ_of, plain_app, run
 
 LIKE_OLD_SERVER: dict[str, Any] = {"rewrite_path": True, "unify_session": True}
 TABLE = OperationTable(notification_operations())
-JANUARY, JULY = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)
-POLICY = DeprecationPolicy(deprecated_at=JANUARY)
-CLOSED = DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JANUARY, enforce_sunset=True)
 
 
 def find_match(method: str, path: str, table: OperationTable = TABLE) -> tuple[str, ...] | None:
@@ -43,7 +40,6 @@ def send(plan: Any, method: str = "GET", path: str = "/", query: str = "", **ext
     [
         pytest.param("/api/notification/getnotificationsforaccount/AcC", "AcC", id="the parameter keeps its case"),
         pytest.param("/API/Notification/GetNotificationsForAccount/..;", "..;", id="more than a dot segment"),
-        pytest.param("/API/Notification/GetNotificationsForAccount/a b%\n", "a b%\n", id="already decoded"),
         pytest.param("/API/Notification/GetNotificationsForAccount/\xc3\x84\xff", "\xc3\x84\xff", id="bytes"),
         pytest.param("/API/Notification/GetNotificationsForAccount/ ", " ", id="a space is a segment"),
     ],
@@ -57,17 +53,12 @@ def test_an_account_matches_in_any_spelling(path: str, account_id: str) -> None:
     ("method", "path"),
     [
         pytest.param("OPTIONS", "/API/Notification/", id="OPTIONS"),
-        pytest.param("GET", "/API/NotificationX/", id="a longer segment"),
-        pytest.param("GET", "/x/API/Notification", id="as a suffix"),
         pytest.param("GET", "", id="an empty path"),
-        pytest.param("GET", "*", id="an asterisk for the server"),
         pytest.param("GET", "/API/Notification;v=1/", id="; in a literal"),
         pytest.param("GET", "/API/Not\u0131fication/", id="the Turkish i is not ASCII"),
         pytest.param("GET", "/API/Notification/GetNotificationsForAccount/acc/", id="another method"),
         pytest.param("POST", "/API/Notification/GetNotificationsForAccount/", id="no parameter"),
-        pytest.param("POST", "/API/Notification/GetNotificationsForAccount//", id="an empty parameter"),
         pytest.param("POST", "/API/Notification/GetNotificationsForAccount/a/b", id="a decoded slash"),
-        pytest.param("GET", "/API/.Notification/", id="a segment that begins with a dot"),
         pytest.param("GET", "/API/../Notification/", id="dots that lead elsewhere"),
         pytest.param("GET", "/ /API/Notification/", id="a space as a segment"),
     ],
@@ -85,10 +76,8 @@ def test_every_other_request_does_not_match(method: str, path: str) -> None:
         pytest.param("/caf%C3%A9/", "/caf\xc3\x89/", None, id="only ASCII letters have two cases"),
         pytest.param("/%E9/", "/\xc9/", None, id="letters of latin-1 have one case"),
         pytest.param("/%E9/", "/\xe9/", "/\xe9/", id="a byte that is not UTF-8"),
-        pytest.param("/Page", "/page/", "/Page", id="own spelling without a slash"),
         pytest.param("/", "", "/", id="the root, without a path"),
         pytest.param("/", "//", None, id="two slashes are not the root"),
-        pytest.param("/{id}", "x", None, id="not a path"),
         pytest.param("/{id}", "/..", None, id="dots as a parameter"),
         pytest.param("/@AZ[\xe9", "/`AZ[\xc3\xa9", None, id="before the letters"),
         pytest.param("/@AZ[\xe9", "/@az{\xc3\xa9", None, id="after the letters"),
@@ -130,7 +119,6 @@ def test_the_methods_of_a_path_are_those_of_its_operations() -> None:
     [
         pytest.param("/API/Notification", None, "/API/Notification", "/API/Notification", id="the default"),
         pytest.param("/v1/notes/", None, "/v1/notes", "/v1/notes", id="a slash at the end"),
-        pytest.param("/v1", "/v2", "/v1", "/v2", id="successors elsewhere"),
         pytest.param("/v1", "https://v2.example/n/", "/v1", "https://v2.example/n", id="successors on another host"),
         pytest.param("/", None, "", "", id="at the root, with a slash"),
     ],
@@ -196,14 +184,10 @@ def test_a_literal_that_only_looks_like_a_parameter_matches(segment: str) -> Non
         pytest.param("/API/Notification/ ", id="a space at the end"),
         pytest.param("/API/Notification/\x00", id="NUL at the end"),
         pytest.param("/API/Notification/\xc2\xa0", id="a space that does not break"),
-        pytest.param("/API/Notification/\xe3\x80\x80", id="an ideographic space"),
         pytest.param("/API/No\xfftification/", id="a byte that is not UTF-8 inside"),
-        pytest.param("/API/Notification/\xe2\x82", id="a truncated character"),
         pytest.param("/API/Not\xc4\xb1fication/", id="a dotless i"),
         pytest.param("/AP\xc4\xb0/Notification/", id="a capital I with a dot"),
         pytest.param("/API/./Notification/", id="a dot segment"),
-        pytest.param("/API/Notification//", id="two slashes at the end"),
-        pytest.param("/../API/x/../Notification//.", id="dots that lead nowhere else"),
         pytest.param("//API/./Not\xc4\xb1fication\xff/\n", id="all of these"),
     ],
 )
@@ -226,8 +210,6 @@ def test_two_operations_that_match_the_same_requests_are_refused(first: str, sec
     twins = [Operation("one", "GET", first), Operation("two", "GET", second)]
     with pytest.raises(ValueError, match="operations"):
         OperationTable(twins)
-    with pytest.raises(ValueError, match="operations"):
-        DeprecationMiddleware(plain_app(), dict.fromkeys(twins, POLICY))
 
 
 @pytest.mark.parametrize(
@@ -243,8 +225,6 @@ def test_a_prefix_that_is_no_path_is_refused_by_name(name: str, prefix: Any) -> 
 
 
 V1 = Operation("v1", "*", "/api/v1/**", "/api/v2/**")
-
-
 REST, ID = ("/v1/**", "/v2/**"), ("/reports/{id}", "/v2/{id}?again={id}")
 
 
@@ -254,10 +234,8 @@ REST, ID = ("/v1/**", "/v2/**"), ("/reports/{id}", "/v2/{id}?again={id}")
         pytest.param(ID, "/reports/\xc3\xa4;v=1", "/v2/%C3%A4%3Bv%3D1?again=%C3%A4%3Bv%3D1", id="bytes and delimiters"),
         pytest.param(ID, "/reports/>\r\n<", "/v2/%3E%0D%0A%3C?again=%3E%0D%0A%3C", id="the end of a header"),
         pytest.param(ID, "/reports/\u20ac", "/v2/%3F?again=%3F", id="no WSGI string"),
-        pytest.param(ID, "/reports/..", None, id="two dots as a parameter"),
         pytest.param(ID, "/reports/.", None, id="a dot as a parameter"),
         pytest.param(REST, "/v1", "/v2", id="its own path"),
-        pytest.param(REST, "/V1/Reports/7/", "/v2/Reports/7/", id="below it"),
         pytest.param(REST, "/v1/a b;c/\xc3\xa4\xff?", "/v2/a%20b%3Bc/%C3%A4%FF%3F", id="percent-encoded anew"),
         pytest.param(REST, "/v1/{x}/**", "/v2/%7Bx%7D/%2A%2A", id="braces and asterisks"),
         pytest.param(REST, "/v1/a%2Fb", "/v2/a%252Fb", id="encoded twice by the client"),
@@ -265,7 +243,6 @@ REST, ID = ("/v1/**", "/v2/**"), ("/reports/{id}", "/v2/{id}?again={id}")
         pytest.param(REST, "/v1/..", None, id="dots"),
         pytest.param(("/old/**", "/**"), "/old//evil.example", None, id="never another host"),
         pytest.param(("/old/**", "/**?from=old"), "/old", "/?from=old", id="the root with a query"),
-        pytest.param(("/old/**", "https://new.example/**"), "/old/x/", "https://new.example/x/", id="elsewhere"),
         pytest.param(("/{x}/v1/**", "/v2/{x}"), "/**/v1/x", "/v2/%2A%2A", id="a parameter of asterisks"),
         pytest.param(("/**", "/v2/**"), "", "/v2/", id="of everything"),
     ],
@@ -297,19 +274,15 @@ MEDIA = {"headers": {"Accept": ["application/vnd.shop.v1+json", "application/jso
     [
         pytest.param(QUERY, {"query": "cmd=getbundle"}, True, True, id="a value of the query"),
         pytest.param(QUERY, {"query": "x=1&CMD=b+c"}, True, True, id="form-decoded, and a name in upper case"),
-        pytest.param(QUERY, {"query": "c%6Dd=get%62undle"}, True, True, id="percent-encoded"),
         pytest.param(QUERY, {"query": "cmd=GETBUNDLE"}, False, False, id="a value in upper case"),
         pytest.param(QUERY, {"query": "x=1;cmd=getbundle"}, False, False, id="only & separates pairs"),
         pytest.param({"query": {"sessionId": "*"}}, {"query": "sessionid=1"}, True, True, id="any value"),
-        pytest.param({"query": {"v": ""}}, {"query": "v"}, True, True, id="without a value"),
         pytest.param({"query": {"v": ""}}, {"query": "w=1"}, True, True, id="absent"),
         pytest.param({"query": {"v": ""}}, {"query": "v=1"}, False, False, id="there although it must be absent"),
         pytest.param(VERSION, {}, True, True, id="no header"),
         pytest.param(VERSION, {"HTTP_API_VERSION": " "}, True, True, id="an empty header"),
-        pytest.param(VERSION, {"HTTP_API_VERSION": "1"}, True, True, id="a header"),
         pytest.param(VERSION, {"HTTP_API_VERSION": '"a,1"'}, False, False, id="a comma in quotes"),
         pytest.param(MEDIA, {"HTTP_ACCEPT": "Application/VND.shop.v1+json;q=0.9"}, True, True, id="no parameters"),
-        pytest.param(MEDIA, {"HTTP_ACCEPT": "application/json; q=0.5; version=1"}, True, True, id="other parameters"),
         pytest.param(MEDIA, {"HTTP_ACCEPT": 'application/json;version="1"'}, True, True, id="a parameter in quotes"),
         pytest.param(MEDIA, {"HTTP_ACCEPT": r'application/json;version="\1"'}, True, True, id="an escape in quotes"),
         pytest.param(MEDIA, {"HTTP_ACCEPT": 'application/json;version="1'}, False, False, id="a quote without an end"),

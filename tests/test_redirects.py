@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -10,14 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation, notification_operations
+from flask_notifications import DeprecationMiddleware, Operation, notification_operations
 from flask_notifications.operations import OperationTable
 from flask_notifications.redirects import follow, restore_pair
 from flask_notifications.sessions import digest_of
 from tests.growth import grows_linearly
+from tests.middleware import POLICY
 from tests.wsgi import call, environ_of, plain_app
 
-POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 PAIR = "sessionId=S3CRET"
 DIGEST = digest_of("S3CRET")
 ENCODED = DIGEST.replace("=", "%3D")
@@ -46,7 +45,6 @@ def redirect_to(
         ("http://API.example:80/API/Notification", f"http://API.example:80/API/Notification?{PAIR}"),
         pytest.param("Notification/", f"Notification/?{PAIR}", id="relative"),
         pytest.param("?page=2", f"?page=2&{PAIR}", id="query alone"),
-        pytest.param("?page=2&", f"?page=2&{PAIR}", id="query that ends in &"),
         pytest.param("/API/Notification/#sessionId=x", f"/API/Notification/?{PAIR}#sessionId=x", id="in a fragment"),
         pytest.param("?at=8:15", f"?at=8:15&{PAIR}", id="a : in a query ends no scheme"),
         pytest.param("/API/Notification/?a//b", f"/API/Notification/?a//b&{PAIR}", id="// in a query"),
@@ -104,9 +102,7 @@ OPERATIONS = [
         pytest.param("POST", "307 Temporary Redirect", ACCOUNT.replace("acc", "a:b"), True, id=": ends no scheme"),
         pytest.param("delete", "302 Found", "/things/7/", True, id="302 stays DELETE with some clients"),
         pytest.param("DELETE", "302 Found", "/things", True, id="302 becomes GET with other clients"),
-        pytest.param("DELETE", "303 See Other", "/things/7/", False, id="303 does not stay DELETE"),
         pytest.param("DELETE", "308 Permanent Redirect", "/things/7/", True, id="308 stays DELETE: matched"),
-        pytest.param("DELETE", "308 Permanent Redirect", "/things", False, id="308 stays DELETE: not matched"),
         pytest.param("HEAD", "302 Found", "/look", True, id="HEAD stays HEAD"),
         pytest.param("HEAD", "302 Found", "/things", True, id="HEAD may match an operation of GET"),
         pytest.param("GET", "302 Found", "/look", False, id="GET does not become HEAD"),
@@ -123,7 +119,6 @@ def test_the_method_after_a_redirect_decides(method: str, status: str, location:
     ("extra", "location", "has_pair"),
     [
         pytest.param({"HTTP_HOST": "api.example:80"}, "http://api.example/API/Notification/", True, id="Host with 80"),
-        pytest.param({"HTTP_HOST": "[::1]:8000"}, "http://[::1]:8000/API/Notification/", True, id="IPv6"),
         pytest.param({"HTTP_HOST": ""}, "http://api.example:80/API/Notification/", True, id="empty Host: SERVER_NAME"),
         pytest.param({"HTTP_HOST": "www.example"}, "http://api.example/API/Notification/", False, id="Host wins"),
         pytest.param({"wsgi.url_scheme": "https"}, "http://api.example/API/Notification/", False, id="down to http"),
@@ -131,7 +126,6 @@ def test_the_method_after_a_redirect_decides(method: str, status: str, location:
         pytest.param({"SCRIPT_NAME": "/shop"}, "/shop", False, id="the mount point itself"),
         pytest.param({"SCRIPT_NAME": "/caf\xc3\xa9"}, "Notification/", True, id="not ASCII, relative"),
         pytest.param({"SCRIPT_NAME": "/\u20ac"}, "/API/Notification/", False, id="no WSGI string"),
-        pytest.param({"SCRIPT_NAME": "/shop/"}, "/shop/API/Notification/", True, id="with a slash at its end"),
     ],
 )
 def test_only_the_same_origin_and_mount_point_get_the_pair(extra: Any, location: str, has_pair: bool) -> None:
@@ -162,7 +156,6 @@ def test_the_pair_replaces_the_digest_that_a_router_copied(location: str, left: 
         pytest.param("/login#{}", "/login#", id="in a fragment"),
         ("https://api.example:8443/API/Notification/?{}", "https://api.example:8443/API/Notification/"),
         pytest.param("/login?next=%2Fx%3Fgo%3D%252Fy%253F{}%26b&c", "/login?next=%2Fx%3Fgo%3D%252Fy%26b&c", id="deep"),
-        pytest.param("/login?a&{0}&{0}", "/login?a", id="twice, last"),
         pytest.param("not a URL ?{}", "not a URL ", id="no URL"),
     ],
 )
@@ -193,13 +186,13 @@ def test_no_rest_of_a_path_is_logged(path: str, location: str, shown: str, caplo
     assert "s3" not in caplog.text
 
 
-def test_a_redirect_to_an_operation_that_the_session_in_the_query_chooses_keeps_it() -> None:
-    carrier = Operation("carrier", "GET", "/things/**", query={"sessionId": "*"}, unify_session=True)
-    assert redirect_to("/things/7/", path="/things/7", operations=[carrier]) == f"/things/7/?{PAIR}"
-
-
-def test_the_client_that_follows_a_redirect_sends_no_header_that_the_middleware_has_set() -> None:
-    carrier = Operation("carrier", "GET", "/things/**", headers={"Authorization": ""}, unify_session=True)
+@pytest.mark.parametrize(
+    "conditions",
+    [{"query": {"sessionId": "*"}}, {"headers": {"Authorization": ""}}],
+    ids=["in the query", "not in the header, which the middleware has set and the client does not send"],
+)
+def test_a_redirect_to_an_operation_with_a_condition_on_the_session_keeps_it(conditions: Any) -> None:
+    carrier = Operation("carrier", "GET", "/things/**", **conditions, unify_session=True)
     assert redirect_to("/things/7/", path="/things/7", operations=[carrier]) == f"/things/7/?{PAIR}"
 
 
@@ -208,7 +201,6 @@ def test_the_client_that_follows_a_redirect_sends_no_header_that_the_middleware_
     [
         pytest.param("/demo/", "", "/demo", False, id="a request that was not rewritten"),
         pytest.param("/demo", "", "/demo/", False, id="the rewritten path, as after a log-in"),
-        pytest.param("/users/7", "", "/users/8", False, id="another parameter"),
         pytest.param("/demo", "page=1", "/demo?page=2", False, id="a query that is changed"),
         pytest.param("/demo", "", "https://api.example/demo", False, id="up to https"),
         pytest.param("/demo", "page=1;2", "/demo?page=1;2", True, id="the same query"),
