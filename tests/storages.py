@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from wsgiref.types import WSGIApplication
 
 import flask
@@ -14,6 +14,8 @@ from flask_notifications import (
     create_blueprint,
     notification_operations,
 )
+
+Error = TypeVar("Error", bound=BaseException)
 
 SESSION_ID = "5e551011-0000-4000-8000-0000000000aa"
 BEARER = {"HTTP_AUTHORIZATION": f"Bearer {SESSION_ID}"}
@@ -100,13 +102,21 @@ class OneUnit(OneSession):
         return self._swallows
 
 
-def raising(failure: BaseException) -> Callable[[], Any]:
+def raising(failure: BaseException) -> Callable[..., Any]:
     """Return a function that raises an exception, for a storage that fails when it is called."""
 
-    def call() -> Any:
+    def call(*_arguments: object) -> Any:
         raise failure
 
     return call
+
+
+def raise_and_catch(error: Error, cause: BaseException | None = None) -> Error:
+    """Return an exception after it was raised, with its traceback and its cause."""
+    try:
+        raise error from cause
+    except type(error):
+        return error
 
 
 def rows(failure: BaseException | None = None, count: int = 0) -> Callable[[], Iterator[Any]]:
