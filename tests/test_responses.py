@@ -12,7 +12,7 @@ import pytest
 
 from flask_notifications import Statuses
 from flask_notifications.problems import Problems
-from flask_notifications.responses import FileBody, build_response, reason_phrase, send_response, wrap_file
+from flask_notifications.responses import FileBody, build_response, reason_phrase, wrap_file
 from tests.wsgi import environ_of
 
 PROBLEMS = Problems(statuses=Statuses(), realm="shop")
@@ -100,15 +100,4 @@ def test_a_file_taken_from_a_body_stays_open_until_the_body_is_closed() -> None:
     file = body.take_file()
     assert not file.closed
     body.close()
-    assert file.closed
-
-
-def test_a_server_that_refuses_the_headers_leaves_no_file_open() -> None:
-    file = BytesIO(b"[{}]")
-
-    def refuse(*_args: object) -> Any:
-        raise ConnectionResetError
-
-    with pytest.raises(ConnectionResetError):
-        send_response(build_response(200, "application/json", file, 4), environ_of(), refuse)
     assert file.closed
