@@ -54,7 +54,7 @@ def render_guide(
     events = [event for policy in policies.values() for event in schedule(policy)]
     dates = [now, *(date for event in events for date in (event.start, event.end) if date is not None)]
     axis = pad(min(dates), max(dates))
-    policy_pages = dict.fromkeys(each.sunset_documentation for each in policies.values())
+    pages = (each.sunset_documentation for each in policies.values())
     return render(
         "guide.html",
         now=now,
@@ -66,7 +66,7 @@ def render_guide(
         axis=axis,
         lanes=_draw_lanes(policies, axis),
         windows=_list_windows(policies),
-        policy_pages=[resolve_below(page, base_url or "") for page in policy_pages if page is not None],
+        policy_pages=list(dict.fromkeys(resolve_below(page, base_url or "") for page in pages if page is not None)),
     )
 
 

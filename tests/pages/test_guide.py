@@ -173,10 +173,13 @@ def test_a_contact_is_a_link_only_if_it_is_a_url(contact: str, is_link: bool) ->
     assert [link["href"] for link in questions.select("a")] == [contact] * is_link
 
 
-def test_the_link_to_the_sunset_policy_is_relative_to_the_base_url() -> None:
-    own = policy(sunset_documentation="/policy")
-    for base_url, target in ((None, "/policy"), ("https://example.org", "https://example.org/policy")):
-        page = guide(own, own, base_url=base_url)
+def test_each_link_to_a_sunset_policy_is_relative_to_the_base_url_and_shown_once() -> None:
+    own, absolute = (policy(sunset_documentation=page) for page in ("/policy", "https://example.org/policy"))
+    for other, base_url, target in (
+        (own, None, "/policy"),
+        (absolute, "https://example.org", "https://example.org/policy"),  # the same page, which is shown once
+    ):
+        page = guide(own, other, base_url=base_url)
         assert [link["href"] for link in page.select("section[aria-labelledby=questions] a")] == [target]
 
 
