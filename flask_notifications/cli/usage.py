@@ -121,11 +121,12 @@ def _describe_notice(
 ) -> "Notice":
     """Return the notice for a caller, whose last call may be before the report begins."""
     from flask_notifications.formats.notice import describe_notice
+    from flask_notifications.plans import retired_operations
 
     times = [each.last_at for own in report.operations for each in own.callers if each.caller == caller]
     last_at = max(times, default=None)
     if last_at is None and database is not None:
-        last_at = _call("last_call", database, caller, operations=_select(plan, ()), service=service)
+        last_at = _call("last_call", database, caller, operations=retired_operations(plan), service=service)
     return describe_notice(report, plan, caller, last_at or fail(f"no call of {caller!r} has been recorded"))
 
 

@@ -169,8 +169,8 @@ def test_the_exit_code_is_for_that_caller_alone(folder: Path, others: Any, optio
     assert notify(folder, "warehouse", *options).code == code
 
 
-def test_a_caller_that_was_never_seen_is_an_error(folder: Path) -> None:
-    record(folder, *CALLS)
+def test_a_caller_that_was_never_seen_with_the_plan_is_an_error(folder: Path) -> None:
+    record(folder, *CALLS, use(caller="stranger", operation="of another plan"))
     assert notify(folder, "stranger", "--format", "json") == (1, "", "Error: no call of 'stranger' has been recorded\n")
 
 
