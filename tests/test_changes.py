@@ -134,17 +134,22 @@ def test_each_change_for_callers_has_its_code(old: list[Any], new: list[Any], co
     assert without_notice == [code for code in codes if code != "notice-too-short"]
 
 
-def test_a_notice_that_is_too_short_is_compared_with_the_required_days() -> None:
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (SOON, "the sunset of 20 Jun 2026, 00:00 UTC is in 18 days"),
+        ({"sunset_at": "2026-06-01T21:30:00Z"}, "the sunset of 1 Jun 2026, 21:30 UTC is in 12 hours"),
+        (PAST, "the sunset of 1 May 2026, 00:00 UTC has passed"),
+        (brownout("06-01"), "the brownout of 1 Jun 2026, 09:00 UTC has begun"),
+    ],
+)
+def test_a_notice_that_is_too_short_is_compared_with_the_required_days(change: dict[str, Any], said: str) -> None:
     before, after = (
-        load_plan({"deprecated_at": "2026-01-01T00:00:00Z", "operations": [each]})
-        for each in (REPORT, REPORT | SOON | brownout("06-01"))
+        load_plan({"deprecated_at": "2026-01-01T00:00:00Z", "operations": [each]}) for each in (REPORT, REPORT | change)
     )
     at = datetime(2026, 6, 1, 9, 30, tzinfo=UTC)
-    messages = [each.message for each in compare_plans(before, after, at=at, min_notice=timedelta(days=30))]
-    assert messages[1:] == [
-        "the sunset of 20 Jun 2026, 00:00 UTC is in 18 days, but a notice of 30 days is required",
-        "the brownout of 1 Jun 2026, 09:00 UTC has begun, but a notice of 30 days is required",
-    ]
+    changes = compare_plans(before, after, at=at, min_notice=timedelta(days=30))
+    assert changes[-1].message == f"{said}, but a notice of 30 days is required"
 
 
 def test_requests_of_operations_of_both_plans_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
