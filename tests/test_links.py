@@ -29,7 +29,8 @@ def test_a_valid_header_is_read(value: str, links: list[Link]) -> None:
     [
         ("it contains no link", ["", " , "]),
         ("a link is like", ['/new; rel="a"', '</new; rel="a"']),
-        ("needs one rel", ["</new>", "</new>; type=a", '</new>; rel="a"; rel="b"', '</new>; rel=""', "</new>; rel"]),
+        ("needs one rel that is not empty$", ["</new>", "</new>; type=a", '</new>; rel="a"; rel="b"']),
+        ("needs one rel that is not empty$", ['</new>; rel=""', "</new>; rel"]),
         ("a link is like", ['</new> rel="a"', '</new>; rel="a" x', '</new>; rel="a', '</a>; rel="a" </b>; rel="b"']),
         ("not a URI reference", [f'<{uri}>; rel="a"' for uri in ("/a b", "/v2/{id}", "http://[x/", "/%zz", "/\u00e9")]),
         ("not a URI reference", ['<http://x:99999/>; rel="a"']),

@@ -84,6 +84,6 @@ def _make_link(target: str, parameters: str) -> Link:
         values.setdefault(name.lower(), []).append(token or _ESCAPED.sub(r"\1", quoted))
     relations = [tuple(value.lower().split()) for value in values["rel"]]
     if len(relations) != 1 or () in relations:
-        message = f"<{target}> needs one rel that is not empty, not {values['rel']}"
+        message = f"<{target}> needs one rel that is not empty"
         raise ValueError(message)
     return Link(target, relations[0], *values["anchor"][:1])
