@@ -180,15 +180,15 @@ class Judge:
             yield f"nothing was recorded for {length}, from {describe_moment(start)}"
 
     def _clock_doubts(self, since: int) -> Iterator[str]:
-        snapshot, until = self.snapshot, self.until
+        until, now = self.until, self.snapshot.now
         off = max((row.skew for row in self.snapshot.rows if not row.own_clock and row.is_in(since, until)), default=0)
         if off > _TOLERANCE:
             yield f"the clock of a machine was off by {duration(timedelta(microseconds=off))}"
         if not any(row.own_clock for row in self.snapshot.rows):
-            if until > self.snapshot.now + _TOLERANCE:
+            if until > now + _TOLERANCE:
                 yield "the window ends in the future"
-            later = max([snapshot.latest, *(each.heard_at for each in self._services)])
-            if later > self.snapshot.now + _TOLERANCE:
+            later = max([self.snapshot.latest, *(each.heard_at for each in self._services)])
+            if later > now + _TOLERANCE:
                 yield f"something was recorded later than now, on {describe_moment(later)}"
 
     def _missing_canaries(self, callers: Sequence[CallerUsage], since: int) -> Iterator[str]:
