@@ -353,7 +353,7 @@ class LedgerFile:
         """Return the ledger that is in the file; it is a ``ValueError`` if there is none."""
         self._map()
         if not self._segments or self.head[_KIND] != _MAGIC:
-            message = f"{self.path} is not the file of a recorder"
+            message = "it is not the file of a recorder of this version"
             raise ValueError(message)
         ledger = Ledger(Origin(**json.loads(os.pread(self._descriptor, self.head[_ORIGIN], 8 * _HEAD))), 0)
         ledger.head, ledger.file = self.head, self

@@ -359,8 +359,8 @@ class UsageRecorder:
             else:
                 ledger.drop()
         if lost:
-            message = "%s calls are lost if this process ends, because the database cannot be written without a spool"
-            log_error(message, lost)
+            reason = "because the database cannot be written and there is no spool"
+            log_error("%s calls are lost if this process ends, %s", lost, reason)
 
     def _before_fork(self, until: float) -> None:
         """Wait for a write that is going on: a child would inherit locks inside of SQLite, and wait forever."""

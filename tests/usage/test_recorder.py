@@ -562,7 +562,7 @@ def test_no_other_file_is_touched(content: bytes, file: str, spool: Path, caplog
     metadata.create_all(create_engine(file))
     for _ in range(2):
         assert collect_spool(spool, file) == 0
-    assert caplog.text.count("x.spool is not the file of a recorder") == 1
+    assert caplog.text.count("x.spool cannot be read: it is not the file of a recorder of this version") == 1
     assert (spool / "x.spool").read_bytes() == content
 
 
@@ -900,7 +900,8 @@ def test_without_a_spool_the_calls_of_a_process_that_ends_while_the_database_is_
     for _ in range(3):
         recorder(now())
     recorder.close()
-    assert ("3 calls are lost" in caplog.text, "lost" in caplog.text) == (not with_spool,) * 2
+    said = "3 calls are lost if this process ends, because the database cannot be written and there is no spool"
+    assert (said in caplog.text, "lost" in caplog.text) == (not with_spool,) * 2
     (tmp_path / "usage.sqlite3").rmdir()
     next_one = record(file, spool=spool)
     next_one.request_passed()
