@@ -91,7 +91,8 @@ class Past:
         recorder = self.start(since, *operations, **options)
         recorder.request_passed()
         assert recorder.flush()
-        self.now = until
+        with recorder._writing:  # otherwise its thread could write at one time and delete what is old at the other
+            self.now = until
         recorder.close()
 
     def write(self) -> None:
