@@ -24,17 +24,10 @@ brownouts = [
   { start = 2026-06-09T09:00:00Z, end = 2026-06-09T10:00:00Z },
 ]
 exemptions = [{ caller = "acme", until = 2026-09-01T00:00:00Z, reason = "a secret of the board" }]
-
-[[operations]]
-name = "report"
-method = "GET"
-path = "/report"
-successor = "/v2/report"
-
-[[operations]]
-name = "export"
-method = "GET"
-path = "/export/{id}"
+operations = [
+  { name = "report", method = "GET", path = "/report", successor = "/v2/report" },
+  { name = "export", method = "GET", path = "/export/{id}" },
+]
 """
 OTHERS = ("acme", "zebra", "zebra-job/7")
 
@@ -61,36 +54,21 @@ CALLS = (
     use("zebra-job/7", "zebra", operation="export"),
     use(CANARY, "zebra"),
 )
+# Without the line breaks in sentences.
 TEXT = """\
 warehouse: an operation that you call is being retired
-
-In the examples, put the address that you call in place of
-https://api.example.com.
-
+In the examples, put the address that you call in place of https://api.example.com.
 GET /report
 -----------
-
-You called it 3 times from 28 May to 31 May 2026, the last time on 30 May
-2026, with job/1, curl/8. 1 call failed, and 1 call got 410 Gone.
-
-It ends on Wednesday, 1 July 2026, in 30 days. From then on, every request
-gets 410 Gone.
-
-A brownout is running until 31 May 2026, 13:00 UTC. Requests get 410 Gone
-until then.
-
-The next brownout is 9 Jun 2026, 09:00 to 10:00 UTC, in 9 days. Requests get
-410 Gone during that time, so that forgotten calls are noticed.
-
+You called it 3 times from 28 May to 31 May 2026, the last time on 30 May 2026, with job/1, curl/8.
+1 call failed, and 1 call got 410 Gone.
+It ends on Wednesday, 1 July 2026, in 30 days. From then on, every request gets 410 Gone.
+A brownout is running until 31 May 2026, 13:00 UTC. Requests get 410 Gone until then.
+The next brownout is 9 Jun 2026, 09:00 to 10:00 UTC, in 9 days.
+Requests get 410 Gone during that time, so that forgotten calls are noticed.
 More about it: https://example.com/retire
-
-Before:
-
-    curl https://api.example.com/report
-
-After:
-
-    curl https://api.example.com/v2/report
+Before: curl https://api.example.com/report
+After: curl https://api.example.com/v2/report
 """
 
 
@@ -116,7 +94,7 @@ def test_a_notice_names_no_other_caller(folder: Path, output: str) -> None:
 def test_the_formats_say_the_same(folder: Path) -> None:
     record(folder, *CALLS)
     page = parse(notify(folder, "warehouse", "--format", "html").out)
-    lines = [line for line in " ".join(TEXT.splitlines()).split(".  ") if "example" not in line and "---" not in line]
+    lines = [line for line in TEXT.splitlines() if "example" not in line and "---" not in line]
     said = " ".join(words(page.body).split())
     assert [line for line in lines if line not in said] == []
     assert page.select_one("a")["href"] == "https://example.com/retire"  # type: ignore[index]
@@ -125,11 +103,6 @@ def test_the_formats_say_the_same(folder: Path) -> None:
     assert "\n## GET /report\n" in markdown
     assert "\nMore about it: <https://example.com/retire>\n" in markdown
     assert "\n    curl https://api.example.com/v2/report\n" in markdown
-
-
-def test_a_parameter_is_filled_in_by_the_caller(folder: Path) -> None:
-    record(folder, *CALLS)
-    assert ", and your own values in place of ID." in " ".join(notify(folder, "zebra").out.split())
 
 
 def test_a_caller_that_has_stopped_is_told_when(folder: Path) -> None:

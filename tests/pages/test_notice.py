@@ -94,6 +94,7 @@ def test_a_notice_has_every_operation_that_the_caller_calls() -> None:
     usages = [operation_usage(each.name, rows, coverage(30)) for each in (REPORT, other)]
     notice = describe_notice(report(*usages), {REPORT: OPEN, other: OPEN}, "acme", NOW)
     assert notice.title == "acme: 2 operations that you call are being retired"
+    assert notice.sentences[0].endswith(", and your own values in place of ID.")
     assert [each.operation for each in notice.migrations] == [REPORT, other]
     assert [each.sentences[0] for each in notice.migrations] == [
         "You called it 1 time from 23 October to 22 November 2026, the last time on 22 November 2026."
