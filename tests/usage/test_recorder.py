@@ -314,23 +314,6 @@ def test_a_label_that_is_too_long_becomes_other(database: str) -> None:
     assert calls(database) == {(OTHER, OTHER): 2, ("y" * 64, "job"): 1, ("\U0001f600" * 64, "job"): 1}
 
 
-@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-def test_a_database_that_does_not_know_a_character_keeps_the_name(encoding: str) -> None:
-    with postgresql_schema() as url:
-        engine = create_engine(url.partition("?")[0], isolation_level="AUTOCOMMIT")
-        execute(engine, text("DROP DATABASE IF EXISTS encoded"))
-        create = f"CREATE DATABASE encoded ENCODING {encoding} LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
-        execute(engine, text(create))
-        encoded = engine.url.set(database="encoded").render_as_string(hide_password=False)
-        recorder = record(encoded)
-        for _ in range(3):
-            recorder(now("job", "Отчёты"))
-        recorder.close()
-        assert calls(encoded) == {("Отчёты", "job"): 3}
-        execute(engine, text("DROP DATABASE encoded WITH (FORCE)"))
-        engine.dispose()
-
-
 # Many at the same time
 
 
