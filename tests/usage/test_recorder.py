@@ -144,17 +144,6 @@ def test_nothing_is_written_without_a_request(file: str, tmp_path: Path) -> None
     assert not (tmp_path / "usage.sqlite3").exists()
 
 
-def test_closing_writes_and_a_later_call_begins_anew(file: str) -> None:
-    recorder = record(file)
-    recorder(now())
-    recorder.close()
-    assert total(file) == 1
-    recorder(now())
-    recorder.close()
-    assert total(file) == 2
-    assert rows(file, "ended") == [(1,), (1,)]
-
-
 def test_a_call_while_a_recorder_is_closed_is_written_without_another_call(file: str) -> None:
     engine = create_engine(file)
     recorder = record(engine)
@@ -184,7 +173,7 @@ def test_a_process_that_counts_while_it_ends_is_not_said_to_have_ended(file: str
     assert rows(file, "ended") == [(1,), (1,)]
 
 
-def test_a_signal_handler_that_interrupts_a_count_or_a_write_leaves_it_to_be_written(
+def test_what_a_signal_handler_interrupts_is_written_later(
     file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder = written(file, spool=spool)
@@ -365,9 +354,7 @@ def test_a_child_of_a_fork_during_a_write_can_write_and_no_fork_waits_long(datab
     assert longest < 5
 
 
-def test_a_fork_that_did_not_wait_for_writes_and_an_idle_thread_leave_them_alone(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fork_that_did_not_wait_leaves_writes_alone(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "_LAST_WAIT", 0)
     with ExitStack() as stack:
         busy = [sleepy(file, spool=spool) for _ in range(4)]
@@ -559,9 +546,7 @@ def test_what_cannot_be_opened_does_not_keep_others_from_being_imported(
     assert ("0.spool cannot be opened" in caplog.text, "gone" in caplog.text) == (True, False)
 
 
-def test_a_spool_is_imported_whatever_the_working_directory_is_meanwhile(
-    tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spool_is_imported_in_another_folder(tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store = UsageStore("sqlite:///usage.sqlite3", create_tables=True)
     killed("sqlite:///usage.sqlite3", spool)
@@ -621,11 +606,7 @@ def test_where_all_other_folders_are_read_only_calls_are_counted(
 
 @pytest.mark.parametrize("make", [lambda path: path.mkdir(mode=0o755), lambda path: path.symlink_to("/tmp")])  # noqa: S108
 def test_the_automatic_folder_is_private_and_one_that_is_not_is_not_used(
-    make: Callable[[Path], None],
-    file: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    make: Any, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     first = record(file, spool="auto")
@@ -673,6 +654,15 @@ def run_in_uwsgi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"http-socket": b":0"}))
 
 
+@pytest.fixture
+def silent(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
+    """Return a recorder of a process without threads, with a call that nobody has written."""
+    run_in_uwsgi(monkeypatch)
+    recorder = record(file, spool=spool)
+    recorder(now())
+    return recorder
+
+
 def test_others_write_for_a_process_without_threads(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = threading.active_count()
     with monkeypatch.context() as patched:
@@ -711,12 +701,9 @@ def test_others_write_only_what_has_changed(file: str, spool: Path, monkeypatch:
     assert (collect(spool, store, seen), seen) == (0, {})
 
 
-def test_the_last_counts_of_a_process_without_threads_stay_if_it_ends_while_others_write_for_it(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_last_counts_stay_if_a_process_ends_while_others_write_for_it(
+    silent: UsageRecorder, file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_in_uwsgi(monkeypatch)
-    silent = record(file, spool=spool)
-    silent(now())
     sign = UsageStore._sign
 
     def sign_after_its_end(*arguments: Any, **options: Any) -> None:
@@ -733,10 +720,7 @@ def test_the_last_counts_of_a_process_without_threads_stay_if_it_ends_while_othe
     assert rows(file, "ended") == [(1,)]
 
 
-def test_a_process_without_threads_survives_a_failover(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_in_uwsgi(monkeypatch)
-    silent = record(file, spool=spool)
-    silent(now())
+def test_a_process_without_threads_survives_a_failover(silent: UsageRecorder, file: str, spool: Path) -> None:
     assert collect_spool(spool, file) == 1
     execute(file, delete(recorders))
     execute(file, delete(usage))
@@ -747,11 +731,8 @@ def test_a_process_without_threads_survives_a_failover(file: str, spool: Path, m
     assert total(file) == 1
 
 
-def test_without_threads_a_full_disk_means_silence(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_threads_a_full_disk_means_silence(silent: UsageRecorder, file: str, spool: Path) -> None:
     """Others do not see the counts that it has in memory only."""
-    run_in_uwsgi(monkeypatch)
-    silent = record(file, spool=spool)
-    silent(now())
     assert collect_spool(spool, file) == 1
     heard = rows(file, "heard_at")
     ledger_of(silent).head[ledgers._WHOLE] = 0
@@ -761,10 +742,7 @@ def test_without_threads_a_full_disk_means_silence(file: str, spool: Path, monke
     assert rows(file, "heard_at", "ended") > [(*heard[0], 0)]
 
 
-def test_a_process_without_threads_is_heard_by_its_own_clock_only_when_it_writes(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Others cannot read a clock of its own."""
+def test_others_cannot_read_the_own_clock_of_a_process(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_in_uwsgi(monkeypatch)
     times = [NOON, NOON + timedelta(hours=1)]
     silent = record(file, spool=spool, clock=lambda: times[0])
@@ -805,9 +783,7 @@ def test_under_gevent_a_thread_of_the_system_writes(file: str, monkeypatch: pyte
     assert {"RLock", "allocate_lock", "start_new_thread"} <= {asked.args[1] for asked in get_original.call_args_list}
 
 
-def test_a_call_while_another_call_begins_the_counts_is_counted(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_during_the_first_call_is_counted(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As under gevent, which may switch to another greenlet while an error is logged."""
     spool.touch()
     recorder = record(file, spool=spool)
@@ -1081,9 +1057,7 @@ def test_only_a_thread_knows_when_a_killed_process_was_alive_last(has_thread: in
 @pytest.mark.parametrize(
     ("name", "message"), [("report", "observers must be a recorder for each"), ("x" * 767 + " ", "name must be")]
 )
-def test_another_operation_of_a_name_and_a_name_that_is_too_long_are_refused(
-    name: str, message: str, file: str
-) -> None:
+def test_another_operation_of_a_name_and_too_long_a_name_are_refused(name: str, message: str, file: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         record(file).listen({Operation(name, "GET", "/other"): POLICY})
 
