@@ -86,9 +86,7 @@ class Terminal(StringIO):
         return True
 
 
-def test_a_terminal_shows_the_progress_of_a_check_of_several_urls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_shows_the_progress_of_several_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plan.json").write_text(json.dumps(PLAN | {"operations": SEVERAL}))
     monkeypatch.setattr("tests.cli.commands.StringIO", Terminal)
     with canned_server() as server:

@@ -92,9 +92,7 @@ def test_the_conditions_of_an_operation_are_shown(tmp_path: Path) -> None:
     assert described["conditions"] == conditions
 
 
-def test_all_but_headers_fits_the_width_of_the_terminal_and_paths_are_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_but_headers_fits_the_terminal_and_paths_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = "/a-rather-long-path/of-many/segments/that-are-whole/{in}/{one}"
     plan = RETIRED.replace('"/reports"', f'"/reports{long}"').replace("[[", 'documentation = "/' + "d" * 70 + '"\n[[')
     old = write_file(tmp_path, plan + EXEMPT.replace("holidays", "the holidays of their developers"), "old.toml")
