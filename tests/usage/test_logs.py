@@ -3,12 +3,13 @@
 import gzip
 import json
 import lzma
+import os
 import socket
 import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from io import BytesIO, RawIOBase, StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -397,14 +398,6 @@ def test_with_a_database_logs_count_for_the_time_before_the_first_recorder(tmp_p
     assert read(*lines, plan=plan, database=url).coverage == 1
 
 
-class _NeverReady(RawIOBase):
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, _buffer: Any) -> None:
-        """Return that nothing is there yet."""
-
-
 def test_a_log_that_is_cut_off_or_very_long_is_no_proof(tmp_path: Path) -> None:
     content = gzip.compress("\n".join([*quiet(), line("/reports/7")]).encode())
     plan = load_plan(PLAN)
@@ -415,9 +408,9 @@ def test_a_log_that_is_cut_off_or_very_long_is_no_proof(tmp_path: Path) -> None:
     for log, name in ((broken, r"access\.log\.2\.gz"), (damaged, r"log\.3\.gz"), (BytesIO(content[:-20]), "a log")):
         with pytest.raises(OSError, match=f"{name} is not a complete gzip file"):
             read_usage(None, logs=[log], plan=plan)
-    stream: Any = _NeverReady()
-    with pytest.raises(BlockingIOError, match="does not wait"):
-        read_usage(None, logs=[stream], plan=plan)
+    reader, writer = os.pipe2(os.O_NONBLOCK)
+    with os.fdopen(writer, "wb"), os.fdopen(reader, "rb", 0) as empty, pytest.raises(BlockingIOError, match="not wait"):
+        read_usage(None, logs=[empty], plan=plan)
     assert read("x" * 3_000_000).reasons[-1] == "3 lines of 3 in the logs cannot be read"
 
 
