@@ -241,9 +241,6 @@ def test_a_new_day_has_a_ledger_of_its_own(file: str, spool: Path) -> None:
     assert list(spool.glob("*.spool")) == []
 
 
-# Bounds
-
-
 def test_no_flush_of_another_thread_ends_a_ledger_while_the_thread_looks_at_it(file: str, spool: Path) -> None:
     recorder = written(file, spool=spool)
     ledger, lock = ledger_of(recorder), recorder._lock
@@ -301,9 +298,6 @@ def test_a_label_that_is_too_long_becomes_other(database: str) -> None:
         recorder(now("job", label))
     recorder.close()
     assert calls(database) == {(OTHER, OTHER): 2, ("y" * 64, "job"): 1, ("\U0001f600" * 64, "job"): 1}
-
-
-# Many at the same time
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
