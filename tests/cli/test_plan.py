@@ -310,10 +310,7 @@ def test_the_documented_line_stops_a_pull_request_that_breaks_a_promise(tmp_path
     _checkout, _python, _pip, plan, _check, against = yaml.safe_load(workflow)["jobs"]["retirement"]["steps"]
     line = f"{plan['run']}\n{against['run']}"
     file = write_file(tmp_path, PLAN, "retirement.toml")
-    for command in (
-        *("init --bare origin.git", "init", "add retirement.toml", "commit -m Promise"),
-        *("remote add origin origin.git", "push origin HEAD:main", "checkout -b change"),
-    ):
+    for command in ("init", "add retirement.toml", "commit -m Promise", "remote add origin .", "checkout -b change"):
         git(tmp_path, *command.split())
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environ = os.environ | {"PATH": path, "GITHUB_BASE_REF": "main"}
