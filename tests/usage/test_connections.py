@@ -1,17 +1,25 @@
-"""Connections of the usage record have limits, through the engine of an application, too."""
+"""Connections of the usage record have limits, through the engine of an application, too, and work behind PgBouncer."""
 
+import os
+import pwd
+import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Engine, create_engine, event, text
 
-from flask_notifications.usage import UsageRecorder
+from flask_notifications.usage import UsageRecorder, read_usage
 from flask_notifications.usage.connections import begin, identify, open_engine
 from flask_notifications.usage.store import UsageStore
-from tests.servers.process import eventually
+from tests.resilience.postgresql import postgresql
+from tests.servers.process import eventually, free_port
 from tests.services import POSTGRESQL, program_or_skip
 from tests.usage.databases import POLICY, REPORT, use
 
@@ -24,6 +32,18 @@ LIMITS = {
         "2 2 8.000000",
     ),
 }
+PGBOUNCER = """
+[databases]
+postgres = host=127.0.0.1 port={server} dbname=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = trust
+auth_file = {folder}/users
+pool_mode = transaction
+default_pool_size = 2
+"""
 
 
 def ask(engine: Engine, query: str) -> str:
@@ -81,15 +101,55 @@ def test_the_place_of_a_database_identifies_it(tmp_path: Path, monkeypatch: pyte
     assert here[0] == identify(open_engine(f"sqlite:///{tmp_path}/usage.sqlite3"))
 
 
-@pytest.mark.parametrize("kind", ["postgresql"])
-def test_no_statement_of_ours_is_prepared_because_pgbouncer_may_lend_another_connection(engine: Engine) -> None:
-    def threshold(connection: Connection) -> Any:
-        return connection.connection.dbapi_connection.prepare_threshold  # type: ignore[union-attr] # of psycopg
+def accepts(port: int) -> bool:
+    try:
+        psycopg.connect(host="127.0.0.1", port=port, user="shop", dbname="postgres").close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
-    with begin(engine) as (connection, _now):
-        assert threshold(connection) is None
-    with engine.connect() as connection:
-        assert threshold(connection) == 5
+
+@contextmanager
+def pgbouncer(server: int) -> Iterator[int]:
+    program, port = program_or_skip("pgbouncer"), free_port()
+    # It refuses to run as root, and no other user may enter pytest's folder.
+    user: dict[str, Any] = {"user": pwd.getpwnam("nobody").pw_uid} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory(prefix="pgbouncer-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "users").write_text('"shop" ""\n', encoding="ascii")
+        (folder / "ini").write_text(PGBOUNCER.format(server=server, port=port, folder=folder), encoding="ascii")
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen([program, str(folder / "ini")], stdout=log, stderr=log, **user)
+        try:
+            eventually(lambda: accepts(port))
+            yield port
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def test_psycopg_works_behind_pgbouncer_in_transaction_mode(caplog: pytest.LogCaptureFixture) -> None:
+    with postgresql() as cluster, pgbouncer(cluster.port) as port:
+        engines = [create_engine(cluster.url(port)), create_engine(cluster.url(port), isolation_level="AUTOCOMMIT")]
+        databases: list[str | Engine] = [*engines, cluster.url(port), cluster.url(port)]
+        recorders = [UsageRecorder(each, flush_interval=3600, spool=None) for each in databases]
+        for recorder in recorders:
+            recorder.listen({REPORT: POLICY})
+            recorder._wake = lambda: None  # type: ignore[method-assign] # it writes only when it is told to
+        # Psycopg prepares a statement that it executes for the sixth time, and PgBouncer lends the next connection.
+        for number in range(8):
+            for recorder in recorders:
+                recorder(use(at=datetime.now(UTC)))
+            assert [recorder.flush() for recorder in recorders] == [True] * 4, number
+        for recorder in recorders:
+            recorder.close()
+        for engine in engines:
+            with engine.connect() as connection:
+                assert connection.connection.dbapi_connection.prepare_threshold == 5  # type: ignore[union-attr]
+            engine.dispose()
+        assert sum(each.calls for each in read_usage(cluster.url()).operations) == 32
+    assert "Prepared" not in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["postgresql"])
