@@ -111,11 +111,7 @@ class DeprecationMiddleware:
         }
         unifies = any(operation.unify_session for operation in plan)
         require(unifies or not require_session, "require_session", "False without unify_session", require_session)
-        check_identify(identify, "an environ")
-        exempt = [operation.name for operation, policy in plan.items() if policy is not None and policy.exemptions]
-        require(
-            identify is not None or not exempt, "identify", f"a function, because {exempt} has exemptions", identify
-        )
+        _check_identify(identify, plan)
         self._identify = identify
         self._problems = Problems(statuses=statuses, realm=realm)
         self._require_session = require_session
@@ -400,6 +396,13 @@ def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> bool:
         if app is middleware:
             raise RuntimeError(_WRAPS_ITSELF)
     return False
+
+
+def _check_identify(identify: Identify | None, plan: Plan) -> None:
+    check_identify(identify, "an environ")
+    exempt = [operation.name for operation, policy in plan.items() if policy is not None and policy.exemptions]
+    is_usable = identify is not None or not exempt
+    require(is_usable, "identify", f"a function, because {exempt} has exemptions", identify)
 
 
 def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:

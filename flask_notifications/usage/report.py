@@ -76,13 +76,8 @@ def read_usage(
     :raises StoreUnavailable: when there is no such database, it cannot be reached, or its tables are missing or have
         foreign content.
     """
-    is_days = is_number(days, 1, _MAX_DAYS, is_whole=True)
-    require(is_days, "days", f"a whole number from 1 to {_MAX_DAYS}", days)
-    require(is_number(min_coverage, 0, 1), "min_coverage", "a number from 0 to 1", min_coverage)
-    require(is_number(allow_gap, 0), "allow_gap", "a number of hours, 0 or more", allow_gap)
-    require(isinstance(require_canary, bool), "require_canary", "True or False", require_canary)
+    _check_rules(days, min_coverage, allow_gap, hosts, require_canary)
     require(service is None or isinstance(service, str), "service", "a string", service)
-    require(hosts is None or is_number(hosts, 1, is_whole=True), "hosts", "a whole number, 1 or more", hosts)
     require(caller is None or clean_label(caller) is not None, "caller", "a label", caller)
     is_list = isinstance(logs, Sequence) and not isinstance(logs, str)
     are_logs = is_list and all(isinstance(each, str | PathLike) or hasattr(each, "readinto") for each in logs)
@@ -113,6 +108,15 @@ def read_usage(
         message = f"the database cannot be read: {explain(error)}"
         raise StoreUnavailable(message) from error
     return UsageReport(since=to_datetime(since), until=to_datetime(end), days=days, operations=tuple(usages))
+
+
+def _check_rules(days: int, min_coverage: float, allow_gap: float, hosts: int | None, require_canary: bool) -> None:
+    is_days = is_number(days, 1, _MAX_DAYS, is_whole=True)
+    require(is_days, "days", f"a whole number from 1 to {_MAX_DAYS}", days)
+    require(is_number(min_coverage, 0, 1), "min_coverage", "a number from 0 to 1", min_coverage)
+    require(is_number(allow_gap, 0), "allow_gap", "a number of hours, 0 or more", allow_gap)
+    require(hosts is None or is_number(hosts, 1, is_whole=True), "hosts", "a whole number, 1 or more", hosts)
+    require(isinstance(require_canary, bool), "require_canary", "True or False", require_canary)
 
 
 def last_call(
