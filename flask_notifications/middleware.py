@@ -18,7 +18,7 @@ from .deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, P
 from .headers import HeaderList, ResponseHeaders
 from .log import log_error, log_exception
 from .observers import Call, Observer, RequestWatcher, check_identify, client_of, find_label
-from .operations import Match, Operation, OperationTable
+from .operations import NOT_REACHED, Match, Operation, OperationTable
 from .plans import Plan, check_plan, table_of
 from .problems import Problems, Statuses, retry_after
 from .redirects import edit_location
@@ -40,9 +40,6 @@ from .validation import check_base_url, clean_label, require
 Identify = Callable[[dict[str, Any]], str | None]
 
 ORIGINAL_PATH = "flask_notifications.original_path"
-
-# An application that responds to a lookalike with one of these did not take it for the operation.
-_NOT_REACHED = frozenset({404, 405})
 
 # Headers that only this middleware sends (RFC 9745, RFC 8594); two lines of either are invalid.
 _DATES = frozenset({"deprecation", "sunset"})
@@ -320,7 +317,7 @@ class _Exchange:
 
     def _is_missed(self, status: str | None) -> bool:
         """Return whether the request for a lookalike was for another operation after all."""
-        return self.match.is_lookalike and _status_code(status) in _NOT_REACHED
+        return self.match.is_lookalike and _status_code(status) in NOT_REACHED
 
     def _edit(self, own: HeaderList, status: str) -> HeaderList:
         """Return the headers of the response, a new list; ``own`` are the application's."""

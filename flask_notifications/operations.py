@@ -30,6 +30,9 @@ _OTHER_SYNTAX = re.compile(r"[<>*|\\]|^[:(]")
 _NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#\ud800-\udfff]")
 _DOTS = frozenset({".", ".."})
 
+# An application that responds to a lookalike with one of these did not take it for the operation.
+NOT_REACHED = frozenset({404, 405})
+
 # The version of the rules in ``OperationTable``: a count of calls is complete for the rules that were in force.
 RULES_VERSION = 3
 

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from flask_notifications.conditions import environ_key
 from flask_notifications.deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Exemption
-from flask_notifications.operations import ANY_METHOD, Match, Operation
+from flask_notifications.operations import ANY_METHOD, NOT_REACHED, Match, Operation
 from flask_notifications.plans import Plan, table_of
 
 from .fetching import LiveResponse
@@ -48,7 +48,6 @@ def find_candidates(
     """Return the operations of a request: first for an application at the root, then for each longer mount point.
 
     Headers of the request may be the credentials of a caller that is exempt, so such callers are the last candidates.
-    A response with 404 or 405 is to no lookalike.
     """
     table, url = table_of(plan), urlsplit(response.url)
     path, environ = url.path or "/", {environ_key(name): value for name, value in headers}
@@ -56,7 +55,7 @@ def find_candidates(
     found: list[tuple[list[Match], str]] = []
     for mount in [path[:place] for place, character in enumerate(path) if character == "/"]:
         matches = table.find(method, unquote(path.removeprefix(mount), "latin-1"), environ)
-        found.append(([each for each in matches if not each.is_lookalike or response.status not in {404, 405}], mount))
+        found.append(([each for each in matches if not each.is_lookalike or response.status not in NOT_REACHED], mount))
     policies = (plan[match.operation] for matches, _mount in found for match in matches)
     exempt = (each.caller for policy in policies if policy is not None for each in policy.exemptions)
     callers = dict.fromkeys([None, *(exempt if headers else ())])
@@ -66,11 +65,11 @@ def find_candidates(
 def _choose(plan: Plan, matches: list[Match], mount: str, at: datetime, caller: str | None) -> Candidate:
     """Return the match that a middleware chooses for a caller: a closed operation, or else the first retired one."""
 
-    def rank(match: Match) -> tuple[bool, bool]:
+    def is_open(match: Match) -> bool:
         policy = plan[match.operation]
-        return policy is None or policy.phase(at, caller) not in CLOSED_PHASES, policy is None
+        return policy is None or policy.phase(at, caller) not in CLOSED_PHASES
 
-    match = min(matches, key=rank)
+    match = min(matches, key=is_open)  # of those that are equal the first, and live ones are the last
     policy = plan[match.operation]
     return Candidate(policy, match, mount, None if policy is None else policy.exemption(caller, at))
 

@@ -57,6 +57,15 @@ def parse_date(value: str) -> datetime:
         raise click.BadParameter(str(error)) from error
 
 
+# The time of which a command shows the state.
+AT = click.option(
+    "--at",
+    type=parse_date,
+    metavar="DATE",
+    help="Show the state at this time, such as 2027-07-01T09:00:00Z, instead of now.",
+)
+
+
 def parse_day(value: str) -> datetime | date:
     """Return a date as it is, which includes all of the day, or a date and time with an offset in UTC."""
     time = parse_date(value)

@@ -6,19 +6,14 @@ from typing import Any, TextIO
 import click
 from click import option
 
-from .arguments import FILE, TO, parse_base_url, parse_date, read_plan
+from .arguments import AT, FILE, TO, parse_base_url, read_plan
 
 
 @click.command
 @click.argument("file", type=FILE)
 @option("--base-url", type=parse_base_url, metavar="U", help="The URL of your API, for complete links.")
 @option("--contact", metavar="TEXT", help="The contact for questions: a name, an address or a URL.")
-@option(
-    "--at",
-    type=parse_date,
-    metavar="DATE",
-    help="Show the state at this time, such as 2027-07-01T09:00:00Z, instead of now.",
-)
+@AT
 @TO
 def guide(file: Path, to: TextIO | None, **options: Any) -> None:
     """Write the migration guide of a plan as HTML.

@@ -10,7 +10,7 @@ from click import option
 
 from flask_notifications.wording import escape
 
-from .arguments import FILE, demand, fail, format_option, parse_date, read_file, read_plan
+from .arguments import AT, FILE, demand, fail, format_option, read_file, read_plan
 
 
 @click.command
@@ -23,12 +23,7 @@ from .arguments import FILE, demand, fail, format_option, parse_date, read_file,
     metavar="DOCUMENT",
     help="Print a plan file in TOML of the operations that an OpenAPI document deprecates, from the date of --at on.",
 )
-@option(
-    "--at",
-    type=parse_date,
-    metavar="DATE",
-    help="Show the phases at this time, such as 2027-07-01T09:00:00Z, instead of now.",
-)
+@AT
 @option("--against", type=FILE, metavar="OLD", help="Show the changes for callers since OLD.")
 @option(
     "--min-notice",

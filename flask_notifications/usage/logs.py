@@ -23,7 +23,7 @@ from flask_notifications.conditions import fold
 from flask_notifications.deprecation import CLOSED_PHASES, Phase
 from flask_notifications.headers import TOKEN
 from flask_notifications.observers import Call, client_of, decode_user
-from flask_notifications.operations import Match, Operation, decode_path, resolve_dots, template_shape
+from flask_notifications.operations import NOT_REACHED, Match, Operation, decode_path, resolve_dots, template_shape
 from flask_notifications.plans import Plan, retired_operations, table_of
 from flask_notifications.plans.overlaps import find_rivals
 from flask_notifications.redaction import MASK
@@ -76,9 +76,7 @@ _HOST = "access log"
 _GZIP = b"\x1f\x8b"
 _COMPRESSED = _GZIP.decode("latin-1")
 _MINUTE = re.compile(rf"(\d\d)/({'|'.join(_MONTHS)})/(\d{{4}}):(\d\d:\d\d) ([+-]\d{{4}})", re.ASCII)
-# An application that responds to a lookalike with one of these did not take it for the operation.
 _GONE = 410
-_NOT_REACHED = frozenset({404, 405})
 
 
 def add_logs(
@@ -339,7 +337,7 @@ class _Reader:
         time = datetime.fromtimestamp(at, UTC)
         caller = clean_label(decode_user(_unescape(_given(found, "user")).encode("latin-1")), session_ids)
         status = int(sent) if (sent := _given(found, "status")).isdecimal() else 0
-        reached = [match for match in matches if not (match.is_lookalike and status in _NOT_REACHED)]
+        reached = [match for match in matches if not (match.is_lookalike and status in NOT_REACHED)]
         if not reached:
             return
         phases = [self._retired[match.operation].phase(time, caller) for match in reached]
