@@ -46,7 +46,7 @@ def environ_key(header: str) -> str:
 
 
 def check_values(argument: str, given: Any) -> dict[str, str | tuple[str, ...]] | None:
-    """Return the conditions of an operation on its query or its headers, or ``None`` if there are none."""
+    """Return the checked conditions of an operation on the query or the headers, or ``None``."""
     require(given is None or isinstance(given, Mapping), argument, "a mapping of names to values", given)
     checked: dict[str, str | tuple[str, ...]] = {}
     for name, value in (given or {}).items():

@@ -17,7 +17,7 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]+")
 # Kept unencoded: percent signs, and the characters of a URI (RFC 3986 section 2). Curl would expand brackets.
 _URI_CHARACTERS = "%:/?#@!$&'()*+,;=-._~"
 
-# Stands for the rest of a path.
+# The placeholder for the rest of a path.
 _REST_PARAMETER = "{rest-of-path}"
 
 # What each example has where your own value belongs.

@@ -350,7 +350,7 @@ class LedgerFile:
         return len(cell) == 8 and not any(cell)
 
     def read(self) -> Ledger:
-        """Return the ledger that is in the file; it is a ``ValueError`` if there is none."""
+        """Return the ledger in the file, or raise ``ValueError``."""
         self._map()
         if not self._segments or self.head[_KIND] != _MAGIC:
             message = "it is not the file of a recorder of this version"

@@ -130,7 +130,7 @@ def read_snapshot(
 
 
 def read_last_call(database: Database, caller: str, names: Names, service: str | None) -> int | None:
-    """Return the time of the last call of a caller, as far as calls are kept, or ``None`` if there is none."""
+    """Return the time of the last call of a caller, as far as calls are kept, or ``None``."""
     query = select(func.max(store.usage.c.last_at)).where(store.usage.c.caller == encode(caller))
     with _reading(database) as connection:
         found = connection.scalar(query.where(*_of_operations(names), *_of_service(service)))

@@ -36,7 +36,7 @@ def is_folder(value: object) -> bool:
 
 
 def open_folder(spool: str | None, database: str) -> Path | None:
-    """Return the folder of a spool, if there is one; ``"auto"`` is a private folder for what identifies a database."""
+    """Return the folder of a spool, or ``None``; ``"auto"`` is a private folder for each identity of a database."""
     if spool is None:
         return None
     if not has_locks():

@@ -246,7 +246,7 @@ class UsageStore:
         return len(rows) == _MERGED_AT_ONCE
 
     def clean(self, retention: int, clock: int | None) -> None:
-        """Merge rows, and delete those that are older than ``retention`` in days, in one process once a day."""
+        """Merge rows, and delete rows older than ``retention`` days, in one process once a day."""
         with begin(self.engine) as (connection, at):
             now = at if clock is None else clock
             cleaned_at = connection.scalars(sa.select(state.c.cleaned_at)).one()
