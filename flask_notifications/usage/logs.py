@@ -77,6 +77,7 @@ _GZIP = b"\x1f\x8b"
 _COMPRESSED = _GZIP.decode("latin-1")
 _MINUTE = re.compile(rf"(\d\d)/({'|'.join(_MONTHS)})/(\d{{4}}):(\d\d:\d\d) ([+-]\d{{4}})", re.ASCII)
 _GONE = 410
+_UNRECORDED = "the logs have calls that no recorder counted: some host does not record"
 
 
 def add_logs(
@@ -96,9 +97,9 @@ def add_logs(
     :param last: the last moment whose calls belong to the window; ``None`` is now.
     """
     pattern, prefix = _compile_format(log_format), _clean_prefix(log_prefix)
-    ends = [snapshot.began, None if last is None else last + 1]
-    until = min((each for each in ends if each is not None), default=snapshot.now + DAY)
-    reader = _Reader(plan, pattern, prefix, since, until)
+    end = snapshot.now + DAY if last is None else last + 1
+    until = end if snapshot.began is None else min(snapshot.began, end)
+    reader = _Reader(plan, pattern, prefix, range(since, end), until)
     for log in logs:
         reader.read(log)
     # With an end, later lines are none of the window's.
@@ -109,6 +110,12 @@ def add_logs(
         for own in plans
         for start, end in clip(reader.spans, since, until)
     ]
+    doubts = {operation.name: list(reader.doubts(operation.name)) for operation in plan}
+    recorded: defaultdict[str, set[str | None]] = defaultdict(set)
+    for operation, _caller, client, _source in snapshot.calls:
+        recorded[operation] |= {client, None}  # some logs have no clients
+    for name in {name for _day, name, _caller, client, _source in reader.later.entries if client not in recorded[name]}:
+        doubts[name].append(_UNRECORDED)
     calls = defaultdict(Calls, snapshot.calls)
     for (day, operation, caller, client, source), entry in reader.ledger.entries.items():
         calls[operation, caller, client, source].add(day, entry.numbers)
@@ -119,7 +126,7 @@ def add_logs(
         rows=[*snapshot.rows, *rows],
         plans={**snapshot.plans, **{f"{_HOST} {own}": known for own, known in plans.items()}},
         calls=calls,
-        doubts={operation.name: list(reader.doubts(operation.name)) for operation in plan},
+        doubts=doubts,
         remarks=[unreadable] if reader.unreadable else [],
     )
 
@@ -134,11 +141,11 @@ def _find_plans(snapshot: Snapshot, expected: dict[str, str], service: str | Non
 
 
 class _Reader:
-    """Read logs, and remember the calls of a period, the times of lines, and doubts."""
+    """Read logs, and remember the calls of a window, those since a time apart, the times of lines, and doubts."""
 
-    def __init__(self, plan: Plan, lines: re.Pattern[str], prefix: str | None, since: int, until: int) -> None:
+    def __init__(self, plan: Plan, lines: re.Pattern[str], prefix: str | None, window: range, until: int) -> None:
         self._lines, self._prefix = lines, prefix
-        self._since, self._until = since, until
+        self._window, self._until = window, until
         self._table, self._retired = table_of(plan), retired_operations(plan)
         # Those whose requests show where the application is mounted: their paths begin with a literal.
         self._at_root = {operation for operation in plan if _first_segment(operation) is not None}
@@ -150,7 +157,7 @@ class _Reader:
         literals = "|".join(re.escape(each) for each in chain("%\\", *self._literals.values()))
         self._may_continue = re.compile(rf"[^/]*+/.*(?:{literals})", re.DOTALL | re.IGNORECASE).match
         self._on_query, self._hidden = (_find_dependent(plan, kind) for kind in ("query", "headers"))
-        self.ledger = Ledger(Origin(), 0)
+        self.ledger, self.later = Ledger(Origin(), 0), Ledger(Origin(), 0)
         self.total = self.unreadable = self._queries = 0
         self._has_foreign_log = False
         self._suspicious: set[str] = set()
@@ -261,8 +268,8 @@ class _Reader:
             self._note_unreadable(line)
 
     def _read_call(self, found: re.Match[str], method: str, target: str, at: int) -> None:
-        """Count a request if it is a call in the period."""
-        if not self._since <= at * SECOND < self._until:
+        """Count a request if it is a call in the window."""
+        if at * SECOND not in self._window:
             return
         is_known = False
         self._below_here.clear()
@@ -356,7 +363,7 @@ class _Reader:
             at=time,
             caller=caller,
         )
-        self.ledger.count(call)
+        (self.ledger if at * SECOND < self._until else self.later).count(call)
 
 
 def _simplify(path: str) -> str:

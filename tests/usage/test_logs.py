@@ -398,6 +398,17 @@ def test_with_a_database_logs_count_for_the_time_before_the_first_recorder(tmp_p
     assert read(*lines, plan=plan, database=url).coverage == 1
 
 
+def test_calls_that_only_the_logs_have_although_a_recorder_had_begun_make_the_verdict_unknown(tmp_path: Path) -> None:
+    url, plan = f"sqlite:///{tmp_path}/usage.sqlite3", with_operation(name="report", path="/report")
+    past = Past(url, REPORT)
+    past.cover(START, NOON)
+    past.call(NOON - HOUR, use("probe/1", "watchdog"))
+    past.write()
+    for agent, verdict in {"probe/1": "safe", "-": "safe", "job/1": "unknown"}.items():
+        entry = line("/report", NOON - HOUR, agent=agent)
+        assert read(entry, plan=plan, database=url, ignore_callers=["watchdog"]).verdict == verdict
+
+
 def test_a_log_that_is_cut_off_or_very_long_is_no_proof(tmp_path: Path) -> None:
     content = gzip.compress("\n".join([*quiet(), line("/reports/7")]).encode())
     plan = load_plan(PLAN)
