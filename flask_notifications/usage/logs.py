@@ -250,11 +250,16 @@ class _Reader:
             self._suspicious |= self._find_literals(line)
 
     def _find_literals(self, line: str) -> set[str]:
-        """Return the operations with a literal segment that a line contains, and those without literal segments."""
+        """Return the operations with a literal segment that a line contains or is cut off in, and those without any."""
         if _COMPRESSED in line:  # data that may contain all of them
             return set(self._literals)
         spellings = fold(f"{line} {unquote(_unescape(line), 'latin-1')}")
-        return {name for name, literals in self._literals.items() if any(map(spellings.__contains__, literals))}
+        last = spellings.rpartition("/")[2]
+        return {
+            name
+            for name, literals in self._literals.items()
+            if any(each in spellings or (last and each.startswith(last)) for each in literals)
+        }
 
     def _read_request(self, found: re.Match[str], line: str, at: int) -> None:
         """Read a request that is not plain: servers escape characters, and log malformed requests too."""

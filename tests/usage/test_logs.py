@@ -190,6 +190,8 @@ DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "a time that cannot be read": ([line("/reports/7").replace("/May/", "/Mai/")], {}, MAY_BE_A_CALL),
     "a day that is not in the calendar": ([line("/reports/7").replace("30/May/", "39/May/")], {}, MAY_BE_A_CALL),
     "a request that may be a call": ([line("", request="\\x16 /reports/", status=400)], {}, MAY_BE_A_CALL),
+    "a request that a copy of a log cuts off": ([CALLED.partition("orts/7")[0]], {}, MAY_BE_A_CALL),
+    "another request that a copy of a log cuts off": ([OTHER.partition("iet ")[0]], {}, ""),
     "a request that is none, and is answered": ([line("", request="\\x16", status=200)], {}, ""),
     "a call after a size": ([f"{TO_THE_SIZE}{CALLED}"], {}, MAY_BE_A_CALL),
     "a call within an agent": ([f'{TO_THE_SIZE}"-" "job{CALLED}'], {}, MAY_BE_A_CALL),
