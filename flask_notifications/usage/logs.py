@@ -357,7 +357,8 @@ class _Reader:
         match, phase = min(zip(reached, phases, strict=True), key=lambda each: each[1] not in CLOSED_PHASES)
         if match.operation.name in self._hidden:
             return
-        session = resolve(environ) if match.operation.unify_session else None
+        is_moved = match.operation.unify_session and not match.is_lookalike
+        session = resolve(environ) if is_moved else None
         call = Call(
             operation=match.operation.name,
             method=method,

@@ -108,6 +108,7 @@ def test_the_user_is_the_caller_and_nothing_else_of_a_line_is_kept() -> None:
     usage = read(named, *others, plan=plan)
     found = {(each.caller, each.client, each.source) for each in usage.callers}
     assert found == {("team a", "job/1", "query"), (None, "s3cret-session/1", None), (None, None, None)}
+    assert read(line(f"//hg?sessionId={secret}"), plan=plan).callers[0].source is None  # of a lookalike, none is read
     assert read(line(f"/hg?sessionId={secret}", user=secret, agent=secret), plan=plan).callers[0].caller is None
 
 
