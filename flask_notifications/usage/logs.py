@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
+from time import monotonic
 from typing import Any, BinaryIO, TypeAlias
 from urllib.parse import unquote
 
@@ -100,15 +101,17 @@ def add_logs(
     end = snapshot.now + DAY if last is None else last + 1
     until = end if snapshot.began is None else min(snapshot.began, end)
     reader = _Reader(plan, pattern, prefix, range(since, end), until)
+    began = monotonic()
     for log in logs:
         reader.read(log)
-    # With an end, later lines are none of the window's.
-    times = [end for _start, end in reader.spans] if last is None else []
+    taken = int((monotonic() - began) * SECOND)
+    # Lines may be written while logs are read. With an end, later lines are none of the window's.
+    times = [end - taken for _start, end in reader.spans] if last is None else []
     plans = _find_plans(snapshot, fingerprints(plan), service)
     rows = [
         RecorderRow(own, _HOST, 0, f"{_HOST} {own}", start, end, end, ended=1, own_clock=0, lost=0, skew=0)
         for own in plans
-        for start, end in clip(reader.spans, since, until)
+        for start, end in clip(reader.spans, since, min(until, snapshot.now))
     ]
     doubts = {operation.name: list(reader.doubts(operation.name)) for operation in plan}
     recorded: defaultdict[str, set[str | None]] = defaultdict(set)

@@ -165,6 +165,12 @@ def test_a_line_later_than_now_makes_the_verdict_unknown(target: str) -> None:
     assert usage.reasons[0].startswith("something was recorded later than now, on ")
 
 
+def test_lines_may_be_written_while_logs_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_notifications.usage.logs.monotonic", iter([0.0, 300.0]).__next__)
+    now = datetime.now(UTC)
+    assert read(*quiet(now - 31 * DAY, now), line("/quiet", now + HOUR / 12), until=None).verdict == "safe"
+
+
 def test_a_window_that_ends_in_the_future_proves_nothing() -> None:
     end = datetime.now(UTC) + 2 * DAY
     assert "the window ends in the future" in read(*quiet(end - 32 * DAY, end), until=end).reasons
