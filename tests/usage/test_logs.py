@@ -215,6 +215,7 @@ DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "a path that is cut below a prefix, in its first segment": ([line("/api/reports%REDACTED")], {}, BELOW),
     "a path that is cut elsewhere": ([line("/other%REDACTED"), line("/reports/7/a/b%REDACTED")], {}, ""),
     "more members": ([f'{OTHER} 0.004 "10.0.0.8, -" unix:/run/app.sock\r', f"{OTHER} [reports-80] <7>"], {}, ""),
+    "more members with the name of a segment": ([f'{OTHER} 17 "http://reports:80" unix:/run/reports.sock'], {}, ""),
     "below a prefix": ([line("/api/reports/7")], {}, BELOW),
     "below a prefix, and any path is live": ([line("/api/reports/7")], {"plan": ANY_LIVE}, BELOW),
     "below a prefix, at the root": ([line("/api/reports/7")], {"log_prefix": "/"}, ""),
