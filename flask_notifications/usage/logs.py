@@ -78,7 +78,7 @@ _GZIP = b"\x1f\x8b"
 _COMPRESSED = _GZIP.decode("latin-1")
 _MINUTE = re.compile(rf"(\d\d)/({'|'.join(_MONTHS)})/(\d{{4}}):(\d\d:\d\d) ([+-]\d{{4}})", re.ASCII)
 _GONE = 410
-_UNRECORDED = "the logs have calls that no recorder counted: some host does not record"
+_UNRECORDED = "the logs have calls that no recorder counted; check that every host records"
 
 
 def add_logs(
