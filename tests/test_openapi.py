@@ -1,6 +1,7 @@
 """From an OpenAPI document of your application to a plan, and from a plan to an OpenAPI document."""
 
 import json
+import re
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -379,8 +380,9 @@ def test_a_parameter_with_slashes_is_a_subtree_where_that_is_exact(path: str, mo
         ("/users/{id}", "/users/me", {}, True),
         ("/users/{id}", "/{page}/me", {"parameters": [{"name": "page", "in": "path"}]}, True),
         ("/users/{id}", "/users/{id}/name", {}, False),
-        ("/users/{id}", "/users/{id}.json", {}, False),
+        ("/users/{id}", "/users/{id}.json/name", {}, False),
         ("/users/me", "/users/{id}", {}, False),
+        ("/users/me", "/users/{id}:undelete", {}, False),
         ("/users/me", "/{path+}", {}, False),
     ],
 )
@@ -391,3 +393,13 @@ def test_a_live_operation_whose_requests_a_deprecated_one_would_take_is_in_the_p
     plan = plan_from_openapi(document(paths=paths, servers=[{"url": "/v1"}]), POLICY)
     assert [policy for operation, policy in plan.items() if operation.name == "old"] == [POLICY]
     assert [(each.name, each.path) for each in plan if plan[each] is None] == [("new", f"/v1{live}")] * is_listed
+
+
+@pytest.mark.parametrize("live", ["/users/{id}.json", "/users/{id}:undelete", "/{path+}/x", "/users/a b?c"])
+@pytest.mark.parametrize("deprecated", ["/users/{id}", "/**"])
+def test_a_live_operation_that_no_plan_can_express_is_an_error_if_it_would_be_in_one(
+    deprecated: str, live: str
+) -> None:
+    source = document(paths={deprecated: {"get": OLD}, live: {"get": {}}}, servers=[{"url": "/v1"}])
+    with pytest.raises(ValueError, match=rf"^paths\.{re.escape(live)}"):
+        plan_from_openapi(source, POLICY)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -16,6 +16,8 @@ from flask_notifications.plans.overlaps import Group, Overlaps
 from flask_notifications.validation import require
 
 PARAMETER = re.compile(r"\{([^{}]+)\}")
+# A segment that is plainly a literal.
+_LITERAL = re.compile(r"[\w.~-]*", re.ASCII)
 # A parameter, with a plus sign if its values may have slashes: first in RFC 6570 section 3.2.3, last for gateways.
 _PLUS_PARAMETER = re.compile(r"\{(\+?)([^{}+]+)(\+?)\}")
 
@@ -37,7 +39,7 @@ def plan_from_openapi(
     """Return a plan of the operations that an OpenAPI 3 document declares with ``deprecated: true``, in its order.
 
     Another one is in it as a live operation if these would take its requests, as ``/users/{id}`` takes those of
-    ``/users/me``, and if a plan can express its path.
+    ``/users/me``; a path that a plan cannot express, such as ``/users/{id}.json``, is an error there.
 
     The name of an operation is its ``operationId``, or method and path. The path begins with that of the server
     (OpenAPI 3.1 section 4.8.5); an operation of several servers is there once for each of their paths. Where an earlier
@@ -60,8 +62,12 @@ def plan_from_openapi(
     paths = _check_mapping("paths", document.get("paths", {}))
     # Keys that begin with x- are extensions, and not paths (OpenAPI 3.1 section 4.8.8).
     items = [(path, item) for path, item in paths.items() if not path.startswith("x-")]
-    entries = [entry for each in items for entry in _path_operations(document, *each, policy)]
+    unreadable: dict[Operation, ValueError] = {}
+    entries = [entry for each in items for entry in _path_operations(document, *each, policy, unreadable)]
     retired = Overlaps(operation for operation, own in entries if own is not None)
+    for operation, error in unreadable.items():
+        if is_taken(operation, retired):
+            raise error
     plan = dict(_distinguish(entry for entry in entries if entry[1] is not None or is_taken(entry[0], retired)))
     if plan:
         with _located("paths"):
@@ -104,8 +110,17 @@ def is_taken(operation: Operation, retired: Overlaps) -> bool:
     return any(retired.find(shape, filter(group.has_method_of, others)))
 
 
-def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: DeprecationPolicy) -> Iterator[_Entry]:
-    """Yield the operations of a path, once for each path of their servers; a live one has no policy."""
+def _path_operations(
+    document: Mapping[str, Any],
+    path: str,
+    item: Any,
+    policy: DeprecationPolicy,
+    unreadable: dict[Operation, ValueError],
+) -> Iterator[_Entry]:
+    """Yield the operations of a path, once for each path of their servers; a live one has no policy.
+
+    ``unreadable`` gets the errors of live ones that no plan can express, by operations that take their requests too.
+    """
     require(path.startswith("/"), "paths", "paths that begin with '/'", path)
     item = _check_mapping(f"paths.{path}", _follow(document, f"paths.{path}", item))
     unknown = [key for key in item if key not in _FIELDS and not key.startswith("x-")]
@@ -117,18 +132,30 @@ def _path_operations(document: Mapping[str, Any], path: str, item: Any, policy: 
         operation = _check_mapping(place, _follow(document, place, each))
         deprecated = operation.get("deprecated", False)
         require(isinstance(deprecated, bool), f"{place}.deprecated", "true or false", deprecated)
-        with nullcontext() if deprecated else suppress(ValueError):
+        bases = _list_bases(place, operation, item, document)
+        try:
             greedy = _list_greedy(document, {f"paths.{path}.parameters": item, f"{place}.parameters": operation})
             spelled = operation.get("x-path", path)
             require(isinstance(spelled, str), f"{place}.x-path", "a path as a string", spelled)
             template, successor = _read_rest(place, spelled, operation.get("x-successor"), greedy)
-            for base in _list_bases(place, operation, item, document):
+            for base in bases:
                 below = resolve_below(successor, base) if isinstance(successor, str) else successor
                 own = {**operation, "x-successor": below}
                 if not deprecated:
                     own = {key: value for key, value in operation.items() if key in _OF_LIVE}
                 read, own_policy = _read_operation(place, method, f"{base}{template}", own, policy)
                 yield read, own_policy if deprecated else None
+        except ValueError as error:
+            if deprecated:
+                raise
+            with _located(place):
+                unreadable |= {Operation(method, method, _widen(f"{base}{path}")): error for base in bases}
+
+
+def _widen(path: str) -> str:
+    """Return a path with a parameter in place of each segment that may be none of a template."""
+    segments = enumerate(path.split("/"))
+    return "/".join(each if _LITERAL.fullmatch(each) else f"{{{place}}}" for place, each in segments)
 
 
 def _list_bases(place: str, *holders: Mapping[str, Any]) -> Iterable[str]:
