@@ -36,7 +36,7 @@ _PREFIX_KEYS = ("prefix", "successor_prefix")
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 # What a JSON Schema says of URIs; ``check_uri`` decides.
-_URI = {"pattern": r"^([!#$&-;=?-\[\]-~]|%[0-9A-Fa-f]{2})+$"}
+_URI = {"pattern": r"^([!#$&-;=?-\[\]-~]|%[0-9A-Fa-f]{2})*$", "minLength": 1}
 
 
 def load_plan(source: str | os.PathLike[str] | Mapping[str, Any]) -> dict[Operation, DeprecationPolicy | None]:
@@ -294,8 +294,8 @@ class PlanSchema(_PolicySchema):
         validate=Length(min=1, error="must have at least one operation"),
         error_messages=_messages("a list; in TOML, begin each operation with [[operations]]"),
     )
-    prefix: _String = _String(metadata={"pattern": "^(/|$)"})
-    successor_prefix: _String = _String(allow_none=True)
+    prefix: _String = _String(metadata={"pattern": r"^(/[^\x00-\x20\x7f?#<>|\\]*)?$"})
+    successor_prefix: _String = _String(allow_none=True, metadata=_URI | {"minLength": 0})
 
     def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
         """Yield the errors between keys: those of operations, and those of each policy merged with the defaults."""

@@ -67,7 +67,8 @@ ENTRY = {"name": "a", "method": "GET", "path": "/a"}
             for each in ({"c": 1}, {"reason": " "}, {"caller": ""}, {"caller": "a" * 65})
         ),
         *({"documentation": each} for each in (7, "", "see below", "/%2")),
-        {"prefix": "v1"},
+        *({"prefix": each} for each in ("v1", "/a b")),
+        *({"successor_prefix": each} for each in (7, "/a b", "/%2")),
         *({"deprecated_at": each} for each in ("2026-01-01", "2026-01-01T00:00:00", "soon", None)),
     ],
     ids=str,
