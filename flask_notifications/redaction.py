@@ -21,7 +21,7 @@ MASK = "REDACTED"
 # Where servers and proxies keep the target of a request, or of the page before it.
 _TARGETS = {
     *("RAW_URI", "REQUEST_URI", "HTTP_REFERER", "UNENCODED_URL", "SCRIPT_URI", "SCRIPT_URL"),
-    *("HTTP_X_WAWS_UNENCODED_URL", "HTTP_X_AUTH_REQUEST_REDIRECT"),
+    *("REDIRECT_URI", "HTTP_X_WAWS_UNENCODED_URL", "HTTP_X_AUTH_REQUEST_REDIRECT"),
 }
 # Apache adds the prefix at each internal redirect.
 _APACHE = ["REDIRECT_", "REDIRECT_REDIRECT_"], ["QUERY_STRING", "REQUEST_URI", "SCRIPT_URI", "SCRIPT_URL", "URL"]
