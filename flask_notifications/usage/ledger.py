@@ -35,7 +35,7 @@ CANARY = "flask-notifications-check"
 OTHER = "(other)"
 # Pairs of a caller and a client that are kept by name, for an operation and a day.
 PAIRS = 200
-# Keys that a process keeps at most, besides those of other pairs.
+# Keys that a process keeps at most on a day, besides those of other pairs.
 _KEYS = 20_000
 # Characters of a label and of a client. The store has place for them whatever they are.
 _LENGTH = 64
@@ -168,6 +168,7 @@ class Ledger:
         self._epoch: int | None = None
         # The time of the database when this machine was started, as of the last write.
         self.started: int = 0
+        self.limit: int = _KEYS
         self._pairs: dict[tuple[int, str, bool], set[tuple[str | None, str | None]]] = {}
 
     @property
@@ -205,7 +206,7 @@ class Ledger:
         fits = all(each is None or 0 < len(each) <= _LENGTH for each in (caller, client))
         named = self._pairs.setdefault((day, operation, caller is not None), set())
         others = () if caller is not None else self._pairs.get((day, operation, True), ())
-        is_below_limit = len(named) + len(others) < PAIRS and len(self.entries) < _KEYS
+        is_below_limit = len(named) + len(others) < PAIRS and len(self.entries) < self.limit
         if (caller, client) in named or (fits and is_below_limit):
             named.add((caller, client))
         else:

@@ -112,6 +112,12 @@ def test_the_user_is_the_caller_and_nothing_else_of_a_line_is_kept() -> None:
     assert read(line(f"/hg?sessionId={secret}", user=secret, agent=secret), plan=plan).callers[0].caller is None
 
 
+def test_each_day_has_as_many_names_as_a_process_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flask_notifications.usage.ledger._KEYS", 1)
+    calls = [line("/reports/7", NOON - day * DAY) for day in range(30)]
+    assert read(*quiet(), *calls, ignore_clients=["job/1"]).verdict == "safe"
+
+
 @pytest.mark.parametrize(
     ("host", "user", "caller"),
     [
