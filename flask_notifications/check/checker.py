@@ -91,13 +91,13 @@ def check_url(
         raise Unreachable(_shorten(message)) from error
     candidates = [] if plan is None else find_candidates(plan, method, response, fetcher.headers, now)
     # A live operation need not announce anything.
-    findings = [] if candidates and candidates[0].policy is None else [*_check_presence(response)]
+    findings = [] if candidates and candidates[0].phase is None else [*_check_presence(response)]
     findings += [*_check_dates(response), *_check_links(response), *_check_cors(response)]
-    findings += [*_check_gone(response, candidates, now), *_check_head(fetcher, method, response)]
+    findings += [*_check_gone(response, candidates), *_check_head(fetcher, method, response)]
     if calls_links:
         findings += _check_targets(fetcher, response)
     if plan is not None:
-        differences = list_differences(plan, method, response, candidates, now)
+        differences = list_differences(plan, method, response, candidates)
         remedy = "Change the plan, or deploy it." if candidates else "Call another URL, or add it to the plan."
         findings += [Finding("plan-differs", f"{each}. {remedy}") for each in differences]
     announced = [(name, fetcher.mask(value)) for name in _CHECKED for value in response.values(name)]
@@ -168,7 +168,7 @@ def _check_links(response: LiveResponse) -> Iterator[Finding]:
             yield Finding("link-invalid", f"Link {value!r} is invalid: {error} (RFC 8288 section 3).")
 
 
-def _check_gone(response: LiveResponse, candidates: Sequence[Candidate], at: datetime) -> Iterator[Finding]:
+def _check_gone(response: LiveResponse, candidates: Sequence[Candidate]) -> Iterator[Finding]:
     if response.status != 410:
         return
     if "no-store" not in _members(response, "Cache-Control"):
@@ -177,8 +177,7 @@ def _check_gone(response: LiveResponse, candidates: Sequence[Candidate], at: dat
             "Caches may keep this 410 after a brownout is over. Send 'Cache-Control: no-store' "
             "(RFC 9110 section 15.5.11, RFC 9111 section 5.2.2.5).",
         )
-    policies = [candidate.policy for candidate in candidates if candidate.policy is not None]
-    phases = [problem_code(response), *(policy.phase(at) for policy in policies)]
+    phases = [problem_code(response), *(each.phase for each in candidates)]
     if Phase.BROWNOUT in phases and not response.values("Retry-After"):
         yield Finding(
             "gone-without-retry-after",

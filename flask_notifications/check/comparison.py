@@ -3,13 +3,12 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from flask_notifications.conditions import environ_key
-from flask_notifications.deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Exemption
+from flask_notifications.deprecation import CLOSED_PHASES, DeprecationHeaders, Phase
 from flask_notifications.operations import ANY_METHOD, NOT_REACHED, Match, Operation
 from flask_notifications.plans import Plan, table_of
 
@@ -19,21 +18,15 @@ from .links import own_links, parse_links
 RELATIONS = ("successor-version", "deprecation", "sunset")
 
 
-class Candidate:
-    """An operation of a plan that a URL may belong to, with its policy and the headers that it then announces.
+class Candidate(NamedTuple):
+    """An operation of a plan that a URL may belong to, its phase for a caller, and the headers that it then announces.
 
-    A live operation has the policy ``None`` and no headers.
+    A live operation has the phase ``None`` and no headers.
     """
 
-    def __init__(
-        self, policy: DeprecationPolicy | None, match: Match, mount: str, exemption: Exemption | None = None
-    ) -> None:
-        self.operation: Operation = match.operation
-        self.policy: DeprecationPolicy | None = policy
-        self.headers: list[tuple[str, str]] = []
-        if policy is not None:
-            self.headers = DeprecationHeaders(policy).render(match.successor, mount, exemption)
-            self.policy = policy if exemption is None else replace(policy, enforce_sunset=False, brownouts=())
+    name: str
+    phase: Phase | None
+    headers: Sequence[tuple[str, str]]
 
 
 def find_simple(plan: Plan) -> dict[Operation, str]:
@@ -70,17 +63,18 @@ def _choose(plan: Plan, matches: list[Match], mount: str, at: datetime, caller: 
         return policy is None or policy.phase(at, caller) not in CLOSED_PHASES
 
     match = min(matches, key=is_open)  # of those that are equal the first, and live ones are the last
-    policy = plan[match.operation]
-    return Candidate(policy, match, mount, None if policy is None else policy.exemption(caller, at))
+    name, policy = match.operation.name, plan[match.operation]
+    if policy is None:
+        return Candidate(name, None, ())
+    headers = DeprecationHeaders(policy).render(match.successor, mount, policy.exemption(caller, at))
+    return Candidate(name, policy.phase(at, caller), headers)
 
 
-def list_differences(
-    plan: Plan, method: str, response: LiveResponse, candidates: list[Candidate], at: datetime
-) -> list[str]:
+def list_differences(plan: Plan, method: str, response: LiveResponse, candidates: list[Candidate]) -> list[str]:
     """Return how a response differs from the candidate that fits best, one sentence without a full stop for each."""
     if not candidates:
         return [_explain_mismatch(plan, method, urlsplit(response.url).path or "/")]
-    return min((list(_differences(candidate, response, at)) for candidate in candidates), key=len)
+    return min((list(_differences(candidate, response)) for candidate in candidates), key=len)
 
 
 def quote_values(values: Sequence[str]) -> str:
@@ -96,9 +90,9 @@ def _explain_mismatch(plan: Plan, method: str, path: str) -> str:
     return f"No operation of the plan matches {method} {path}{others}"
 
 
-def _differences(candidate: Candidate, response: LiveResponse, at: datetime) -> Iterator[str]:
-    name = candidate.operation.name
-    if candidate.policy is None:
+def _differences(candidate: Candidate, response: LiveResponse) -> Iterator[str]:
+    name, phase = candidate.name, candidate.phase
+    if phase is None:
         sent = [header for header in ("Deprecation", "Sunset") if response.values(header)]
         yield from (f"{header} is sent, but operation {name} is live in the plan" for header in sent)
         return
@@ -107,7 +101,11 @@ def _differences(candidate: Candidate, response: LiveResponse, at: datetime) -> 
         if response.values(header) != planned:
             yield _describe_difference(name, header, response.values(header), planned)
     yield from _link_differences(candidate, response)
-    yield from _phase_differences(name, candidate.policy, response, at)
+    code = problem_code(response)
+    if phase in CLOSED_PHASES and response.status != 410:
+        yield f"The status of {name} is {response.status}, but in the plan its phase is {phase}, which is 410"
+    if code in CLOSED_PHASES and code != phase:
+        yield f"The status of {name} is 410 with the code {code}, but in the plan its phase is {phase}"
 
 
 def _link_differences(candidate: Candidate, response: LiveResponse) -> Iterator[str]:
@@ -120,7 +118,7 @@ def _link_differences(candidate: Candidate, response: LiveResponse) -> Iterator[
         # The application may have links of its own with the same relation; without one in the plan, any is reported.
         is_different = any(target not in targets for target in wanted) if wanted else bool(found)
         if is_different:
-            yield _describe_difference(candidate.operation.name, f'Link rel="{relation}"', found, wanted)
+            yield _describe_difference(candidate.name, f'Link rel="{relation}"', found, wanted)
 
 
 def _describe_difference(name: str, header: str, sent: Sequence[str], planned: Sequence[str]) -> str:
@@ -132,14 +130,6 @@ def _without_origin(url: str, target: str, wanted: Sequence[str]) -> str:
     """Return the target of a link as a plan writes it: the plan does not know the ``base_url`` of the middleware."""
     path = urlsplit(urljoin(url, target))._replace(scheme="", netloc="").geturl()
     return path if path in wanted else target
-
-
-def _phase_differences(name: str, policy: DeprecationPolicy, response: LiveResponse, at: datetime) -> Iterator[str]:
-    phase, code = policy.phase(at), problem_code(response)
-    if phase in CLOSED_PHASES and response.status != 410:
-        yield f"The status of {name} is {response.status}, but in the plan its phase is {phase}, which is 410"
-    if code in CLOSED_PHASES and code != phase:
-        yield f"The status of {name} is 410 with the code {code}, but in the plan its phase is {phase}"
 
 
 def problem_code(response: LiveResponse) -> Any:
