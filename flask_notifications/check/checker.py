@@ -17,18 +17,23 @@ from .comparison import RELATIONS, Candidate, find_candidates, list_differences,
 from .fetching import Fetcher, LiveResponse, OutOfTime, Unreachable
 from .links import own_links, parse_links, valid_links
 
-# The levels of findings that are not errors.
-_LEVELS = {
-    "successor-missing": "info",
-    "documentation-missing": "info",
-    "gone-without-retry-after": "info",
-    "cors-not-exposed": "warning",
-    "head-differs": "warning",
+# The level of each code, and the end of its message: the remedy, and the section that demands it.
+_CODES = {
+    "deprecation-missing": ("error", "(RFC 9745 section 2)."),
+    "deprecation-invalid": ("error", "(RFC 9745 section 2.1)."),
+    "deprecation-repeated": ("error", "Send one (RFC 9745 section 2.1)."),
+    "sunset-invalid": ("error", "(RFC 8594 section 3)."),
+    "sunset-repeated": ("error", "Send one (RFC 8594 section 3)."),
+    "sunset-before-deprecation": ("error", "Send a later Sunset (RFC 9745 section 4)."),
+    "link-invalid": ("error", "(RFC 8288 section 3)."),
+    "link-unreachable": ("error", "Link to something that responds (RFC 8288 section 3.1)."),
+    "gone-cacheable": ("error", "Send 'Cache-Control: no-store' (RFC 9110 section 15.5.11, RFC 9111 section 5.2.2.5)."),
+    "cors-not-exposed": ("warning", "Add them to Access-Control-Expose-Headers (Fetch standard, CORS protocol)."),
+    "head-differs": ("warning", "Send the same (RFC 9110 section 9.3.2)."),
+    "successor-missing": ("info", "Link to what replaces the operation, if anything does (RFC 5829 section 3.3)."),
+    "documentation-missing": ("info", "Link to a page that tells people what to change (RFC 9745 section 3)."),
+    "gone-without-retry-after": ("info", "Send the seconds to its end (RFC 9110 section 10.2.3)."),
 }
-_EXPECTED_LINKS = (
-    ("successor-version", "successor-missing", "what replaces the operation, if anything does (RFC 5829 section 3.3)"),
-    ("deprecation", "documentation-missing", "a page that tells people what to change (RFC 9745 section 3)"),
-)
 _CHECKED = ("Deprecation", "Sunset", "Link")
 _MAX_TARGETS = 20
 # Characters of a message: those at its beginning, and those at its end, where the advice is.
@@ -36,15 +41,14 @@ _BEGIN, _END = 800, 200
 
 
 class Finding(NamedTuple):
-    """Something that a check found: a code that stays the same in all versions, and a message for people."""
+    """Something that a check found: a code that stays the same in all versions, and a message for people.
+
+    ``level`` is ``error``, ``warning`` or ``info``.
+    """
 
     code: str
+    level: str
     message: str
-
-    @property
-    def level(self) -> str:
-        """``error``, ``warning`` or ``info``."""
-        return _LEVELS.get(self.code, "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,7 @@ class CheckReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a mapping for JSON, the same in all versions but for further members."""
-        findings = [{"code": each.code, "level": each.level, "message": each.message} for each in self.findings]
-        return {"schema": 1, **asdict(self), "findings": findings}
+        return {"schema": 1, **asdict(self), "findings": [each._asdict() for each in self.findings]}
 
 
 def check_url(
@@ -93,15 +96,18 @@ def check_url(
     # A live operation need not announce anything.
     findings = [] if candidates and candidates[0].phase is None else [*_check_presence(response)]
     findings += [*_check_dates(response), *_check_links(response), *_check_cors(response)]
-    findings += [*_check_gone(response, candidates), *_check_head(fetcher, method, response)]
+    findings += _check_gone(response, candidates)
+    if method == "GET":
+        differences = _compare_head(fetcher, response)
+        findings += [_find("head-differs", f"HEAD and GET differ: {each}.") for each in differences]
     if calls_links:
         findings += _check_targets(fetcher, response)
     if plan is not None:
-        differences = list_differences(plan, method, response, candidates)
         remedy = "Change the plan, or deploy it." if candidates else "Call another URL, or add it to the plan."
-        findings += [Finding("plan-differs", f"{each}. {remedy}") for each in differences]
+        found = list_differences(plan, method, response, candidates)
+        findings += [Finding("plan-differs", "error", f"{each}. {remedy}") for each in found]
     announced = [(name, fetcher.mask(value)) for name in _CHECKED for value in response.values(name)]
-    masked = [Finding(finding.code, _shorten(fetcher.mask(finding.message))) for finding in findings]
+    masked = [each._replace(message=_shorten(fetcher.mask(each.message))) for each in findings]
     masked.sort(key=lambda finding: ("error", "warning", "info").index(finding.level))
     return CheckReport(fetcher.mask(url), fetcher.mask(response.url), response.status, announced, masked)
 
@@ -110,39 +116,40 @@ def _shorten(message: str) -> str:
     return message if len(message) <= _BEGIN + _END else f"{message[:_BEGIN]} … {message[-_END:]}"
 
 
+def _find(code: str, problem: str) -> Finding:
+    level, end = _CODES[code]
+    return Finding(code, level, f"{problem} {end}")
+
+
 def _check_presence(response: LiveResponse) -> Iterator[Finding]:
     if not response.values("Deprecation"):
-        yield Finding(
-            "deprecation-missing",
-            "There is no Deprecation header. Send the date of the deprecation, as in "
-            "'Deprecation: @1767225600' (RFC 9745 section 2).",
-        )
+        remedy = "Send the date of the deprecation, as in 'Deprecation: @1767225600'"
+        yield _find("deprecation-missing", f"There is no Deprecation header. {remedy}")
     relations = {relation for link in own_links(response.values("Link"), response.url) for relation in link.relations}
-    for relation, code, remedy in _EXPECTED_LINKS:
+    for relation, code in (("successor-version", "successor-missing"), ("deprecation", "documentation-missing")):
         if relation not in relations:
-            yield Finding(code, f'No Link has rel="{relation}". Link to {remedy}.')
+            yield _find(code, f'No Link has rel="{relation}".')
 
 
 def _check_dates(response: LiveResponse) -> Iterator[Finding]:
-    yield from _check_date(response, "Deprecation", parse_deprecation, "RFC 9745 section 2.1")
-    yield from _check_date(response, "Sunset", parse_sunset, "RFC 8594 section 3")
+    yield from _check_date(response, "Deprecation", parse_deprecation)
+    yield from _check_date(response, "Sunset", parse_sunset)
     with suppress(IndexError, ValueError):
         deprecation, sunset = response.values("Deprecation")[0], response.values("Sunset")[0]
         if parse_sunset(sunset) < parse_deprecation(deprecation):
-            message = f"Sunset {sunset!r} is before Deprecation {deprecation!r}. Send a later Sunset"
-            yield Finding("sunset-before-deprecation", f"{message} (RFC 9745 section 4).")
+            yield _find("sunset-before-deprecation", f"Sunset {sunset!r} is before Deprecation {deprecation!r}.")
 
 
-def _check_date(response: LiveResponse, name: str, parse: Callable[[str], datetime], section: str) -> Iterator[Finding]:
+def _check_date(response: LiveResponse, name: str, parse: Callable[[str], datetime]) -> Iterator[Finding]:
     values = response.values(name)
     if len(values) > 1:
-        message = f"There are {len(values)} {name} headers, which together are one invalid value. Send one ({section})."
-        yield Finding(f"{name.lower()}-repeated", message)
+        problem = f"There are {len(values)} {name} headers, which together are one invalid value."
+        yield _find(f"{name.lower()}-repeated", problem)
     for value in values:
         try:
             parse(value)
         except ValueError as error:
-            yield Finding(f"{name.lower()}-invalid", f"{error}{_suggest(name, value)} ({section}).")
+            yield _find(f"{name.lower()}-invalid", f"{error}{_suggest(name, value)}")
 
 
 def _suggest(name: str, value: str) -> str:
@@ -165,24 +172,17 @@ def _check_links(response: LiveResponse) -> Iterator[Finding]:
         try:
             parse_links(value)
         except ValueError as error:
-            yield Finding("link-invalid", f"Link {value!r} is invalid: {error} (RFC 8288 section 3).")
+            yield _find("link-invalid", f"Link {value!r} is invalid: {error}")
 
 
 def _check_gone(response: LiveResponse, candidates: Sequence[Candidate]) -> Iterator[Finding]:
     if response.status != 410:
         return
     if "no-store" not in _members(response, "Cache-Control"):
-        yield Finding(
-            "gone-cacheable",
-            "Caches may keep this 410 after a brownout is over. Send 'Cache-Control: no-store' "
-            "(RFC 9110 section 15.5.11, RFC 9111 section 5.2.2.5).",
-        )
+        yield _find("gone-cacheable", "Caches may keep this 410 after a brownout is over.")
     phases = [problem_code(response), *(each.phase for each in candidates)]
     if Phase.BROWNOUT in phases and not response.values("Retry-After"):
-        yield Finding(
-            "gone-without-retry-after",
-            "This 410 of a brownout has no Retry-After. Send the seconds to its end (RFC 9110 section 10.2.3).",
-        )
+        yield _find("gone-without-retry-after", "This 410 of a brownout has no Retry-After.")
 
 
 def _members(response: LiveResponse, name: str) -> set[str]:
@@ -194,31 +194,23 @@ def _check_cors(response: LiveResponse) -> Iterator[Finding]:
     is_wildcard = "*" in exposed and "true" not in _members(response, "Access-Control-Allow-Credentials")
     hidden = [name for name in _CHECKED if response.values(name) and name.lower() not in exposed]
     if response.values("Access-Control-Allow-Origin") and hidden and not is_wildcard:
-        yield Finding(
-            "cors-not-exposed",
-            f"Scripts of other origins may read the response, but not {', '.join(hidden)}. "
-            "Add them to Access-Control-Expose-Headers (Fetch standard, CORS protocol).",
-        )
+        problem = f"Scripts of other origins may read the response, but not {', '.join(hidden)}."
+        yield _find("cors-not-exposed", problem)
 
 
-def _check_head(fetcher: Fetcher, method: str, response: LiveResponse) -> Iterator[Finding]:
-    if method != "GET":
-        return
+def _compare_head(fetcher: Fetcher, response: LiveResponse) -> Iterator[str]:
+    """Yield the differences of the response to ``HEAD`` from the one to ``GET``."""
     try:
         head = fetcher.fetch("HEAD", response.url)
     except Unreachable as error:
-        yield _head_differs(f"HEAD has no response: {error}")
+        yield f"HEAD has no response: {error}"
         return
     if head.status != response.status:
-        yield _head_differs(f"the status of HEAD is {head.status}, that of GET {response.status}")
+        yield f"the status of HEAD is {head.status}, that of GET {response.status}"
     for name in _CHECKED:
         if head.values(name) != response.values(name):
             of_head, of_get = (quote_values(each.values(name)) or "missing" for each in (head, response))
-            yield _head_differs(f"{name} of HEAD is {of_head}, of GET {of_get}")
-
-
-def _head_differs(difference: str) -> Finding:
-    return Finding("head-differs", f"HEAD and GET differ: {difference}. Send the same (RFC 9110 section 9.3.2).")
+            yield f"{name} of HEAD is {of_head}, of GET {of_get}"
 
 
 def _check_targets(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]:
@@ -230,8 +222,8 @@ def _check_targets(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding
         try:
             problem = fetcher.find_problem(target)
         except OutOfTime as error:
-            yield Finding("link-unreachable", f"{len(targets) - place} links were not called, because {error}.")
+            message = f"{len(targets) - place} links were not called, because {error}."
+            yield Finding("link-unreachable", "error", message)
             return
         if problem is not None:
-            message = f"The link to {shown[target]} leads nowhere: {problem}. Link to something that responds"
-            yield Finding("link-unreachable", f"{message} (RFC 8288 section 3.1).")
+            yield _find("link-unreachable", f"The link to {shown[target]} leads nowhere: {problem}.")
