@@ -26,8 +26,6 @@ from .links import is_splittable
 # The canary of the usage report: calls of this client prove that calls are recorded, and do not count as use.
 USER_AGENT = "flask-notifications-check"
 
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_SAFE_METHODS = frozenset({"GET", "HEAD"})
 _MAX_REDIRECTS = 5
 # Characters that every recipient should accept (RFC 9110 section 4.1). A longer target is not followed.
 _MAX_TARGET = 8_000
@@ -168,9 +166,10 @@ class _AsReceived(urllib.request.HTTPErrorProcessor):
 
 
 def _redirect_target(method: str, response: LiveResponse) -> str | None:
-    keeps_method = method in _SAFE_METHODS or response.status in {307, 308}
+    # RFC 9110 section 15.4: clients may change other methods than these after 301, 302 and 303.
+    statuses = {301, 302, 303, 307, 308} if method in {"GET", "HEAD"} else {307, 308}
     locations = response.values("Location")
-    if response.status not in _REDIRECTS or not keeps_method or response.values("Deprecation"):
+    if response.status not in statuses or response.values("Deprecation"):
         return None
     if len(locations) != 1 or len(locations[0]) > _MAX_TARGET or not is_splittable(locations[0]):
         return None
