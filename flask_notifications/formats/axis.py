@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import NamedTuple
 
 from flask_notifications.wording import short_date
@@ -60,13 +61,12 @@ def pad(since: datetime, until: datetime) -> Axis:
 
 def arrange_labels(labels: Iterable[tuple[str, str, float]]) -> list[Label]:
     """Place labels, each a name, a kind and a place, in as few rows as their lengths need; the first row is 0."""
-    rows: list[float] = []
+    ends: dict[int, float] = {}  # of the last label in each row
     arranged = []
     for name, kind, place in sorted(labels, key=lambda label: label[2]):
         width = _LETTER * len(name) + 2
-        anchor = "end" if place + width > 100 else "start"
-        start = place - width if anchor == "end" else place
-        row = next((row for row, end in enumerate(rows) if end <= start), len(rows))
-        rows[row:] = [max(place, start + width), *rows[row + 1 :]]
+        anchor, start = ("end", place - width) if place + width > 100 else ("start", place)
+        row = next(row for row in count() if ends.get(row, start) <= start)
+        ends[row] = start + width
         arranged.append(Label(name, kind, place, anchor, row))
     return arranged
