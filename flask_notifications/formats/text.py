@@ -73,7 +73,7 @@ def wrap(line: str, indent: str = "", *, hanging: str = "") -> str:
     """Return a line as lines of whole words that fit the terminal's width, 80 columns without one."""
     filled = fill(
         _pad(line),
-        get_terminal_size((80, 24)).columns,
+        get_terminal_size().columns,
         initial_indent=indent,
         subsequent_indent=indent + hanging,
         break_long_words=False,
