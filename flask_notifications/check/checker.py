@@ -13,7 +13,7 @@ from flask_notifications.deprecation import Phase
 from flask_notifications.headers import members_of
 from flask_notifications.plans import Plan
 
-from .comparison import RELATIONS, Candidate, find_candidates, list_differences, problem_code, quote_values
+from .comparison import RELATIONS, Candidate, find_candidates, list_differences, quote_values
 from .fetching import Fetcher, LiveResponse, OutOfTime, Unreachable
 from .links import own_links, parse_links, valid_links
 
@@ -180,7 +180,7 @@ def _check_gone(response: LiveResponse, candidates: Sequence[Candidate]) -> Iter
         return
     if "no-store" not in _members(response, "Cache-Control"):
         yield _find("gone-cacheable", "Caches may keep this 410 after a brownout is over.")
-    phases = [problem_code(response), *(each.phase for each in candidates)]
+    phases = [response.code, *(each.phase for each in candidates)]
     if Phase.BROWNOUT in phases and not response.values("Retry-After"):
         yield _find("gone-without-retry-after", "This 410 of a brownout has no Retry-After.")
 

@@ -1,10 +1,8 @@
 """Compare a response of production with a plan: which operation it belongs to, and how it differs from its policy."""
 
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from flask_notifications.conditions import environ_key
@@ -52,17 +50,17 @@ def find_candidates(
     policies = (plan[match.operation] for matches, _mount in found for match in matches)
     exempt = (each.caller for policy in policies if policy is not None for each in policy.exemptions)
     callers = dict.fromkeys([None, *(exempt if headers else ())])
-    return [_choose(plan, *each, at, caller) for caller in callers for each in found if each[0]]
+    candidates = (
+        [_make_candidate(plan, match, mount, at, caller) for match in matches]
+        for caller in callers
+        for matches, mount in found
+        if matches
+    )
+    # As a middleware chooses: a closed operation, or else the first retired one. Live ones are the last.
+    return [min(each, key=lambda candidate: candidate.phase not in CLOSED_PHASES) for each in candidates]
 
 
-def _choose(plan: Plan, matches: list[Match], mount: str, at: datetime, caller: str | None) -> Candidate:
-    """Return the match that a middleware chooses for a caller: a closed operation, or else the first retired one."""
-
-    def is_open(match: Match) -> bool:
-        policy = plan[match.operation]
-        return policy is None or policy.phase(at, caller) not in CLOSED_PHASES
-
-    match = min(matches, key=is_open)  # of those that are equal the first, and live ones are the last
+def _make_candidate(plan: Plan, match: Match, mount: str, at: datetime, caller: str | None) -> Candidate:
     name, policy = match.operation.name, plan[match.operation]
     if policy is None:
         return Candidate(name, None, ())
@@ -101,7 +99,7 @@ def _differences(candidate: Candidate, response: LiveResponse) -> Iterator[str]:
         if response.values(header) != planned:
             yield _describe_difference(name, header, response.values(header), planned)
     yield from _link_differences(candidate, response)
-    code = problem_code(response)
+    code = response.code
     if phase in CLOSED_PHASES and response.status != 410:
         yield f"The status of {name} is {response.status}, but in the plan its phase is {phase}, which is 410"
     if code in CLOSED_PHASES and code != phase:
@@ -130,10 +128,3 @@ def _without_origin(url: str, target: str, wanted: Sequence[str]) -> str:
     """Return the target of a link as a plan writes it: the plan does not know the ``base_url`` of the middleware."""
     path = urlsplit(urljoin(url, target))._replace(scheme="", netloc="").geturl()
     return path if path in wanted else target
-
-
-def problem_code(response: LiveResponse) -> Any:
-    """Return the ``code`` of a 410 of this library (RFC 9457 section 3.2), or ``None`` for any other body."""
-    with suppress(ValueError, AttributeError, RecursionError):
-        return json.loads(response.body).get("code")
-    return None

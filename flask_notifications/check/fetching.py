@@ -3,6 +3,7 @@
 Standard library only: ``urllib.request`` keeps repeated headers apart and knows proxies.
 """
 
+import json
 import re
 import ssl
 import urllib.request
@@ -52,13 +53,13 @@ class OutOfTime(Unreachable):
 class LiveResponse(NamedTuple):
     """A response as it was received; header lines are in their order, and repeated ones apart.
 
-    ``body`` is that of a 410 only, and empty if it does not arrive.
+    ``code`` is that of a 410 of this library (RFC 9457 section 3.2), and ``None`` for any other response.
     """
 
     url: str
     status: int
     headers: HeaderList
-    body: bytes
+    code: Any = None
 
     def values(self, name: str) -> list[str]:
         """Return the values of the header lines with this name, in any letter case."""
@@ -142,15 +143,15 @@ class Fetcher:
         return redact_uri(self._secrets.sub(MASK, text))
 
     def _send(self, request: urllib.request.Request, found: list[LiveResponse | Exception]) -> None:
-        """Append the response and, if it is a 410, the same with its body; or else the exception."""
+        """Append the response and, if it is a 410 with a code, the same with that; or else the exception."""
         try:
             with self._opener.open(request, timeout=self._time_limit) as received:
                 # RFC 9110 section 5.5: white space around a value is not part of it.
                 headers = [(name, value.strip(" \t")) for name, value in received.headers.items()]
-                response = LiveResponse(request.full_url, received.status, headers, b"")
+                response = LiveResponse(request.full_url, received.status, headers)
                 found.append(response)
                 if response.status == HTTPStatus.GONE:
-                    found.append(response._replace(body=received.read(_MAX_BODY)))
+                    found.append(response._replace(code=json.loads(received.read(_MAX_BODY)).get("code")))
         except Exception as error:  # noqa: BLE001 - the server decides how the standard library fails
             if not found:
                 found.append(error)
