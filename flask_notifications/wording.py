@@ -41,9 +41,7 @@ def moment(at: datetime) -> str:
 
 def period(start: datetime, end: datetime) -> str:
     """Return a period such as ``4 May 2027, 09:00 to 11:00 UTC``."""
-    if start.date() == end.date():
-        return f"{moment(start).removesuffix(' UTC')} to {moment(end).partition(', ')[2]}"
-    return f"{moment(start).removesuffix(' UTC')} to {moment(end)}"
+    return f"{moment(start).removesuffix(' UTC')} to {moment(end).removeprefix(f'{short_date(start)}, ')}"
 
 
 def format_days(since: datetime, until: datetime) -> str:
@@ -78,6 +76,4 @@ def iso(at: datetime) -> str:
 
 def escape(line: str) -> str:
     r"""Return a line with escapes such as ``\n`` in place of unprintable characters, as in a plan or a response."""
-    if line.isprintable():
-        return line
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
