@@ -14,6 +14,8 @@ from .fetching import LiveResponse
 from .links import own_links, parse_links
 
 RELATIONS = ("successor-version", "deprecation", "sunset")
+# Mount points that are tried. A redirect may lead to a path of thousands of slashes.
+_MOUNTS = 16
 
 
 class Candidate(NamedTuple):
@@ -44,7 +46,7 @@ def find_candidates(
     path, environ = url.path or "/", {environ_key(name): value for name, value in headers}
     environ["QUERY_STRING"] = url.query
     found: list[tuple[list[Match], str]] = []
-    for mount in [path[:place] for place, character in enumerate(path) if character == "/"]:
+    for mount in [path[:place] for place, character in enumerate(path) if character == "/"][:_MOUNTS]:
         matches = table.find(method, unquote(path.removeprefix(mount), "latin-1"), environ)
         found.append(([each for each in matches if not each.is_lookalike or response.status not in NOT_REACHED], mount))
     policies = (plan[match.operation] for matches, _mount in found for match in matches)

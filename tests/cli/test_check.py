@@ -245,7 +245,8 @@ HOSTILE: dict[str, tuple[int, Headers]] = {
 
 @pytest.mark.parametrize(("status", "headers"), HOSTILE.values(), ids=HOSTILE)
 def test_hostility_ends_in_short_findings(server: CannedServer, status: int, headers: Headers, tmp_path: Path) -> None:
-    plan = {"deprecated_at": "2026-01-01T00:00:00Z", "prefix": "/old"}
+    operations = [{"name": path, "method": "GET", "path": path} for path in ("/old", "/")]
+    plan = {"deprecated_at": "2026-01-01T00:00:00Z", "operations": operations}
     (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     server.respond("/", Canned(200, links(56, 900, "deprecation")))
     url = server.respond("/old", Canned(status, headers))
