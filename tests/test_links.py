@@ -2,7 +2,7 @@
 
 import pytest
 
-from flask_notifications.check.links import Link, own_links, parse_links, valid_links
+from flask_notifications.check.links import Link, own_links, parse_links, read_links
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,9 @@ def test_an_invalid_header_is_refused_with_a_reason(reason: str, values: list[st
 
 
 def test_an_invalid_header_does_not_hide_the_others() -> None:
-    assert valid_links(["</a>; rel=a", "b", "</c>; rel=c"]) == [Link("/a", ("a",)), Link("/c", ("c",))]
+    links, ((value, error),) = read_links(["</a>; rel=a", "b", "</c>; rel=c"])
+    assert links == [Link("/a", ("a",)), Link("/c", ("c",))]
+    assert (value, "a link is like" in str(error)) == ("b", True)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_an_invalid_header_does_not_hide_the_others() -> None:
     ],
 )
 def test_a_link_of_another_resource_is_recognised(anchor: str, is_own: bool) -> None:
-    found = own_links([f'</b>; rel=a; anchor="{anchor}"'], "http://a.example/old?a=1")
+    found = own_links(parse_links(f'</b>; rel=a; anchor="{anchor}"'), "http://a.example/old?a=1")
     assert found == ([Link("/b", ("a",), anchor)] if is_own else [])
 
 

@@ -15,7 +15,7 @@ from flask_notifications.plans import Plan
 
 from .comparison import RELATIONS, Candidate, find_candidates, list_differences, quote_values
 from .fetching import Fetcher, LiveResponse, OutOfTime, Unreachable
-from .links import own_links, parse_links, valid_links
+from .links import Link, own_links, read_links
 
 # The level of each code, and the end of its message: the remedy, and the section that demands it.
 _CODES = {
@@ -92,19 +92,23 @@ def check_url(
     except Unreachable as error:
         message = f"{fetcher.mask(url)} is not reachable: {fetcher.mask(str(error))}"
         raise Unreachable(_shorten(message)) from error
+    links, invalid = read_links(response.values("Link"))
+    own = own_links(links, response.url)
     candidates = [] if plan is None else find_candidates(plan, method, response, fetcher.headers, now)
     # A live operation need not announce anything.
-    findings = [] if candidates and candidates[0].phase is None else [*_check_presence(response)]
-    findings += [*_check_dates(response), *_check_links(response), *_check_cors(response)]
-    findings += _check_gone(response, candidates)
+    is_live = candidates and candidates[0].phase is None
+    findings = [] if is_live else [*_check_presence(response, own)]
+    findings += _check_dates(response)
+    findings += [_find("link-invalid", f"Link {value!r} is invalid: {error}") for value, error in invalid]
+    findings += [*_check_cors(response), *_check_gone(response, candidates)]
     if method == "GET":
         differences = _compare_head(fetcher, response)
         findings += [_find("head-differs", f"HEAD and GET differ: {each}.") for each in differences]
     if calls_links:
-        findings += _check_targets(fetcher, response)
+        findings += _check_targets(fetcher, response.url, links)
     if plan is not None:
         remedy = "Change the plan, or deploy it." if candidates else "Call another URL, or add it to the plan."
-        found = list_differences(plan, method, response, candidates)
+        found = list_differences(plan, method, response, own, candidates)
         findings += [Finding("plan-differs", "error", f"{each}. {remedy}") for each in found]
     announced = [(name, fetcher.mask(value)) for name in _CHECKED for value in response.values(name)]
     masked = [each._replace(message=_shorten(fetcher.mask(each.message))) for each in findings]
@@ -121,11 +125,11 @@ def _find(code: str, problem: str) -> Finding:
     return Finding(code, level, f"{problem} {end}")
 
 
-def _check_presence(response: LiveResponse) -> Iterator[Finding]:
+def _check_presence(response: LiveResponse, own: Sequence[Link]) -> Iterator[Finding]:
     if not response.values("Deprecation"):
         remedy = "Send the date of the deprecation, as in 'Deprecation: @1767225600'"
         yield _find("deprecation-missing", f"There is no Deprecation header. {remedy}")
-    relations = {relation for link in own_links(response.values("Link"), response.url) for relation in link.relations}
+    relations = {relation for link in own for relation in link.relations}
     for relation, code in (("successor-version", "successor-missing"), ("deprecation", "documentation-missing")):
         if relation not in relations:
             yield _find(code, f'No Link has rel="{relation}".')
@@ -167,14 +171,6 @@ def _parse_seconds(value: str) -> datetime:
     return datetime.fromtimestamp(float(value), UTC)
 
 
-def _check_links(response: LiveResponse) -> Iterator[Finding]:
-    for value in response.values("Link"):
-        try:
-            parse_links(value)
-        except ValueError as error:
-            yield _find("link-invalid", f"Link {value!r} is invalid: {error}")
-
-
 def _check_gone(response: LiveResponse, candidates: Sequence[Candidate]) -> Iterator[Finding]:
     if response.status != 410:
         return
@@ -213,10 +209,10 @@ def _compare_head(fetcher: Fetcher, response: LiveResponse) -> Iterator[str]:
             yield f"{name} of HEAD is {of_head}, of GET {of_get}"
 
 
-def _check_targets(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]:
+def _check_targets(fetcher: Fetcher, url: str, links: Sequence[Link]) -> Iterator[Finding]:
     """Yield the links whose targets do not respond, of the first 20 after those of the retirement."""
-    links = sorted(valid_links(response.values("Link")), key=lambda link: set(link.relations).isdisjoint(RELATIONS))
-    shown = {urljoin(response.url, link.target).partition("#")[0]: link.target for link in links}
+    ranked = sorted(links, key=lambda link: set(link.relations).isdisjoint(RELATIONS))
+    shown = {urljoin(url, link.target).partition("#")[0]: link.target for link in ranked}
     targets = [target for target in shown if urlsplit(target).scheme in {"http", "https"}][:_MAX_TARGETS]
     for place, target in enumerate(targets):
         try:

@@ -11,7 +11,7 @@ from flask_notifications.operations import ANY_METHOD, NOT_REACHED, Match, Opera
 from flask_notifications.plans import Plan, table_of
 
 from .fetching import LiveResponse
-from .links import own_links, parse_links
+from .links import Link, parse_links
 
 RELATIONS = ("successor-version", "deprecation", "sunset")
 # Mount points that are tried. A redirect may lead to a path of thousands of slashes.
@@ -70,11 +70,13 @@ def _make_candidate(plan: Plan, match: Match, mount: str, at: datetime, caller: 
     return Candidate(name, policy.phase(at, caller), headers)
 
 
-def list_differences(plan: Plan, method: str, response: LiveResponse, candidates: list[Candidate]) -> list[str]:
+def list_differences(
+    plan: Plan, method: str, response: LiveResponse, links: Sequence[Link], candidates: Sequence[Candidate]
+) -> list[str]:
     """Return how a response differs from the candidate that fits best, one sentence without a full stop for each."""
     if not candidates:
         return [_explain_mismatch(plan, method, urlsplit(response.url).path or "/")]
-    return min((list(_differences(candidate, response)) for candidate in candidates), key=len)
+    return min((list(_differences(candidate, response, links)) for candidate in candidates), key=len)
 
 
 def quote_values(values: Sequence[str]) -> str:
@@ -90,7 +92,7 @@ def _explain_mismatch(plan: Plan, method: str, path: str) -> str:
     return f"No operation of the plan matches {method} {path}{others}"
 
 
-def _differences(candidate: Candidate, response: LiveResponse) -> Iterator[str]:
+def _differences(candidate: Candidate, response: LiveResponse, links: Sequence[Link]) -> Iterator[str]:
     name, phase = candidate.name, candidate.phase
     if phase is None:
         sent = [header for header in ("Deprecation", "Sunset") if response.values(header)]
@@ -100,7 +102,7 @@ def _differences(candidate: Candidate, response: LiveResponse) -> Iterator[str]:
         planned = [value for key, value in candidate.headers if key == header]
         if response.values(header) != planned:
             yield _describe_difference(name, header, response.values(header), planned)
-    yield from _link_differences(candidate, response)
+    yield from _link_differences(candidate, response.url, links)
     code = response.code
     if phase in CLOSED_PHASES and response.status != 410:
         yield f"The status of {name} is {response.status}, but in the plan its phase is {phase}, which is 410"
@@ -108,16 +110,14 @@ def _differences(candidate: Candidate, response: LiveResponse) -> Iterator[str]:
         yield f"The status of {name} is 410 with the code {code}, but in the plan its phase is {phase}"
 
 
-def _link_differences(candidate: Candidate, response: LiveResponse) -> Iterator[str]:
+def _link_differences(candidate: Candidate, url: str, links: Sequence[Link]) -> Iterator[str]:
     planned = [link for key, value in candidate.headers if key == "Link" for link in parse_links(value)]
-    sent = own_links(response.values("Link"), response.url)
     for relation in RELATIONS:
         wanted = [link.target for link in planned if relation in link.relations]
-        found = [link.target for link in sent if relation in link.relations]
-        targets = [_without_origin(response.url, target, wanted) for target in found]
+        found = [link.target for link in links if relation in link.relations]
         # The application may have links of its own with the same relation; without one in the plan, any is reported.
-        is_different = any(target not in targets for target in wanted) if wanted else bool(found)
-        if is_different:
+        fits = any(each in {target, _without_origin(url, target)} for target in found for each in wanted)
+        if (wanted or found) and not fits:
             yield _describe_difference(candidate.name, f'Link rel="{relation}"', found, wanted)
 
 
@@ -126,7 +126,6 @@ def _describe_difference(name: str, header: str, sent: Sequence[str], planned: S
     return f"Production sends {found} for {name}; the plan has {quote_values(planned) or 'none'}"
 
 
-def _without_origin(url: str, target: str, wanted: Sequence[str]) -> str:
+def _without_origin(url: str, target: str) -> str:
     """Return the target of a link as a plan writes it: the plan does not know the ``base_url`` of the middleware."""
-    path = urlsplit(urljoin(url, target))._replace(scheme="", netloc="").geturl()
-    return path if path in wanted else target
+    return urlsplit(urljoin(url, target))._replace(scheme="", netloc="").geturl()

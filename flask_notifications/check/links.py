@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -51,20 +50,23 @@ def parse_links(value: str) -> list[Link]:
     return links
 
 
-def valid_links(values: Iterable[str]) -> list[Link]:
-    """Return the links of those ``Link`` headers that are valid, and no more of them when there are a thousand."""
+def read_links(values: Iterable[str]) -> tuple[list[Link], list[tuple[str, ValueError]]]:
+    """Return the links of valid ``Link`` headers, no more after a thousand, and the invalid ones with the reasons."""
     links: list[Link] = []
+    invalid = []
     for value in values:
-        with suppress(ValueError):
-            links += parse_links(value)
-        if len(links) >= _MAX_LINKS:
-            break
-    return links
+        try:
+            found = parse_links(value)
+        except ValueError as error:
+            invalid.append((value, error))
+        else:
+            links += found if len(links) < _MAX_LINKS else []
+    return links, invalid
 
 
-def own_links(values: Iterable[str], url: str) -> list[Link]:
-    """Return the valid links that are links of the resource itself, and not of another one that they name."""
-    return [link for link in valid_links(values) if is_splittable(link.anchor) and urljoin(url, link.anchor) == url]
+def own_links(links: Iterable[Link], url: str) -> list[Link]:
+    """Return the links of the resource at a URL itself, and not those of another one that they name."""
+    return [link for link in links if is_splittable(link.anchor) and urljoin(url, link.anchor) == url]
 
 
 def is_splittable(uri: str) -> bool:
@@ -81,7 +83,8 @@ def _make_link(target: str, parameters: str) -> Link:
         raise ValueError(message)
     values: dict[str, list[str]] = {"rel": [], "anchor": []}
     for name, token, quoted in _NEXT_PARAMETER.findall(parameters):
-        values.setdefault(name.lower(), []).append(token or _ESCAPED.sub(r"\1", quoted))
+        if name.lower() in values:
+            values[name.lower()].append(token or _ESCAPED.sub(r"\1", quoted))
     relations = [tuple(value.lower().split()) for value in values["rel"]]
     if len(relations) != 1 or () in relations:
         message = f"<{target}> needs one rel that is not empty"
