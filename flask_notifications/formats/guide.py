@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from flask_notifications.dates import to_utc
-from flask_notifications.deprecation import Brownout, DeprecationPolicy, resolve_below
+from flask_notifications.dates import to_utc, utc_now
+from flask_notifications.deprecation import Brownout, DeprecationPolicy, Phase, resolve_below
 from flask_notifications.operations import Operation
 from flask_notifications.plans import Plan, retired_operations, schedule
 from flask_notifications.validation import check_base_url, require
@@ -40,7 +40,10 @@ def render_guide(
         without ``base_url`` sends them.
     :raises ValueError: naming the argument that does not fit.
     """
-    now = _check_present(at)
+    now = utc_now() if at is None else at
+    require(isinstance(now, datetime) and now.utcoffset() is not None, "at", "an aware datetime", at)
+    require(FIRST <= now <= LAST, "at", "in the years 1 to 9999 in UTC", at)
+    now = to_utc(now)
     check_title(title)
     require(contact is None or isinstance(contact, str), "contact", "a string", contact)
     check_base_url(base_url)
@@ -70,14 +73,6 @@ def render_guide(
     )
 
 
-def _check_present(at: Any) -> datetime:
-    if at is None:
-        return datetime.now(UTC)
-    require(isinstance(at, datetime) and at.utcoffset() is not None, "at", "an aware datetime", at)
-    require(FIRST <= at <= LAST, "at", "in the years 1 to 9999 in UTC", at)
-    return to_utc(at)
-
-
 def _draw_lanes(policies: dict[Operation, DeprecationPolicy], axis: Axis) -> list[dict[str, Any]]:
     """Return the lines of the timeline, one for all operations with the same policy."""
     groups: defaultdict[DeprecationPolicy, list[Operation]] = defaultdict(list)
@@ -85,9 +80,8 @@ def _draw_lanes(policies: dict[Operation, DeprecationPolicy], axis: Axis) -> lis
         groups[policy].append(operation)
     lanes = []
     for policy, operations in groups.items():
-        dates = {"deprecated": policy.deprecated_at, "sunset": policy.sunset_at}
-        named = ((kind, at) for kind, at in dates.items() if at is not None)
-        labels = arrange_labels((f"{kind.title()} {short_date(at)}", kind, axis.place(at)) for kind, at in named)
+        dates = [(event.phase, event.start) for event in schedule(policy) if event.phase is not Phase.BROWNOUT]
+        labels = arrange_labels((f"{phase.title()} {short_date(at)}", phase, axis.place(at)) for phase, at in dates)
         lanes.append({"policy": policy, "operations": operations, "labels": labels})
     return lanes
 
