@@ -1,7 +1,6 @@
 """Time from left to right: where a date is on a plot, in per cent of its width, and which dates label the axis."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import NamedTuple
@@ -29,8 +28,7 @@ class Label(NamedTuple):
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(NamedTuple):
     """The time between two datetimes, as places from 0 to 100."""
 
     since: datetime
