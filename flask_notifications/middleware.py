@@ -239,12 +239,9 @@ class _Exchange:
         self._announcement = self.retirement.usual
         if self.mount or match.parameters or self.exemption is not None:
             self._announcement = self.retirement.headers.render(match.successor, self.mount, self.exemption)
-        self._varies = match.vary
         self._digests: dict[str, str] = {}
         if self.caller is not None:
             environ[CALLER] = _Label(self.caller)
-        if operation.unify_session and "authorization" not in map(str.lower, match.vary):
-            self._varies = ("Authorization", *match.vary)
         if match.is_lookalike:  # only the application knows how it reads it
             self._has_url_session = operation.unify_session and bool(session_pairs(environ.get("QUERY_STRING", "")))
             return
@@ -323,8 +320,10 @@ class _Exchange:
         """Return the headers of the response, a new list; ``own`` are the application's."""
         headers = ResponseHeaders(own)
         names = headers.names
-        if self._varies:
-            headers.merge("Vary", self._varies, unless="*")
+        if self.match.operation.unify_session:
+            headers.merge("Vary", ("Authorization",), unless="*")
+        if self.match.vary:
+            headers.merge("Vary", self.match.vary, unless="*")
         if "access-control-allow-origin" in names:
             headers.merge("Access-Control-Expose-Headers", _EXPOSED_HEADERS)
         if "location" in names and (self._is_rewritten or self._digests):

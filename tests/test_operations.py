@@ -325,7 +325,7 @@ def test_a_header_that_decides_is_in_vary_also_where_it_decides_against_an_opera
     assert send({Operation("all", "*", "/api/**"): POLICY, live: None}, path="/api/x").all("Vary") == ["API-Version"]
     assert send(plan, path="/api/x").headers == [("Content-Type", "text/plain")]
     own = Operation("own", "GET", "/x", headers={"authorization": "*"}, unify_session=True)
-    assert send({own: POLICY}, path="/x", HTTP_AUTHORIZATION="Bearer a").all("Vary") == ["authorization"]
+    assert send({own: POLICY}, path="/x", HTTP_AUTHORIZATION="Bearer a").all("Vary") == ["Authorization"]
 
 
 def test_two_retired_operations_may_differ_in_their_conditions_alone() -> None:
