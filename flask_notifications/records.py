@@ -173,11 +173,10 @@ class ArrayWriter:
             kinds = set(map(type, batch))
         if kinds != {dict}:
             batch = [_convert_mapping(record) for record in batch]
-            kinds = set(map(type, batch))
-        if kinds == {dict}:
-            return self._encode_dicts(batch)
-        # Only the result shows whether a record of another type has become an object, so each is checked alone.
-        return _join_arrays(_check_array(self._encode([record])) for record in batch)
+            if set(map(type, batch)) != {dict}:
+                # Only the result shows whether a record of another type has become an object: each is checked alone.
+                return _join_arrays(_check_array(self._encode([record])) for record in batch)
+        return self._encode_dicts(batch)
 
     def _encode_dicts(self, batch: list[dict[Any, Any]]) -> bytes:
         """Return mappings as a JSON array; if that fails, try again with keys of the type ``str`` itself.
