@@ -118,7 +118,8 @@ def retry_after(seconds: float) -> tuple[str, str]:
 
 
 def _problem(status: int, code: str, detail: str, extra: list[tuple[str, str]], members: Members) -> PlainResponse:
-    document = {"type": "about:blank", "title": reason_phrase(status), "status": status, "detail": detail, "code": code}
+    title = reason_phrase(status)
+    document = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
     document |= {name: value for name, value in members.items() if value is not None}
     body = json.dumps(document, default=iso).encode("ascii")
-    return build_response(status, "application/problem+json", body, len(body), extra)
+    return build_response(f"{status} {title}", "application/problem+json", body, len(body), extra)

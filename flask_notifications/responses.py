@@ -70,11 +70,11 @@ class FileBody:
 
 
 def build_response(
-    status: int, media_type: str, body: bytes | IO[bytes], length: int, extra: Iterable[tuple[str, str]] = ()
+    status: str, media_type: str, body: bytes | IO[bytes], length: int, extra: Iterable[tuple[str, str]] = ()
 ) -> PlainResponse:
     """Return a response with the headers that all our responses have; ``length`` is that of the body in bytes."""
     headers = (("Content-Type", media_type), ("Content-Length", str(length)), *_COMMON_HEADERS, *extra)
-    return PlainResponse(f"{status} {reason_phrase(status)}", headers, body)
+    return PlainResponse(status, headers, body)
 
 
 def reason_phrase(status: int) -> str:

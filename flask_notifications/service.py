@@ -107,7 +107,7 @@ class NotificationService(Generic[Caller]):
                 records = refuse_deferred(read(storage, caller), "a storage", may_generate=True)
                 try:
                     body, length = self._writer.write(records)
-                    response = build_response(200, "application/json", body, length, [VARY])
+                    response = build_response("200 OK", "application/json", body, length, [VARY])
                 finally:
                     _close_records(records)
         except BaseException:
