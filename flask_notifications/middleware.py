@@ -296,9 +296,11 @@ class _Exchange:
                 _notify(observer, call)
 
     def _make_call(self, status: str | None) -> Call:
-        session, session_ids = self.session, list_session_ids(self.environ, self._digests)
+        session = self.session
         if isinstance(session, SessionCredential):
-            session_ids.append(session.value)
+            source, session_ids = session.source, [session.value]
+        else:
+            source, session_ids = None, list_session_ids(self.environ, self._digests)
         label = self.environ.get(CALLER)
         own = None if isinstance(label, _Label) else clean_label(label, session_ids)
         return Call(
@@ -306,7 +308,7 @@ class _Exchange:
             method=self._method,
             status=_status_code(status),
             phase=self.phase,
-            source=session.source if isinstance(session, SessionCredential) else None,
+            source=source,
             client=client_of(self._user_agent, session_ids),
             at=self.at,
             caller=own or self.caller,
