@@ -268,14 +268,15 @@ class _Exchange:
             self.settle(None)
             raise
         self._has_returned = True
+        if not self._observers:
+            return body
         if self._status is None:
-            return _Unstarted(body, self) if self._observers else body
-        if self._observers:
-            try:
-                self.settle(self._status)
-            except BaseException:  # an observer that ends the process
-                _close_iterable(body)
-                raise
+            return _Unstarted(body, self)
+        try:
+            self.settle(self._status)
+        except BaseException:  # an observer that ends the process
+            _close_iterable(body)
+            raise
         return body
 
     def start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], object]:
