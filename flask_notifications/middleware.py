@@ -237,7 +237,7 @@ class _Exchange:
         self._observers = observers
         self.mount = _mount(environ)
         self._announcement = self.retirement.usual
-        if self.mount or match.parameters or self.exemption is not None:
+        if self.mount or match.successor != operation.successor or self.exemption is not None:
             self._announcement = self.retirement.headers.render(match.successor, self.mount, self.exemption)
         self._digests: dict[str, str] = {}
         if self.caller is not None:
