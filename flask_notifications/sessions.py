@@ -172,11 +172,11 @@ def as_received(environ: WSGIEnvironment) -> WSGIEnvironment:
 def list_session_ids(environ: WSGIEnvironment, replaced: Iterable[str] = ()) -> list[str]:
     """Return every session ID that a request names, also when it is refused; ``replaced`` are pairs of its query."""
     _before, *bearer = _BEARER.split(_authorization(environ))
-    words = " ".join(bearer).replace(",", " ").split()
+    session_ids = " ".join(bearer).replace(",", " ").split()
     pairs = session_pairs("&".join([environ.get("QUERY_STRING", ""), *replaced]))
+    session_ids += [value for _pair, value in pairs if value]
     known = environ.get(SESSION)
-    moved = [known.value] if isinstance(known, SessionCredential) else []
-    return list(filter(None, [*words, *(value for _pair, value in pairs), *moved]))
+    return [*session_ids, known.value] if isinstance(known, SessionCredential) else session_ids
 
 
 def session_pairs(query: str) -> list[tuple[str, str]]:
