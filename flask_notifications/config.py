@@ -8,12 +8,13 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, post_load, pre_dump, validates_schema
 from marshmallow.validate import Length
@@ -121,12 +122,6 @@ def _messages(expected: str) -> dict[str, Any]:
     }
 
 
-if TYPE_CHECKING:
-    _ListField = fields.List[Any]
-else:
-    _ListField = fields.List  # marshmallow 3 has no type arguments
-
-
 class _String(fields.String):
     default_error_messages: dict[str, Any] = _messages("a string in quotation marks")
 
@@ -134,14 +129,13 @@ class _String(fields.String):
         return super()._deserialize(make_plain(value), *arguments, **options)
 
 
-class _List(_ListField):
+class _Tables(fields.Nested):
     default_error_messages: dict[str, Any] = _messages("a list in brackets")
 
-    def _deserialize(self, value: Any, *arguments: Any, **options: Any) -> list[Any]:
+    def _deserialize(self, value: Any, *arguments: Any, **options: Any) -> Any:
         if not isinstance(value, list | tuple):
             raise self.make_error(key="invalid")
-        # Marshmallow drops null from a list, which would change the indexes of the items after it.
-        return super()._deserialize([[] if each is None else each for each in value], *arguments, **options)
+        return super()._deserialize(value, *arguments, **options)
 
 
 class _Boolean(fields.Boolean):
@@ -168,18 +162,19 @@ class _Date(fields.AwareDateTime):
             raise ValidationError(message)
         return time
 
-    def _serialize(self, value: datetime | None, *_arguments: Any, **_options: Any) -> str | None:
-        return None if value is None else value.isoformat().replace("+00:00", "Z")
+    def _serialize(self, value: Any, *_arguments: Any, **_options: Any) -> str:
+        time: str = value.isoformat()
+        return time.replace("+00:00", "Z")
 
 
-# The classes that the tables become, with arguments that are valid in place of those that are missing or wrong.
+# The classes that tables become, with valid arguments in place of those that are missing or wrong.
 _brownout = partial(Brownout, start=_FIRST, end=_LAST)
 _exemption = partial(Exemption, caller="?", until=_LAST, reason="?")
 _operation = partial(Operation, name="?", method="GET", path="/")
 _policy = partial(DeprecationPolicy, deprecated_at=_FIRST, sunset_at=_LAST, enforce_sunset=False)
 
-# What checks the value of a key by itself.
-_CHECKS: Mapping[str, Callable[..., object]] = {
+# What checks the value of a key.
+_CHECKS: dict[str, Callable[..., object]] = {
     **dict.fromkeys(Brownout.__slots__, _brownout),
     **dict.fromkeys(Exemption.__slots__, _exemption),
     **dict.fromkeys(_OPERATION_KEYS, _operation),
@@ -189,7 +184,7 @@ _CHECKS: Mapping[str, Callable[..., object]] = {
 }
 
 
-def _find_error(check: Callable[..., object], arguments: Mapping[str, Any]) -> Iterator[_Error]:
+def _find_error(check: Callable[..., object], arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the first error that ``check`` raises about arguments: the name of one, with which the message begins."""
     try:
         check(**arguments)
@@ -204,23 +199,24 @@ class _TableSchema(Schema):
 
     error_messages: dict[str, Any] = {"type": "must be a table of keys and values"}  # noqa: RUF012 - as marshmallow declares it
 
-    # What makes a value of a loaded table.
-    _make: Callable[..., Any] = dict
-
     def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
-        """Yield the errors that a field cannot find, and remove wrong values from ``data``."""
+        """Yield the errors that a field cannot find, and leave valid values in ``data``."""
         for key in original:
             if key not in self.fields:
                 near = get_close_matches(str(key).lower(), self.fields, 1)
                 hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(self.fields)}"
                 yield key, f"is not a known key; {hint}"
-        for key in [key for key, value in data.items() if key in _CHECKS and value is not None]:
-            if isinstance(data[key], list):
-                data[key] = [each for each in data[key] if not isinstance(each, dict)]  # the valid ones
-            for _argument, message in _find_error(_CHECKS[key], {key: data[key]}):
+        for key, kind in (("brownouts", Brownout), ("exemptions", Exemption)):
+            if key in data:
+                data[key] = [kind(**each) for each in data[key] if len(each) == len(kind.__slots__)]
+        for key in [key for key in _CHECKS if data.get(key) is not None]:
+            # Each value by itself, but the end of a brownout with its start.
+            for _argument, message in _find_error(_CHECKS[key], _pick(("start", key), data)):
                 del data[key]
                 yield key, message
-        yield from _find_error(self._make, data)
+        # A wrong value replaces the default, too.
+        for key in _policy.keywords.keys() & original.keys():
+            data.setdefault(key, _policy.keywords[key])
 
     @validates_schema(skip_on_field_errors=False, pass_original=True)
     def _check(self, data: dict[str, Any], original: Any, **_context: Any) -> None:
@@ -233,19 +229,13 @@ class _TableSchema(Schema):
         if messages:
             raise ValidationError(messages)
 
-    @post_load
-    def _finish(self, data: dict[str, Any], **_context: Any) -> Any:
-        return self._make(**data)
-
 
 class _BrownoutSchema(_TableSchema):
-    _make = staticmethod(_brownout)
     start = _Date(required=True)
     end = _Date(required=True)
 
 
 class _ExemptionSchema(_TableSchema):
-    _make = staticmethod(_exemption)
     caller = _String(required=True, metadata={"pattern": r"\S", "maxLength": 64})
     until = _Date(required=True)
     reason = _String(required=True, metadata={"pattern": r"\S"})
@@ -256,15 +246,9 @@ class _PolicySchema(_TableSchema):
     sunset_at: _Date = _Date(allow_none=True)
     documentation: _String = _String(allow_none=True, metadata=_URI)
     sunset_documentation: _String = _String(allow_none=True, metadata=_URI)
-    brownouts: _List = _List(fields.Nested(_BrownoutSchema))
+    brownouts: _Tables = _Tables(_BrownoutSchema, many=True)
     enforce_sunset: _Boolean = _Boolean()
-    exemptions: _List = _List(fields.Nested(_ExemptionSchema))
-
-    def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
-        yield from super().find_errors(data, original)
-        # A wrong value replaces the default, too.
-        wrong = original.keys() - data.keys()
-        data |= {key: valid for key, valid in _policy.keywords.items() if key in wrong}
+    exemptions: _Tables = _Tables(_ExemptionSchema, many=True)
 
 
 class _OperationSchema(_PolicySchema):
@@ -289,8 +273,9 @@ class _OperationSchema(_PolicySchema):
 class PlanSchema(_PolicySchema):
     """Define the keys of a plan file. It loads a mapping to a plan, and dumps a plan to a mapping of plain values."""
 
-    operations: _List = _List(
-        fields.Nested(_OperationSchema),
+    operations: _Tables = _Tables(
+        _OperationSchema,
+        many=True,
         validate=Length(min=1, error="must have at least one operation"),
         error_messages=_messages("a list; in TOML, begin each operation with [[operations]]"),
     )
@@ -329,11 +314,8 @@ class PlanSchema(_PolicySchema):
     def _dump(self, plan: Plan, **_context: Any) -> dict[str, Any]:
         entries = []
         for operation, policy in plan.items():
-            entry = {key: getattr(operation, key) for key in _OPERATION_KEYS} | {"live": policy is None}
-            entry |= {key: getattr(policy, key, None) for key in _POLICY_KEYS}
-            for key in ("query", "headers"):
-                values = getattr(operation, key) or {}
-                entry[key] = {name: each if isinstance(each, str) else list(each) for name, each in values.items()}
+            entry = json.loads(json.dumps(asdict(operation)))  # with lists in place of tuples
+            entry |= {"live": True} if policy is None else asdict(policy)
             entries.append({key: value for key, value in entry.items() if value})
         return {"operations": entries}
 
@@ -345,17 +327,15 @@ def _policy_errors(values: Mapping[str, Any]) -> Iterator[_Error]:
     yield from _find_error(_policy, {"sunset_at": None} | _pick(_policy.keywords, values))
 
 
-def _repetitions(entries: Sequence[Mapping[str, Any]]) -> Iterator[_Error]:
+def _repetitions(entries: Iterable[Mapping[str, Any]]) -> Iterator[_Error]:
     """Yield the operations whose name, or whose method, path and conditions, are those of an earlier one."""
-    names: dict[str, int] = {}
-    shapes: dict[Any, int] = {}
+    seen: dict[object, int] = {}
     for index, entry in enumerate(entries):
-        if (first := names.setdefault(entry.get("name", index), index)) != index:
+        if "name" in entry and (first := seen.setdefault(entry["name"], index)) != index:
             yield "operations", index, "name", f"name must differ from that of operation {first}: {entry['name']!r}"
         if {"method", "path"} <= entry.keys() and not entry.get("live"):
-            keys = _pick(_OPERATION_KEYS, {**entry, "name": "name", "successor": None})
-            shape = template_shape(Operation(**keys))
-            if (first := shapes.setdefault(shape, index)) != index:
+            shape = template_shape(_operation(**_pick(("method", "path", "query", "headers"), entry)))
+            if (first := seen.setdefault(shape, index)) != index:
                 expected = f"that of operation {first} in more than letter case and parameter names"
                 yield "operations", index, "path", f"path must differ from {expected}: {entry['path']!r}"
 

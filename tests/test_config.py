@@ -250,6 +250,7 @@ def test_the_errors_of_nested_tables_have_their_index() -> None:
         pytest.param(
             plan_of(operation(live=True), brownouts=[window(JANUARY, JULY)] * 2), "brownouts", id="of nothing"
         ),
+        ({"deprecated_at": JANUARY, "brownouts": [window(JULY, JANUARY)]}, "brownouts.0.end"),
         pytest.param(plan_of(operation(query={"cmd": 1})), "operations.0.query", id="a number in a condition"),
         pytest.param(plan_of(operation("\ud800")), "operations.0.name", id="half a pair of surrogates"),
         pytest.param(plan_of(operation(path="/a/<id>")), "operations.0.path", id="another syntax of parameters"),

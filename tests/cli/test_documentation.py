@@ -129,4 +129,4 @@ def test_the_page_lists_every_change_with_its_level() -> None:
 def test_the_reference_defines_every_key_of_a_plan() -> None:
     tables = " ".join(re.findall(r"^\|([^|]+)\|", REFERENCE, re.MULTILINE))
     keys: Any = PlanSchema().fields
-    assert {*keys, *keys["operations"].inner.schema.fields} <= {*re.findall(r"`(\w+)`", tables)}
+    assert {*keys, *keys["operations"].schema.fields} <= {*re.findall(r"`(\w+)`", tables)}
