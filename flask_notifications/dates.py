@@ -30,13 +30,11 @@ def to_utc(time: datetime) -> datetime:
 
 def parse_time(value: str) -> datetime:
     """Return a date, which begins at midnight UTC, or a date and time with an offset, in UTC."""
-    message = f"{value!r} is neither like 2027-07-01 nor like 2027-07-01T09:00:00Z"
-    try:
+    with suppress(ValueError, OverflowError):
         time = datetime.fromisoformat(f"{value}T00:00:00Z" if DATE.fullmatch(value) else value)
         if time.tzinfo is not None:
             return time.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise ValueError(message) from error
+    message = f"{value!r} is neither like 2027-07-01 nor like 2027-07-01T09:00:00Z"
     raise ValueError(message)
 
 
@@ -47,14 +45,11 @@ def parse_deprecation(value: str) -> datetime:
     :raises ValueError: the value is something else, such as ``true``, an HTTP-date, or two headers joined to one.
     """
     match = _STRUCTURED_DATE.fullmatch(str(value).strip(" "))  # a header that is missing is often None
-    if match is None:
-        message = f"Deprecation must be '@' and whole seconds since 1970, not {value!r}"
-        raise ValueError(message)
-    try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=int(match[1]))
-    except OverflowError as error:
-        message = f"Deprecation must be a date before the year 10000, not {value!r}"
-        raise ValueError(message) from error
+    with suppress(OverflowError):
+        if match is not None:
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=int(match[1]))
+    message = f"Deprecation must be '@' and whole seconds since 1970, before the year 10000, not {value!r}"
+    raise ValueError(message)
 
 
 def parse_sunset(value: str) -> datetime:
