@@ -119,7 +119,7 @@ def restore_pair(location: str, pair: str, digest: str) -> str:
     members = query.split("&")
     if digest in members and not session_pairs(query):
         members[members.index(digest)] = pair
-        return remove_digest(f"{path}?{'&'.join(members)}{hash_sign}{fragment}", digest)
+        location = f"{path}?{'&'.join(members)}{hash_sign}{fragment}"
     location = remove_digest(location, digest)
     before, hash_sign, fragment = location.partition("#")
     _path, question_mark, query = before.partition("?")
