@@ -223,14 +223,9 @@ _PROBLEM = {
     "type": "object",
     "properties": {
         "type": {"const": "about:blank"},
-        "title": {"type": "string"},
         "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "code": {"type": "string"},
-        "successor": {"type": "string"},
-        "documentation": {"type": "string"},
-        "sunset": {"type": "string", "format": "date-time"},
-        "brownout_ends": {"type": "string", "format": "date-time"},
+        **{name: {"type": "string"} for name in ("title", "detail", "code", "successor", "documentation")},
+        **{name: {"type": "string", "format": "date-time"} for name in ("sunset", "brownout_ends")},
     },
     "required": ["type", "title", "status", "detail", "code"],
 }
