@@ -1,6 +1,7 @@
 """The two operations as a Flask blueprint: a thin entry point to the service, and the only module that needs Flask."""
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 from urllib.parse import parse_qsl
 from weakref import ref
@@ -115,54 +116,46 @@ def _add(blueprint: flask.Blueprint, path: str, method: str, view: View) -> None
 
 
 def _make_views(service: NotificationService[Caller]) -> dict[str, View]:
-    """Return the view functions by their names; the prefix of your application may have parameters of its own."""
+    """Return the view functions by their names."""
 
-    def current_user(**_parameters: Any) -> flask.Response:
-        environ = _read_environ()
-        return _make_response(service.current_user(resolve(environ), environ), environ)
+    def current_user(environ: WSGIEnvironment) -> PlainResponse:
+        return service.current_user(resolve(environ), environ)
 
-    def account(**_parameters: Any) -> flask.Response:
-        environ = _read_environ()
+    def account(environ: WSGIEnvironment) -> PlainResponse:
         # Flask decodes the parameter leniently, so the bytes are read from the path as the server received it.
         segment = environ["PATH_INFO"].removesuffix("/").rpartition("/")[2]
         if segment in {".", ".."}:
             raise NotFound
-        account_id = segment.encode("latin-1")
-        return _make_response(service.account(resolve(environ), account_id, environ), environ)
+        return service.account(resolve(environ), segment.encode("latin-1"), environ)
 
-    def current_user_successor(**_parameters: Any) -> flask.Response:
-        environ = _read_environ()
-        return _make_response(service.current_user(resolve_header(environ), environ), environ)
+    def current_user_successor(environ: WSGIEnvironment) -> PlainResponse:
+        return service.current_user(resolve_header(environ), environ)
 
-    def account_successor(**_parameters: Any) -> flask.Response:
-        environ = _read_environ()
+    def account_successor(environ: WSGIEnvironment) -> PlainResponse:
         pairs = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True, encoding="latin-1")
         values = [value for key, value in pairs if key == "accountId"]
         account_id = values[0].encode("latin-1", "replace") if len(values) == 1 else b""
-        return _make_response(service.account(resolve_header(environ), account_id, environ), environ)
+        return service.account(resolve_header(environ), account_id, environ)
 
-    views: list[View] = [current_user, account, current_user_successor, account_successor]
-    return {view.__name__: view for view in views}
-
-
-def _read_environ() -> WSGIEnvironment:
-    """Return the request's environ.
-
-    Werkzeug serves ``p`` and ``//p`` as ``/p``. The middleware does not match them, so they are refused here.
-    """
-    environ = flask.request.environ
-    path = environ["PATH_INFO"]
-    if path[:1] != "/" or path[1:2] == "/":
-        raise NotFound
-    return environ
+    views = (current_user, account, current_user_successor, account_successor)
+    return {view.__name__: _make_view(view) for view in views}
 
 
-def _make_response(plain: PlainResponse, environ: WSGIEnvironment) -> flask.Response:
-    if isinstance(plain.body, bytes):
-        return flask.Response([plain.body], plain.status, plain.headers)
-    body = FileBody(plain.body)
-    environ[_OPEN_BODY] = ref(body)  # weak, so that the file is closed if a hook returns another response
-    return FileResponse(body, plain)
+def _make_view(respond: Callable[[WSGIEnvironment], PlainResponse]) -> View:
+    @wraps(respond)
+    def view(**_parameters: Any) -> flask.Response:  # the prefix of your application may have parameters of its own
+        environ = flask.request.environ
+        # Werkzeug serves "p" and "//p" as "/p". The middleware does not match them, so they are refused here.
+        if not environ["PATH_INFO"].startswith("/") or environ["PATH_INFO"].startswith("//"):
+            raise NotFound
+        plain = respond(environ)
+        if isinstance(plain.body, bytes):
+            return flask.Response([plain.body], plain.status, plain.headers)
+        body = FileBody(plain.body)
+        environ[_OPEN_BODY] = ref(body)  # weak, so that the file is closed if a hook returns another response
+        return FileResponse(body, plain)
+
+    return view
 
 
 def _close_unsent_file(_app: flask.Flask, **_exception: Exception) -> None:
