@@ -8,6 +8,7 @@ from wsgiref.types import WSGIApplication
 
 from flask_notifications.conditions import environ_key, example_values
 from flask_notifications.deprecation import DeprecationHeaders
+from flask_notifications.headers import values_of
 from flask_notifications.operations import ANY_METHOD, PARAMETER, REST, Operation, decode_path, fill_in
 from flask_notifications.plans import Plan, check_plan, table_of
 from flask_notifications.validation import check_base_url, require
@@ -46,12 +47,12 @@ def assert_deprecated(
     policy = plan[operation]
     successor = None if operation.successor is None else _fill_in(operation.successor, parameters or {})
     announced = [] if policy is None else DeprecationHeaders(policy, base_url=base_url or "").render(successor, mount)
-    expected = {name: [value for key, value in announced if key == name] for name in ("Deprecation", "Sunset", "Link")}
+    sent = list(response.headers.items())
     for name in ("Deprecation", "Sunset"):
-        found = _header_lines(response, name)
-        assert found == expected[name], f"{name}: {expected[name]} expected, not {found}"
+        found, expected = (values_of(headers, name.lower()) for headers in (sent, announced))
+        assert found == expected, f"{name}: {expected} expected, not {found}"
     # Some clients join several lines with commas (RFC 9110 section 5.3).
-    links, due = ", ".join(_header_lines(response, "Link")), ", ".join(expected["Link"])
+    links, due = (", ".join(values_of(headers, "link")) for headers in (sent, announced))
     assert links.endswith(due), f"Link: {due!r} expected at the end, not {links!r}"
     assert not due or links.count(due) == 1, f"Link: {due!r} expected once, not {links!r}"
 
@@ -260,13 +261,3 @@ def _content_of(outcome: "_Outcome") -> object:
 def _fold_spelling(path: str) -> str:
     """Return the part of a path that a router keeps when it redirects to its own spelling."""
     return re.sub("/+", "/", f"{unquote(path)}/").lower()
-
-
-def _header_lines(response: Any, name: str) -> list[str]:
-    """Return the lines of a header; frameworks and clients hold them in different ways."""
-    headers = response.headers
-    for method in ("getlist", "get_list"):  # Werkzeug, httpx
-        if hasattr(headers, method):
-            return list(getattr(headers, method)(name))
-    value = headers.get(name)  # requests, Django
-    return [] if value is None else [value]
