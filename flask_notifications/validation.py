@@ -4,6 +4,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -83,28 +84,18 @@ def check_base_url(base_url: object) -> None:
     """Check that a base URL is an absolute http(s) URL without a query, or ``None``."""
     if base_url is not None:
         check_uri("base_url", base_url)
-        require(_is_base_url(make_plain(base_url)), "base_url", "an absolute http(s) URL without a query", base_url)
-
-
-def _is_base_url(url: str) -> bool:
-    parts = urlsplit(url)
-    try:
-        has_port = parts.port != 0
-    except ValueError:  # no port number
-        return False
-    return parts.scheme in {"http", "https"} and has_port and not set(url) & {"?", "#"}
+        url, fits = make_plain(base_url), False
+        with suppress(ValueError):  # no port number
+            fits = urlsplit(url).scheme in {"http", "https"} and urlsplit(url).port != 0 and not set(url) & {"?", "#"}
+        require(fits, "base_url", "an absolute http(s) URL without a query", base_url)
 
 
 def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
     """Return a caller's label if it is one and contains no session ID, otherwise ``None``."""
     if not isinstance(label, str) or not 1 <= len(label) <= _LABEL_LENGTH or not label.isprintable():
         return None
-    is_visible = any(map(_has_ink, label))
+    # Some printable characters have no ink; marks need another character.
+    is_visible = any(each not in _BLANK and unicodedata.category(each)[0] not in "MZ" for each in label)
     has_session_id = any(session_id in label for session_id in session_ids)
     # Not the label itself, which may be a proxy that loses its string.
     return make_plain(label) if is_visible and not has_session_id else None
-
-
-def _has_ink(character: str) -> bool:
-    """Return whether a printable character shows by itself: marks need another one."""
-    return character not in _BLANK and unicodedata.category(character)[0] not in "MZ"
