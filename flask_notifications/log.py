@@ -2,9 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from traceback import format_exception, walk_tb
 
 _logger = logging.getLogger("flask_notifications")
@@ -39,16 +37,13 @@ def format_traceback(error: BaseException, *, chain: bool = True) -> str:
 
 def describe_exception(error: BaseException) -> str:
     """Return the kinds of an exception and of its causes, and where each was raised; never their strings."""
-    return "; caused by ".join(map(_describe_one, islice(_chain(error), _CAUSES)))
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:  # an exception may be among its own causes
-        seen.add(id(error))
-        yield error
+    chain: dict[int, BaseException] = {}  # by id(), because an exception may be among its own causes
+    following: BaseException | None = error
+    while following is not None and id(following) not in chain and len(chain) < _CAUSES:
+        error = chain[id(following)] = following
         cause = error.__cause__  # may be false: an exception may be empty
-        error = error.__context__ if cause is None and not error.__suppress_context__ else cause
+        following = error.__context__ if cause is None and not error.__suppress_context__ else cause
+    return "; caused by ".join(map(_describe_one, chain.values()))
 
 
 def _describe_one(error: BaseException) -> str:
