@@ -3,7 +3,7 @@
 Knows no table, because your statements select the rows and the values of a record. Creates nothing.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from copy import copy
 from typing import Any, Self
@@ -175,17 +175,10 @@ def _require_truth_value(value: object) -> bool:
 
 def _read_records(reader: RowReader, statement: Executable, values: Values) -> Generator[Record, None, None]:
     with closing(reader.read_batches(statement, values)) as batches:
-        for rows in batches:
-            yield from _make_records(rows)
-
-
-def _make_records(rows: Sequence[Row[Any]]) -> list[Record]:
-    if not rows:
-        return []
-    if len(rows[0]) == 1:
-        return [_make_document(value) for (value,) in rows]
-    columns = _list_columns(rows[0])
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+        for rows in filter(None, batches):
+            columns = _list_columns(rows[0])
+            for row in rows:
+                yield dict(zip(columns, row, strict=True)) if len(columns) > 1 else _make_document(row[0])
 
 
 def _list_columns(row: Row[Any]) -> list[str]:
