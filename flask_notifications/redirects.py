@@ -74,8 +74,9 @@ def follow(
         is_ours = "@" not in target.netloc and _is_same_origin(urlsplit(here), target)
     except ValueError:  # not a URL
         return None
-    path = _path_below(target.path, mount)
-    if not is_ours or path is None:
+    decoded = decode_path(target.path)
+    path = decoded.removeprefix(mount)
+    if not is_ours or not decoded.startswith(mount) or path[:1] not in {"", "/"}:
         return None
     query = environ.get("QUERY_STRING", "")
     changes_url = target.scheme != scheme or _list_members(target.query) != _list_members(query)
@@ -168,10 +169,3 @@ def _is_same_origin(here: SplitResult, target: SplitResult) -> bool:
     origins = [(url.scheme, _PORTS.get(url.scheme) if url.port is None else url.port) for url in (here, target)]
     is_upgrade = origins == [("http", 80), ("https", 443)]
     return here.hostname == target.hostname and (origins[0] == origins[1] or is_upgrade)
-
-
-def _path_below(path: str, mount: str) -> str | None:
-    """Return the part of a URL's path that an application mounted at ``mount`` sees, or ``None`` outside of it."""
-    decoded = decode_path(path)
-    below = decoded.removeprefix(mount)
-    return below if decoded.startswith(mount) and (not below or below[0] == "/") else None
