@@ -12,7 +12,7 @@ from flask_notifications.operations import ANY_METHOD, PARAMETER, Operation, Sha
 from flask_notifications.plans import Plan, schedule, table_of
 from flask_notifications.wording import moment
 
-from .overlaps import Group, Overlaps, Segments, find_common_method
+from .overlaps import Group, Overlaps, find_common_method
 
 _Retired = Mapping[Operation, DeprecationPolicy]
 
@@ -54,13 +54,9 @@ def _overlap_warnings(plan: Plan) -> Iterator[str]:
             if found is not None:
                 theirs, other = found
                 method = find_common_method(operation.method, other.method)
-                path = _show_path(shape.segments, theirs.segments)
-                yield f"{operation.name} and {other.name} both match {method} {path}; the leftmost literal decides"
-
-
-def _show_path(first: Segments, second: Segments) -> str:
-    path = "/".join(one or other or "{}" for one, other in zip_longest(first, second))
-    return "/" + path.encode("latin-1").decode("utf-8", "backslashreplace")
+                path = "/".join(own or their or "{}" for own, their in zip_longest(shape.segments, theirs.segments))
+                shown = f"{method} /{path.encode('latin-1').decode('utf-8', 'backslashreplace')}"
+                yield f"{operation.name} and {other.name} both match {shown}; the leftmost literal decides"
 
 
 def _live_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
