@@ -169,7 +169,8 @@ def _list_requests(old: Plan, new: Plan) -> Iterator[tuple[_Request, Operation]]
 
     Those of an operation of both plans may change hands only by conditions, or if the other one is of one plan alone.
     """
-    kinds = [{(template_shape(each), policy is None) for each, policy in plan.items()} for plan in (old, new)]
+    kinds = ({(template_shape(each), policy is None) for each, policy in plan.items()} for plan in (old, new))
+    kept = set.intersection(*kinds)
     listed = {**new, **old}  # those of both plans once
     all_others = Overlaps(listed)
     conditional = Overlaps(each for each in listed if each.query or each.headers)
@@ -180,8 +181,7 @@ def _list_requests(old: Plan, new: Plan) -> Iterator[tuple[_Request, Operation]]
             yield from _list_common(operation, operation, avoided)
     for operation, policy in listed.items():
         shape = template_shape(operation)
-        is_kept = all((shape, policy is None) in each for each in kinds)
-        for _shape, other in (conditional if is_kept else all_others).find(shape):
+        for _shape, other in (conditional if (shape, policy is None) in kept else all_others).find(shape):
             yield from _list_common(operation, other)
 
 
