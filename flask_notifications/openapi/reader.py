@@ -68,7 +68,15 @@ def plan_from_openapi(
     for operation, error in unreadable.items():
         if is_taken(operation, retired):
             raise error
-    plan = dict(_distinguish(entry for entry in entries if entry[1] is not None or is_taken(entry[0], retired)))
+    plan: dict[Operation, DeprecationPolicy | None] = {}
+    names: set[str] = set()
+    for operation, own in entries:
+        if own is not None or is_taken(operation, retired):
+            name = operation.name
+            while name in names:
+                name = f"{name} {operation.method} {operation.path}"
+            names.add(name)
+            plan[replace(operation, name=name)] = own
     if plan:
         with _located("paths"):
             table_of(plan)
@@ -89,17 +97,6 @@ def _check_mapping(place: str, value: Any) -> Mapping[str, Any]:
 def _check_list(place: str, value: Any) -> Sequence[Any]:
     require(value is None or isinstance(value, list | tuple), place, "a list", value)
     return value or ()
-
-
-def _distinguish(entries: Iterable[_Entry]) -> Iterator[_Entry]:
-    """Yield the entries, with method and path after a name that an earlier operation has."""
-    names: set[str] = set()
-    for operation, policy in entries:
-        name = operation.name
-        while name in names:
-            name = f"{name} {operation.method} {operation.path}"
-        names.add(name)
-        yield replace(operation, name=name), policy
 
 
 def is_taken(operation: Operation, retired: Overlaps) -> bool:
