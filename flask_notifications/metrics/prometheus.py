@@ -1,6 +1,5 @@
 """An observer that counts matched requests for Prometheus (extra ``prometheus``)."""
 
-from datetime import datetime
 from importlib.util import find_spec
 from itertools import product
 from threading import Lock
@@ -60,8 +59,8 @@ class PrometheusObserver:
         self._latest: dict[str, float] = {}
         self._lock = Lock()
         for operation, policy in retired.items():
-            deprecated.labels(operation.name).set(_timestamp_of(policy.deprecated_at))
-            sunset.labels(operation.name).set(_timestamp_of(policy.sunset_at))
+            deprecated.labels(operation.name).set(policy.deprecated_at.timestamp())
+            sunset.labels(operation.name).set(0 if policy.sunset_at is None else policy.sunset_at.timestamp())
             self._last_request.labels(operation.name)
             for (phase, code), source in product(_USUAL.items(), _SOURCES):
                 self._requests.labels(operation.name, phase.value, source, code)
@@ -75,7 +74,3 @@ class PrometheusObserver:
             if at > self._latest.get(call.operation, 0):
                 self._latest[call.operation] = at
                 self._last_request.labels(call.operation).set(at)
-
-
-def _timestamp_of(at: datetime | None) -> float:
-    return 0 if at is None else at.timestamp()
