@@ -69,15 +69,10 @@ def check_uri(argument: str, value: object) -> None:
     valid = not _NOT_IN_A_URI.search(uri)
     require(valid, argument, 'a URI of printable ASCII without spaces, <, >, " and \\', uri)
     require(not _BROKEN_ENCODING.search(uri), argument, "a URI with two hexadecimal digits after each %", uri)
-    require(_has_host(uri), argument, "a URI with a host, such as 'https://example.com/new'", uri)
-
-
-def _has_host(uri: str) -> bool:
-    """Whether the host of a URI reference is there where it must be."""
-    try:
-        return bool(urlsplit(uri).hostname) or not _NEEDS_A_HOST.match(uri)
-    except ValueError:  # a broken address
-        return False
+    has_host = False
+    with suppress(ValueError):  # a broken address
+        has_host = urlsplit(uri).hostname or not _NEEDS_A_HOST.match(uri)
+    require(has_host, argument, "a URI with a host, such as 'https://example.com/new'", uri)
 
 
 def check_base_url(base_url: object) -> None:
