@@ -71,7 +71,8 @@ class SentValues:
     def _query(self) -> dict[bytes, list[frozenset[bytes]]]:
         values: dict[bytes, list[frozenset[bytes]]] = {}
         for pair in self._environ.get("QUERY_STRING", "").split("&"):
-            name, _equals, value = (_decode(part) for part in pair.partition("="))
+            parts = (part.replace("+", " ").encode("latin-1", "replace") for part in pair.partition("="))
+            name, _equals, value = map(unquote_to_bytes, parts)
             values.setdefault(name.lower(), []).append(frozenset([value] if value else []))
         return values
 
@@ -85,10 +86,6 @@ class SentValues:
             return self._query.get(name, [frozenset()])
         members = (split_member(found[0]) for found in _MEMBER.finditer(self._environ.get(name, "")))
         return [member for member in members if member] or [frozenset()]
-
-
-def _decode(part: str) -> bytes:
-    return unquote_to_bytes(part.replace("+", " ").encode("latin-1", "replace"))
 
 
 def split_member(member: str) -> frozenset[str]:
