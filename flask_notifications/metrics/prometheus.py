@@ -42,12 +42,8 @@ class PrometheusObserver:
     def __init__(self, plan: Plan, *, registry: CollectorRegistry = REGISTRY) -> None:
         retired = retired_operations(plan)
         require(isinstance(registry, CollectorRegistry), "registry", "a CollectorRegistry", registry)
-        self._requests = Counter(
-            f"{_PREFIX}_requests",
-            "Requests to retired operations.",
-            ("operation", "phase", "source", "code"),
-            registry=registry,
-        )
+        labels = ("operation", "phase", "source", "code")
+        self._requests = Counter(f"{_PREFIX}_requests", "Requests to retired operations.", labels, registry=registry)
 
         def make_gauge(name: str, documentation: str, mode: Literal["mostrecent", "max"]) -> Gauge:
             name = f"{_PREFIX}_{name}_timestamp_seconds"
