@@ -160,11 +160,8 @@ class _Request(NamedTuple):
 
     def __str__(self) -> str:
         shown = f"{self.method} {self.path}{'?' if self.query else ''}{self.query}"
-        details = [
-            *(f"{name}: {value}" for name, value in self.headers),
-            *([urlencode(self.form)] if self.form else []),
-        ]
-        return f"{shown} with {', '.join(details)}" if details else shown
+        details = ", ".join(filter(None, [*map(": ".join, self.headers), urlencode(self.form)]))
+        return f"{shown} with {details}" if details else shown
 
 
 def _make_caller(
