@@ -12,6 +12,7 @@ How that is done depends on the database:
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -61,7 +62,8 @@ class RowReader:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._open: list[Batches] = []
+        self._open = ExitStack()
+        self._open.callback(connection.close)
         self._numbers = count(1)
 
     def read_first(self, statement: Executable, values: Values) -> Row[Any] | None:
@@ -74,17 +76,11 @@ class RowReader:
 
     def read_batches(self, statement: Executable, values: Values) -> Batches:
         """Yield the rows of a statement in batches."""
-        batches = self._read(statement, values)
-        self._open.append(batches)
-        return batches
+        return self._open.enter_context(closing(self._read(statement, values)))
 
     def close(self) -> None:
         """End what is still being read, and close the connection."""
-        try:
-            for batches in self._open:
-                batches.close()
-        finally:
-            self._connection.close()
+        self._open.close()
 
     def _read(self, statement: Executable, values: Values) -> Batches:
         read = self._fetch if self._connection.dialect.name == "postgresql" else self._stream
