@@ -65,12 +65,9 @@ class SQLAlchemyStorage:
     ) -> None:
         require(isinstance(engine, Engine), "engine", "an SQLAlchemy engine", engine)
         require(not engine.dialect.is_async, "engine", "an engine with a driver that is not asynchronous", engine)
-        require(
-            callable(may_see_account) and not is_deferring(may_see_account),
-            "may_see_account",
-            "a function that returns True or False and is not asynchronous",
-            may_see_account,
-        )
+        is_check = callable(may_see_account) and not is_deferring(may_see_account)
+        expected = "a function that returns True or False and is not asynchronous"
+        require(is_check, "may_see_account", expected, may_see_account)
         prepare_engine(engine)
         self._engine = engine
         self._reader: RowReader | None = None
