@@ -81,12 +81,8 @@ def create_blueprint(
 
 def _list_operations(url_prefix: str) -> tuple[Operation, ...]:
     """Return the operations below a prefix, which must be the same path to Flask's rules as to operations."""
-    require(
-        isinstance(url_prefix, str) and url_prefix.strip("/") and set("{}%").isdisjoint(url_prefix),
-        "url_prefix",
-        "a plain path that begins with '/', as '/API/Notification'",
-        url_prefix,
-    )
+    is_plain = isinstance(url_prefix, str) and url_prefix.strip("/") and set("{}%").isdisjoint(url_prefix)
+    require(is_plain, "url_prefix", "a plain path that begins with '/', as '/API/Notification'", url_prefix)
     try:
         return notification_operations(url_prefix)
     except ValueError as error:
