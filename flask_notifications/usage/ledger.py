@@ -12,7 +12,7 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -45,7 +45,7 @@ _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 # Bytes of a segment of a file, and integers of its head.
 _SEGMENT, _HEAD = 1 << 16, 32
-_MAGIC = 0x666E5F7573616733
+_MAGIC = 0x666E5F7573616734
 # Where the head has which integer, and the ID of the recorder in ASCII. One is the number of bytes of the origin.
 _KIND, _WHOLE, _STAMP, _ATTEMPT, _BEGAN, _HEARD, _HAS_THREAD, _STORE, _SKEW, _ORIGIN = range(10)
 _ID = slice(16, 20)
@@ -79,9 +79,8 @@ class Entry:
 class Origin(NamedTuple):
     """Where a ledger comes from; equal for all ledgers of a process.
 
-    ``began`` is when the process did, in the same unit as in a ledger. ``plan`` is the digest of ``operations``, which
-    is a JSON object of the fingerprint of each operation by name. ``database`` identifies the store as far as its URL
-    does. ``boot`` and ``machine`` are the IDs of the functions with these names.
+    ``began`` is when the process did, in the same unit as in a ledger, ``operations`` are the fingerprints by name, and
+    ``database`` identifies the store as far as its URL does. ``boot`` and ``machine`` are the IDs of these functions.
     """
 
     service: str = ""
@@ -89,8 +88,7 @@ class Origin(NamedTuple):
     process: int = 0
     began: int = 0
     has_own_clock: bool = False
-    plan: str = ""
-    operations: str = ""
+    operations: Mapping[str, str] = {}
     database: str = ""
     boot: str = ""
     machine: str = ""

@@ -5,7 +5,6 @@ Knows threads, forks and the end of a process; knows nothing of tables.
 
 import _thread
 import atexit
-import json
 import os
 import socket
 import sys
@@ -24,7 +23,7 @@ from flask_notifications.observers import Call
 from flask_notifications.validation import is_number, require
 
 from .connections import Database
-from .fingerprints import digest, fingerprints
+from .fingerprints import fingerprints
 from .ledger import Ledger, Origin, boot, close_files, create_file, machine, uptime
 from .spool import SIGN_INTERVAL, Seen, collect, is_folder, open_folder
 from .store import UsageStore, encode, explain
@@ -245,8 +244,7 @@ class UsageRecorder:
     def _new_ledger(self, began: int) -> Ledger:
         names = self._service, self._host, self._process
         clock = self._began, self._clock is not None
-        plan = digest(self._operations), json.dumps(self._operations, sort_keys=True)
-        ledger = Ledger(Origin(*names, *clock, *plan, self._store.identity, boot(), machine()), began)
+        ledger = Ledger(Origin(*names, *clock, dict(self._operations), self._store.identity, boot(), machine()), began)
         ledger.lock, ledger.clock = self._lock, self._tell_time
         folder = open_folder(self._spool, self._store.identity)
         if folder is not None:

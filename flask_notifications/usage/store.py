@@ -21,6 +21,7 @@ from sqlalchemy.schema import CreateTable
 from flask_notifications.log import log_error
 
 from .connections import MARIADB, MYSQL, Database, begin, identify, is_in_memory, open_engine
+from .fingerprints import digest
 from .ledger import LAST_AT, OTHER, PAIRS, Ledger, Taken, name_others, uptime
 from .times import DAY, SECOND
 
@@ -298,13 +299,12 @@ _UPDATE = (
 
 def _register(connection: sa.Connection, ledger: Ledger, began: int) -> None:
     """Insert the row of a recorder, which covers nothing yet, and what the recorder listens for."""
-    origin = ledger.origin
-    known = sa.select(plans.c.digest).where(plans.c.digest == origin.plan)
-    if origin.operations and connection.scalar(known) is None:
-        _insert_once(connection, plans, digest=origin.plan, operations=origin.operations)
+    origin, plan = ledger.origin, digest(ledger.origin.operations)
+    if connection.scalar(sa.select(plans.c.digest).where(plans.c.digest == plan)) is None:
+        _insert_once(connection, plans, digest=plan, operations=json.dumps(origin.operations))
     own = {"id": ledger.id, "service": origin.service, "host": encode(origin.host), "process": origin.process}
     times = {"began_at": began, "heard_at": began, "next_at": began + PROMISE}
-    others = {"plan": origin.plan, "own_clock": int(origin.has_own_clock), "stamp": ledger.stamp}
+    others = {"plan": plan, "own_clock": int(origin.has_own_clock), "stamp": ledger.stamp}
     row = dict.fromkeys(recorders.columns.keys(), 0) | own | times | others
     connection.execute(sa.insert(recorders).values(row))
 
