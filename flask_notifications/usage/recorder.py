@@ -245,7 +245,7 @@ class UsageRecorder:
         names = self._service, self._host, self._process
         clock = self._began, self._clock is not None
         ledger = Ledger(Origin(*names, *clock, dict(self._operations), self._store.identity, boot(), machine()), began)
-        ledger.lock, ledger.clock = self._lock, self._tell_time
+        ledger.clock = self._tell_time
         folder = open_folder(self._spool, self._store.identity)
         if folder is not None:
             try:
