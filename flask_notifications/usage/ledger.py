@@ -157,9 +157,9 @@ class Ledger:
         self._take_identity()
         self.began = self.heard = began
         self.file: LedgerFile | None = None
-        self.clock: Callable[[], int] = uptime
-        # Whether the process that counts is alive, and whether it is this process: another one sees only the file.
-        self.is_alive: bool = True
+        # Tells the time of the process that counts; ``None`` if that has ended, or if only it can read its clock.
+        self.clock: Callable[[], int] | None = uptime
+        # Whether this process counts. Any other one sees only the file.
         self.is_own: bool = True
         # What the clock of this machine showed when it was started, as far as it was right when counting began.
         self._epoch: int | None = None
@@ -234,9 +234,9 @@ class Ledger:
         """Note how far the clock of this machine and the times of calls differ from the time of the database."""
         if self._is_of_this_boot and not self.origin.has_own_clock:
             # A process without a thread does not note that it is alive, so it may have been until now.
-            heard = self.started + (self.heard if self.is_alive or self.has_thread else uptime())
+            heard = self.started + (self.heard if self.clock or self.has_thread else uptime())
             began = self.started + self.origin.began
-            skews = [abs(time.time_ns() // 1000 - now)] if self.is_alive else []
+            skews = [abs(time.time_ns() // 1000 - now)] if self.clock else []
             for _key, _entry, (first_at, last_at, *_counts) in taken:
                 skews += [last_at - heard, began - first_at]
             self.note_skew(0, *skews)
@@ -357,7 +357,7 @@ class LedgerFile:
         ledger.entries = dict(self._entries())
         ledger.is_own = False
         if ledger.origin.has_own_clock:
-            ledger.clock = lambda: ledger.heard  # only the process can read it
+            ledger.clock = None
         return ledger
 
     def _entries(self) -> Iterator[tuple[Key, Entry]]:

@@ -99,7 +99,7 @@ def _collect_file(path: Path, store: UsageStore, seen: Seen) -> bool:
             return False
         if not has_ended:
             return _write_for(path, ledger, store, seen)
-        ledger.is_alive = False
+        ledger.clock = None
         store.write(ledger, is_final=ledger.is_whole)  # that ends its loss if nothing can be missing
         file.delete()
         return True

@@ -166,7 +166,7 @@ class UsageStore:
         store = self.prepare()
         try:
             with begin(self.engine) as (connection, at):
-                if ledger.is_alive:
+                if ledger.clock is not None:
                     ledger.heard = ledger.clock()
                 now, ledger.started = (ledger.heard, 0) if ledger.origin.has_own_clock else (at, at - uptime())
                 ledger.compare_times(ledger.take(), now)
