@@ -288,12 +288,6 @@ class Ledger:
         """Whether it was written on this machine, as far as machines have IDs."""
         return bool(boot() and self._is_of_this_boot) or bool(machine() and self.origin.machine == machine())
 
-    def drop(self) -> None:
-        """Leave the file to others."""
-        if self.file is not None:
-            self.file.close()
-            self.file = None
-
 
 _open_files: "weakref.WeakSet[LedgerFile]" = weakref.WeakSet()
 

@@ -349,13 +349,13 @@ class UsageRecorder:
             ended, self._ended = self._ended, []
         lost = 0
         for ledger in ended:
-            if ledger.file is None or not ledger.is_whole:
+            if ledger.file is not None and ledger.is_whole:
+                ledger.file.close()
+            else:
                 lost += ledger.unwritten
                 with suppress(Exception):
                     self._store.leave_loss(ledger)
                 self._ended.append(ledger)
-            else:
-                ledger.drop()
         if lost:
             reason = "because the database cannot be written and there is no spool"
             log_error("%s calls are lost if this process ends, %s", lost, reason)

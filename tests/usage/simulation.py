@@ -141,7 +141,8 @@ class World:
     def kill(self, process: Process) -> None:
         """End a process as SIGKILL does: only what the kernel has of its files remains."""
         for each in filter(None, [process.recorder._ledger, *process.recorder._ended]):
-            each.drop()
+            if each.file is not None:
+                each.file.close()
         process.recorder._ledger, process.recorder._ended = None, []
         process.is_alive = False
 
