@@ -406,25 +406,20 @@ def _unescape(value: str) -> str:
 def _parse_time(time: str) -> int | None:
     """Return the seconds since 1970 of a time in the Common format or in ISO 8601 with an offset, or ``None``."""
     if time[2:3] != "/":
-        return _parse_iso(time)
+        return _parse_minute(time)
     minute, second = _parse_minute(time[:17] + time[20:]), time[18:20]
     return minute + int(second) if minute is not None and second.isdecimal() else None
 
 
 @lru_cache(_TIMES)  # many lines are of the same minute
 def _parse_minute(minute: str) -> int | None:
-    """Return the seconds since 1970 of a minute such as ``23/Nov/2026:03:41 +0000``."""
+    """Return the seconds since 1970 of a minute such as ``23/Nov/2026:03:41 +0000``, or of any time in ISO 8601."""
     found = _MINUTE.fullmatch(minute)
-    if found is None:
-        return None
-    day, month, year, rest, offset = found.groups()
-    return _parse_iso(f"{year}-{_MONTHS.index(month) + 1:02}-{day}T{rest}:00{offset}")
-
-
-@lru_cache(_TIMES)
-def _parse_iso(time: str) -> int | None:
+    if found is not None:
+        day, month, year, rest, offset = found.groups()
+        minute = f"{year}-{_MONTHS.index(month) + 1:02}-{day}T{rest}:00{offset}"
     try:
-        parsed = datetime.fromisoformat(time)
+        parsed = datetime.fromisoformat(minute)
         return None if parsed.tzinfo is None else int(parsed.astimezone(UTC).timestamp())
     except (ValueError, OverflowError):
         return None
