@@ -196,7 +196,7 @@ class _Reader:
 
     def read(self, log: Log) -> None:
         """Read a log, or raise ``OSError`` if it cannot be read or is not complete."""
-        readable, unreadable = self.total - self.unreadable, self.unreadable
+        total, unreadable = self.total, self.unreadable
         opened: Any = Path(log).open("rb", buffering=0) if isinstance(log, str | os.PathLike) else nullcontext(log)  # noqa: SIM115
         with opened as raw:
             buffered = io.BufferedReader(raw, _CHUNK)
@@ -209,7 +209,7 @@ class _Reader:
                 raise OSError(message) from error
             finally:
                 buffered.detach()
-        self._has_foreign_log |= self.unreadable > unreadable and self.total - self.unreadable == readable
+        self._has_foreign_log |= 0 < self.total - total == self.unreadable - unreadable
 
     def _count_lines(self, lines: Iterable[str]) -> None:
         search, may_be_called, may_continue = self._lines.search, self._may_be_called, self._may_continue
@@ -217,7 +217,8 @@ class _Reader:
         start = end = -2 * _GAP  # of the lines that were read last
         latest: str | None = ""
         at: int | None = None
-        for line in lines:
+        for line in filter(str.strip, lines):
+            self.total += 1
             found = search(line)
             if found is not None and found[time] != latest:
                 latest = found[time]
@@ -232,7 +233,6 @@ class _Reader:
                 end = at
             elif at < start:
                 start = at
-            self.total += 1
             beyond = line[: found.start()] + line[found.end() :]
             if ("/" in beyond and may_continue(beyond)) or _COMPRESSED in beyond:
                 self._suspicious |= self._find_literals(beyond)
@@ -249,10 +249,8 @@ class _Reader:
 
     def _note_unreadable(self, line: str) -> None:
         """Count a line that is not in the format, and note which operations it may be a call of."""
-        if line.strip():
-            self.total += 1
-            self.unreadable += 1
-            self._suspicious |= self._find_literals(line)
+        self.unreadable += 1
+        self._suspicious |= self._find_literals(line)
 
     def _find_literals(self, line: str) -> set[str]:
         """Return the operations with a literal segment that a line contains or is cut off in, and those without any."""
@@ -274,7 +272,6 @@ class _Reader:
         if parts is not None:
             self._read_call(found, parts[1], parts[2], at)
         elif request not in {"", "-"} and (not _given(found, "status").startswith("4") or self._find_literals(line)):
-            self.total -= 1
             self._note_unreadable(line)
 
     def _read_call(self, found: re.Match[str], method: str, target: str, at: int) -> None:
