@@ -239,12 +239,8 @@ class _Reader:
             sent = found[target]
             path, mark, _query = (sent or "").partition("?")
             self._queries += len(mark)
-            if sent is not None and not may_be_called(path):
-                continue
-            if sent is None or not found["method"]:
-                self._read_request(found, line, at)
-            else:
-                self._read_call(found, found["method"], _unescape(sent), at)
+            if sent is None or may_be_called(path):
+                self._read_request(found, at)
         self._spans.append((start, end))
 
     def _note_unreadable(self, line: str) -> None:
@@ -264,8 +260,12 @@ class _Reader:
             if any(each in spellings or (last and each.startswith(last)) for each in literals)
         }
 
-    def _read_request(self, found: re.Match[str], line: str, at: int) -> None:
-        """Read a request that is not plain: servers escape characters, and log malformed requests too."""
+    def _read_request(self, found: re.Match[str], at: int) -> None:
+        """Read a request, which may not be plain: servers escape characters, and log malformed requests too."""
+        line, method, target = found.string, found["method"], found["target"]
+        if method and target is not None:
+            self._read_call(found, method, _unescape(target), at)
+            return
         is_common = "request" in found.re.groupindex  # in another format, a line may have no method or no target
         request = _unescape(found["request"] or "") if is_common else line
         parts = _REQUEST.fullmatch(request) if is_common else None
