@@ -77,30 +77,18 @@ def read_usage(
         foreign content.
     """
     _check_rules(days, min_coverage, allow_gap, hosts, require_canary)
-    require(service is None or isinstance(service, str), "service", "a string", service)
-    require(caller is None or clean_label(caller) is not None, "caller", "a label", caller)
-    is_list = isinstance(logs, Sequence) and not isinstance(logs, str)
-    are_logs = is_list and all(isinstance(each, str | PathLike) or hasattr(each, "readinto") for each in logs)
-    require(are_logs, "logs", "a list of paths or binary streams", logs)
-    names = None if operations is None else _names(operations)
-    expected: dict[str, str] | None = None
-    if plan is not None:
-        expected = fingerprints(plan)
-        names = list(expected) if names is None else names
+    _check_sources(database, plan, logs, service, caller)
+    expected = None if plan is None else fingerprints(plan)
+    names = _names(operations, expected)
     ignored = _labels("ignore_clients", ignore_clients), _labels("ignore_callers", ignore_callers)
-    end = None if until is None else _end(until, days)
-    # A call at the very end belongs to a window, unless a date ends it.
-    last = None if end is None else end - (not isinstance(until, datetime))
-    if database is None:
-        require(logs, "database", "an SQLAlchemy URL or engine, or None with logs", database)
-        snapshot = Snapshot(to_microseconds(utc_now()))
-    else:
+    end, last = _end(until, days)
+    snapshot = Snapshot(to_microseconds(utc_now()))
+    if database is not None:
         snapshot = read_snapshot(database, days, end, last, names=names, service=service)
     end = snapshot.now if end is None else end
     since = start_of_window(end, days)
-    if logs:
-        require(plan, "plan", "a plan, with logs", plan)
-        snapshot = add_logs(snapshot, logs, plan or {}, log_format, log_prefix, since=since, last=last, service=service)
+    if plan is not None and logs:
+        snapshot = add_logs(snapshot, logs, plan, log_format, log_prefix, since=since, last=last, service=service)
     asked = (expected, *ignored, min_coverage, allow_gap * HOUR, hosts, require_canary, caller)
     try:
         usages = Judge(snapshot, end, days, *asked).judge_all(names)
@@ -117,6 +105,18 @@ def _check_rules(days: int, min_coverage: float, allow_gap: float, hosts: int | 
     require(is_number(allow_gap, 0), "allow_gap", "a number of hours, 0 or more", allow_gap)
     require(hosts is None or is_number(hosts, 1, is_whole=True), "hosts", "a whole number, 1 or more", hosts)
     require(isinstance(require_canary, bool), "require_canary", "True or False", require_canary)
+
+
+def _check_sources(
+    database: Database | None, plan: "Plan | None", logs: Sequence[Log], service: str | None, caller: str | None
+) -> None:
+    require(service is None or isinstance(service, str), "service", "a string", service)
+    require(caller is None or clean_label(caller) is not None, "caller", "a label", caller)
+    is_list = isinstance(logs, Sequence) and not isinstance(logs, str)
+    are_logs = is_list and all(isinstance(each, str | PathLike) or hasattr(each, "readinto") for each in logs)
+    require(are_logs, "logs", "a list of paths or binary streams", logs)
+    require(database is not None or logs, "database", "an SQLAlchemy URL or engine, or None with logs", database)
+    require(plan or not logs, "plan", "a plan, with logs", plan)
 
 
 def last_call(
@@ -136,13 +136,14 @@ def last_call(
     :raises StoreUnavailable: as for ``read_usage``.
     """
     require(clean_label(caller) is not None, "caller", "a label", caller)
-    names = None if operations is None else _names(operations)
-    found = read_last_call(database, caller, names, service)
+    found = read_last_call(database, caller, _names(operations), service)
     return None if found is None else to_datetime(found)
 
 
-def _end(until: datetime | date, days: int) -> int:
-    """Return the end of a window in microseconds since 1970."""
+def _end(until: datetime | date | None, days: int) -> tuple[int | None, int | None]:
+    """Return the end of a window, and the last moment whose calls belong to it: the end too, unless a date ends it."""
+    if until is None:
+        return None, None
     fits = until.utcoffset() is not None if isinstance(until, datetime) else isinstance(until, date)
     require(fits, "until", "an aware datetime or a date", until)
     try:
@@ -155,10 +156,12 @@ def _end(until: datetime | date, days: int) -> int:
     except OverflowError as error:
         message = f"until must be a time whose window is within the years 1 to 9999, not {until!r}"
         raise ValueError(message) from error
-    return end
+    return end, end - (not isinstance(until, datetime))
 
 
-def _names(operations: Iterable[str | Operation]) -> list[str]:
+def _names(operations: Iterable[str | Operation] | None, expected: Iterable[str] | None = None) -> list[str] | None:
+    if operations is None:
+        return None if expected is None else list(expected)
     is_list = isinstance(operations, Iterable) and not isinstance(operations, str)
     listed = list(operations) if is_list else []
     require(listed, "operations", "a list of operations or their names", operations)
