@@ -47,52 +47,45 @@ def _integers(*names: str) -> list[sa.Column[int]]:
     return [sa.Column(name, sa.BigInteger, nullable=False) for name in names]
 
 
-_INNODB: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
+def _table(name: str, *columns: sa.Column[Any], **options: Any) -> sa.Table:
+    """Return a table with transactions, also in MySQL and MariaDB."""
+    return sa.Table(name, metadata, *columns, mysql_engine="InnoDB", mariadb_engine="InnoDB", **options)
+
 
 # The only row: a random number that identifies the store, the first day whose rows are all there, and when a process
 # has looked last for what is to be deleted.
-state: sa.Table = sa.Table(
+state: sa.Table = _table(
     "flask_notifications_store",
-    metadata,
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     *_integers("id", "kept_from", "cleaned_at"),
-    **_INNODB,
 )
 # The fingerprint of each operation for which recorders listened, by name in JSON, and its digest.
-plans: sa.Table = sa.Table(
+plans: sa.Table = _table(
     "flask_notifications_plan",
-    metadata,
     sa.Column("digest", _text(32), primary_key=True),
     sa.Column("operations", sa.Text().with_variant(mysql.MEDIUMTEXT(), MYSQL, MARIADB), nullable=False),
-    **_INNODB,
 )
 # A process from its first request to its end, or a UTC day of it. `lost` are calls, `skew` is the largest difference of
 # its clock from the database's, `stamp` is a random number that the last write has left.
-recorders: sa.Table = sa.Table(
+recorders: sa.Table = _table(
     "flask_notifications_recorder",
-    metadata,
     sa.Column("id", _text(65), primary_key=True),
     sa.Column("service", _text(64), nullable=False),
     sa.Column("host", _text(768), nullable=False),
     sa.Column("plan", _text(32), nullable=False),
     sa.Column("heard_at", sa.BigInteger, nullable=False, index=True),
     *_integers("process", "began_at", "next_at", "ended", "merged", "own_clock", "lost", "skew", "stamp"),
-    **_INNODB,
 )
 NUMBERS = ("first_at", "last_at", "answered", "failed", "closed")
 # Names are in ASCII, as within a JSON string; an empty one is none.
-usage: sa.Table = sa.Table(
+usage: sa.Table = _table(
     "flask_notifications_usage",
-    metadata,
     sa.Column("day", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("operation", _text(768), primary_key=True),
-    sa.Column("caller", _text(768), primary_key=True),
-    sa.Column("client", _text(768), primary_key=True),
+    *(sa.Column(name, _text(768), primary_key=True) for name in ("operation", "caller", "client")),
     sa.Column("source", _text(16), primary_key=True),
     sa.Column("recorder", _text(65), primary_key=True),
     *_integers(*NUMBERS),
     sqlite_with_rowid=False,  # rows of a day lie together
-    **_INNODB,
 )
 _KEY = [column.name for column in usage.primary_key]
 _COLUMNS = usage.columns.keys()
