@@ -59,8 +59,6 @@ _BEGIN: Mapping[str, Sequence[str]] = {
     ),
     MYSQL: (f"{LOCK_LIMIT[MYSQL]} /*M!100101 , max_statement_time = 8 */", _NOW[MYSQL]),
 }
-_ISOLATION = {SQLITE: "SERIALIZABLE", POSTGRESQL: "READ COMMITTED", MYSQL: "READ COMMITTED"}
-SNAPSHOT = {SQLITE: "SERIALIZABLE", POSTGRESQL: "REPEATABLE READ", MYSQL: "REPEATABLE READ"}
 
 # Drivers whose connections go back into a pool, because their settings end with the transaction.
 _POOLED = {"psycopg", "psycopg2", "psycopg2cffi"}
@@ -134,8 +132,8 @@ def is_in_memory(engine: sa.Engine) -> bool:
 
 
 @contextmanager
-def connect(engine: sa.Engine, isolation: Mapping[str, str]) -> Iterator[sa.Connection]:
-    """Lend a connection with the isolation level for its kind of database instead of the engine's own."""
+def connect(engine: sa.Engine, isolation: str) -> Iterator[sa.Connection]:
+    """Lend a connection with an isolation level instead of the engine's own; SQLite's is always the highest."""
     with ExitStack() as undo:
         undo.callback(_undo.reset, _undo.set(undo))
         connection = engine.connect()
@@ -145,7 +143,7 @@ def connect(engine: sa.Engine, isolation: Mapping[str, str]) -> Iterator[sa.Conn
             # Psycopg must prepare no statement, because PgBouncer may lend each transaction another connection.
             undo.callback(setattr, driver, "prepare_threshold", driver.prepare_threshold)
             driver.prepare_threshold = None
-        connection.execution_options(isolation_level=isolation[backend(engine)])
+        connection.execution_options(isolation_level="SERIALIZABLE" if backend(engine) == SQLITE else isolation)
         if engine.dialect.driver not in _POOLED and not is_in_memory(engine):
             connection.detach()  # its limits are not for the application
         yield connection
@@ -154,7 +152,7 @@ def connect(engine: sa.Engine, isolation: Mapping[str, str]) -> Iterator[sa.Conn
 @contextmanager
 def begin(engine: sa.Engine) -> Iterator[tuple[sa.Connection, int]]:
     """Lend a connection with a transaction, and with limits for locks and statements; yield its time, too."""
-    with connect(engine, _ISOLATION) as connection, connection.begin():
+    with connect(engine, "READ COMMITTED") as connection, connection.begin():
         *limits, clock = _BEGIN[backend(engine)]
         for statement in limits:
             connection.exec_driver_sql(statement)

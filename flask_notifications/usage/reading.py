@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from . import store
-from .connections import LOCK_LIMIT, SNAPSHOT, Database, backend, connect, open_engine, read_clock
+from .connections import LOCK_LIMIT, Database, backend, connect, open_engine, read_clock
 from .coverage import RecorderRow
 from .store import StoreUnavailable, decode, encode, explain, limit_pairs
 from .times import DAY, HOUR, start_of_window, to_date
@@ -79,7 +79,7 @@ def _reading(database: Database) -> Iterator[Connection]:
     kind = backend(engine)
     try:
         _require_file(engine)
-        with connect(engine, SNAPSHOT) as connection:
+        with connect(engine, "REPEATABLE READ") as connection:
             connection.begin()
             driver: Any = connection.connection.dbapi_connection
             if kind == "sqlite" and not driver.in_transaction:
