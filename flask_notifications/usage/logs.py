@@ -298,14 +298,15 @@ class _Reader:
         """Note which operations a request may call in which a server wrote ``REDACTED`` or an unknown escape."""
         if query == MASK or ("\\" in query and found["target"]):
             self._suspicious |= self._on_query & self._find_literals(found.string)
-        start, *rest = _CUT.split(uri)
-        path = unquote(start, "latin-1")
-        for below in self._strip(path) if rest else ():
+        cut = _CUT.search(uri)
+        if cut is None:
+            return
+        path = unquote(uri[: cut.start()], "latin-1")
+        for below in self._strip(path):
             self._suspicious |= self._find_cut(below) | self._find_cut(_simplify(below))
-        if rest and self._prefix is None:
-            for below in _list_below(path):
-                first = _fold_segments(below)[0]
-                self._below_here |= {name for name in self._find_cut(below) if self._segments[name][0] == first}
+        for below in self._list_below(path):
+            first = _fold_segments(below)[0]
+            self._below_here |= {name for name in self._find_cut(below) if self._segments[name][0] == first}
 
     def _find_cut(self, path: str) -> set[str]:
         """Return the retired operations that have a path of which only the beginning is known."""
@@ -323,8 +324,8 @@ class _Reader:
         found = [match for below in self._strip(path) for match in self._table.find(method, below, environ)]
         if not path.isascii():
             found += self._decode_twice(method, path, environ)
-        if self._prefix is None and not any(match.operation in self._at_root for match in found):
-            for below in _list_below(path):
+        if not any(match.operation in self._at_root for match in found):
+            for below in self._list_below(path):
                 self._below_here |= {match.operation.name for match in self._table.find(method, below, environ)}
         return [match for match in found if match.operation in self._retired]
 
@@ -335,6 +336,11 @@ class _Reader:
         size, readings = len(self._prefix), (path, _simplify(path))
         below = dict.fromkeys(each[size:] for each in readings if each[:size].lower() == self._prefix.lower())
         return [each for each in below if each[:1] in {"", "/"}]
+
+    def _list_below(self, path: str) -> list[str]:
+        """Return what follows the prefixes that an application may have in a path, unless its prefix is known."""
+        slashes = _SLASH.finditer(path, 1) if self._prefix is None else ()
+        return [path[slash.start() :] for slash in islice(slashes, _DEPTH)]
 
     def _decode_twice(self, method: str, path: str, environ: dict[str, str]) -> list[Match]:
         """Return the operations with literals that are not ASCII if a log encodes UTF-8 twice, as Paste's does."""
@@ -377,11 +383,6 @@ class _Reader:
 def _simplify(path: str) -> str:
     """Return a path without repeated slashes and dot segments."""
     return _SLASHES.sub("/", resolve_dots(_SLASHES.sub("/", path)))
-
-
-def _list_below(path: str) -> list[str]:
-    """Return what follows the prefixes that an application may have in a path."""
-    return [path[slash.start() :] for slash in islice(_SLASH.finditer(path, 1), _DEPTH)]
 
 
 def _fold_segments(path: str) -> list[str]:
