@@ -77,11 +77,7 @@ _undo: ContextVar[ExitStack | None] = ContextVar("undo", default=None)
 
 
 def open_engine(database: Database) -> sa.Engine:
-    """Return the engine itself, or a new one for a URL, with limits for connecting; no connection is made.
-
-    Another kind of database or driver and the URL of one in memory are a ``ValueError``, a driver that is not installed
-    is a ``ModuleNotFoundError``.
-    """
+    """Return the engine itself, or a new one for a URL, with limits for connecting; no connection is made."""
     engine = database if isinstance(database, sa.Engine) else _new_engine(database)
     _require_driver(engine.dialect)
     if not sa.event.contains(engine, "do_connect", _set_limits):

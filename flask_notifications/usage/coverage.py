@@ -108,10 +108,7 @@ _Lives: TypeAlias = tuple[list[Interval], dict[str, list[Interval]]]
 
 
 class Recorders:
-    """The recorders of one service, and the operations for which they listened, by the digest of their plan.
-
-    The time of recorders with a clock of their own is the end of the window.
-    """
+    """The recorders of one service. The time of those with a clock of their own is the end of the window."""
 
     def __init__(
         self, rows: Sequence[RecorderRow], plans: Mapping[str, Mapping[str, str]], now: int, until: int
@@ -127,10 +124,7 @@ class Recorders:
         self.join: Callable[[frozenset[str]], _Lives] = cache(self._join_lives)
 
     def fitting(self, operation: str, expected: str | None) -> frozenset[str] | None:
-        """Return the digests of the plans with an expected fingerprint of an operation; ``None`` if none knows it.
-
-        By default, that of the recorder that was heard last is expected.
-        """
+        """Return the digests of the plans with a fingerprint, by default that heard last; ``None``: no plan has any."""
         known = {plan: own[operation] for plan, own in self._plans.items() if operation in own}
         if not known:
             return None

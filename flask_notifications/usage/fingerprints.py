@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 def fingerprints(plan: "Plan") -> dict[str, str]:
-    """Return the fingerprint of each retired operation of a plan, by name.
-
-    :raises ValueError: it is not a plan.
-    """
+    """Return the fingerprint of each retired operation of a plan, by name; anything else is a ``ValueError``."""
     retired = retired_operations(plan)
     rivals = find_rivals(plan)
     found = {}

@@ -92,11 +92,7 @@ def add_logs(
     last: int | None,
     service: str | None,
 ) -> Snapshot:
-    """Return a snapshot with the calls of access logs before the first recorder; arguments are as for ``read_usage``.
-
-    :param since: the beginning of the window.
-    :param last: the last moment whose calls belong to the window; ``None`` is now.
-    """
+    """Return a snapshot with the calls of access logs from ``since`` to ``last`` and before the first recorder."""
     pattern, prefix = _compile_format(log_format), _clean_prefix(log_prefix)
     end = snapshot.now + DAY if last is None else last + 1
     until = end if snapshot.began is None else min(snapshot.began, end)

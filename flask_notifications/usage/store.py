@@ -343,10 +343,7 @@ def _merge_day(connection: sa.Connection, day: int, ids: Sequence[str], merged: 
 
 
 def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
-    """Return the sums of an operation and a day by caller, client and source, with a limited number of pairs by name.
-
-    Pairs with a caller come first, then those with more calls.
-    """
+    """Return the sums of an operation and a day by caller, client and source, with a limited number of named pairs."""
     totals = _sum_up(rows)
     calls: Counter[Row] = Counter()
     for key, numbers in totals.items():
@@ -354,6 +351,7 @@ def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
             calls[key[:2]] += sum(numbers[2:])
     if len(calls) <= PAIRS:
         return totals
+    # Pairs with a caller first, then those with more calls.
     named = set(sorted(calls, key=lambda pair: (not pair[0], -calls[pair], pair))[:PAIRS])
     return _sum_up(
         (key if key[:2] in named else (*name_others(key[1]), key[2]), numbers) for key, numbers in totals.items()
