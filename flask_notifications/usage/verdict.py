@@ -119,8 +119,7 @@ class Judge:
         )
 
     def _listening(self, name: str) -> _Listening:
-        expected = self.expected
-        wanted = None if expected is None else expected.get(name, "")
+        wanted = None if self.expected is None else self.expected.get(name, "")
         found = ((each, each.fitting(name, wanted)) for each in self._services)
         return tuple((each, fitting) for each, fitting in found if fitting is not None)
 
@@ -181,7 +180,7 @@ class Judge:
 
     def _clock_doubts(self, since: int) -> Iterator[str]:
         until, now = self.until, self.snapshot.now
-        off = max((row.skew for row in self.snapshot.rows if not row.own_clock and row.is_in(since, until)), default=0)
+        off = max((row.skew for row in self.snapshot.rows if row.is_in(since, until)), default=0)
         if off > _TOLERANCE:
             yield f"the clock of a machine was off by {duration(timedelta(microseconds=off))}"
         if not any(row.own_clock for row in self.snapshot.rows):
