@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from socket import socket
 from socketserver import BaseRequestHandler, BaseServer, TCPServer
-from wsgiref.types import WSGIApplication
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+from werkzeug.datastructures import EnvironHeaders
 from werkzeug.serving import make_server
+
+from flask_notifications.responses import reason_phrase
 
 Headers = list[tuple[str, str]]
 
@@ -32,9 +34,9 @@ class Canned:
 
 @dataclass
 class CannedServer:
-    """A server with one response for each method and path, and 404 for others; it records the requests."""
+    """An application with one response for each method and path, and 404 for others; it records the requests."""
 
-    url: str
+    url: str = ""
     responses: dict[tuple[str, str], Canned] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
     received: list[dict[str, str]] = field(default_factory=list)
@@ -46,54 +48,37 @@ class CannedServer:
         self.responses["HEAD", path] = head or response
         return f"{self.url}{path}"
 
-
-def _handler_of(server: CannedServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def _respond(self) -> None:
-            server.requests.append((self.command, self.path))
-            server.received.append({name.lower(): value for name, value in self.headers.items()})
-            if length := self.headers["Content-Length"]:
-                server.bodies.put(self.rfile.read(int(length)))
-            canned = server.responses.get((self.command, self.path), Canned(404))
-            time.sleep(canned.seconds)
-            if canned.status == 0:
-                self.close_connection = True
-                return
-            self.send_response_only(canned.status)
-            for name, value in [*canned.headers, ("Content-Length", str(len(canned.body)))]:
-                self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(canned.body)
-
-        do_GET = do_HEAD = do_POST = do_DELETE = _respond  # noqa: N815 - as http.server looks for them
-
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
-    return Handler
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        request = environ["REQUEST_METHOD"], environ["REQUEST_URI"]
+        self.requests.append(request)
+        self.received.append({name.lower(): value for name, value in EnvironHeaders(environ)})
+        if length := environ.get("CONTENT_LENGTH"):
+            self.bodies.put(environ["wsgi.input"].read(int(length)))
+        canned = self.responses.get(request, Canned(404))
+        time.sleep(canned.seconds)
+        if canned.status == 0:
+            raise ConnectionError
+        headers = [*canned.headers, ("Content-Length", str(len(canned.body)))]
+        start_response(f"{canned.status} {reason_phrase(canned.status)}", headers)
+        return [] if request[0] == "HEAD" else [canned.body]
 
 
 @contextmanager
 def canned_server(context: ssl.SSLContext | None = None, name: str = "127.0.0.1") -> Iterator[CannedServer]:
     """Run a server on a free port, over TLS if there is a context, and yield it; ``name`` is the host of its URL."""
-    canned = CannedServer("")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(canned))
-    if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    server.handle_error = lambda *_arguments: None  # type: ignore[method-assign] # clients that refuse a certificate
-    scheme = "http" if context is None else "https"
-    canned.url = f"{scheme}://{name}:{server.server_port}"
-    with _running(server):
+    canned = CannedServer()
+    with serving(canned, context, name) as canned.url:
         yield canned
 
 
 @contextmanager
-def serving(application: WSGIApplication) -> Iterator[str]:
-    """Serve an application on a free port and yield its URL."""
-    server = make_server("127.0.0.1", 0, application, threaded=True)
+def serving(
+    application: WSGIApplication, context: ssl.SSLContext | None = None, name: str = "127.0.0.1"
+) -> Iterator[str]:
+    """Serve an application on a free port, over TLS if there is a context, and yield its URL."""
+    server = make_server("127.0.0.1", 0, application, threaded=True, ssl_context=context)
     with _running(server):
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"{'http' if context is None else 'https'}://{name}:{server.server_port}"
 
 
 @contextmanager
