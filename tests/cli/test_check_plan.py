@@ -64,6 +64,15 @@ def test_production_that_runs_the_plan_has_no_differences(production: str, path:
     assert differences(check(tmp_path, production + path)) == []
 
 
+ABSOLUTE = DeprecationMiddleware(plain_app(), load_plan(PLAN), base_url="https://api.example")
+
+
+@pytest.mark.parametrize("application", [ABSOLUTE, retired(GONE)], ids=["a base URL", "a 410 of the application"])
+def test_neither_a_base_url_nor_a_410_of_the_application_is_a_difference(application: Any, tmp_path: Path) -> None:
+    with serving(application) as url:
+        assert differences(check(tmp_path, f"{url}/reports/7", "--no-links")) == []
+
+
 def test_without_a_url_every_simple_operation_of_the_plan_is_checked(production: str, tmp_path: Path) -> None:
     simple = {"name": "export", "method": "GET", "path": "/%65xport/%C3%A9"}
     conditional = {"name": "old", "method": "GET", "path": "/old", "query": {"v": "1"}}
@@ -145,11 +154,6 @@ def test_a_path_without_a_view_is_no_operation_of_the_plan(tmp_path: Path) -> No
     assert "No operation of the plan matches GET /reports/./7. " in outcome.out
 
 
-def test_production_with_a_base_url_has_no_differences(tmp_path: Path) -> None:
-    with serving(DeprecationMiddleware(plain_app(), load_plan(PLAN), base_url="https://api.example")) as url:
-        assert differences(check(tmp_path, f"{url}/reports/7", "--no-links")) == []
-
-
 @pytest.mark.parametrize("mount", ["/erp", "/erp v1/caf\u00c3\u00a9"])
 def test_production_below_a_mount_point_has_no_differences(mount: str, tmp_path: Path) -> None:
     with serving(DispatcherMiddleware(plain_app("404 Not Found"), {mount: retired()})) as url:
@@ -219,11 +223,6 @@ def test_an_exempt_caller_with_credentials_gets_no_differences(production: str, 
         found = check(tmp_path, f"{url}/reports/7", "--header", "X-Caller: acme", **closed, exemptions=exemptions)
         assert "sends Deprecation '@1735689600'" in differences(found)[0]
     assert differences(check(tmp_path, f"{production}/reports/7", **closed, exemptions=exemptions))
-
-
-def test_a_410_of_the_application_itself_is_no_difference(tmp_path: Path) -> None:
-    with serving(retired(GONE)) as url:
-        assert differences(check(tmp_path, f"{url}/reports/7", "--no-links")) == []
 
 
 def test_an_operation_that_is_live_in_the_plan_announces_nothing(production: str, tmp_path: Path) -> None:
