@@ -21,6 +21,7 @@ PAIR = "sessionId=S3CRET"
 DIGEST = digest_of("S3CRET")
 ENCODED = DIGEST.replace("=", "%3D")
 TABLE = OperationTable(notification_operations())
+SECURE = "https://api.example/API/Notification/"
 ACCOUNT = "/API/Notification/GetNotificationsForAccount/acc/"
 
 
@@ -144,6 +145,7 @@ def test_a_session_in_the_header_is_never_written_into_a_url() -> None:
         pytest.param(f"/API/Notification/?next=%3F{ENCODED}", f"/API/Notification/?next=&{PAIR}", id="inside a value"),
         pytest.param(f"/API/Notification/?{ENCODED}", f"/API/Notification/?{PAIR}", id="encoded"),
         pytest.param(f"/API/Notification/#{DIGEST}", f"/API/Notification/?{PAIR}#", id="in a fragment"),
+        pytest.param(f"{SECURE}?{DIGEST}&a=1", f"{SECURE}?{PAIR}&a=1", id="up to https"),
     ],
 )
 def test_the_pair_replaces_the_digest_that_a_router_copied(location: str, left: str) -> None:

@@ -4,17 +4,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
-from wsgiref.types import WSGIApplication
 
 import flask
 import pytest
 from flask_caching import Cache
 from flask_jwt_extended import JWTManager, verify_jwt_in_request
 from flask_seasurf import SeaSurf
-from flask_talisman import Talisman
 from flask_wtf.csrf import CSRFProtect
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
-from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.test import Client, TestResponse
 
 from flask_notifications import (
@@ -90,52 +87,16 @@ def test_an_extension_refuses_a_legacy_client_unless_the_blueprint_is_exempt(
     assert call_account(build_app(exempt)).get_json() == [{"name": "Weekly sales"}]
 
 
-FORWARDED = {"X-Forwarded-Prefix": "/shop"}
 CURRENT_USER = "/API/Notification/?sessionId=s3cret"
-
-
-def links(app: WSGIApplication, path: str = CURRENT_USER, headers: dict[str, str] | None = None) -> list[str]:
-    response = Client(app).get(path, headers=headers)
-    assert response.status_code == 200
-    return response.headers.getlist("Link")
-
-
-def test_the_prefix_of_a_proxy_is_in_the_links_if_proxyfix_is_outside() -> None:
-    inside = build_app()
-    inside.wsgi_app = ProxyFix(inside.wsgi_app, x_prefix=1)  # type: ignore[method-assign]
-    (link,) = links(DeprecationMiddleware(inside, PLAN), headers=FORWARDED)
-    assert link == '</API/Notification/CurrentUser>; rel="successor-version"'
-    (link,) = links(ProxyFix(DeprecationMiddleware(build_app(), PLAN), x_prefix=1), headers=FORWARDED)
-    assert link == '</shop/API/Notification/CurrentUser>; rel="successor-version"'
-
-
-def test_a_prefix_of_django_is_in_the_links_if_it_is_in_the_base_url() -> None:
-    application_of("django")  # configures Django's settings
-    plan = {Operation("cookies", "GET", "/old/cookies", "/new/cookies"): POLICY}
-    with library("django.test.utils").override_settings(FORCE_SCRIPT_NAME="/shop"):
-        app = library("django.core.wsgi").get_wsgi_application()
-        assert links(DeprecationMiddleware(app, plan), "/old/cookies") == ['</new/cookies>; rel="successor-version"']
-        (link,) = links(DeprecationMiddleware(app, plan, base_url="https://example.com/shop"), "/old/cookies")
-        assert link == '<https://example.com/shop/new/cookies>; rel="successor-version"'
 
 
 def test_a_mount_inside_is_matched_from_where_the_middleware_is() -> None:
     path, site = f"/shop{CURRENT_USER}", DispatcherMiddleware(flask.Flask("site"), {"/shop": build_app()})
-    assert links(DeprecationMiddleware(site, PLAN), path) == []
+    assert "Link" not in Client(DeprecationMiddleware(site, PLAN)).get(path).headers
     prefixed = DeprecationMiddleware(site, dict.fromkeys(notification_operations("/shop/API/Notification"), POLICY))
     mounted = DispatcherMiddleware(flask.Flask("site"), {"/shop": DeprecationMiddleware(build_app(), PLAN)})
     for app in (prefixed, mounted):
-        assert links(app, path) == ['</shop/API/Notification/CurrentUser>; rel="successor-version"']
-
-
-def test_the_redirect_to_https_keeps_the_session() -> None:
-    app = flask.Flask("app")
-    Talisman(app)
-    response = Client(DeprecationMiddleware(app, PLAN)).get("/API/Notification/?a=1&SessionID=%733cret&b=%20")
-    assert response.status_code == 302
-    base, _, query = response.headers["Location"].partition("?")
-    assert base == "https://localhost/API/Notification/"
-    assert sorted(query.split("&")) == ["SessionID=%733cret", "a=1", "b=%20"]
+        assert Client(app).get(path).headers["Link"] == '</shop/API/Notification/CurrentUser>; rel="successor-version"'
 
 
 VERSIONED = {
