@@ -260,21 +260,29 @@ def test_lines_that_cannot_be_read_are_shown_whatever_the_verdict() -> None:
     assert "1 line of 2 in the logs cannot be read" in read("?", line("/reports/7")).reasons
 
 
-@pytest.mark.parametrize(
-    "target", ["/api/reports/7", "/API//reports/7", "//api/x/../reports/7", "/api/../api/reports/7", "/api"]
-)
-def test_a_prefix_is_taken_from_paths_that_begin_with_it(target: str) -> None:
-    path = "/" if target == "/api" else "/reports/7"
-    assert read(line(target), plan=with_operation(path=path), log_prefix="/api/").answered == 1
+READINGS: dict[str, tuple[str, str, str | None]] = {
+    "below a prefix": ("/api/reports/7", "/reports/7", "/api/"),
+    "in another letter case, with two slashes": ("/API//reports/7", "/reports/7", "/api/"),
+    "with dot segments": ("//api/x/../reports/7", "/reports/7", "/api/"),
+    "with dot segments before the prefix": ("/api/../api/reports/7", "/reports/7", "/api/"),
+    "the prefix alone": ("/api", "/", "/api/"),
+    "below a prefix with a letter": ("/caf%C3%A9/reports/7", "/reports/7", "/caf\u00e9"),
+    "below a prefix that is percent-encoded": ("/caf%C3%A9/reports/7", "/reports/7", "/caf%C3%A9"),
+    "a URI within the path": ("/fetch/http://a.example", "/fetch/{scheme}/{host}", None),
+    "without its slash": ("reports/7", "/reports/{id}", None),
+    "without its slash, below the root": ("reports/7", "/reports/{id}", "/"),
+    "a query without a path": ("?a=b", "/", None),
+    "a query without a path, below the root": ("?a=b", "/", "/"),
+}
+
+
+@pytest.mark.parametrize(("target", "path", "prefix"), READINGS.values(), ids=READINGS)
+def test_a_target_is_a_call_of_the_path(target: str, path: str, prefix: str | None) -> None:
+    assert read(line(target), plan=with_operation(path=path), log_prefix=prefix).answered == 1
 
 
 def test_an_error_of_a_path_that_one_reading_spells_as_an_operation_is_a_call() -> None:
     assert read(line("/api//reports/7", status=404), log_prefix="/api").failed == 1
-
-
-@pytest.mark.parametrize("prefix", ["/caf\u00e9", "/caf%C3%A9"])
-def test_a_prefix_may_be_percent_encoded(prefix: str) -> None:
-    assert read(line("/caf%C3%A9/reports/7"), log_prefix=prefix).answered == 1
 
 
 @pytest.mark.parametrize("target", ["/caf%C3%A9", "/CAF%C3%A9/", "/caf%C3%83%C2%A9", "/caf\u00c3\u0083\u00c2\u00a9/"])
@@ -291,20 +299,10 @@ def test_a_hash_sign_may_begin_a_fragment_or_the_digits_of_a_byte() -> None:
     assert MAY_BE_A_CALL in read(*quiet(), line("/users/me#FA"), plan=plan).reasons
 
 
-def test_a_uri_within_a_path_belongs_to_the_path() -> None:
-    assert read(line("/fetch/http://a.example"), plan=with_operation(path="/fetch/{scheme}/{host}")).answered == 1
-
-
 def test_white_space_in_a_request_is_read_in_linear_time() -> None:
     start = time.process_time()
     read(line("", request=f"GET{' ' * 2_000}\\x0a"), line("", request=f"GET /{' ' * 40_000}x"))
     assert time.process_time() - start < 5
-
-
-@pytest.mark.parametrize("prefix", [None, "/"])
-@pytest.mark.parametrize(("target", "path"), [("reports/7", "/reports/{id}"), ("?a=b", "/")])
-def test_a_target_without_its_slash_is_a_call(target: str, path: str, prefix: str | None) -> None:
-    assert read(line(target), plan=with_operation(path=path), log_prefix=prefix).answered == 1
 
 
 def test_conditions_on_the_query_are_in_logs_and_those_on_headers_are_not() -> None:
