@@ -431,11 +431,6 @@ def test_another_path_that_reaches_the_view_is_listed_unless_the_plan_has_it(ope
     assert_plan_reaches(app, {operation: None})
 
 
-@pytest.mark.parametrize("other", ["/items/", "/items/1/x"])
-def test_a_view_of_its_own_beside_an_operation_is_not_listed(other: str) -> None:
-    assert_plan_reaches(serving("/items/1", other, body=""), {OLD_ITEM: DATE_ONLY})
-
-
 def test_another_path_that_a_live_operation_matches_too_is_listed_unless_its_view_may_have_responded() -> None:
     plan = {Operation("me", "GET", "/users/me"): DATE_ONLY, Operation("user", "GET", "/users/{id}"): None}
     views = ("/users/me", "/users/me.json", "/users/1")
@@ -445,13 +440,18 @@ def test_another_path_that_a_live_operation_matches_too_is_listed_unless_its_vie
     assert_plan_reaches(serving(*views, body=""), plan)
 
 
-def test_a_path_that_the_operation_matches_itself_is_not_listed() -> None:
-    plan = {Operation("item", "GET", "/caf\u00e9/{id}"): DATE_ONLY}
-    assert_plan_reaches(serving("/caf\u00e9/1", "/caf\u00e9/1.json"), plan)
+CAFE = Operation("item", "GET", "/caf\u00e9/{id}")
+UNLISTED: dict[str, tuple[WSGIApplication, Operation]] = {
+    "a view of its own, without the parameter": (serving("/items/1", "/items/", body=""), OLD_ITEM),
+    "a view of its own, with a segment more": (serving("/items/1", "/items/1/x", body=""), OLD_ITEM),
+    "a path that the operation matches itself": (serving("/caf\u00e9/1", "/caf\u00e9/1.json"), CAFE),
+    "any path beside the root": (serving("/", "/x", "/index"), Operation("root", "GET", "/")),
+}
 
 
-def test_the_root_has_no_other_spelling() -> None:
-    assert_plan_reaches(serving("/", "/x", "/index"), {Operation("root", "GET", "/"): DATE_ONLY})
+@pytest.mark.parametrize(("app", "operation"), UNLISTED.values(), ids=UNLISTED)
+def test_a_path_that_reaches_another_view_or_the_operation_is_not_listed(app: Any, operation: Operation) -> None:
+    assert_plan_reaches(app, {operation: DATE_ONLY})
 
 
 def test_an_application_that_always_fails_has_no_view() -> None:
