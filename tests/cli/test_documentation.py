@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from werkzeug.test import Client
 
-from flask_notifications import DeprecationMiddleware, NotificationApp, load_plan
+from flask_notifications import DeprecationMiddleware, NotificationApp
 from flask_notifications.cli import main
 from flask_notifications.config import PlanSchema
 from flask_notifications.plans.changes import LEVELS
@@ -17,6 +17,7 @@ from flask_notifications.testing import MemoryStorage
 from tests.cli.commands import run
 from tests.cli.servers import Canned, canned_server
 from tests.cli.test_check import CODES
+from tests.middleware import PLAN
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "reference.md").read_text(encoding="utf-8")
@@ -87,14 +88,6 @@ def test_the_errors_of_a_plan_are_those_of_the_page(tmp_path: Path) -> None:
         assert run("plan", file).err == message.replace("retirement.toml", str(file))
 
 
-PLAN = load_plan(
-    {
-        "deprecated_at": "2026-01-01T00:00:00Z",
-        "sunset_at": "2027-01-01T00:00:00Z",
-        "documentation": "https://example.com/retire",
-        "sunset_documentation": "https://example.com/policy",
-    }
-)
 STORAGE = MemoryStorage(sessions={"s3cret": "alice"}, notifications={"alice": [], "bob": []})
 APPLICATION = DeprecationMiddleware(NotificationApp(STORAGE), PLAN)
 

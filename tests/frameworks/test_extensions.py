@@ -1,7 +1,6 @@
 """Extensions and frameworks behave as docs/wsgi.md says."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +15,6 @@ from werkzeug.test import Client, TestResponse
 
 from flask_notifications import (
     DeprecationMiddleware,
-    DeprecationPolicy,
     Operation,
     create_blueprint,
     notification_operations,
@@ -24,15 +22,14 @@ from flask_notifications import (
 )
 from flask_notifications.testing import MemoryStorage
 from tests.frameworks.applications import application_of, library
+from tests.middleware import CLOSED, DATE_ONLY
 
 # Flask-SeaSurf 2.0.0 on Python 3.12 and newer.
 pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
 
 KEY = "no secret, but long enough for a signature"
 STORAGE = MemoryStorage(sessions={"s3cret": "alice"}, notifications={"alice": [{"name": "Weekly sales"}]})
-JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
-POLICY = DeprecationPolicy(deprecated_at=JANUARY)
-PLAN = dict.fromkeys(notification_operations(), POLICY)
+PLAN = dict.fromkeys(notification_operations(), DATE_ONLY)
 ACCOUNT = "/api/notification/getnotificationsforaccount/alice?sessionid=s3cret"
 
 
@@ -93,7 +90,7 @@ CURRENT_USER = "/API/Notification/?sessionId=s3cret"
 def test_a_mount_inside_is_matched_from_where_the_middleware_is() -> None:
     path, site = f"/shop{CURRENT_USER}", DispatcherMiddleware(flask.Flask("site"), {"/shop": build_app()})
     assert "Link" not in Client(DeprecationMiddleware(site, PLAN)).get(path).headers
-    prefixed = DeprecationMiddleware(site, dict.fromkeys(notification_operations("/shop/API/Notification"), POLICY))
+    prefixed = DeprecationMiddleware(site, dict.fromkeys(notification_operations("/shop/API/Notification"), DATE_ONLY))
     mounted = DispatcherMiddleware(flask.Flask("site"), {"/shop": DeprecationMiddleware(build_app(), PLAN)})
     for app in (prefixed, mounted):
         assert Client(app).get(path).headers["Link"] == '</shop/API/Notification/CurrentUser>; rel="successor-version"'
@@ -118,7 +115,7 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("status", [200, 410])
 def test_a_version_that_accept_chooses_in_django_rest_framework_is_live_beside_all_others(status: int) -> None:
-    policy = DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JANUARY, enforce_sunset=status == 410)
+    policy = CLOSED if status == 410 else DATE_ONLY
     new = Operation("new", "*", "/api/**", headers={"Accept": "application/json; version=2.0"})
     application_of("django")  # configures Django's settings
     routes: Any = ModuleType("routes")
@@ -138,7 +135,7 @@ def test_a_version_that_accept_chooses_in_django_rest_framework_is_live_beside_a
 
 
 USERS = ("alice", "bob", "alice", "bob")
-ROWS = dict.fromkeys([Operation("rows", "GET", "/rows/", unify_session=True)], POLICY)
+ROWS = dict.fromkeys([Operation("rows", "GET", "/rows/", unify_session=True)], DATE_ONLY)
 
 
 def session_id() -> str:

@@ -6,15 +6,14 @@ import signal
 import socket
 import sys
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
-from flask_notifications import DeprecationPolicy, notification_operations
 from flask_notifications.usage import read_usage
+from tests.middleware import PLAN
 from tests.servers.nginx import proxying
 from tests.servers.process import (
     GUNICORN_FILTER,
@@ -330,7 +329,6 @@ def test_the_documented_proxy_log_has_all_paths_and_no_session(title: str, run: 
 
 
 def test_calls_are_counted_in_logs_that_servers_wrote_rotated_and_compressed(tmp_path: Path) -> None:
-    plan = dict.fromkeys(notification_operations(), DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC)))
     folders = [tmp_path / name for name in ("gunicorn", "nginx", "apache")]
     with (
         serving(gunicorn("gthread"), folders[0]) as origin,
@@ -349,6 +347,6 @@ def test_calls_are_counted_in_logs_that_servers_wrote_rotated_and_compressed(tmp
     for folder in folders:
         old = folder / "access.log.1"
         old.write_bytes(gzip.compress(old.read_bytes()))
-        report = read_usage(None, logs=[folder / "access.log", old], plan=plan, log_prefix="/")
+        report = read_usage(None, logs=[folder / "access.log", old], plan=PLAN, log_prefix="/")
         (usage,) = (each for each in report.operations if each.name == "current_user")
         assert (usage.answered, usage.failed, {each.client for each in usage.callers}) == (4, 2, {"job/1"}), folder
