@@ -268,8 +268,6 @@ def test_the_parts_of_a_record_may_have_the_names_of_our_components() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param({"plan": {"a": 1}}, id="a mapping of anything"),
-        pytest.param({"plan": {Operation("a", "GET", "/a"): "soon"}}, id="a mapping to anything"),
         *(
             pytest.param({name: value}, id=f"{value!r} as the {name}")
             for name in ("statuses", "title", "version", "server")

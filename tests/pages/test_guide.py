@@ -195,7 +195,6 @@ def test_no_value_of_a_plan_becomes_markup_or_an_unsafe_link() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *({"plan": plan} for plan in (policy(), {REPORT: "policy"}, {"report": policy()})),
         *({"plan": {}, "at": at} for at in (datetime(2026, 1, 1), "2026", datetime.max.replace(tzinfo=WEST))),  # noqa: DTZ001
         *({"plan": {}, name: 1} for name in ("title", "contact")),
         {"plan": {}, "title": ""},

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -68,14 +67,6 @@ def test_the_access_log_is_on_standard_output_without_session_ids(server: Server
     assert any('"GET /API/Notification/?sessionId=REDACTED HTTP/1.1" 200' in line for line in log)
     assert any('"GET /nothing/here?sessionId=REDACTED HTTP/1.1" 404' in line for line in log)
     assert not any(BOB in line for line in log)
-
-
-def test_ctrl_c_stops_it_cleanly(tmp_path: Path) -> None:
-    # One worker, because a second one may still be starting when the first one responds.
-    with example(f"sqlite:///{tmp_path}/example.sqlite3", tmp_path, "--workers=1") as server:
-        server.signal(signal.SIGINT)
-        assert server.exit_code() == 0
-        assert "Traceback" not in server.written()
 
 
 def test_many_records_are_sent_completely_while_memory_stays_flat(tmp_path: Path) -> None:
