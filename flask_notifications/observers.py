@@ -75,14 +75,12 @@ def check_identify(identify: object, source: str) -> None:
 
 def find_label(identify: Callable[[Any], Any], source: object) -> object:
     """Return what ``identify`` returns for a source, or ``None``: its failure is logged."""
-    label = description = None
     try:
-        label = refuse_deferred(identify(source), "identify")
+        return refuse_deferred(identify(source), "identify")
     except Exception as error:  # noqa: BLE001 - a label is never worth an error response
         description = describe_exception(error)  # its string may hold a session ID
-    if description is not None:
-        log_error("identify: %s", description)
-    return label
+    log_error("identify: %s", description)
+    return None
 
 
 def client_of(user_agent: str, session_ids: Iterable[str]) -> str | None:
