@@ -154,7 +154,7 @@ class _Date(fields.AwareDateTime):
 
     def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> datetime:
         try:
-            time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+            time = datetime.fromisoformat(str(value))
         except ValueError as error:
             raise self.make_error(key="invalid") from error
         if time.tzinfo is None:
@@ -163,8 +163,7 @@ class _Date(fields.AwareDateTime):
         return time
 
     def _serialize(self, value: Any, *_arguments: Any, **_options: Any) -> str:
-        time: str = value.isoformat()
-        return time.replace("+00:00", "Z")
+        return str(value.isoformat()).replace("+00:00", "Z")
 
 
 # The classes that tables become, with valid arguments in place of those that are missing or wrong.
@@ -203,7 +202,7 @@ class _TableSchema(Schema):
         """Yield the errors that a field cannot find, and leave valid values in ``data``."""
         for key in original:
             if key not in self.fields:
-                near = get_close_matches(str(key).lower(), self.fields, 1)
+                near = get_close_matches(str(key).lower(), self.fields)
                 hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(self.fields)}"
                 yield key, f"is not a known key; {hint}"
         for key, kind in (("brownouts", Brownout), ("exemptions", Exemption)):
