@@ -93,8 +93,7 @@ def _list_operations(url_prefix: str) -> tuple[Operation, ...]:
 def _set_up(state: flask.blueprints.BlueprintSetupState) -> None:
     flask.got_request_exception.connect(_close_unsent_file, state.app)
     # Another prefix, given to ``register_blueprint``: Flask would redirect to the slashes at its end.
-    if state.url_prefix is not None and state.url_prefix.strip("/"):
-        state.url_prefix = state.url_prefix.rstrip("/")
+    state.url_prefix = str(state.url_prefix).rstrip("/") or "/"
 
 
 def _add(blueprint: flask.Blueprint, path: str, method: str, view: View) -> None:
@@ -107,7 +106,7 @@ def _add(blueprint: flask.Blueprint, path: str, method: str, view: View) -> None
     spellings: dict[str, dict[str, Any]] = {exact: {"slash": False}, f"{exact}/": {}}
     for rule, defaults in spellings.items():
         blueprint.add_url_rule(
-            rule, view.__name__, view, methods=[method], defaults=defaults, strict_slashes=True, merge_slashes=False
+            rule, view_func=view, methods=[method], defaults=defaults, strict_slashes=True, merge_slashes=False
         )
 
 
