@@ -95,8 +95,9 @@ make_blueprint = partial(create_blueprint, OneSession(), successors=True)
 # Paths, and how the blueprint comes to be served there.
 PLACES: dict[str, Callable[[flask.Flask], None]] = {
     "/v1/alerts": lambda app: app.register_blueprint(make_blueprint(url_prefix="/v1/alerts")),
-    "/a-b_c.d~e": lambda app: app.register_blueprint(make_blueprint(url_prefix="/a-b_c.d~e/")),
+    "/a-b_c.d~e": lambda app: app.register_blueprint(make_blueprint(url_prefix="/a-b_c.d~e//")),
     "": lambda app: app.register_blueprint(make_blueprint(), url_prefix="/"),
+    "/old": lambda app: app.register_blueprint(make_blueprint(), url_prefix="/old/"),
     "/acme/N": lambda app: app.register_blueprint(make_blueprint(), url_prefix="/<tenant>/N"),
     "/erp/API/Notification": lambda app: app.register_blueprint(nest(make_blueprint())),
 }
@@ -175,8 +176,8 @@ def test_the_successors_read_the_session_from_the_header_only(
 @pytest.mark.parametrize(
     "query",
     [
-        *("", "accountId=", "accountId=a&accountId=b", "accountID=a", "accountId=%00", "accountId=%ff"),
-        *("accountId=\xff", f"accountId={'x' * 513}"),
+        *("", "accountId=", "accountId=a&accountId=b", "accountId=a&accountId=", "accountID=a", "accountId=%00"),
+        *("accountId=%ff", "accountId=\xff", f"accountId={'x' * 513}"),
     ],
 )
 def test_the_account_successor_needs_one_account_id(query: str) -> None:
@@ -195,8 +196,16 @@ def test_the_account_successor_decodes_its_parameter_once(query: str, account_id
     assert storage.calls[-1] == ("account_notifications", "alice", account_id)
 
 
+@pytest.mark.parametrize("path", ["/API/Notification/CurrentUser", "/API/Notification/Account"])
+def test_the_successors_label_the_caller_and_send_a_file(path: str) -> None:
+    app = flask_app(OneSession(lambda: RECORDS), successors=True, spool_threshold=100, identify=str.upper)
+    response = get(app, path, "accountId=a")
+    assert (response.body, response.environ["flask_notifications.caller"]) == (ARRAY, "ALICE")
+
+
 PREFIXES = [
-    *("", "API/Notification", "/a b", "/a//b", "/../a", "/a\n", "/{a", "/{a}", "/a%20b", "/a?b", "/a#b", "//a", "/Ünï")
+    *("", "/", "API/Notification", "/a b", "/a//b", "/../a", "/a\n", "/{a", "/{a}", "/a%20b", "/a?b", "/a#b"),
+    *("//a", "/Ünï"),
 ]
 
 
@@ -286,6 +295,14 @@ def test_a_hook_may_read_the_body_or_return_another_response_with_it(
     assert (response.code, response.one("Content-Length")) == (200, str(len(ARRAY)))
     assert response.body == (b"" if method == "HEAD" else ARRAY)
     assert all(file.closed for file in spooled)
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_a_file_is_not_sent_with_a_status_that_has_no_body(status: int, spooled: list[BinaryIO]) -> None:
+    app = app_with(lambda response: setattr(response, "status_code", status), 100)
+    environ = {**environ_of("GET", CURRENT_USER, **BEARER), "wsgi.file_wrapper": FileWrapper}
+    assert run(app, environ).body == b""
+    assert [file.closed for file in spooled] == [True]
 
 
 def fail(_response: flask.Response) -> None:
