@@ -154,6 +154,11 @@ def test_the_keys_of_an_operation_replace_the_defaults(own: dict[str, Any], poli
     assert list(plan.values()) == [DeprecationPolicy(**{"deprecated_at": JANUARY, **policy})]
 
 
+def test_a_live_operation_needs_no_date_and_may_differ_in_letter_case_alone() -> None:
+    live = operation("live", "/Reports/{id}", live=True)
+    assert list(load_plan({"operations": [operation(deprecated_at=JANUARY), live]}).values()) == [POLICY, None]
+
+
 def errors_of(source: Any) -> Any:
     with pytest.raises(ValidationError) as caught:
         load_plan(source)
@@ -254,6 +259,7 @@ def test_the_errors_of_nested_tables_have_their_index() -> None:
         pytest.param(plan_of(operation(query={"cmd": 1})), "operations.0.query", id="a number in a condition"),
         pytest.param(plan_of(operation("\ud800")), "operations.0.name", id="half a pair of surrogates"),
         pytest.param(plan_of(operation(path="/a/<id>")), "operations.0.path", id="another syntax of parameters"),
+        (plan_of(operation(successor="/b/{x}")), "operations.0.successor"),
         pytest.param({"deprecated_at": JANUARY, "successor_prefix": "a b"}, "successor_prefix", id="in a prefix"),
         ({"deprecated_at": JANUARY, "successor_prefix": "/{x}"}, "successor_prefix"),
         pytest.param(plan_of(OTHER, operation(sunset_at="2025-01-01T00:00:00Z")), "operations.1.sunset_at", id="early"),
