@@ -120,10 +120,20 @@ def test_a_value_of_another_kind_is_refused_by_name(name: str, value: Any) -> No
     assert "cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("value", NO_DATES)
+def test_a_date_of_a_brownout_is_refused_by_name(value: Any) -> None:
+    for name in ("start", "end"):
+        with pytest.raises(ValueError, match=rf"^{name} must"):
+            Brownout(**{"start": JANUARY, "end": JULY, name: value})
+
+
 @pytest.mark.parametrize(
     ("uri", "is_page"),
     [
-        *((uri, True) for uri in ("/", "/a/", "/a", "/a.html", "https://x.example", "//x.example/a", "/a?b=c.pdf#d.e")),
+        *(
+            (uri, True)
+            for uri in ("/", "/v1.2/a/", "/v1.2/a", "/a.html", "https://x.example", "//x.example/a", "/a?b=c.pdf#d.e")
+        ),
         *((uri, False) for uri in ("/a.pdf", "https://x.example/a.md", "/a.HTML5", "/v1.2", "mailto:me@x.example")),
         *((uri, True) for uri in ("https://me@x.example/", "/a//b:c@d", "/%C3%A9", "https://[::1]:8/a", "?a", "a:b")),
     ],
@@ -264,7 +274,7 @@ def test_a_clock_that_fails_is_logged_and_the_system_time_applies(clock: Any, ca
     assert before <= calls[0].at <= datetime.now(UTC)
     (record,) = caplog.records
     assert record.levelno == logging.ERROR
-    assert "clock" in record.getMessage()
+    assert record.getMessage().startswith(f"clock {clock!r} failed: Traceback")
 
 
 @pytest.mark.parametrize("status", ["200 OK", "204 No Content", "304 Not Modified", "404 Not Found", "410 A", "599 X"])

@@ -58,6 +58,7 @@ def test_an_observer_that_raises_affects_nothing_else(caplog: pytest.LogCaptureF
     assert response.wire == call(wrap(), "GET", PATH, "sessionId=s3cret").wire
     assert len(calls) == 2
     assert [(record.name, record.levelno) for record in caplog.records] == [("flask_notifications", logging.ERROR)] * 2
+    assert f"observer {fail!r} failed: Traceback" in caplog.text
     assert "s3cret" not in caplog.text
 
 

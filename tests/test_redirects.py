@@ -184,6 +184,7 @@ def test_no_rest_of_a_path_is_logged(path: str, location: str, shown: str, caplo
     app = DeprecationMiddleware(plain_app("308 Permanent Redirect", [("Location", location)]), {version: POLICY})
     assert call(app, "GET", path.lower()).all("Cache-Control") == ["no-store"]
     assert len(caplog.records) == 1
+    assert "operation 'version': the application redirects '/V1/**'" in caplog.text
     assert f"to '{shown}'" in caplog.text
     assert "s3" not in caplog.text
 
