@@ -388,7 +388,7 @@ def close_files() -> None:
 
 def create_file(ledger: Ledger, folder: Path) -> None:
     """Put a new ledger into a file of its own, which gets its name once it is locked and complete; or ``OSError``."""
-    file, _is_locked = open_file(folder / f"{ledger.id}.new", os.O_CREAT | os.O_EXCL)
+    file, _is_locked = open_file(folder / f"{ledger.id}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
         origin = _encode(ledger.origin._asdict())
         ledger.head[_ORIGIN] = len(origin)
@@ -406,9 +406,9 @@ def _encode(value: object) -> bytes:
     return encoded.ljust(-(-len(encoded) // 8) * 8)
 
 
-def open_file(path: Path, flags: int = 0) -> tuple[LedgerFile, bool]:
-    """Open a file and lock it until its process ends; return it, and whether no other process has its lock."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
+def open_file(path: Path, flags: int = os.O_RDWR) -> tuple[LedgerFile, bool]:
+    """Open a file or folder and lock it until its process ends; return it, and whether nobody else has its lock."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     file = LedgerFile(path, descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

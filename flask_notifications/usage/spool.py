@@ -62,7 +62,7 @@ def collect(folder: Path | None, store: UsageStore, seen: Seen) -> int:
     """Write the counts of ended processes in a folder, and of processes without threads; return their number."""
     if folder is None or not folder.is_dir() or not has_locks():
         return 0
-    lock, is_alone = open_file(folder / "lock", os.O_CREAT)
+    lock, is_alone = open_file(folder.resolve(), os.O_RDONLY)  # no file of its own: another user could not open that
     with closing(lock):
         paths = sorted(folder.glob("*.spool"))
         for gone in seen.keys() - set(paths):

@@ -1,6 +1,7 @@
 """The commands ``usage`` and ``guide``: the verdict first, then the callers; every format and exit code."""
 
 import csv
+import fcntl
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import create_engine, update
@@ -263,11 +265,14 @@ def test_collect_brings_in_what_ended_processes_have_left(database: str, tmp_pat
     assert read_usage(database, until=NOON, operations=["report"]).operations[0].answered == 1
 
 
-def test_collect_says_whether_the_database_or_the_spool_is_wrong(database: str, tmp_path: Path) -> None:
+def test_collect_says_whether_the_database_or_the_spool_is_wrong(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outcome = run("collect", tmp_path, "s3cret")
     assert (outcome.code, "s3cret" in outcome.err) == (2, False)
-    (tmp_path / "locked" / "lock").mkdir(parents=True)
-    assert "Is a directory" in run("collect", tmp_path / "locked", database).err
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", Mock(side_effect=OSError("no locks")))
+        assert run("collect", tmp_path, database).err == "Error: no locks\n"
     (tmp_path / "usage.sqlite3").mkdir()
     leave(database, tmp_path / "spool")
     outcome = run("collect", tmp_path / "spool", database)

@@ -443,7 +443,7 @@ def test_a_child_replaces_the_pool_unless_it_has_the_database(open_database: Any
 
 def test_a_child_begins_anew_if_a_file_was_being_closed_during_the_fork(file: str, spool: Path) -> None:
     recorder = written(file, spool=spool)
-    other, _is_alone = ledgers.open_file(spool / "lock", os.O_CREAT)
+    other, _is_alone = ledgers.open_file(spool, os.O_RDONLY)
     os.close(other._descriptor)
     recorder_module._after_fork_in_child()
     assert recorder._ledger is None
@@ -635,10 +635,11 @@ def test_where_a_file_system_has_no_locks_no_file_stays_open(file: str, spool: P
 
 def test_one_process_brings_in_a_spool_at_a_time(file: str, spool: Path) -> None:
     killed(file, spool)
-    with (spool / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert collect_spool(spool, file) == 0
+    lock, _is_alone = ledgers.open_file(spool, os.O_RDONLY)
+    assert collect_spool(spool, file) == 0
+    lock.close()
     assert collect_spool(spool, file) == 1
+    assert os.listdir(spool) == []  # noqa: PTH208 - nothing that another user of the folder could not open
 
 
 # Servers without threads
