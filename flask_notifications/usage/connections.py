@@ -60,7 +60,7 @@ _BEGIN: Mapping[str, Sequence[str]] = {
     MYSQL: (f"{LOCK_LIMIT[MYSQL]} /*M!100101 , max_statement_time = 8 */", _NOW[MYSQL]),
 }
 
-# Drivers whose connections go back into a pool, because their settings end with the transaction.
+# Drivers whose connections go back into a pool of our own, because their settings end with the transaction.
 _POOLED = {"psycopg", "psycopg2", "psycopg2cffi"}
 # Packages with another name than their driver.
 _PACKAGES = {
@@ -74,6 +74,10 @@ _PACKAGES = {
 # While a connection is being made for a recorder or a report: takes its limits off again, because SQLAlchemy below 2.1
 # passes the same options to each connection of an engine.
 _undo: ContextVar[ExitStack | None] = ContextVar("undo", default=None)
+
+
+class _OwnPool(sa.QueuePool):
+    """The pool of an engine that no application has."""
 
 
 def open_engine(database: Database) -> sa.Engine:
@@ -98,7 +102,7 @@ def _new_engine(database: str | sa.URL) -> sa.Engine:
     require(not in_memory, "database", "a file that other processes can read", "an SQLite database in memory")
     pool: dict[str, Any] = {"poolclass": sa.NullPool}
     if dialect.driver in _POOLED:
-        pool = {"pool_size": 1, "pool_timeout": 3, "pool_recycle": 60}  # seconds
+        pool = {"poolclass": _OwnPool, "pool_size": 1, "pool_timeout": 3, "pool_recycle": 60}  # seconds
     try:
         return sa.create_engine(url, **pool)
     except ModuleNotFoundError as error:
@@ -140,8 +144,8 @@ def connect(engine: sa.Engine, isolation: str) -> Iterator[sa.Connection]:
             undo.callback(setattr, driver, "prepare_threshold", driver.prepare_threshold)
             driver.prepare_threshold = None
         connection.execution_options(isolation_level="SERIALIZABLE" if backend(engine) == SQLITE else isolation)
-        if engine.dialect.driver not in _POOLED and not is_in_memory(engine):
-            connection.detach()  # its limits are not for the application
+        if not isinstance(engine.pool, _OwnPool) and not is_in_memory(engine):
+            connection.detach()  # an application gets no connection with its limits, nor waits until it is back
         yield connection
 
 

@@ -80,6 +80,13 @@ def test_connecting_is_limited_but_not_for_the_application(kind: str, database: 
         each.dispose()
 
 
+def test_the_pool_of_an_application_keeps_its_only_connection(database: str) -> None:
+    engine = create_engine(database, pool_size=1, max_overflow=0, pool_timeout=0.5)
+    with begin(open_engine(engine)):
+        assert ask(engine, "SELECT 1") == "1"
+    engine.dispose()
+
+
 def test_a_limit_of_the_url_is_kept() -> None:
     program_or_skip("postgres")
     engine = open_engine(f"{POSTGRESQL}?connect_timeout=7")
