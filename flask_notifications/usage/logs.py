@@ -154,7 +154,7 @@ class _Reader:
         self._literals = {name: list(filter(None, own)) or [""] for name, own in self._segments.items()}
         # The rest of a line may be another line, because some writes are cut. A path alone is no request.
         literals = "|".join(re.escape(each) for each in chain("%\\", *self._literals.values()))
-        start = r'(?>.*?[A-Z][ \t]++(?=[^ "/]*+/))' if "request" in lines.groupindex else "[^/]*+/"
+        start = r'(?>.*?[A-Z][ \t]++(?=[^\s"/]*+/))' if "request" in lines.groupindex else "[^/]*+/"
         self._may_continue = re.compile(rf"{start}.*(?:{literals})", re.DOTALL | re.IGNORECASE).match
         self._on_query, self._hidden = (_find_dependent(plan, kind) for kind in ("query", "headers"))
         self.ledger, self.later = Ledger(Origin(), 0), Ledger(Origin(), 0)

@@ -302,6 +302,7 @@ def test_a_hash_sign_may_begin_a_fragment_or_the_digits_of_a_byte() -> None:
 def test_white_space_in_a_request_is_read_in_linear_time() -> None:
     start = time.process_time()
     read(line("", request=f"GET{' ' * 2_000}\\x0a"), line("", request=f"GET /{' ' * 40_000}x"))
+    read(OTHER + "/A" + "\tA" * 40_000)
     assert time.process_time() - start < 5
 
 
