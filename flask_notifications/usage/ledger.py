@@ -258,7 +258,7 @@ class Ledger:
         self._take_identity()
         self.stamp = self.attempted = self.store = 0
         self.began = self.heard
-        for entry in self.entries.values():
+        for entry in self.entries.copy().values():  # calls are counted meanwhile
             entry.written = ()
 
     def note_skew(self, *skews: int) -> None:

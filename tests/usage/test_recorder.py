@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, PropertyMock
 
 import pytest
 from sqlalchemy import Connection, Engine, StaticPool, create_engine, delete, event, insert, select, text, update
@@ -902,6 +902,14 @@ def test_a_changed_row_makes_recorders_begin_anew(database: str, change: Any, ca
     assert after[-1][1] >= before[0][1]  # what was between is not covered
     assert total(database) == 2
     assert "begins anew" in caplog.text
+
+
+def test_calls_may_be_counted_while_a_recorder_begins_anew() -> None:
+    ledger = Ledger(ledgers.Origin(), 0)
+    ledger.entries[0, "report", None, "job/1", None] = entry = Mock()
+    type(entry).written = PropertyMock(side_effect=lambda _numbers: ledger.count(use("job/2")))
+    ledger.renew()
+    assert [client for _day, _name, _caller, client, _source in ledger.entries] == ["job/1", "job/2"]
 
 
 def test_a_clone_of_a_machine_writes_another_stamp() -> None:
