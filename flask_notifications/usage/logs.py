@@ -158,7 +158,8 @@ class _Reader:
         self._may_continue = re.compile(rf"{start}.*(?:{literals})", re.DOTALL | re.IGNORECASE).match
         self._on_query, self._hidden = (_find_dependent(plan, kind) for kind in ("query", "headers"))
         self.ledger, self.later = Ledger(Origin(), 0), Ledger(Origin(), 0)
-        self.ledger.limit *= (window.stop - window.start) // DAY + 1  # a process begins a new ledger each day
+        days = (window.stop - window.start) // DAY + 1  # a process begins a new ledger each day
+        self.ledger.limit = self.later.limit = days * self.ledger.limit
         self.total = self.unreadable = self._queries = 0
         self._has_foreign_log = False
         self._suspicious: set[str] = set()

@@ -413,7 +413,9 @@ def test_with_a_database_logs_count_for_the_time_before_the_first_recorder(tmp_p
     assert read(*lines, plan=plan, database=url).coverage == 1
 
 
-def test_calls_that_only_the_logs_have_although_a_recorder_had_begun_make_the_verdict_unknown(tmp_path: Path) -> None:
+def test_calls_that_only_the_logs_have_although_a_recorder_had_begun_make_the_verdict_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url, plan = f"sqlite:///{tmp_path}/usage.sqlite3", with_operation(name="report", path="/report")
     past = Past(url, REPORT)
     past.cover(START, NOON)
@@ -422,6 +424,9 @@ def test_calls_that_only_the_logs_have_although_a_recorder_had_begun_make_the_ve
     for agent, verdict in {"probe/1": "safe", "-": "safe", "job/1": "unknown"}.items():
         entry = line("/report", NOON - HOUR, agent=agent)
         assert read(entry, plan=plan, database=url, ignore_callers=["watchdog"]).verdict == verdict
+    monkeypatch.setattr("flask_notifications.usage.ledger._KEYS", 1)
+    recorded = [line("/report", NOON - day * DAY, agent="probe/1") for day in (1, 2)]
+    assert read(*recorded, plan=plan, database=url, ignore_callers=["watchdog"]).verdict == "safe"
 
 
 def test_a_log_that_is_cut_off_or_very_long_is_no_proof(tmp_path: Path) -> None:
