@@ -35,7 +35,7 @@ from flask_notifications.wording import count
 from .coverage import RecorderRow, clip, combine
 from .fingerprints import fingerprints
 from .ledger import Ledger, Origin
-from .reading import Calls, Snapshot
+from .reading import Calls, Name, Snapshot
 from .times import DAY, SECOND
 
 Log: TypeAlias = "str | os.PathLike[str] | BinaryIO"
@@ -109,12 +109,6 @@ def add_logs(
         for own in plans
         for start, end in clip(reader.spans, since, min(until, snapshot.now))
     ]
-    doubts = {operation.name: list(reader.doubts(operation.name)) for operation in plan}
-    recorded: defaultdict[str, set[str | None]] = defaultdict(set)
-    for operation, _caller, client, _source in snapshot.calls:
-        recorded[operation] |= {client, None}  # some logs have no clients
-    for name in {name for _day, name, _caller, client, _source in reader.later.entries if client not in recorded[name]}:
-        doubts[name].append(_UNRECORDED)
     calls = defaultdict(Calls, snapshot.calls)
     for (day, operation, caller, client, source), entry in reader.ledger.entries.items():
         calls[operation, caller, client, source].add(day, entry.numbers)
@@ -125,9 +119,20 @@ def add_logs(
         rows=[*snapshot.rows, *rows],
         plans={**snapshot.plans, **{f"{_HOST} {own}": known for own, known in plans.items()}},
         calls=calls,
-        doubts=doubts,
+        doubts=_list_doubts(reader, plan, snapshot.calls),
         remarks=[unreadable] if reader.unreadable else [],
     )
+
+
+def _list_doubts(reader: "_Reader", plan: Plan, recorded: Iterable[Name]) -> dict[str, list[str]]:
+    """Return why the absence of calls in logs proves nothing, for each operation; ``recorded`` are other calls."""
+    doubts = {operation.name: list(reader.doubts(operation.name)) for operation in plan}
+    clients: defaultdict[str, set[str | None]] = defaultdict(set)
+    for name, _caller, client, _source in recorded:
+        clients[name] |= {client, None}  # some logs have no clients
+    for name in {name for _day, name, _caller, client, _source in reader.later.entries if client not in clients[name]}:
+        doubts[name].append(_UNRECORDED)
+    return doubts
 
 
 def _find_plans(snapshot: Snapshot, expected: dict[str, str], service: str | None) -> dict[str, dict[str, str]]:
