@@ -381,6 +381,7 @@ def test_a_parameter_with_slashes_is_a_subtree_where_that_is_exact(path: str, mo
         ("/users/{id}", "/users/{id}.json/name", {}, False),
         ("/users/me", "/users/{id}", {}, False),
         ("/users/me", "/users/{id}:undelete", {}, False),
+        ("/users/me", "/teams//../me", {}, False),
         ("/users/me", "/{path+}", {}, False),
     ],
 )
@@ -393,7 +394,7 @@ def test_a_live_operation_whose_requests_a_deprecated_one_would_take_is_in_the_p
     assert [(each.name, each.path) for each in plan if plan[each] is None] == [("new", f"/v1{live}")] * is_listed
 
 
-@pytest.mark.parametrize("live", ["/users/{id}.json", "/users/{id}:undelete", "/{path+}/x", "/users/a b?c"])
+@pytest.mark.parametrize("live", ["/users/{id}.json", "/users/{id}:undelete", "/{path+}/x", "/users/a b?c", "/users//"])
 @pytest.mark.parametrize("deprecated", ["/users/{id}", "/**"])
 def test_a_live_operation_that_no_plan_can_express_is_an_error_if_it_would_be_in_one(
     deprecated: str, live: str

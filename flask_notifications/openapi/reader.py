@@ -16,8 +16,8 @@ from flask_notifications.plans.overlaps import Group, Overlaps
 from flask_notifications.validation import require
 
 PARAMETER = re.compile(r"\{([^{}]+)\}")
-# A segment that is plainly a literal.
-_LITERAL = re.compile(r"[\w.~-]*", re.ASCII)
+# A segment that is plainly a literal, which is neither empty nor dots.
+_LITERAL = re.compile(r"(?!\.\.?\Z)[\w.~-]+", re.ASCII)
 # A parameter, with a plus sign if its values may have slashes: first in RFC 6570 section 3.2.3, last for gateways.
 _PLUS_PARAMETER = re.compile(r"\{(\+?)([^{}+]+)(\+?)\}")
 
@@ -151,8 +151,9 @@ def _path_operations(
 
 def _widen(path: str) -> str:
     """Return a path with a parameter in place of each segment that may be none of a template."""
-    segments = enumerate(path.split("/"))
-    return "/".join(each if _LITERAL.fullmatch(each) else f"{{{place}}}" for place, each in segments)
+    first, *segments = path.removesuffix("/").split("/")
+    wide = [each if _LITERAL.fullmatch(each) else f"{{{place}}}" for place, each in enumerate(segments)]
+    return "/".join([first, *wide]) + "/" * path.endswith("/")
 
 
 def _list_bases(place: str, *holders: Mapping[str, Any]) -> Iterable[str]:
