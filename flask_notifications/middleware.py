@@ -182,7 +182,7 @@ class DeprecationMiddleware:
 
 
 class _Retirement:
-    """The policy of one operation, and the headers that announce it: ``usual`` at the root and without parameters."""
+    """The policy of one operation, and its headers: ``usual`` at the root, unless parameters change the successor."""
 
     def __init__(self, operation: Operation, policy: DeprecationPolicy, base_url: str) -> None:
         self.policy = policy
