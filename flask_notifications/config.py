@@ -31,8 +31,8 @@ _Error = tuple[str | int, ...]
 
 # How the parsers of TOML and JSON word the place of an error.
 _POSITION = re.compile(r"(.*?)(?: \(at|:) line (\d+),? column (\d+).*", re.DOTALL)
-_OPERATION_KEYS = frozenset(Operation.__slots__)
-_POLICY_KEYS = frozenset(DeprecationPolicy.__slots__)
+_OPERATION_KEYS = Operation.__slots__
+_POLICY_KEYS = DeprecationPolicy.__slots__
 _PREFIX_KEYS = ("prefix", "successor_prefix")
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 

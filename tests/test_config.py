@@ -285,6 +285,14 @@ def test_every_error_is_reported_at_once() -> None:
     ]
 
 
+def test_the_errors_of_an_operation_are_in_the_same_order_in_every_process() -> None:
+    wrong = {"headers": 5, "query": 5, "successor": "", "path": "x", "method": "ANY", "name": ""}
+    with pytest.raises(ValidationError) as caught:
+        load_plan({"deprecated_at": JANUARY, "operations": [wrong]})
+    messages: Any = caught.value.messages
+    assert list(messages["operations"][0]) == list(reversed(wrong))
+
+
 def test_every_brownout_inside_a_longer_one_is_reported() -> None:
     days = [datetime(2026, 2, day, tzinfo=UTC) for day in range(1, 9)]
     windows = [window(days[3], days[4]), window(days[0], days[5]), window(days[1], days[2]), window(days[5], days[7])]
