@@ -38,11 +38,11 @@ def format_traceback(error: BaseException, *, chain: bool = True) -> str:
 def describe_exception(error: BaseException) -> str:
     """Return the kinds of an exception and of its causes, and where each was raised; never their strings."""
     chain: dict[int, BaseException] = {}  # by id(), because an exception may be among its own causes
-    following: BaseException | None = error
-    while following is not None and id(following) not in chain and len(chain) < _CAUSES:
-        error = chain[id(following)] = following
-        cause = error.__cause__  # may be false: an exception may be empty
-        following = error.__context__ if cause is None and not error.__suppress_context__ else cause
+    each: BaseException | None = error
+    while each is not None and id(each) not in chain and len(chain) < _CAUSES:
+        chain[id(each)] = each
+        cause = each.__cause__  # may be false: an exception may be empty
+        each = each.__context__ if cause is None and not each.__suppress_context__ else cause
     return "; caused by ".join(map(_describe_one, chain.values()))
 
 
