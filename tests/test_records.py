@@ -86,14 +86,6 @@ def test_records_are_written_unchanged(records: list[Any], expected: bytes | Non
     assert write(records, make_writer(threshold=threshold)) == (orjson.dumps(records) if expected is None else expected)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, BATCH - 1, BATCH, BATCH + 1, 2 * BATCH, 1000])
-@pytest.mark.parametrize(
-    "encode", [orjson.dumps, encode_with_flask, lambda batch: json.dumps(batch, indent=2).encode()]
-)
-def test_batches_are_joined_to_one_array(count: int, encode: Callable[[list[Any]], bytes]) -> None:
-    assert json.loads(write(iter(make_records(count)), make_writer(encode))) == make_records(count)
-
-
 def test_a_proxy_of_bytes_is_a_record_for_encode() -> None:
     writer = make_writer(lambda batch: json.dumps(batch, default=lambda _proxy: {"n": 1}).encode())
     assert write([b"{}", LocalProxy(lambda: b"{}")], writer) == b'[{},{"n": 1}]'
