@@ -2,14 +2,14 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
-from tests.servers.process import eventually, free_port, running
+from tests.servers.process import eventually, free_port, run_program, running
 
 pytestmark = pytest.mark.slow
 
@@ -40,17 +40,14 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *arguments: str) -> Any:
     environ = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+    return run_program(sys.executable, *arguments, cwd=folder, env=environ)
 
 
 def call(project: Path, *paths: str) -> list[str]:
-    return run(project, "-c", CLIENT_PROGRAM.format(paths=paths)).stdout.splitlines()
+    lines: list[str] = run(project, "-c", CLIENT_PROGRAM.format(paths=paths)).stdout.splitlines()
+    return lines
 
 
 def test_the_tests_in_the_guide_pass(project: Path) -> None:

@@ -2,7 +2,6 @@
 
 import importlib
 import re
-import subprocess
 import sys
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 import flask_notifications
 from flask_notifications import metrics
+from tests.servers.process import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -20,12 +20,6 @@ NAMES = [
     *("AccessDenied", "AccountNotFound", "StorageUnavailable", "TransactionalStorage", "Phase", "SessionCredential"),
     *("SessionRefused", "session_of", "SessionLogFilter", "Statuses"),
 ]
-
-
-def run_python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 MAKE_AN_APPLICATION = """
@@ -45,14 +39,15 @@ NotificationApp(MemoryStorage(sessions={}, notifications={}))
     ],
 )
 def test_no_needless_library_is_loaded(code: str, needless: set[str]) -> None:
-    loaded = set(run_python(f"{code}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})").split())
+    program = f"{code}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    loaded = {*run_program(sys.executable, "-c", program).stdout.split()}
     assert "flask_notifications" in loaded
     assert not {"marshmallow", *needless} & loaded
 
 
 def test_the_documented_names_are_all_public_names_and_can_be_imported() -> None:
     assert sorted(flask_notifications.__all__) == sorted(NAMES)
-    assert run_python("from flask_notifications import *\nprint(Call.__name__)") == "Call\n"
+    run_program(sys.executable, "-c", "from flask_notifications import *\nassert Call")
 
 
 @pytest.mark.parametrize("module", [flask_notifications, metrics])

@@ -1,7 +1,6 @@
 """Metrics for Prometheus: their values, several processes, and the alert rules of the documentation."""
 
 import re
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -24,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
 from flask_notifications.deprecation import Phase
 from flask_notifications.metrics import OpenTelemetryObserver, PrometheusObserver
-from tests.servers.process import PATIENCE, ROOT, eventually, gunicorn, serving
+from tests.servers.process import PATIENCE, ROOT, eventually, gunicorn, run_program, serving
 from tests.services import program_or_skip
 from tests.usage.databases import use
 from tests.wsgi import environ_of, plain_app, run
@@ -192,5 +191,4 @@ def test_promtool_accepts_the_alert_rules_and_they_fire_when_they_should(tmp_pat
     (tmp_path / "rules.yaml").write_text(rules, encoding="utf-8")
     (tmp_path / "alerts.yaml").write_text(ALERTS, encoding="utf-8")
     for command in (["check", "rules", "rules.yaml"], ["test", "rules", "alerts.yaml"]):
-        done = subprocess.run([promtool, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        run_program(promtool, *command, cwd=tmp_path)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from io import BytesIO
@@ -19,6 +18,7 @@ from werkzeug import Request
 from flask_notifications import Operation, SessionCredential, SessionRefused, session_of
 from flask_notifications.sessions import digest_of
 from tests.middleware import SESSION, Spy, wrap
+from tests.servers.process import run_program
 from tests.wsgi import Response, environ_of, plain_app, run
 
 A = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
@@ -336,8 +336,7 @@ def test_a_digest_replaces_the_pair_and_every_other_byte_of_the_query_stays(quer
 def test_another_process_makes_another_digest() -> None:
     """A client that could compute digests would choose the URL under which a cache keeps its page."""
     program = "from flask_notifications.sessions import digest_of; print(digest_of('a'))"
-    run_program = [sys.executable, "-c", program]
-    other = subprocess.run(run_program, check=True, capture_output=True, text=True).stdout.strip()
+    other = run_program(sys.executable, "-c", program).stdout.strip()
     assert re.fullmatch(r"flask_notifications\.session=[0-9a-f]{16}", other)
     assert other != digest_of("a")
 

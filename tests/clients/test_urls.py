@@ -1,7 +1,6 @@
 """Redirect locations are resolved as browsers do, so that no session reaches another origin or path."""
 
 import json
-import subprocess
 from pathlib import Path
 from random import Random
 from urllib.parse import unquote_to_bytes
@@ -11,6 +10,7 @@ import pytest
 from flask_notifications import Operation, notification_operations
 from flask_notifications.operations import OperationTable
 from flask_notifications.redirects import follow
+from tests.servers.process import run_program
 from tests.services import program_or_skip
 from tests.wsgi import environ_of
 
@@ -31,8 +31,7 @@ def test_a_redirect_keeps_the_session_only_if_a_browser_finds_a_matched_operatio
     restored = [location for location in dict.fromkeys(locations) if follow(environ, location, "302 Found", table)]
     assert len(restored) > 100
     asked = json.dumps({"base": "http://api.example/API/Notification/", "locations": restored})
-    command = [program_or_skip("node"), str(Path(__file__).with_name("urls.mjs"))]
-    done = subprocess.run(command, input=asked, capture_output=True, check=True, text=True, timeout=20)
+    done = run_program(program_or_skip("node"), Path(__file__).with_name("urls.mjs"), input=asked)
     for location, resolved in zip(restored, json.loads(done.stdout), strict=True):
         assert resolved is not None, location
         origin, path = resolved

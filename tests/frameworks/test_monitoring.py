@@ -7,12 +7,10 @@ tool, prints everything that the tool captured.
 import json
 import logging
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from io import StringIO
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 from wsgiref.types import WSGIApplication
@@ -21,6 +19,7 @@ import pytest
 
 from flask_notifications import DeprecationMiddleware
 from tests.frameworks.applications import OPERATIONS, POLICY, application_of, library
+from tests.servers.process import ROOT, run_program
 from tests.storages import CURRENT_USER, PLAN, OneSession, flask_app, raising
 from tests.wsgi import environ_of, plain_app, run
 
@@ -81,16 +80,8 @@ def capture(tool: str) -> Captured:
     """Run a tool in its own process and return what it captured, by the place of the middleware and the request."""
     kind, framework = tool.split("-")
     library("sentry_sdk" if kind == "sentry" else f"opentelemetry.instrumentation.{framework}")
-    child = subprocess.run(
-        [sys.executable, "-m", "tests.frameworks.test_monitoring", tool],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "OTEL_SEMCONV_STABILITY_OPT_IN": "http/dup"},  # the attributes of both conventions
-    )
-    assert child.returncode == 0, child.stderr
+    environ = os.environ | {"OTEL_SEMCONV_STABILITY_OPT_IN": "http/dup"}  # the attributes of both conventions
+    child = run_program(sys.executable, "-m", "tests.frameworks.test_monitoring", tool, cwd=ROOT, env=environ)
     result: Captured = json.loads(child.stdout)
     return result
 

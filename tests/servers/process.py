@@ -276,6 +276,13 @@ def running_with(conf: str, command: list[str], folder: Path, **values: object) 
         yield server
 
 
+def run_program(*command: str | Path, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Run a program to its end, and fail with its output unless it succeeds."""
+    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=2 * PATIENCE, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
 def free_port() -> int:
     """Return a port that is free now, for programs that cannot choose one themselves."""
     with socket.socket() as probe:

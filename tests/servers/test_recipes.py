@@ -5,7 +5,6 @@ response, and every other caller gets 410.
 """
 
 import re
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +18,7 @@ import trustme
 
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Exemption, Operation
 from tests.servers.nginx import proxying
-from tests.servers.process import PATIENCE, ROOT, gunicorn, serving
+from tests.servers.process import PATIENCE, ROOT, gunicorn, run_program, serving
 from tests.wsgi import call
 
 PAGE = (ROOT / "docs" / "callers.md").read_text(encoding="utf-8")
@@ -137,6 +136,5 @@ def test_the_user_of_a_session_of_django(tmp_path: Path) -> None:
         ["-c", DJANGO_PROGRAM.format(recipe=DJANGO)],
     )
     for command in commands:
-        done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        done = run_program(sys.executable, *command, cwd=tmp_path)
     assert done.stdout.splitlines() == ["warehouse", "other", "None"]
