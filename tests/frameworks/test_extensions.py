@@ -13,13 +13,7 @@ from flask_wtf.csrf import CSRFProtect
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.test import Client, TestResponse
 
-from flask_notifications import (
-    DeprecationMiddleware,
-    Operation,
-    create_blueprint,
-    notification_operations,
-    session_of,
-)
+from flask_notifications import DeprecationMiddleware, Operation, create_blueprint, notification_operations, session_of
 from flask_notifications.testing import MemoryStorage
 from tests.frameworks.applications import application_of, library
 from tests.middleware import CLOSED, DATE_ONLY

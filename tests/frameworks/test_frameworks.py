@@ -11,16 +11,12 @@ from wsgiref.types import WSGIApplication
 import pytest
 
 from flask_notifications import Call, DeprecationMiddleware, Operation
+from flask_notifications.deprecation import DeprecationHeaders
 from tests.frameworks.applications import APPLICATIONS, PAGES, POLICY, application_of
 from tests.wsgi import Response, between_validators, call, environ_of, run
 
 PLAIN = (Operation("items", "GET", "/old/items/", "/new/items/"), Operation("old", "GET", "/old/{page}", "/new/items/"))
-ANNOUNCED = [
-    ("Deprecation", "@1767225600"),
-    ("Sunset", "Fri, 01 Jan 2027 00:00:00 GMT"),
-    ("Link", '</new/items/>; rel="successor-version"'),
-    ("Link", '</docs>; rel="deprecation"; type="text/html"'),
-]
+ANNOUNCED = DeprecationHeaders(POLICY).render("/new/items/", "")
 SESSION_ID = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
 QUERY = f"a=1&SessionID=%34{SESSION_ID[1:]}&b=%20"
 

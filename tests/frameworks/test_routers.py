@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import cache
 from io import StringIO
 from itertools import product
@@ -10,14 +9,12 @@ from wsgiref.types import WSGIApplication
 
 import pytest
 
-from flask_notifications import Call, DeprecationMiddleware, DeprecationPolicy, Operation
+from flask_notifications import Call, DeprecationMiddleware, Operation
 from flask_notifications.testing import assert_plan_reaches
 from tests.frameworks.routers import PATHS, ROUTERS, VIEW
+from tests.middleware import CLOSED, DATE_ONLY
 from tests.wsgi import Response, environ_of, run
 
-JANUARY = datetime(2026, 1, 1, tzinfo=UTC)
-OPEN = DeprecationPolicy(deprecated_at=JANUARY)
-CLOSED = DeprecationPolicy(deprecated_at=JANUARY, sunset_at=JANUARY, enforce_sunset=True)
 OPERATIONS = [Operation(path, "GET", path) for path in PATHS]
 
 # Bytes as a server decodes them (PEP 3333): latin-1.
@@ -78,7 +75,7 @@ EVERY_ROUTER = pytest.mark.parametrize(
 @EVERY_ROUTER
 def test_no_mutated_path_slips_past(name: str) -> None:
     router, calls = ROUTERS[name](), list[Call]()
-    announcing = DeprecationMiddleware(router, dict.fromkeys(OPERATIONS, OPEN), observers=[calls.append])
+    announcing = DeprecationMiddleware(router, dict.fromkeys(OPERATIONS, DATE_ONLY), observers=[calls.append])
     closed = DeprecationMiddleware(router, dict.fromkeys(OPERATIONS, CLOSED))
     missed, number = {}, 0
     for (method, path), description in requests().items():
@@ -105,7 +102,7 @@ MORE = {
 
 @EVERY_ROUTER
 def test_other_paths_to_a_view_are_found(name: str) -> None:
-    router, plan = ROUTERS[name](), dict.fromkeys(OPERATIONS[:2], OPEN)
+    router, plan = ROUTERS[name](), dict.fromkeys(OPERATIONS[:2], DATE_ONLY)
     if name in MORE:
         with pytest.raises(AssertionError, match=f"no retired operation matches GET {re.escape(MORE[name])}, "):
             assert_plan_reaches(router, plan)

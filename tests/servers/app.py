@@ -2,18 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import flask
 
-from flask_notifications import (
-    DeprecationMiddleware,
-    DeprecationPolicy,
-    Operation,
-    create_blueprint,
-    notification_operations,
-)
+from flask_notifications import DeprecationMiddleware, Operation, create_blueprint
 from flask_notifications.testing import MemoryStorage
+from tests.middleware import PLAN, POLICY
 
 # Bytes; a few records are sent from memory, LARGE from a temporary file.
 SPOOL_THRESHOLD = 65_536
@@ -85,17 +80,5 @@ def _cut() -> Iterator[bytes]:
     raise RuntimeError(message)
 
 
-application: WSGIApplication = DeprecationMiddleware(
-    application_that_crashes,
-    dict.fromkeys(
-        [
-            *notification_operations(),
-            *(Operation(name, "GET", f"/{name}", unify_session=True) for name in ("profile", "broken", "crash", "cut")),
-        ],
-        DeprecationPolicy(
-            deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
-            sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
-            documentation="https://example.com/retire",
-        ),
-    ),
-)
+VIEWS = [Operation(name, "GET", f"/{name}", unify_session=True) for name in ("profile", "broken", "crash", "cut")]
+application = DeprecationMiddleware(application_that_crashes, PLAN | dict.fromkeys(VIEWS, POLICY))
