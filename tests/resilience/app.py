@@ -13,6 +13,7 @@ from typing import Any
 
 from flask_notifications import DeprecationMiddleware
 from tests.storages import PLAN, flask_app, raising
+from tests.wsgi import Response
 
 # Standard error shows the logger and the level of each message.
 logging.basicConfig(format="%(name)s %(levelname)s %(message)s", level=logging.INFO, force=True)
@@ -76,6 +77,11 @@ def find_unreleased(log: str) -> list[str]:
     events = re.findall(r"^storage INFO (opened|closed) (\S+)$", log, re.MULTILINE)
     closed = Counter(number for event, number in events if event == "closed")
     return [number for event, number in events if event == "opened" and closed[number] != 1]
+
+
+def assert_no_record(response: Response) -> None:
+    """Check that a server sent nothing, as some do, or an error of its own."""
+    assert (response.status[:3], RECORD in response.body) in {("", False), ("500", False)}
 
 
 class Storage:
