@@ -21,16 +21,9 @@ import orjson
 import pytest
 from marshmallow import fields
 
-from flask_notifications import (
-    AccessDenied,
-    AccountNotFound,
-    SessionCredential,
-    Statuses,
-    StorageError,
-    StorageUnavailable,
-)
+from flask_notifications import AccessDenied, AccountNotFound, SessionCredential, StorageError, StorageUnavailable
 from flask_notifications.log import describe_exception
-from flask_notifications.problems import Problems
+from flask_notifications.problems import Problems, Statuses
 from flask_notifications.records import ArrayWriter
 from flask_notifications.responses import PlainResponse
 from flask_notifications.service import NotificationService

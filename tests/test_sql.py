@@ -5,7 +5,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import count
 from operator import methodcaller
 from pathlib import Path
@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Executable, Row, Text, TypeDecorator, column, create_engine, event, select, text
+from sqlalchemy import Engine, Row, Text, TypeDecorator, column, create_engine, event, select, text
 from sqlalchemy.exc import OperationalError as SQLOperationalError
 from sqlalchemy.exc import ProgrammingError, ResourceClosedError, SQLAlchemyError
 
@@ -30,20 +30,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/test.sqlite3"
-    else:
-        with postgresql_schema() as schema:
-            yield schema
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    engine = create_engine(url, pool_size=1, max_overflow=0, pool_timeout=0.05)
-    create_tables(engine)
-    yield engine
-    engine.dispose()
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    sqlite = nullcontext(f"sqlite:///{tmp_path}/test.sqlite3")
+    with sqlite if request.param == "sqlite" else postgresql_schema() as url:
+        engine = create_engine(url, pool_size=1, max_overflow=0, pool_timeout=0.05)
+        create_tables(engine)
+        yield engine
+        engine.dispose()
 
 
 @pytest.mark.parametrize(
@@ -200,22 +193,12 @@ def test_rows_that_an_override_leaves_open_do_not_block_the_connection(engine: E
     engine.dispose()
 
 
-class Retries(Numbers):
-    """A storage that repeats a query that failed."""
-
-    failing: str | Executable = "SELECT nothing FROM nowhere"
-
-    def resolve_session(self, session_id: str) -> Row[Any] | None:
-        right, self._session_query = self._session_query, text(str(self.failing))
-        with pytest.raises((ProgrammingError, SQLOperationalError)):
-            super().resolve_session(session_id)
-        self._session_query = right
-        return super().resolve_session(session_id)
-
-
 def test_a_query_that_fails_does_not_affect_the_next_one(engine: Engine) -> None:
-    response = call(NotificationApp(Retries(engine)), "GET", CURRENT_USER, "sessionId=a1")
-    assert [record["n"] for record in response.json] == list(range(1, 2501))
+    storage = storage_on(engine, account_query="SELECT nothing FROM nowhere WHERE owner = :account_id")
+    with storage.unit_of_work() as bound:
+        with pytest.raises((ProgrammingError, SQLOperationalError)):
+            list(read(bound, "a1", "alice"))
+        assert len(list(read(bound, "a1"))) == 2
 
 
 def test_stop_iteration_in_the_type_of_a_column_is_an_error_and_not_the_end(engine: Engine) -> None:

@@ -1,7 +1,6 @@
 """Through a cache, nobody gets the response to another caller, and large responses arrive complete."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
@@ -35,16 +34,14 @@ def cache(origin: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield server
 
 
-@pytest.fixture(params=["header", "query"])
-def ask(request: pytest.FixtureRequest) -> Callable[[Server, str, str, str | None], Response]:
-    """Return a function that sends a request with a session, always in the same place."""
+in_each_place = pytest.mark.parametrize("place", ["header", "query"])
 
-    def send(server: Server, method: str, path: str, session: str | None) -> Response:
-        if session is None or request.param == "header":
-            return server.ask(method, path, *([] if session is None else [f"Authorization: Bearer {session}"]))
-        return server.ask(method, f"{path}?sessionId={session}")
 
-    return send
+def ask(server: Server, place: str, method: str, path: str, session: str | None) -> Response:
+    """Send a request with a session, if there is one, in the header or in the query."""
+    if session is None or place == "header":
+        return server.ask(method, path, *([] if session is None else [f"Authorization: Bearer {session}"]))
+    return server.ask(method, f"{path}?sessionId={session}")
 
 
 def test_the_cache_stores_a_response_that_allows_it(cache: Server) -> None:
@@ -53,17 +50,19 @@ def test_the_cache_stores_a_response_that_allows_it(cache: Server) -> None:
     assert responses[0].body == responses[1].body
 
 
-def test_every_caller_gets_their_own_response(cache: Server, origin: Server, ask: Any) -> None:
+@in_each_place
+def test_every_caller_gets_their_own_response(cache: Server, origin: Server, place: str) -> None:
     for method, path in (("GET", LIST), ("GET", "/api/notification"), ("POST", ACCOUNT)):
-        own = {session: ask(origin, method, path, session) for session in SESSIONS}
+        own = {session: ask(origin, place, method, path, session) for session in SESSIONS}
         # Otherwise a response to another caller would go unnoticed.
         assert len({response.body for response in own.values()}) > 2
         for session in SESSIONS * 2:
-            response = ask(cache, method, path, session)
+            response = ask(cache, place, method, path, session)
             assert (response.status, response.body) == (own[session].status, own[session].body)
             assert response.one("X-Cache") == "MISS"
 
 
-def test_a_cacheable_page_of_the_application_never_reaches_another_caller(cache: Server, ask: Any) -> None:
+@in_each_place
+def test_a_cacheable_page_of_the_application_never_reaches_another_caller(cache: Server, place: str) -> None:
     for session in SESSIONS[:3] * 2:
-        assert ask(cache, "GET", "/profile", session).body == f"this is for Bearer {session}".encode()
+        assert ask(cache, place, "GET", "/profile", session).body == f"this is for Bearer {session}".encode()
