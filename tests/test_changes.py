@@ -30,6 +30,9 @@ REPORT, OLD, NEW = operation(), operation("old", "/old"), operation("new", "/new
 REPORT_N = operation(path="/reports/{n}", successor="/v2/{n}")
 QUERY = operation("query", "/query")
 ME, USERS = operation("me", "/users/me", live=True), operation("user", "/users/{id}")
+MINE = ME | {"live": False}
+CAFE, CAFE_OLD = OLD | SUNSET | {"path": "/caf\u00e9/**"}, NEW | EARLIER | {"path": "/caf\u00e9/old"}
+ANY_ME = OLD | SUNSET | {"path": "/{version}/me"}
 
 
 def query(*values: str, name: str = "query", **more: Any) -> dict[str, Any]:
@@ -42,6 +45,7 @@ def many(*more: str) -> dict[str, Any]:
 
 
 W: dict[str, Any] = {"headers": {"W": ["1", ""]}}
+OTHERS = [query("2", "", name="old", method="*"), NEW | W | {"path": "/query", "method": "*"}]
 CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
     "more combinations of values than are tried": ([REPORT | many()], [REPORT | many("10")], ["operation-added"]),
     "nothing": ([REPORT | SUNSET], [REPORT | SUNSET], []),
@@ -64,28 +68,16 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
     "removed after its sunset": ([REPORT, OLD | PAST], [REPORT], []),
     "live again": ([REPORT | SUNSET, USERS], [REPORT | {"live": True}, USERS], []),
     "another path of the same name": ([REPORT], [REPORT | {"path": "/x"}], ["operation-added", "operation-removed"]),
-    "a live part is retired": ([USERS, ME], [USERS, ME | {"live": False}], ["operation-added"]),
+    "a live part is retired": ([USERS, ME], [USERS, MINE], ["operation-added"]),
     "a live part of nothing is not listed any more": ([REPORT, ME], [REPORT], []),
-    "a part that another operation takes, which ends earlier": (
-        [USERS, ME | SUNSET | {"live": False}],
-        [USERS | EARLIER],
-        ["sunset-earlier"],
-    ),
-    "a part in letters that are not ASCII, which ends earlier": (
-        [OLD | SUNSET | {"path": "/caf\u00e9/**"}],
-        [OLD | SUNSET | {"path": "/caf\u00e9/**"}, NEW | EARLIER | {"path": "/caf\u00e9/old"}],
-        ["sunset-earlier"],
-    ),
+    "a part that another takes, which ends earlier": ([USERS, MINE | SUNSET], [USERS | EARLIER], ["sunset-earlier"]),
+    "a part in letters that are not ASCII, which ends earlier": ([CAFE], [CAFE, CAFE_OLD], ["sunset-earlier"]),
     "a part that a new operation of any method takes": (
         [USERS | SUNSET],
-        [USERS | SUNSET, ME | EARLIER | {"live": False, "method": "*"}],
+        [USERS | SUNSET, MINE | EARLIER | {"method": "*"}],
         ["operation-added", "sunset-earlier"],
     ),
-    "paths that a new operation takes, because its literal is to the left": (
-        [OLD | SUNSET | {"path": "/{version}/me"}],
-        [OLD | SUNSET | {"path": "/{version}/me"}, USERS | EARLIER],
-        ["operation-added", "sunset-earlier"],
-    ),
+    "a new literal to the left": ([ANY_ME], [ANY_ME, USERS | EARLIER], ["operation-added", "sunset-earlier"]),
     "a path with a slash that a new subtree takes": (
         [OLD | SUNSET],
         [OLD | SUNSET, NEW | EARLIER | {"path": "/old/**"}],
@@ -106,11 +98,7 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
     "one value of a condition less": ([query("1", "2")], [query("1")], ["operation-removed"]),
     "a condition instead of none": ([QUERY], [query("*")], ["operation-removed"]),
     "a condition that requests without a value meet": ([QUERY], [QUERY | W], ["operation-removed"]),
-    "removed for requests that meet the conditions of no other operation": (
-        [QUERY, query("2", "", name="old", method="*"), NEW | W | {"path": "/query", "method": "*"}],
-        [query("2", "", name="old", method="*"), NEW | W | {"path": "/query", "method": "*"}],
-        ["operation-removed"],
-    ),
+    "removed for requests that meet the conditions of no other": ([QUERY, *OTHERS], OTHERS, ["operation-removed"]),
     "conditions that are met by every request": (
         [QUERY | SUNSET],
         [query("") | SUNSET, query("*", name="old") | EARLIER],
