@@ -179,18 +179,13 @@ def test_a_literal_that_only_looks_like_a_parameter_matches(segment: str) -> Non
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param("//API/Notification/", id="two slashes at the beginning"),
         pytest.param("API/Notification/", id="no slash at the beginning"),
-        pytest.param("/API/Notification/ ", id="a space at the end"),
         pytest.param("/API/Notification/\x00", id="NUL at the end"),
         pytest.param("/API/Notification/\xc2\xa0", id="a space that does not break"),
         pytest.param("/API/Notification/\xe3\x80\x80", id="an ideographic space"),
-        pytest.param("/API/No\xfftification/", id="a byte that is not UTF-8 inside"),
         pytest.param("/API/Notification/\xe2\x82", id="a truncated character"),
-        pytest.param("/API/Not\xc4\xb1fication/", id="a dotless i"),
         pytest.param("/AP\xc4\xb0/Notification/", id="a capital I with a dot"),
         pytest.param("/API/./Notification/", id="a dot segment"),
-        pytest.param("/API/Notification//", id="two slashes at the end"),
         pytest.param("/../API/x/../Notification//.", id="dots that lead nowhere else"),
         pytest.param("//API/./Not\xc4\xb1fication\xff/\n", id="all of these"),
     ],

@@ -104,28 +104,21 @@ LONGEST = "A" * 4096
 @pytest.mark.parametrize(
     ("query", "header", "expected"),
     [
+        # One session, or none.
         pytest.param("", " \t ", None, id="a header of white space"),
-        # The query.
-        pytest.param(f"%73ession%49%64={A}", None, (A, "query"), id="key percent-encoded"),
-        pytest.param(f"%53ESSION%6cD={A}", None, None, id="an l is no i"),
-        pytest.param(f"q=sessionId&r=sessionId={A}", None, None, id="the key in a value"),
-        pytest.param(f"sessionId%3D{A}", None, None, id="an encoded = is part of the key"),
-        # The header.
         pytest.param("", f"Bearer    {A}", (A, "header"), id="several spaces"),
         pytest.param("sessionId=" + "%41" * 4096, None, (LONGEST, "query"), id="4096 characters, encoded"),
         pytest.param("", A, None, id="a token without a scheme"),
         pytest.param("", rf'Digest username="x\", Bearer {A}", a=b', None, id="a quoted string with a quoted quote"),
         pytest.param("", "Digest a=b, c = d,\te=f", None, id="parameters of one credential"),
-        # Both.
-        pytest.param(f"sessionId={A.upper()}", f"Bearer {A}", AMBIGUOUS, id="values have a case"),
         # Ambiguous.
+        pytest.param(f"sessionId={A.upper()}", f"Bearer {A}", AMBIGUOUS, id="values have a case"),
         pytest.param("sessionId=", f"Bearer {A}", AMBIGUOUS, id="empty value and a header"),
         pytest.param("", f'Digest username="x, Bearer {A}', AMBIGUOUS, id="a quoted string that is never closed"),
         pytest.param("", rf'Digest username="x\\", Bearer {A}', AMBIGUOUS, id="a quoted backslash ends no pair"),
         pytest.param("", f'Digest a="x", Bearer {A}, b="y"', AMBIGUOUS, id="between quoted strings"),
         pytest.param("", f'Digest a="", Bearer {A}, b="y"', AMBIGUOUS, id="after an empty one"),
         pytest.param("", f'Digest a="\\\n", Bearer {A}, b="y"', AMBIGUOUS, id="after an escaped line feed"),
-        pytest.param(f"sessionId={A}", "Basic dTpw, Digest a=b", AMBIGUOUS, id="two other schemes and a query"),
         pytest.param(f"sessionId={A}", "Bearer", AMBIGUOUS, id="a broken header does not fall back to the query"),
         # Malformed.
         pytest.param("", "Bearer =", MALFORMED, id="= alone"),
@@ -134,7 +127,6 @@ LONGEST = "A" * 4096
         pytest.param("", f"Bearer \xa0{A}", MALFORMED, id="a space that is not ASCII"),
         pytest.param("sessionId=a%00", "Bearer a\x00", MALFORMED, id="both, equal, malformed"),
         # Several problems: 400 wins.
-        pytest.param("sessionId=%00&sessionId=%00", None, AMBIGUOUS, id="repeated and malformed"),
         pytest.param("sessionId=%00", f"Bearer {A}", AMBIGUOUS, id="different and malformed"),
         pytest.param("sessionId=%00", "Bearer", AMBIGUOUS, id="malformed and no token"),
     ],
@@ -348,7 +340,6 @@ def test_another_process_makes_another_digest() -> None:
         pytest.param(f"sessionId={A}", " \t", f"Bearer {A}", id="set when it was white space"),
         pytest.param(f"sessionId={A}", "Basic dTpw", "Basic dTpw", id="another scheme stays"),
         pytest.param(f"sessionId={A}", f"bearer  {A} ", f"bearer  {A} ", id="the same session stays unchanged"),
-        pytest.param(f"sessionId={A}", f"Bearer {B}", f"Bearer {B}", id="a contradiction stays unchanged"),
         pytest.param("sessionId=%00", None, None, id="not set to a refused value"),
     ],
 )
