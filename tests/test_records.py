@@ -134,20 +134,13 @@ def make_keyed(number: int) -> dict[str, int]:
     return {quoted_name("n", quote=None): number, "m": number}
 
 
-KEYED: dict[str, Callable[[int], Any]] = {
-    "dict": make_keyed,
-    "mappingproxy": lambda number: types.MappingProxyType(make_keyed(number)),
-}
-
-
-@pytest.mark.parametrize("make", KEYED.values(), ids=KEYED)
 @pytest.mark.parametrize("count", [1, BATCH, 1000])
 @pytest.mark.parametrize("encode", [encode_and_clear, encode_with_flask], ids=["orjson", "Flask"])
-def test_keys_may_be_of_a_subclass_of_str(make: Any, count: int, encode: Any) -> None:
+def test_keys_may_be_of_a_subclass_of_str(count: int, encode: Any) -> None:
     expected = [{"n": number, "m": number} for number in range(count)]
-    for records in ([make(number) for number in range(count)], (make(number) for number in range(count))):
+    for records in ([make_keyed(number) for number in range(count)], map(make_keyed, range(count))):
         assert json.loads(write(records, make_writer(encode))) == expected
-    mixed = [{"n": -1}, make(0), b"{}", make(1)]
+    mixed = [{"n": -1}, make_keyed(0), b"{}", types.MappingProxyType(make_keyed(1))]
     assert json.loads(write(mixed, make_writer(encode))) == [{"n": -1}, {"n": 0, "m": 0}, {}, {"n": 1, "m": 1}]
 
 

@@ -93,11 +93,3 @@ def test_a_file_body_is_closed_when_nothing_refers_to_it() -> None:
     assert not file.closed
     del body
     assert file.closed
-
-
-def test_a_file_taken_from_a_body_stays_open_until_the_body_is_closed() -> None:
-    body = FileBody(BytesIO(b"x"))
-    file = body.take_file()
-    assert not file.closed
-    body.close()
-    assert file.closed

@@ -151,12 +151,6 @@ def test_a_failing_close_leaves_the_array_whole(failure: Any, threshold: int, ca
     response.close()
 
 
-def test_a_failing_close_does_not_hide_the_exception_before_it() -> None:
-    source = Source(failure=AccessDenied(), closing=ValueError())
-    response = call_current_user(make_service(OneSession(lambda: source)))
-    assert (status_and_code(response), source.closed) == (("403 Forbidden", "access_denied"), 1)
-
-
 class Fatal(BaseException):
     """An exception that ends a worker, such as gevent's Timeout and GreenletExit."""
 
