@@ -3,13 +3,13 @@
 from functools import partial
 from typing import Any
 
-import flask
 import pytest
 
-from flask_notifications import Call, DeprecationMiddleware, NotificationApp, create_blueprint, notification_operations
+from flask_notifications import Call, NotificationApp
 from flask_notifications.testing import MemoryStorage
 from tests.growth import grows_linearly
-from tests.middleware import CLOSED, POLICY
+from tests.middleware import CLOSED, wrap
+from tests.storages import flask_app
 from tests.wsgi import environ_of, run
 
 pytestmark = pytest.mark.slow
@@ -18,22 +18,12 @@ STORAGE = MemoryStorage(sessions={"s3cret": "alice"}, notifications={"alice": [{
 ACCOUNT = "/API/Notification/GetNotificationsForAccount/"
 
 
-def create_flask_app() -> flask.Flask:
-    app = flask.Flask("shop")
-    app.register_blueprint(create_blueprint(STORAGE, successors=True))
-    return app
-
-
 CALLS: list[Call] = []
 STACKS: dict[str, Any] = {
     "NotificationApp": NotificationApp(STORAGE),
-    "the blueprint": create_flask_app(),
-    "the middleware around the blueprint": DeprecationMiddleware(
-        create_flask_app(), dict.fromkeys(notification_operations(), POLICY), observers=[CALLS.append]
-    ),
-    "the middleware around a closed operation": DeprecationMiddleware(
-        create_flask_app(), dict.fromkeys(notification_operations(), CLOSED)
-    ),
+    "the blueprint": flask_app(STORAGE),
+    "the middleware around the blueprint": wrap(flask_app(STORAGE, successors=True), observers=[CALLS.append]),
+    "the middleware around a closed operation": wrap(flask_app(STORAGE), CLOSED),
 }
 UNITS = ["a", "/", "%2F", "&sessionId=x", "&a=b;", ",Bearer ", '"\\', " ", "\xff", "\xc4\xb1", "=", "accountId=x&"]
 TARGETS = [

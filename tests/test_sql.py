@@ -21,7 +21,7 @@ from sqlalchemy.exc import ProgrammingError, ResourceClosedError, SQLAlchemyErro
 from flask_notifications import AccessDenied, NotificationApp, StorageUnavailable
 from flask_notifications.sql import SQLAlchemyStorage, rows
 from flask_notifications.sql import storage as sql_storage
-from tests.drivers.drivers import DOCUMENTS, create_tables, read, storage_on
+from tests.drivers.drivers import create_tables, read, storage_on
 from tests.services import postgresql_schema
 from tests.storages import ACCOUNT, CURRENT_USER
 from tests.wsgi import Response, call
@@ -58,7 +58,7 @@ def test_an_account_id_in_the_callers_row_never_replaces_that_of_the_request(eng
 
 def test_without_a_rule_no_caller_may_see_any_account(engine: Engine) -> None:
     with pytest.raises(AccessDenied):
-        list(read(Numbers(engine), "a1", "alice"))
+        list(read(storage_on(engine, may_see_account=None), "a1", "alice"))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_unit_of_work_applies_to_the_storage_that_it_yields_only(engine: Engin
 @pytest.mark.parametrize("use", [list, methodcaller("close")], ids=["read on", "closed"])
 def test_records_of_a_nested_unit_of_work_that_has_ended_do_not_block(engine: Engine, use: Any) -> None:
     two_connections = create_engine(engine.url, pool_size=2, max_overflow=0, pool_timeout=0.05)
-    storage = Numbers(two_connections)
+    storage = storage_on(two_connections, NUMBERED[engine.dialect.name])
     with storage.unit_of_work() as outer:
         with storage.unit_of_work() as inner:
             records = read(inner, "a1")
@@ -151,38 +151,30 @@ NUMBERED = {
 }
 
 
-class Numbers(SQLAlchemyStorage):
-    """A storage with 2500 records for alice; checking the visibility of one of them fails."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(
-            engine,
-            session_query="SELECT login FROM users WHERE session = :session_id",
-            current_user_query=NUMBERED[engine.dialect.name],
-            account_query=DOCUMENTS.format(":account_id"),
-        )
-
-    @staticmethod
-    def is_visible(record: bytes) -> bool:
-        if record == b'{"n": 300}':
-            raise KeyError
-        return True
+def is_visible(record: bytes) -> bool:
+    """Return whether to show a record; this fails for one of them."""
+    if record == b'{"n": 300}':
+        raise KeyError
+    return True
 
 
-class Filters(Numbers):
+class Filters(SQLAlchemyStorage):
     def current_user_notifications(self, caller: Row[Any]) -> Any:
-        return filter(self.is_visible, super().current_user_notifications(caller))
+        return filter(is_visible, super().current_user_notifications(caller))
 
 
-class Generates(Numbers):
+class Generates(SQLAlchemyStorage):
     def current_user_notifications(self, caller: Row[Any]) -> Any:
-        return (record for record in super().current_user_notifications(caller) if self.is_visible(record))
+        return (record for record in super().current_user_notifications(caller) if is_visible(record))
 
 
 @pytest.mark.parametrize("kind", [Filters, Generates])
-def test_rows_that_an_override_leaves_open_do_not_block_the_connection(engine: Engine, kind: type[Numbers]) -> None:
+def test_rows_that_an_override_leaves_open_do_not_block_the_connection(
+    engine: Engine, kind: type[SQLAlchemyStorage]
+) -> None:
     engine = create_engine(engine.url, pool_size=2, max_overflow=0, pool_timeout=0.05)
-    app, responses = NotificationApp(kind(engine)), list[Response]()
+    app = NotificationApp(storage_on(engine, NUMBERED[engine.dialect.name], kind=kind))
+    responses = list[Response]()
     thread = Thread(target=lambda: responses.append(call(app, "GET", CURRENT_USER, "sessionId=a1")), daemon=True)
     thread.start()
     thread.join(timeout=10)  # it must not wait forever

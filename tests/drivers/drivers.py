@@ -30,14 +30,18 @@ def may_see_account(caller: Row[Any], account_id: str) -> bool:
 
 
 def storage_on(engine: Engine, documents: Any = DOCUMENTS_OF_THE_CALLER, **changed: Any) -> SQLAlchemyStorage:
+    """Return a storage with other arguments, of another class as ``kind``; ``None`` leaves an argument out."""
     arguments: dict[str, Any] = {
+        "kind": SQLAlchemyStorage,
         "session_query": "SELECT login, is_admin FROM users WHERE session = :session_id",
         "current_user_query": documents,
         "account_query": DOCUMENTS.format(":account_id"),
         "account_exists_query": "SELECT 1 FROM users WHERE login = :account_id",
         "may_see_account": may_see_account,
     }
-    return SQLAlchemyStorage(engine, **arguments | changed)
+    given = {name: each for name, each in (arguments | changed).items() if each is not None}
+    storage: SQLAlchemyStorage = given.pop("kind")(engine, **given)
+    return storage
 
 
 def read(storage: SQLAlchemyStorage, session_id: str, account_id: str | None = None) -> Iterator[Any]:

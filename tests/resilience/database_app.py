@@ -4,10 +4,10 @@ import json
 import os
 from typing import Any
 
-from sqlalchemy import Engine, Row, create_engine, make_url, text
+from sqlalchemy import Engine, create_engine, make_url, text
 
 from flask_notifications import DeprecationMiddleware
-from flask_notifications.sql import SQLAlchemyStorage
+from tests.drivers.drivers import storage_on
 from tests.storages import PLAN, flask_app
 
 APPLICATION = "tests.resilience.database_app:application"
@@ -68,18 +68,12 @@ def open_engine(url: str) -> Engine:
     )
 
 
-def may_see_account(caller: Row[Any], account_id: str) -> bool:
-    """Let administrators see every account, and others their own."""
-    return bool(caller.is_administrator) or caller.login == account_id
-
-
 engine = open_engine(os.environ.get("DATABASE_URL", "sqlite:////nowhere/at/all.sqlite3"))
-storage = SQLAlchemyStorage(
+storage = storage_on(
     engine,
-    session_query="SELECT login, is_administrator FROM sessions WHERE id = :session_id",
-    current_user_query="SELECT document FROM notifications WHERE owner = :login ORDER BY position",
+    "SELECT document FROM notifications WHERE owner = :login ORDER BY position",
+    session_query="SELECT login, is_administrator AS is_admin FROM sessions WHERE id = :session_id",
     account_query="SELECT owner, position, written_at FROM notifications WHERE owner = :account_id ORDER BY position",
     account_exists_query="SELECT 1 FROM sessions WHERE login = :account_id",
-    may_see_account=may_see_account,
 )
 application = DeprecationMiddleware(flask_app(storage, spool_threshold=SPOOL_THRESHOLD), PLAN)
