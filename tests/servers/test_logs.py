@@ -22,6 +22,7 @@ from tests.servers.process import (
     Server,
     eventually,
     every_server,
+    free_port,
     gunicorn,
     request_of,
     running_with,
@@ -142,30 +143,28 @@ from tests.servers.app import application
 logging.basicConfig(level=logging.INFO)
 for name in {loggers}:
     logging.getLogger(name).addFilter(SessionLogFilter())
+port = {port}
+print(f"http://127.0.0.1:{{port}}")
 """
 WERKZEUG = """
 from werkzeug.serving import run_simple
 
-run_simple("127.0.0.1", 0, application, threaded=True)
+run_simple("127.0.0.1", port, application, threaded=True)
 """
 UVICORN = """
 import uvicorn
 from a2wsgi import WSGIMiddleware
 
-uvicorn.run(WSGIMiddleware(application), host="127.0.0.1", port=0)
+uvicorn.run(WSGIMiddleware(application), host="127.0.0.1", port=port)
 """
 TORNADO = """
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
 from tornado.wsgi import WSGIContainer
 
 async def main():
-    server = HTTPServer(WSGIContainer(application, ThreadPoolExecutor()))
-    sockets = bind_sockets(0, "127.0.0.1")
-    print("http://127.0.0.1:%d" % sockets[0].getsockname()[1])
-    server.add_sockets(sockets)
+    HTTPServer(WSGIContainer(application, ThreadPoolExecutor())).listen(port, "127.0.0.1")
     await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -173,22 +172,16 @@ asyncio.run(main())
 AIOHTTP = """
 from aiohttp import web
 from aiohttp_wsgi import WSGIHandler
-import socket
 
 app = web.Application()
 app.router.add_route("*", "/{path_info:.*}", WSGIHandler(application))
-listener = socket.create_server(("127.0.0.1", 0))
-print("http://127.0.0.1:%d" % listener.getsockname()[1])
-web.run_app(app, sock=listener, print=None)
+web.run_app(app, host="127.0.0.1", port=port, print=None)
 """
 GEVENT = """
 from gevent.pywsgi import WSGIServer
 
 logger = logging.getLogger("gevent.pywsgi")
-server = WSGIServer(("127.0.0.1", 0), application, log=logger, error_log=logger)
-server.init_socket()
-print("http://127.0.0.1:%d" % server.server_port)
-server.serve_forever()
+WSGIServer(("127.0.0.1", port), application, log=logger, error_log=logger).serve_forever()
 """
 EVENTLET = """
 import warnings
@@ -196,9 +189,7 @@ warnings.simplefilter("ignore")
 import eventlet
 import eventlet.wsgi
 
-listener = eventlet.listen(("127.0.0.1", 0))
-print("http://127.0.0.1:%d" % listener.getsockname()[1])
-eventlet.wsgi.server(listener, application, log=logging.getLogger("eventlet.wsgi"))
+eventlet.wsgi.server(eventlet.listen(("127.0.0.1", port)), application, log=logging.getLogger("eventlet.wsgi"))
 """
 
 
@@ -218,7 +209,7 @@ SCRIPTS: list[tuple[tuple[str, ...], list[str], str]] = [
     [pytest.param(*each, id=each[0][0], marks=[] if each[2] == WERKZEUG else pytest.mark.world) for each in SCRIPTS],
 )
 def test_servers_with_logging_show_all_and_no_session(modules: Any, loggers: Any, script: str, tmp_path: Path) -> None:
-    code = PREPARE.format(loggers=loggers) + script
+    code = PREPARE.format(loggers=loggers, port=free_port()) + script
     program = Program(name=modules[0], modules=modules, start=lambda *_unused: [sys.executable, "-c", code])
     # Tornado leaves a request without a response if the application fails.
     skipped = ("/crash", "/cut", "/unmatched/crash") if modules == ("tornado",) else ()
