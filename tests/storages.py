@@ -2,18 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Self, TypeVar
 from wsgiref.types import WSGIApplication
 
 import flask
 
-from flask_notifications import (
-    DeprecationMiddleware,
-    DeprecationPolicy,
-    NotificationApp,
-    create_blueprint,
-    notification_operations,
-)
+from flask_notifications import DeprecationPolicy, NotificationApp, create_blueprint, notification_operations
+from tests.middleware import wrap
 
 Error = TypeVar("Error", bound=BaseException)
 
@@ -136,10 +132,7 @@ def flask_app(storage: Any, **options: Any) -> flask.Flask:
     return app
 
 
-def deprecated(app: WSGIApplication) -> WSGIApplication:
-    return DeprecationMiddleware(app, PLAN, clock=lambda: datetime(2026, 6, 1, tzinfo=UTC))
-
-
+deprecated = partial(wrap, policy=POLICY)
 ENTRY_POINTS: dict[str, Callable[..., WSGIApplication]] = {
     "blueprint": flask_app,
     "application": NotificationApp,

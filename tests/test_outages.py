@@ -1,6 +1,7 @@
 """Which exceptions of a database driver mean that the database is out of reach."""
 
 import sqlite3
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,15 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from flask_notifications.sql.outages import is_outage
 
 
-class WithAttributes(Exception):
-    """An exception of a driver with its code in an attribute."""
-
-    def __init__(self, **attributes: object) -> None:
-        super().__init__("message")
-        vars(self).update(attributes)
-
-
-def wrap(driver: Exception, kind: type[DBAPIError] = ProgrammingError, *, lost: bool = False) -> DBAPIError:
+def wrap(driver: Any, kind: type[DBAPIError] = ProgrammingError, *, lost: bool = False) -> DBAPIError:
     return kind("SELECT", {}, driver, connection_invalidated=lost)
 
 
@@ -38,13 +31,13 @@ def sqlite_error(name: str) -> Exception:
         pytest.param(wrap(Exception(), OperationalError), True, id="operational, without a code"),
         pytest.param(wrap(Exception(), InterfaceError), False, id="of the interface, without a code"),
         pytest.param(wrap(Exception()), False, id="of programming, without a code"),
-        pytest.param(wrap(WithAttributes(sqlstate="25P03")), True, id="psycopg, idle in transaction"),
-        pytest.param(wrap(WithAttributes(sqlstate="25P02")), False, id="psycopg, failed transaction"),
-        pytest.param(wrap(WithAttributes(pgcode=None), OperationalError), True, id="psycopg2, no code"),
+        pytest.param(wrap(SimpleNamespace(sqlstate="25P03")), True, id="psycopg, idle in transaction"),
+        pytest.param(wrap(SimpleNamespace(sqlstate="25P02")), False, id="psycopg, failed transaction"),
+        pytest.param(wrap(SimpleNamespace(pgcode=None), OperationalError), True, id="psycopg2, no code"),
         pytest.param(wrap(Exception({"C": "57014"})), True, id="pg8000, timeout"),
         pytest.param(wrap(Exception(2013, "lost"), OperationalError), True, id="PyMySQL, lost connection"),
         pytest.param(wrap(Exception(1054, "column"), OperationalError), False, id="PyMySQL, unknown column"),
-        pytest.param(wrap(WithAttributes(errno=1969, sqlstate="70100")), True, id="MariaDB, timeout"),
+        pytest.param(wrap(SimpleNamespace(errno=1969, sqlstate="70100")), True, id="MariaDB, timeout"),
         pytest.param(wrap(sqlite_error("SQLITE_BUSY"), OperationalError), True, id="SQLite, locked"),
         pytest.param(wrap(sqlite_error("SQLITE_ERROR"), OperationalError), False, id="SQLite, mistake"),
         pytest.param(wrap(sqlite3.OperationalError("UTF-8"), OperationalError), False, id="SQLite, undecodable text"),

@@ -132,11 +132,9 @@ def restart(service: Service) -> None:
         pass
 
 
-def reset(service: Service) -> None:
-    service.proxy.fail(RESET)
-
-
-@pytest.mark.parametrize("break_it", [restart, reset, lambda service: service.cluster.terminate()])
+@pytest.mark.parametrize(
+    "break_it", [restart, lambda service: service.proxy.fail(RESET), lambda service: service.cluster.terminate()]
+)
 def test_a_database_that_fails_between_two_rows_is_a_503(service: Service, break_it: Callable[[Service], None]) -> None:
     with assert_logged(service.server, "storage_unavailable: ", "psycopg."), service.reading() as response:
         break_it(service)
