@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,21 +36,15 @@ class Database(NamedTuple):
 def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     driver = DRIVERS[request.param]
     service_or_skip(request.param, find_spec(driver.module.partition(".")[0]) is not None)
-    with new_database(driver, tmp_path_factory) as url:
+    sqlite = nullcontext(make_url(f"sqlite:///{tmp_path_factory.mktemp('sqlite')}/database.sqlite3"))
+    servers = {"postgresql": postgresql_database, "mysql": mariadb_database}
+    with servers.get(driver.dialect.name, lambda: sqlite)() as created:
+        url = created.set(drivername=driver.url)
         engine = create_engine(url)
         create_tables(engine)
         engine.dispose()
         yield Database(driver, url)
         gc.collect()
-
-
-@contextmanager
-def new_database(driver: Driver, folders: pytest.TempPathFactory) -> Iterator[URL]:
-    if driver.dialect.name == "sqlite":
-        yield make_url(f"sqlite:///{folders.mktemp('sqlite')}/database.sqlite3")
-        return
-    with postgresql_database() if driver.dialect.name == "postgresql" else mariadb_database() as url:
-        yield url.set(drivername=driver.url)
 
 
 @pytest.fixture
