@@ -59,11 +59,6 @@ class Program:
     logs_targets: bool = True
     sorts_headers: bool = False
 
-    def command(self, folder: Path) -> list[str]:
-        """Return the command for a server that writes only to a folder, which is made if it is missing."""
-        folder.mkdir(exist_ok=True)
-        return self.start(folder, self.application)
-
 
 def gunicorn(worker: str, conf: str = GUNICORN_FILTER, application: str = APPLICATION) -> Program:
     """Return gunicorn with a worker class, the content of its configuration file, and an application.
@@ -238,7 +233,8 @@ def serving(program: Program, folder: Path, *before: str) -> Iterator[Server]:
     """
     service_or_skip("/proc", Path("/proc/self/io").exists())
     service_or_skip(program.name, all(map(find_spec, program.modules)))
-    with running([*before, *program.command(folder)], folder) as server:
+    folder.mkdir(exist_ok=True)
+    with running([*before, *program.start(folder, program.application)], folder) as server:
         yield server
 
 

@@ -245,11 +245,7 @@ http://:{port} {{
 }}
 """
 APACHE = """
-LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
-LoadModule authn_core_module /usr/lib/apache2/modules/mod_authn_core.so
-LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
-LoadModule proxy_module /usr/lib/apache2/modules/mod_proxy.so
-LoadModule proxy_http_module /usr/lib/apache2/modules/mod_proxy_http.so
+{modules}
 ServerName localhost
 Listen 127.0.0.1:{port}
 User www-data
@@ -261,6 +257,7 @@ LogFormat "%h %l %u %t \\"%r\\" %>s %b \\"%{{Referer}}i\\" \\"%{{User-Agent}}i\\
 CustomLog {folder}/access.log combined
 ProxyPass / http://127.0.0.1:{upstream}/ nocanon
 """
+MODULES = ["mpm_event", "authn_core", "authz_core", "proxy", "proxy_http"]
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 
 
@@ -290,7 +287,8 @@ def run_caddy(log: str, upstream: int, folder: Path) -> AbstractContextManager[S
 
 def run_apache(upstream: int, folder: Path) -> AbstractContextManager[Server]:
     command = [program_or_skip("apache2"), "-D", "FOREGROUND", "-f"]
-    return running_with(APACHE, command, folder, upstream=upstream)
+    loaded = (f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in MODULES)
+    return running_with(APACHE, command, folder, upstream=upstream, modules="\n".join(loaded))
 
 
 SAME = ("Content-Length", "Content-Type", "Cache-Control", "Deprecation", "Sunset", "Link", "Vary")
