@@ -111,11 +111,7 @@ def free_bytes(server: Server, folder: Path) -> int:
 
 
 # How many bytes of the body a client reads before it disconnects.
-MOMENTS = {
-    "before-the-response": None,
-    "in-the-middle": len(LARGE) // 2,
-    "before-the-last-byte": len(LARGE) - 1,
-}
+MOMENTS = {"before-the-response": None, "in-the-middle": len(LARGE) // 2, "before-the-last-byte": len(LARGE) - 1}
 
 
 def visit(server: Server, wanted: int | None, *, reset: bool) -> None:
