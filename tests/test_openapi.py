@@ -236,18 +236,10 @@ def test_replaced_statuses_are_documented() -> None:
     assert responses["440"]["description"] == "Login Time-out"
 
 
-class Notification(Schema):
-    number = fields.Integer()
-
-
-class ProblemSchema(Schema):
-    hint = fields.String()
-
-
 def test_the_parts_of_a_record_may_have_the_names_of_our_components() -> None:
     class AlertSchema(Schema):
-        notification = fields.Nested(Notification)
-        problem = fields.Nested(ProblemSchema)
+        notification = fields.Nested(Schema.from_dict({"number": fields.Integer()}, name="Notification"))
+        problem = fields.Nested(Schema.from_dict({"hint": fields.String()}, name="ProblemSchema"))
         size = fields.Nested(Schema.from_dict({"value": fields.Integer()}, name="Gr\u00f6\u00dfe"))
 
     written = openapi_document(PLAN, schema=AlertSchema)

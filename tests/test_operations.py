@@ -19,6 +19,7 @@ from flask_notifications.testing import assert_plan_reaches
 from tests.growth import grows_linearly
 from tests.middleware import CLOSED, Spy
 from tests.middleware import DATE_ONLY as POLICY
+from tests.storages import raising
 from tests.wsgi import Response, environ_of, plain_app, run
 
 LIKE_OLD_SERVER: dict[str, Any] = {"rewrite_path": True, "unify_session": True}
@@ -344,17 +345,13 @@ def test_work_on_a_condition_grows_linearly(key: str, unit: str) -> None:
 
 
 USER = Operation("user", "GET", "/users/{id}/", "/v2/users/{id}")
-
-
-class Unshowable:
-    def __repr__(self) -> str:
-        raise RuntimeError
+UNSHOWABLE = type("Unshowable", (), {"__repr__": raising(RuntimeError())})()
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        *("a" * 10_000 + "\n", ["GET"] * 10_000, Unshowable(), 10**5_000),
+        *("a" * 10_000 + "\n", ["GET"] * 10_000, UNSHOWABLE, 10**5_000),
         type("array", (), {})(),  # the name of another type, which reprlib would take it for
     ],
     ids=["long", "many", "broken", "a number of many digits", "array"],

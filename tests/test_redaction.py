@@ -19,7 +19,7 @@ from flask_notifications.log import format_traceback, log_error, log_exception
 from flask_notifications.redaction import redact_environ, redact_string, redact_uri
 from tests.frameworks.applications import library
 from tests.growth import grows_linearly
-from tests.storages import raise_and_catch
+from tests.storages import raise_and_catch, raising
 
 
 @pytest.mark.parametrize(
@@ -327,12 +327,10 @@ class BrokenString(Broken, str):
     __slots__ = ()
 
 
-class BrokenMapping(dict[str, Any]):
-    def items(self) -> Any:
-        raise LookupError
+BROKEN_MAPPING = type("BrokenMapping", (dict,), {"items": raising(LookupError())})(a=1)
 
 
-@pytest.mark.parametrize("value", [Broken(), [Broken()], BrokenString(URI), BrokenMapping(a=1), 10**5000], ids=type)
+@pytest.mark.parametrize("value", [Broken(), [Broken()], BrokenString(URI), BROKEN_MAPPING, 10**5000], ids=type)
 def test_a_value_whose_methods_fail_does_not_make_the_filter_raise(value: object) -> None:
     record = filter_record("request", value, extra=value)
     assert record.msg == "request"

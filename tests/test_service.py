@@ -337,12 +337,7 @@ def test_a_storage_that_invents_every_attribute_has_no_unit_of_work() -> None:
 
 def test_a_unit_of_work_yields_the_storage_to_use() -> None:
     bound = OneSession(lambda: [{"n": 1}])
-
-    class Unbound(OneSession):
-        def unit_of_work(self) -> Any:
-            return contextlib.nullcontext(bound)
-
-    unbound = Unbound()
+    unbound = with_method("unit_of_work", lambda: contextlib.nullcontext(bound))
     for call in (call_current_user, call_account):
         assert call(make_service(unbound)).body == b'[{"n":1}]'
     assert unbound.calls == []
