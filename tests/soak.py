@@ -12,14 +12,13 @@ import socket
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from statistics import median
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -42,10 +41,8 @@ PROGRAMS = {
 CLIENTS = 8
 # Seconds: the pause before and after a disturbance, and the range of its duration.
 CALM, TROUBLE = 0.5, (0.5, 5)
-# How much an idle worker may grow from the first third of its samples to the last.
-TOLERANCES = {"MiB": 8, "descriptors": 4}
-# The number of violations after which the soak stops.
-ENOUGH = 10
+# How much an idle worker may grow.
+TOLERANCES = {"MiB": 16, "descriptors": 4}
 
 
 # The requests, and what each response must be.
@@ -97,6 +94,10 @@ def requests() -> Iterator[Request]:
     yield Request("elsewhere", "/elsewhere", expected=UNMATCHED)
 
 
+# They need everything that may fail.
+PROBES = [request for request in requests() if "large" in request.name]
+
+
 def situation_of(request: Request, received: bytes) -> str:
     """Return the situation of a request; an assertion fails if no failure would excuse the response."""
     if b"\r\n\r\n" not in received:
@@ -124,13 +125,12 @@ def situation_of(request: Request, received: bytes) -> str:
 
 
 class Outcome(NamedTuple):
-    """The situation of a request between two moments; ``reason`` is the guarantee that it violates."""
+    """The situation of a request between two moments, or the guarantee that it violates."""
 
     request: str
     began: float
     ended: float
     situation: str
-    reason: str
     received: bytes
     is_expected: bool
 
@@ -146,15 +146,14 @@ def ask(request: Request, port: int, pause: float = 0, limit: int = 1 << 30) -> 
         while len(received) < left and (chunk := connection.recv(min(1 << 16, left - len(received)))):
             received += chunk
             time.sleep(pause)
-    situation = reason = ""
     try:
         situation = situation_of(request, bytes(received))
     except (AssertionError, ValueError, LookupError) as broken:  # or the response cannot be parsed
-        reason = repr(broken)
+        situation = repr(broken)
     if limit < 1 << 30 and situation in {LOST, CUT}:
         situation = LEFT
     is_expected = situation in {request.expected, LEFT}
-    return Outcome(request.name, began, time.monotonic(), situation, reason, bytes(received[:2_000]), is_expected)
+    return Outcome(request.name, began, time.monotonic(), situation, bytes(received[:2_000]), is_expected)
 
 
 def ask_until(done: Event, ports: list[int], chance: Random) -> list[Outcome]:
@@ -178,16 +177,17 @@ class Stage(Service):
 
     nginx: Server
     folder: Path
+    chance: Random
 
 
 @contextmanager
-def terminated(stage: Stage, _chance: Random) -> Iterator[None]:
+def terminated(stage: Stage) -> Iterator[None]:
     stage.cluster.terminate()
     yield
 
 
 @contextmanager
-def suspended(stage: Stage, _chance: Random) -> Iterator[None]:
+def suspended(stage: Stage) -> Iterator[None]:
     """Suspend every process of the database."""
     postmaster = b"SELECT split_part(pg_read_file('postmaster.pid'), e'\\n', 1)::int"
     backends = b"SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
@@ -201,7 +201,7 @@ def suspended(stage: Stage, _chance: Random) -> Iterator[None]:
 
 
 @contextmanager
-def without_folder(stage: Stage, _chance: Random) -> Iterator[None]:
+def without_folder(stage: Stage) -> Iterator[None]:
     """Move the folder of the temporary files away; open files are not affected, because they have no name."""
     moved = (stage.folder / "tmp").rename(stage.folder / "away")
     try:
@@ -211,7 +211,7 @@ def without_folder(stage: Stage, _chance: Random) -> Iterator[None]:
 
 
 @contextmanager
-def stalled(stage: Stage, _chance: Random) -> Iterator[None]:
+def stalled(stage: Stage) -> Iterator[None]:
     """Occupy every thread with a reader that stops after the first bytes."""
     with ExitStack() as readers:
         for _reader in range(WORKERS * CONCURRENT_REQUESTS):
@@ -220,23 +220,23 @@ def stalled(stage: Stage, _chance: Random) -> Iterator[None]:
 
 
 @contextmanager
-def silent(stage: Stage, chance: Random) -> Iterator[None]:
+def silent(stage: Stage) -> Iterator[None]:
     """Lose every byte from the database, and kill the workers on exit, because their requests wait forever."""
     with stage.proxy.failing(BLACK_HOLE):
         yield
-    kill(stage, chance, WORKERS)
+    kill(stage, WORKERS)
 
 
-def kill(stage: Stage, chance: Random, count: int = 1) -> AbstractContextManager[None]:
+def kill(stage: Stage, count: int = 1) -> AbstractContextManager[None]:
     """Kill workers, and wait until they are replaced."""
-    killed = chance.sample(stage.server.workers(), count)
+    killed = stage.chance.sample(stage.server.workers(), count)
     for worker in killed:
         os.kill(worker, signal.SIGKILL)
     eventually(lambda: len({*stage.server.workers()} - {*killed}) == WORKERS)
     return nullcontext()
 
 
-def reload(stage: Stage, _chance: Random) -> AbstractContextManager[None]:
+def reload(stage: Stage) -> AbstractContextManager[None]:
     """Make gunicorn replace its workers, and wait until it has."""
     before = {*stage.server.workers()}
     stage.server.signal(signal.SIGHUP)
@@ -244,24 +244,23 @@ def reload(stage: Stage, _chance: Random) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def random_end(stage: Stage, chance: Random) -> AbstractContextManager[None]:
+def random_end(stage: Stage) -> AbstractContextManager[None]:
     """End each connection after some bytes, in a random way that the client sees."""
     ends: list[End] = ["cut", "reset"]
-    return stage.proxy.failing(Failure(limit=chance.choice([10, 1_000, 100_000]), end=chance.choice(ends)))
+    return stage.proxy.failing(Failure(limit=stage.chance.choice([10, 1_000, 100_000]), end=stage.chance.choice(ends)))
 
 
-Disturbance = Callable[[Stage, Random], AbstractContextManager[object]]
-DISTURBANCES: dict[str, tuple[frozenset[str], Disturbance]] = {
-    "nothing": (NOTHING, lambda *_all: nullcontext()),
+DISTURBANCES: dict[str, tuple[frozenset[str], Callable[[Stage], AbstractContextManager[object]]]] = {
+    "nothing": (NOTHING, lambda _stage: nullcontext()),
     "connections terminated": (UNAVAILABLE, terminated),
-    "no connection left": (UNAVAILABLE, lambda stage, _chance: stage.no_connection_left()),
-    "database stopped": (UNAVAILABLE, lambda stage, _chance: stage.cluster.stopped(FAST)),
-    "database stopped at once": (UNAVAILABLE, lambda stage, _chance: stage.cluster.stopped(IMMEDIATE)),
+    "no connection left": (UNAVAILABLE, Stage.no_connection_left),
+    "database stopped": (UNAVAILABLE, lambda stage: stage.cluster.stopped(FAST)),
+    "database stopped at once": (UNAVAILABLE, lambda stage: stage.cluster.stopped(IMMEDIATE)),
     "database suspended": (UNAVAILABLE, suspended),
-    "table locked": (UNAVAILABLE, lambda stage, _chance: stage.locked()),
-    "network slow": (UNAVAILABLE, lambda stage, _chance: stage.proxy.failing(Failure(rate=500_000))),
-    "network almost stopped": (UNAVAILABLE, lambda stage, _chance: stage.proxy.failing(Failure(rate=20))),
-    "network resets": (UNAVAILABLE, lambda stage, _chance: stage.proxy.failing(RESET)),
+    "table locked": (UNAVAILABLE, Stage.locked),
+    "network slow": (UNAVAILABLE, lambda stage: stage.proxy.failing(Failure(rate=500_000))),
+    "network almost stopped": (UNAVAILABLE, lambda stage: stage.proxy.failing(Failure(rate=20))),
+    "network resets": (UNAVAILABLE, lambda stage: stage.proxy.failing(RESET)),
     "network breaks after some bytes": (UNAVAILABLE, random_end),
     "no folder for files": (frozenset({"spool_unavailable"}), without_folder),
     "readers stall on every thread": (NOTHING, stalled),
@@ -271,91 +270,68 @@ DISTURBANCES: dict[str, tuple[frozenset[str], Disturbance]] = {
 }
 
 
-class Soak:
-    """The results of a soak: requests by name and situation, the size of idle workers, and violations."""
+# The soak: rounds of one disturbance each.
 
-    def __init__(self, stage: Stage, chance: Random) -> None:
-        self._stage, self._chance, self._ports = stage, chance, [stage.server.port, stage.nginx.port]
-        self._outcomes: Counter[tuple[str, str]] = Counter()
-        self._samples: dict[tuple[int, str], list[float]] = defaultdict(list)
-        self.broken: list[str] = []
 
-    def play(self, seconds: float) -> None:
-        """Play rounds; workers are replaced in the first third of the time only, and measured in the rest."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and len(self.broken) < ENOUGH:
-            is_settled = left < seconds * 2 / 3
-            choices = [name for name, (permits, _act) in DISTURBANCES.items() if not (is_settled and CUT in permits)]
-            self._play_round(self._chance.choice(choices))
-            if is_settled:
-                self._measure()
-        self.broken += find_leaks(self._stage.server.written())
+def play(stage: Stage, seconds: float, counts: Counter[str]) -> list[str]:
+    """Play rounds until the time is over or a guarantee is violated, count situations, and return the violations.
 
-    def _play_round(self, name: str) -> None:
-        done = Event()
-        with ThreadPoolExecutor(CLIENTS) as clients:
-            chances = [Random(self._chance.random()) for _client in range(CLIENTS)]  # noqa: S311 - the same each time
-            asked = [clients.submit(ask_until, done, self._ports, each) for each in chances]
-            try:
-                began, healed = self._disturb(name)
-            finally:
-                done.set()
-        for outcome in (outcome for client in asked for outcome in client.result()):
-            self._outcomes[outcome.request, outcome.situation] += 1
-            permits = DISTURBANCES[name][0] if outcome.began < healed and outcome.ended > began else NOTHING
-            if outcome.reason or not (outcome.is_expected or outcome.situation in permits):
-                self.broken.append(f"{name}, {outcome.began - began:.2f} s after it began: {outcome}")
-        self._wait_for("no transaction is left open", lambda: not self._stage.cluster.busy_backends())
-        self._wait_for("no temporary file is left open", lambda: not self._stage.server.open_spools())
-        self._wait_for("no temporary file is left", lambda: not list((self._stage.folder / "tmp").iterdir()))
+    Workers are replaced in the first third of the time only, and measured in the rest.
+    """
+    end = time.monotonic() + seconds
+    sizes: dict[tuple[int, str], float] = {}
+    while (left := end - time.monotonic()) > 0:
+        is_settled = left < seconds * 2 / 3
+        choices = [name for name, (permits, _act) in DISTURBANCES.items() if not (is_settled and CUT in permits)]
+        broken = play_round(stage, stage.chance.choice(choices), counts)
+        broken += find_growth(stage, sizes) if is_settled else []
+        if broken:
+            return broken
+    return find_leaks(stage.server.written())
 
-    def _disturb(self, name: str) -> tuple[float, float]:
-        """Apply a disturbance, and return when it began and when all requests were served again."""
-        time.sleep(CALM)
-        began = time.monotonic()
-        with DISTURBANCES[name][1](self._stage, self._chance):
-            time.sleep(self._chance.uniform(*TROUBLE))
-        self._wait_for(f"the service recovers after {name}", self._serves)
-        healed = time.monotonic()
-        time.sleep(CALM)
-        return began, healed
 
-    def _serves(self) -> bool:
-        """Return whether requests that need everything that may fail are served, with and without nginx."""
-        probes = [request for request in requests() if "large" in request.name]
-        return all(ask(each, port).is_expected for port in self._ports for each in probes)
-
-    def _wait_for(self, what: str, condition: Callable[[], bool]) -> None:
-        """Wait until a condition holds, and record a violation if it never does."""
+def play_round(stage: Stage, name: str, counts: Counter[str]) -> list[str]:
+    permits, act = DISTURBANCES[name]
+    done, ports = Event(), [stage.server.port, stage.nginx.port]
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        chances = [Random(stage.chance.random()) for _client in range(CLIENTS)]  # noqa: S311 - the same each time
+        asked = [clients.submit(ask_until, done, ports, each) for each in chances]
         try:
-            eventually(condition)
-        except AssertionError:
-            self.broken.append(f"this never became true: {what}")
+            time.sleep(CALM)
+            began = time.monotonic()
+            with act(stage):
+                time.sleep(stage.chance.uniform(*TROUBLE))
+            eventually(lambda: all(ask(each, port).is_expected for port in ports for each in PROBES))
+            healed = time.monotonic()
+            time.sleep(CALM)
+        finally:
+            done.set()
+    broken = []
+    for outcome in (outcome for client in asked for outcome in client.result()):
+        counts[outcome.situation] += 1
+        is_disturbed = outcome.began < healed and outcome.ended > began
+        if not (outcome.is_expected or (is_disturbed and outcome.situation in permits)):
+            broken.append(f"{name}, {outcome.began - began:.2f} s after it began: {outcome}")
+    eventually(lambda: not stage.cluster.busy_backends())
+    eventually(lambda: not stage.server.open_spools())
+    eventually(lambda: not list((stage.folder / "tmp").iterdir()))
+    return broken
 
-    def _measure(self) -> None:
-        """Record the size of each worker, which is idle now, and a violation if one has grown."""
-        for worker in self._stage.server.workers():
-            process = Path(f"/proc/{worker}")
-            pages = int((process / "statm").read_text(encoding="ascii").split()[1])
-            for unit, size in (("MiB", pages * 4_096 / 1_048_576), ("descriptors", len([*(process / "fd").iterdir()]))):
-                samples = self._samples[worker, unit]
-                samples.append(size)
-                third = len(samples) // 3
-                if third > 1 and (grown := median(samples[-third:]) - median(samples[:third])) > TOLERANCES[unit]:
-                    self.broken.append(f"a worker grew by {grown:.1f} {unit}")
 
-    def report(self) -> Iterator[str]:
-        """Yield the lines of the report."""
-        for (name, situation), count in sorted(self._outcomes.items()):
-            yield f"{name:32} {situation:20} {count:6}"
-        for (worker, unit), samples in sorted(self._samples.items()):
-            yield f"process {worker}: from {samples[0]:.1f} to {samples[-1]:.1f} {unit}"
-        yield from self.broken[:5]
-        yield f"{self._outcomes.total()} requests, broken promises: {len(self.broken)}"
+def find_growth(stage: Stage, sizes: dict[tuple[int, str], float]) -> list[str]:
+    """Return which of the workers, which are idle now, have grown; ``sizes`` are the first ones."""
+    grown = []
+    for worker in stage.server.workers():
+        process = Path(f"/proc/{worker}")
+        pages = int((process / "statm").read_text(encoding="ascii").split()[1])
+        for unit, size in (("MiB", pages * 4_096 / 1_048_576), ("descriptors", len([*(process / "fd").iterdir()]))):
+            growth = size - sizes.setdefault((worker, unit), size)
+            grown += [f"a worker grew by {growth:.1f} {unit}"] * (growth > TOLERANCES[unit])
+    return grown
 
 
 @contextmanager
-def staged(worker: str) -> Iterator[Stage]:
+def staged(worker: str, chance: Random) -> Iterator[Stage]:
     """Start all processes in a temporary folder, yield them, and stop them on exit."""
     with tempfile.TemporaryDirectory(prefix="soak-") as name, postgresql() as cluster, Proxy(cluster.port) as proxy:
         prepare(cluster.url())
@@ -367,7 +343,7 @@ def staged(worker: str) -> Iterator[Stage]:
             proxying("access_log off", server.port, folder / "nginx") as nginx,
         ):
             eventually(lambda: len(server.workers()) == WORKERS)
-            yield Stage(server, proxy, cluster, nginx, folder)
+            yield Stage(server, proxy, cluster, nginx, folder, chance)
 
 
 def main() -> int:
@@ -380,16 +356,15 @@ def main() -> int:
     sys.stdout.write(f"{arguments.seconds:.0f} seconds of {arguments.worker}, seed {arguments.seed}\n")
     sys.stdout.flush()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops the processes that were started
+    counts: Counter[str] = Counter()
     try:
-        with staged(arguments.worker) as stage:
-            soak = Soak(stage, Random(arguments.seed))  # noqa: S311 - the same each time
-            soak.play(arguments.seconds)
+        with staged(arguments.worker, Random(arguments.seed)) as stage:  # noqa: S311 - the same each time
+            broken = play(stage, arguments.seconds, counts)
     except pytest.skip.Exception as missing:
         sys.exit(f"{missing}. On Debian: apt-get install nginx-light postgresql")
-    except KeyboardInterrupt:
-        os._exit(130)  # all processes are stopped, and threads that wait for a response are abandoned
-    sys.stdout.writelines(f"{line}\n" for line in soak.report())
-    return 1 if soak.broken else 0
+    counted = ", ".join(f"{count} {situation}" for situation, count in counts.most_common())
+    sys.stdout.writelines(f"{line}\n" for line in [*broken[:5], counted, f"broken promises: {len(broken)}"])
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
