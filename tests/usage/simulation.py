@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Engine, create_engine
 
 from flask_notifications import Operation
 from flask_notifications.usage import (
@@ -212,15 +212,10 @@ class World:
 MEMORY = Path("/dev/shm")  # noqa: S108
 
 
-def _fast(connection: Any, _record: object) -> None:
-    connection.execute("PRAGMA synchronous = OFF")
-
-
 @contextmanager
 def simulated(folder: Path, chance: random.Random) -> Iterator[World]:
     """Yield a world in which the library's clocks, machines and connections are simulated."""
     engine = create_engine(f"sqlite:///{folder}/usage.sqlite3")
-    event.listen(engine, "connect", _fast)
     with engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
     world = World(folder, chance, engine)
