@@ -31,7 +31,6 @@ from flask_notifications.usage.spool import Seen, _report_once, collect
 from flask_notifications.usage.store import UsageStore, plans, recorders, state, usage
 from flask_notifications.usage.times import to_microseconds
 from tests.servers.process import eventually
-from tests.services import postgresql_schema
 from tests.usage.databases import NOON, POLICY, REPORT, Past, counted, execute, use
 
 DAY = timedelta(days=1)
@@ -808,34 +807,6 @@ def test_no_call_is_lost_if_the_database_is_away(is_closed: bool, file: str, tmp
     recorder.request_passed()
     assert recorder.flush()
     assert total(file) == 5
-
-
-def test_a_table_that_is_locked_makes_no_fork_and_no_signal_handler_wait_for_long() -> None:
-    flushed: list[bool] = []
-    with postgresql_schema() as url:
-        recorder = record(url)
-        recorder(now())
-        assert recorder.flush()
-        engine = create_engine(url)
-        with engine.connect() as connection:
-            connection.execute(text("LOCK TABLE flask_notifications_usage"))
-            recorder(now("job/2"))
-            eventually(recorder._writing.locked)
-            start = time.monotonic()
-            child = os.fork()
-            if child == 0:
-                os._exit(0)
-            assert time.monotonic() - start < 1.8  # the limit for a lock is 2 seconds
-            os.waitpid(child, 0)
-            previous = signal.signal(signal.SIGALRM, lambda *_: flushed.append(recorder.flush()))
-            start = time.monotonic()
-            signal.raise_signal(signal.SIGALRM)
-            assert time.monotonic() - start < 8
-            signal.signal(signal.SIGALRM, previous)
-            assert flushed == [False]
-        engine.dispose()
-        assert recorder.flush()
-        assert total(url) == 2
 
 
 def test_the_number_of_lost_calls_is_left_in_the_row(database: str) -> None:
