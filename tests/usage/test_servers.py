@@ -8,14 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import NullPool, create_engine, text
 
 from flask_notifications.usage import collect_spool, read_usage
-from flask_notifications.usage.connections import read_clock
-from flask_notifications.usage.times import SECOND
 from tests.servers.process import PROGRAMS, Program, Server, eventually, gunicorn, serving, uwsgi
 from tests.usage.databases import counted, empty_database
 
@@ -126,25 +123,6 @@ def test_no_call_is_lost_when_processes_are_killed(program: Program, tmp_path: P
             os.kill(worker, signal.SIGKILL)
     collect_spool(tmp_path / "spool", database)
     assert counted(database) == expected(30)
-
-
-@on(GUNICORNS[0])
-@pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
-def test_without_a_spool_a_kill_makes_the_verdict_unknown(
-    program: Program, is_killed: bool, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("USAGE_SPOOL")
-    with serving_with_all_workers(program, tmp_path) as server:
-        call_often([server], 5)
-        eventually(lambda: counted(database) != {})
-        for worker in server.workers() if is_killed else []:
-            os.kill(worker, signal.SIGKILL)
-    later = "flask_notifications.usage.reading.read_clock"
-    monkeypatch.setattr(later, lambda connection: read_clock(connection) + 120 * SECOND)
-    options: dict[str, Any] = {"ignore_clients": ["job/1", "job/2"], "min_coverage": 0, "allow_gap": 1000}
-    (operation,) = read_usage(database, operations=["report"], **options).operations
-    assert operation.verdict == ("unknown" if is_killed else "safe")
-    assert any("not heard again" in reason for reason in operation.reasons) is is_killed
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql", "mariadb"], indirect=True)
