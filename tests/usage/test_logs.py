@@ -469,9 +469,10 @@ def files(tmp_path: Path) -> Callable[..., list[Any]]:
 
 
 def test_the_command_reads_each_log_once_and_shows_its_progress(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = files(*quiet(), line("/reports/7"))
+    options = files(*quiet(), line("/reports/7", user="acme"))
     outcome = run("usage", *options, *options[:2])
     assert (outcome.code, outcome.err) == (3, "")
+    assert run("usage", *options, "--caller", "acme").out.startswith("acme: an operation that you call")
     assert "1 call, the last on 30 May 2026" in outcome.out
     assert run("usage", *files(*quiet())).code == 0
     assert run("usage", *files(*quiet(), line("/x/reports/7"))).code == 4
@@ -479,11 +480,6 @@ def test_the_command_reads_each_log_once_and_shows_its_progress(files: Any, monk
     assert run("usage", *options).err == "Reading logs\n"
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=BytesIO(line("/reports/7").encode())))
     assert run("usage", "--log", "-", *options[2:]).code == 3
-
-
-def test_a_caller_in_the_logs_gets_a_notice(files: Callable[..., list[Any]]) -> None:
-    options = files(*quiet(), line("/reports/7", user="acme"))
-    assert "acme" in run("usage", *options, "--caller", "acme").out
 
 
 def test_wrong_arguments_of_the_command_are_named(files: Callable[..., list[Any]], tmp_path: Path) -> None:
