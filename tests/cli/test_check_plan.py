@@ -33,10 +33,10 @@ SEVERAL = [
 GONE = plain_app("410 Gone", [("Cache-Control", "no-store")])
 
 
-def check(tmp_path: Path, url: str, *arguments: str, **changes: object) -> Outcome:
+def check(tmp_path: Path, *arguments: str, **changes: object) -> Outcome:
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(PLAN | changes), encoding="utf-8")
-    return run("check", url, "--plan", file, "--format", "json", *arguments)
+    return run("check", "--plan", file, "--format", "json", *arguments)
 
 
 def differences(outcome: Outcome) -> list[str]:
@@ -77,15 +77,14 @@ def test_without_a_url_every_simple_operation_of_the_plan_is_checked(production:
     simple = {"name": "export", "method": "GET", "path": "/%65xport/%C3%A9"}
     conditional = {"name": "old", "method": "GET", "path": "/old", "query": {"v": "1"}}
     others = [conditional, {"name": "v1", "method": "GET", "path": "/v1/**"}]
-    plan = PLAN | {"operations": [*OPERATIONS, simple, *others]}
-    (tmp_path / "plan.json").write_text(json.dumps(plan))
-    arguments = ("--plan", tmp_path / "plan.json", "--base-url", f"{production}/", "--no-links")
-    outcome = run("check", *arguments, "--format", "json")
+    arguments = ("--base-url", f"{production}/", "--no-links")
+    outcome = check(tmp_path, *arguments, operations=[*OPERATIONS, simple, *others])
     live, report = json.loads(outcome.out)
     assert (live["url"], live["status"], live["findings"]) == (f"{production}/reports/latest", 200, [])
     assert (report["url"], report["final_url"], report["status"]) == (*[f"{production}/%65xport/%C3%A9"] * 2, 200)
     assert {finding["code"] for finding in report["findings"]} >= {"deprecation-missing", "plan-differs"}
-    assert (outcome.code, run("check", *arguments).out.count("GET http")) == (3, 2)
+    as_text = run("check", "--plan", tmp_path / "plan.json", *arguments)
+    assert (outcome.code, as_text.out.count("GET http")) == (3, 2)
     passed_over = "4 of 6 operations not checked, because each needs a URL of its own: report, order, old, v1\n"
     assert outcome.err == passed_over
 
@@ -96,43 +95,34 @@ class Terminal(StringIO):
 
 
 def test_a_terminal_shows_the_progress_of_several_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "plan.json").write_text(json.dumps(PLAN | {"operations": SEVERAL}))
-    monkeypatch.setattr("tests.cli.commands.StringIO", Terminal)
     with canned_server() as server:
-        several = run("check", "--plan", tmp_path / "plan.json", "--base-url", server.url)
-        one = run("check", f"{server.url}/a")
+        monkeypatch.setattr("tests.cli.commands.StringIO", Terminal)
+        several = check(tmp_path, "--base-url", server.url, operations=SEVERAL)
+        one = check(tmp_path, f"{server.url}/a")
         assert ["Checking" in each.err for each in (several, one)] == [True, False]
         monkeypatch.setattr("tests.cli.commands.redirect_stderr", lambda _err: redirect_stderr(None))  # it is closed
-        assert run("check", "--plan", tmp_path / "plan.json", "--base-url", server.url) == (3, several.out, "")
+        assert check(tmp_path, "--base-url", server.url, operations=SEVERAL) == (3, several.out, "")
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_one_check_of_several_urls_calls_a_link_once_and_ends_after_all_of_them(output: str, tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(json.dumps(PLAN | {"operations": SEVERAL}))
     with canned_server() as server:
         for path, status in (("/a", 200), ("/b", 0), ("/c", 200)):
             server.respond(path, Canned(status, [("Link", '</docs>; rel="deprecation"')]))
-        arguments = ("check", "--plan", tmp_path / "plan.json", "--base-url", server.url, "--format", output)
-        outcome = run(*arguments)
+        arguments = ("--base-url", server.url, "--format", output)
+        outcome = check(tmp_path, *arguments, operations=SEVERAL)
         assert server.requests.count(("GET", "/docs")) == 1
         reason = "Remote end closed connection without response"
         assert outcome.err == f"Error: {server.url}/b is not reachable: {reason}\n"
         assert (outcome.code, outcome.out.count("link-unreachable")) == (1, 2)
         server.requests.clear()
-        refused = run(*arguments, "--method", "DELETE")
+        refused = check(tmp_path, *arguments, "--method", "DELETE")
         assert (refused.code, server.requests, "with GET only" in refused.err) == (2, [], True)
-
-
-@pytest.mark.parametrize("arguments", ["", "--base-url http://a.example", "http://a.example --base-url http://a.b"])
-def test_one_of_url_and_plan_must_be_given(arguments: str) -> None:
-    outcome = run("check", *arguments.split())
-    assert (outcome.code, "give a URL, or --plan and --base-url" in outcome.err) == (2, True)
 
 
 @pytest.mark.parametrize("number", [2, 3], ids=["none", "only a live one"])
 def test_a_plan_without_a_simple_retired_operation_is_an_error(number: int, tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(json.dumps(PLAN | {"operations": OPERATIONS[:number]}))
-    outcome = run("check", "--plan", tmp_path / "plan.json", "--base-url", "http://127.0.0.1")
+    outcome = check(tmp_path, "--base-url", "http://127.0.0.1", operations=OPERATIONS[:number])
     assert (outcome.code, "the plan has no retired GET operation without" in outcome.err) == (1, True)
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.commands import run
 
 COMMANDS = ["plan", "check", "usage", "guide"]
+BASE_URL = ["--base-url", "http://127.0.0.1:1"]
 HEAVY = {"flask", "werkzeug", "sqlalchemy", "marshmallow", "orjson", "apispec", "jinja2"}
 
 
@@ -44,13 +45,16 @@ def test_the_help_has_a_whole_sentence_for_each_command() -> None:
         *(["unknown"], ["plan"], ["plan", "missing.toml"], ["plan", __file__], ["plan", "/"]),
         *(["check", "http://127.0.0.1:1/", "--timeout", seconds] for seconds in ("0", "nan", "inf", "soon")),
         ["check", "--plan", "-", "--base-url", "http://user@127.0.0.1:1/"],
-        *(
-            [*command, "--base-url", "http://127.0.0.1:1/?a=1"]
-            for command in (["check", "--plan", "-"], ["guide", "-"])
-        ),
+        *([*command, "--base-url", "http://127.0.0.1:1/?a"] for command in (["check", "--plan", "-"], ["guide", "-"])),
+        *(["check", *arguments] for arguments in ([], BASE_URL, ["http://127.0.0.1:1/", *BASE_URL])),
+        *(["check", url] for url in ("", "old", "/old", "ftp://example.com/old", "http://", "http://[x/")),
+        *(["check", f"http://{url}"] for url in ("u:s3cret@a/", "a:0/", "a:70000/", "a/a b", "a/\u20ac")),
         ["check", "http://127.0.0.1:1/", "--method", "G T"],
         ["check", "http://127.0.0.1:1/", "--plan", "missing.toml"],
         ["plan", "--schema", "--against", "-"],
+        *(["plan", "-", "--at", at] for at in ("2026-11-01T00:00", "soon", "", "01.11.2026", "2026-13-01")),
+        ["plan", "-", "--at", "0001-01-01T00:00+14:00"],
+        ["usage", "sqlite:///a", "--caller", "acme"],
         ["usage", "sqlite:///a", "--log-prefix", "/"],
         ["usage", "sqlite:///a", "--log-format", ""],
         ["usage", "sqlite:///a", "--days", "0"],
@@ -64,3 +68,4 @@ def test_the_exit_code_for_wrong_arguments_is_2(arguments: list[str]) -> None:
     assert (outcome.code, outcome.out) == (2, "")
     assert "Usage: " in outcome.err
     assert "Error: " in outcome.err
+    assert "s3cret" not in outcome.err
