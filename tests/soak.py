@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from threading import Event
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -39,6 +39,8 @@ PROGRAMS = {
 }
 # More clients than concurrent requests.
 CLIENTS = 8
+# More bytes than any response has.
+UNLIMITED = 1 << 30
 # Seconds: the pause before and after a disturbance, and the range of its duration.
 CALM, TROUBLE = 0.5, (0.5, 5)
 # How much an idle worker may grow.
@@ -135,7 +137,7 @@ class Outcome(NamedTuple):
     is_expected: bool
 
 
-def ask(request: Request, port: int, pause: float = 0, limit: int = 1 << 30) -> Outcome:
+def ask(request: Request, port: int, pause: float = 0, limit: int = UNLIMITED) -> Outcome:
     """Send a request, with a pause after each read; disconnect after ``limit`` bytes in both directions."""
     began, received = time.monotonic(), bytearray()
     header = [f"Authorization: Bearer {session_of(request.session)}"] if request.session else []
@@ -150,7 +152,7 @@ def ask(request: Request, port: int, pause: float = 0, limit: int = 1 << 30) -> 
         situation = situation_of(request, bytes(received))
     except (AssertionError, ValueError, LookupError) as broken:  # or the response cannot be parsed
         situation = repr(broken)
-    if limit < 1 << 30 and situation in {LOST, CUT}:
+    if limit != UNLIMITED and situation in {LOST, CUT}:
         situation = LEFT
     is_expected = situation in {request.expected, LEFT}
     return Outcome(request.name, began, time.monotonic(), situation, bytes(received[:2_000]), is_expected)
@@ -161,10 +163,8 @@ def ask_until(done: Event, ports: list[int], chance: Random) -> list[Outcome]:
     outcomes, choices = [], [*requests()]
     while not done.wait(chance.uniform(0, 0.05)):
         request = chance.choice(choices)
-        options: dict[str, Any] = {"pause": chance.choice([0, 0, 0.01])}
-        if chance.random() < 0.25:
-            options["limit"] = chance.randrange(800 + len(request.body))
-        outcomes.append(ask(request, chance.choice(ports), **options))
+        limit = chance.randrange(800 + len(request.body)) if chance.random() < 0.25 else UNLIMITED
+        outcomes.append(ask(request, chance.choice(ports), chance.choice([0, 0, 0.01]), limit))
     return outcomes
 
 
@@ -292,7 +292,7 @@ def play(stage: Stage, seconds: float, counts: Counter[str]) -> list[str]:
 
 def play_round(stage: Stage, name: str, counts: Counter[str]) -> list[str]:
     permits, act = DISTURBANCES[name]
-    done, ports = Event(), [stage.server.port, stage.nginx.port]
+    done, ports, broken = Event(), [stage.server.port, stage.nginx.port], []
     with ThreadPoolExecutor(CLIENTS) as clients:
         chances = [Random(stage.chance.random()) for _client in range(CLIENTS)]  # noqa: S311 - the same each time
         asked = [clients.submit(ask_until, done, ports, each) for each in chances]
@@ -302,11 +302,12 @@ def play_round(stage: Stage, name: str, counts: Counter[str]) -> list[str]:
             with act(stage):
                 time.sleep(stage.chance.uniform(*TROUBLE))
             eventually(lambda: all(ask(each, port).is_expected for port in ports for each in PROBES))
+        except AssertionError:
+            broken.append(f"{name}: the service does not recover")
+        finally:
             healed = time.monotonic()
             time.sleep(CALM)
-        finally:
             done.set()
-    broken = []
     for outcome in (outcome for client in asked for outcome in client.result()):
         counts[outcome.situation] += 1
         is_disturbed = outcome.began < healed and outcome.ended > began
