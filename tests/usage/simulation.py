@@ -514,9 +514,7 @@ def _close(history: History) -> None:
     history.plan(history.between(0, 2 * MINUTE), lambda: setattr(world, "is_away", False))
 
 
-_FAILURES: tuple[Callable[[History], None], ...] = (
-    *(_quiet, _kill, _away, _cut, _power, _fork, _clock, _database_clock, _restore, _deploy, _expire, _close),
-)
+_FAILURES = [_quiet, _kill, _away, _cut, _power, _fork, _clock, _database_clock, _restore, _deploy, _expire, _close]
 KINDS = {each.__name__[1:].replace("_", " "): each for each in _FAILURES}
 
 
