@@ -4,7 +4,6 @@ import gzip
 import json
 import lzma
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -484,23 +483,9 @@ def test_the_command_reads_each_log_once_and_shows_its_progress(files: Any, monk
 
 def test_wrong_arguments_of_the_command_are_named(files: Callable[..., list[Any]], tmp_path: Path) -> None:
     options = files("?")
-    for arguments, code, message in (
-        ([], 2, "give a DATABASE, or access logs with --log"),
-        (options[:2], 2, "--log needs --plan"),
-        ([*options, "--log-format", "("], 2, "log_format must be a regular expression"),
-    ):
-        outcome = run("usage", *arguments)
-        assert (outcome.code, message in outcome.err) == (code, True)
+    assert "give a DATABASE, or access logs with --log" in run("usage").err
+    assert "--log needs --plan" in run("usage", *options[:2]).err
     (tmp_path / "access.log").write_bytes(b"\x1f\x8b\x08")
     outcome = run("usage", *options)
     assert outcome.code == 1
     assert outcome.err.startswith(f"Error: {tmp_path / 'access.log'} is not a complete gzip file: ")
-
-
-def test_a_log_that_cannot_be_opened_is_named(files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = files(*quiet())
-    monkeypatch.chdir(tmp_path)
-    with socket.socket(socket.AF_UNIX) as unreadable:
-        unreadable.bind("no.log")
-        outcome = run("usage", *options, "--log", "no.log")
-    assert outcome == (1, "", "Error: no.log: No such device or address\n")
