@@ -140,12 +140,6 @@ def test_a_caller_that_was_never_seen_with_the_plan_is_an_error(folder: Path) ->
     assert notify(folder, "stranger", "--format", "json") == (1, "", "Error: no call of 'stranger' has been recorded\n")
 
 
-def test_a_caller_that_is_no_label_is_a_wrong_argument(folder: Path) -> None:
-    record(folder)
-    outcome = notify(folder, " ")
-    assert (outcome.code, "caller must be a label" in outcome.err) == (2, True)
-
-
 def test_names_from_the_store_and_paths_of_a_plan_are_no_markup(folder: Path) -> None:
     record(folder, use("<b>|*x", "a|b*<script>"))
     (folder / "plan.toml").write_text(PLAN.replace("https://example.com/retire", "/docs"), encoding="utf-8")

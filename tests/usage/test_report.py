@@ -389,6 +389,7 @@ def test_a_recorder_that_was_heard_in_a_far_future_costs_no_memory(file: str) ->
         *(("min_coverage", value) for value in (-0.1, 1.1, True, "1")),
         *(("hosts", value) for value in (0, 1.5, True)),
         ("service", 5),
+        ("caller", " "),
         ("plan", 5),
         ("require_canary", "no"),
     ],
