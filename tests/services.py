@@ -76,7 +76,6 @@ def _is_reachable(url: str) -> bool:
 @contextmanager
 def postgresql_schema() -> Iterator[str]:
     """Provide the URL of a PostgreSQL database with a schema of its own, so that it looks empty."""
-    service_or_skip("PostgreSQL", _is_reachable(POSTGRESQL))
     # A failed test may still lock its tables.
     with _created(POSTGRESQL, "SCHEMA", "SET lock_timeout = '5s'; DROP SCHEMA {} CASCADE") as schema:
         yield f"{POSTGRESQL}?options=-csearch_path%3D{schema}"
@@ -85,7 +84,6 @@ def postgresql_schema() -> Iterator[str]:
 @contextmanager
 def postgresql_database() -> Iterator[URL]:
     """Provide the URL of a new PostgreSQL database, for drivers that cannot choose a schema when they connect."""
-    service_or_skip("PostgreSQL", _is_reachable(POSTGRESQL))
     with _created(POSTGRESQL, "DATABASE", "DROP DATABASE {} WITH (FORCE)") as name:
         yield make_url(POSTGRESQL).set(database=name)
 
@@ -93,7 +91,6 @@ def postgresql_database() -> Iterator[URL]:
 @contextmanager
 def mariadb_database() -> Iterator[URL]:
     """Provide the URL of a new MariaDB database."""
-    service_or_skip("MariaDB", _is_reachable(MARIADB))
     with _created(MARIADB, "DATABASE", "DROP DATABASE {}") as name:
         yield make_url(MARIADB).set(database=name)
 
@@ -101,6 +98,7 @@ def mariadb_database() -> Iterator[URL]:
 @contextmanager
 def _created(server: str, kind: str, drop: str) -> Iterator[str]:
     """Create a schema or a database, yield its name, and drop it on exit."""
+    service_or_skip("MariaDB" if server == MARIADB else "PostgreSQL", _is_reachable(server))
     name = f"test_{uuid.uuid4().hex}"
     admin = create_engine(server, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:

@@ -11,8 +11,7 @@ from tests.usage.databases import DATABASES, empty_database
 
 @pytest.fixture(params=DATABASES)
 def kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    return kind
+    return str(request.param)
 
 
 @pytest.fixture
