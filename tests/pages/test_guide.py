@@ -107,7 +107,7 @@ def test_the_guide_leaves_out_live_operations_and_exempt_callers() -> None:
     assert page == render_guide({REPORT: OVER, OTHER: OVER}, at=NOW)
 
 
-def test_the_dates_are_also_in_a_table() -> None:
+def test_the_dates_and_the_brownouts_are_also_in_tables_with_those_in_the_past() -> None:
     page = parse(render_guide(NOTIFICATION_PLAN, at=NOW))
     assert rows(page.select_one("section[aria-labelledby=when]"))[1] == [
         "GET /API/Notification/",
@@ -116,14 +116,6 @@ def test_the_dates_are_also_in_a_table() -> None:
         "11 Jan 2027, 00:00 UTC",
         "may stop at any time",
     ]
-
-
-def test_operations_with_different_dates_are_in_different_timelines() -> None:
-    assert [len(guide(JULY, other).select(".lane")) for other in (JULY, LATE)] == [1, 2]
-
-
-def test_past_brownouts_are_listed_too() -> None:
-    page = parse(render_guide(NOTIFICATION_PLAN, at=NOW))
     tables = [rows(table) for table in page.select("section[aria-labelledby=brownouts] table")]
     assert tables[0][1] == ["1 Dec 2026, 00:00 to 3 Dec 2026, 00:00 UTC", "2 days", "in 8 days", "all 2"]
     assert [row[0] for row in tables[1][1:]] == [
@@ -131,6 +123,10 @@ def test_past_brownouts_are_listed_too() -> None:
         "6 Oct 2026, 09:00 to 11:00 UTC",
         "3 Nov 2026, 00:00 to 4 Nov 2026, 00:00 UTC",
     ]
+
+
+def test_operations_with_different_dates_are_in_different_timelines() -> None:
+    assert [len(guide(JULY, other).select(".lane")) for other in (JULY, LATE)] == [1, 2]
 
 
 def test_a_brownout_after_an_enforced_sunset_is_not_shown() -> None:
