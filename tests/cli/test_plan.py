@@ -131,8 +131,9 @@ def test_the_timeline_as_json(plan_file: Path) -> None:
     assert headers[:2] == [["Deprecation", "@1767225600"], ["Sunset", "Tue, 01 Dec 2026 00:00:00 GMT"]]
     following = {"phase": "brownout", "at": "2026-11-03T09:00:00Z"}
     report = {"name": "report", "method": "GET", "path": "/reports/{id}", "phase": "deprecated", "next": following}
-    latest = {"name": "latest", "method": "GET", "path": "/reports/latest", "phase": None, "next": None, "headers": []}
-    assert shown == {"schema": 1, "at": "2026-11-01T00:00:00Z", "operations": [report, latest], "changes": []}
+    latest = {"name": "latest", "method": "GET", "path": "/reports/latest", "phase": None, "next": None}
+    operations = [report, latest | {"headers": []}]
+    assert shown == {"schema": 1, "at": "2026-11-01T00:00:00Z", "operations": operations, "changes": []}
 
 
 @pytest.mark.parametrize(
