@@ -58,7 +58,7 @@ def test_an_account_id_in_the_callers_row_never_replaces_that_of_the_request(eng
 
 def test_without_a_rule_no_caller_may_see_any_account(engine: Engine) -> None:
     with pytest.raises(AccessDenied):
-        list(read(storage_on(engine, may_see_account=None), "a1", "alice"))
+        list(read(storage_on(engine, may_see_account=None, account_exists_query=None), "a1", "alice"))
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,9 @@ def test_rows_that_an_override_leaves_open_do_not_block_the_connection(
     engine.dispose()
 
 
-def test_a_query_that_fails_does_not_affect_the_next_one(engine: Engine) -> None:
-    storage = storage_on(engine, account_query="SELECT nothing FROM nowhere WHERE owner = :account_id")
+@pytest.mark.parametrize("name", ["account_query", "account_exists_query"])
+def test_a_query_that_fails_does_not_affect_the_next_one(engine: Engine, name: str) -> None:
+    storage = storage_on(engine, **{name: "SELECT nothing FROM nowhere WHERE owner = :account_id"})
     with storage.unit_of_work() as bound:
         with pytest.raises((ProgrammingError, SQLOperationalError)):
             list(read(bound, "a1", "alice"))
