@@ -25,6 +25,7 @@ from .redirects import edit_location
 from .responses import PlainResponse, send_response
 from .sessions import (
     CALLER,
+    SESSION,
     SessionCredential,
     SessionRefused,
     SessionResult,
@@ -126,7 +127,11 @@ class DeprecationMiddleware:
             if watcher.awaits_request:
                 _notify(watcher.request_passed)
         # No variable keeps what was received: monitoring tools report those of each frame when an application raises.
-        found = self._table.find(environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""), as_received(environ))
+        found = self._table.find(
+            environ["REQUEST_METHOD"],
+            environ.get("PATH_INFO", ""),
+            as_received(environ) if SESSION in environ else environ,
+        )
         if found and (exchange := self._choose(found, environ)) is not None:
             return self._serve(exchange, environ, start_response)
         return self._app(environ, start_response)
@@ -213,7 +218,7 @@ class _Exchange:
         self.caller = caller
         self.phase = retirement.policy.phase(at, caller)
         self.is_closed = self.phase in CLOSED_PHASES
-        self.exemption = retirement.policy.exemption(caller, at)
+        self.exemption = None if caller is None else retirement.policy.exemption(caller, at)
 
     def begin(
         self,
