@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -46,7 +47,8 @@ def find_candidates(
     path, environ = url.path or "/", {environ_key(name): value for name, value in headers}
     environ["QUERY_STRING"] = url.query
     found: list[tuple[list[Match], str]] = []
-    for mount in [path[:place] for place, character in enumerate(path) if character == "/"][:_MOUNTS]:
+    mounts = (path[:place] for place, character in enumerate(path) if character == "/")
+    for mount in islice(mounts, _MOUNTS):
         matches = table.find(method, unquote(path.removeprefix(mount), "latin-1"), environ)
         found.append(([each for each in matches if not each.is_lookalike or response.status not in NOT_REACHED], mount))
     policies = (plan[match.operation] for matches, _mount in found for match in matches)
