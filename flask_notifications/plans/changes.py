@@ -92,12 +92,12 @@ def _list_short_notices(
     # A sunset that is postponed has been announced for long.
     if sunset is not None and (known is None or sunset < known or known <= at < sunset):
         dates.insert(0, ("the sunset", sunset, "has passed"))
-    for what, date, is_past in dates:
+    for what, date, past in dates:
         left = date - at
         if left < least and least:
             # Whole days: rounded, 29 days and 20 hours would be 30 days.
             length = count(left.days, "day") if left.days else duration(left)
-            words = f"is in {length}" if left > timedelta() else is_past
+            words = f"is in {length}" if left > timedelta() else past
             required = f"but a notice of {count(least.days, 'day')} is required"
             yield "notice-too-short", f"{what} of {moment(date)} {words}, {required}"
 
