@@ -125,7 +125,7 @@ def add_logs(
 
 
 def _list_doubts(reader: "_Reader", plan: Plan, recorded: Iterable[Name]) -> dict[str, list[str]]:
-    """Return why the absence of calls in logs proves nothing, for each operation; ``recorded`` are other calls."""
+    """Return why the absence of calls in logs proves nothing, by operation; ``recorded`` are calls in the database."""
     doubts = {operation.name: list(reader.doubts(operation.name)) for operation in plan}
     clients: defaultdict[str, set[str | None]] = defaultdict(set)
     for name, _caller, client, _source in recorded:
@@ -145,7 +145,7 @@ def _find_plans(snapshot: Snapshot, expected: dict[str, str], service: str | Non
 
 
 class _Reader:
-    """Read logs, and remember the calls of a window, those since a time apart, the times of lines, and doubts."""
+    """Read logs, and remember the calls of a window before and after a time, the times of lines, and doubts."""
 
     def __init__(self, plan: Plan, lines: re.Pattern[str], prefix: str | None, window: range, until: int) -> None:
         self._lines, self._prefix = lines, prefix
