@@ -8,11 +8,10 @@ How that is done depends on the database:
 - MySQL and MariaDB stream rows, and cannot execute another statement meanwhile. PyMySQL then drops the unread rows, so
   such a statement is refused.
 - MariaDB Connector/Python loses errors while it streams, so it fetches all rows at once.
-- Every other driver streams, if it can, with SQLAlchemy's ``yield_per``.
+- Every other driver that can stream does so with SQLAlchemy's ``yield_per``.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -62,8 +61,7 @@ class RowReader:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._open = ExitStack()
-        self._open.callback(connection.close)
+        self._reads: list[Batches] = []
         self._numbers = count(1)
 
     def read_first(self, statement: Executable, values: Values) -> Row[Any] | None:
@@ -76,11 +74,15 @@ class RowReader:
 
     def read_batches(self, statement: Executable, values: Values) -> Batches:
         """Yield the rows of a statement in batches."""
-        return self._open.enter_context(closing(self._read(statement, values)))
+        batches = self._read(statement, values)
+        self._reads.append(batches)
+        return batches
 
     def close(self) -> None:
         """End what is still being read, and close the connection."""
-        self._open.close()
+        with self._connection:
+            for batches in self._reads:
+                batches.close()
 
     def _read(self, statement: Executable, values: Values) -> Batches:
         read = self._fetch if self._connection.dialect.name == "postgresql" else self._stream
@@ -93,9 +95,9 @@ class RowReader:
     def _stream(self, statement: Executable, values: Values) -> Batches:
         try:
             dialect = self._connection.dialect
-            options: dict[str, Any] = {"yield_per": _BATCH, _STREAM: dialect.supports_server_side_cursors}
-            if dialect.driver == "mariadbconnector":
-                options = _AT_ONCE
+            options: dict[str, Any] = _AT_ONCE
+            if dialect.supports_server_side_cursors and dialect.driver != "mariadbconnector":
+                options = {"yield_per": _BATCH, _STREAM: True}
             with self._connection.execute(statement, values, execution_options=options) as result:
                 while rows := result.fetchmany(_BATCH):
                     yield rows

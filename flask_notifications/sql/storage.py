@@ -4,7 +4,7 @@ Knows no table, because your statements select the rows and the values of a reco
 """
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from copy import copy
 from typing import Any, Self
 
@@ -100,7 +100,7 @@ class SQLAlchemyStorage:
         with self._open_reader() as reader:
             caller = reader.read_first(self._session_query, {"session_id": session_id})
         if caller is not None:
-            _list_columns(caller)
+            _values_of(caller)  # checks the names of its columns
         return caller
 
     def current_user_notifications(self, caller: Row[Any]) -> Generator[Record, None, None]:
@@ -110,7 +110,7 @@ class SQLAlchemyStorage:
         :raises StorageUnavailable: the database is out of reach.
         """
         with self._open_reader() as reader:
-            yield from _read_records(reader, self._current_user_query, caller._asdict())
+            yield from _read_records(reader, self._current_user_query, _values_of(caller))
 
     def account_notifications(self, caller: Row[Any], account_id: str) -> Generator[Record, None, None]:
         """Yield the records of ``account_query``, if the caller may see the account and it exists.
@@ -124,18 +124,18 @@ class SQLAlchemyStorage:
         with self._open_reader() as reader:
             if not _require_truth_value(self._may_see_account(caller, account_id)):
                 raise AccessDenied
-            values = caller._asdict() | {"account_id": account_id}
+            values = _values_of(caller) | {"account_id": account_id}
             exists = self._account_exists_query
             if exists is not None and reader.read_first(exists, values) is None:
                 raise AccountNotFound
             yield from _read_records(reader, self._account_query, values)
 
+    def _open_reader(self) -> AbstractContextManager[RowReader]:
+        """Return the reader of the unit of work, or outside of one a reader with a connection of its own."""
+        return self._connect() if self._reader is None else nullcontext(self._reader)
+
     @contextmanager
-    def _open_reader(self) -> Iterator[RowReader]:
-        """Yield the reader of the unit of work, or outside of one a reader with a connection of its own."""
-        if self._reader is not None:
-            yield self._reader
-            return
+    def _connect(self) -> Iterator[RowReader]:
         try:
             connection = self._engine.connect()
         except (DBAPIError, PoolTimeout, OSError) as error:  # no connection, whichever error the driver raises
@@ -173,19 +173,21 @@ def _require_truth_value(value: object) -> bool:
 def _read_records(reader: RowReader, statement: Executable, values: Values) -> Generator[Record, None, None]:
     with closing(reader.read_batches(statement, values)) as batches:
         for rows in filter(None, batches):
-            columns = _list_columns(rows[0])
-            for row in rows:
-                yield dict(zip(columns, row, strict=True)) if len(columns) > 1 else _make_document(row[0])
+            if len(rows[0]) == 1:
+                yield from (_make_document(row[0]) for row in rows)
+            else:
+                # str: the names of the columns of a Table are of a subclass, which orjson refuses as keys.
+                columns = [str(name) for name in _values_of(rows[0])]
+                yield from (dict(zip(columns, row, strict=True)) for row in rows)
 
 
-def _list_columns(row: Row[Any]) -> list[str]:
-    """Return the names of the columns, of which no two may be the same."""
-    # str: the names of the columns of a Table are of a subclass, which orjson refuses as keys.
-    columns = [str(name) for name in row._fields]
-    if len(set(columns)) < len(columns):
-        message = f"the columns of a row must have different names, not {columns}"
+def _values_of(row: Row[Any]) -> dict[str, Any]:
+    """Return the values of a row by the names of its columns, of which no two may be the same."""
+    values = dict(zip(row._fields, row, strict=True))
+    if len(values) < len(row):
+        message = f"the columns of a row must have different names, not {', '.join(row._fields)}"
         raise ValueError(message)
-    return columns
+    return values
 
 
 def _make_document(value: Any) -> Record:
