@@ -88,7 +88,10 @@ def usage(
         )
     notice = None
     if caller is not None and plan is not None:
-        notice = _describe_notice(report, plan, database, caller, options["service"])
+        from flask_notifications.formats.notice import describe_notice
+
+        last_call = report.last_call or fail(f"no call of {caller!r} has been recorded")
+        notice = describe_notice(report, plan, caller, last_call)
     click.echo(_format(report, plan, notice, output), file=to)
     context.exit(_EXIT_CODES[report.verdict])
 
@@ -114,20 +117,6 @@ def _call(function: str, *arguments: Any, **options: Any) -> Any:
         fail(str(error))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-
-
-def _describe_notice(
-    report: "UsageReport", plan: "Plan", database: str | None, caller: str, service: str | None
-) -> "Notice":
-    """Return the notice for a caller, whose last call may be before the report begins."""
-    from flask_notifications.formats.notice import describe_notice
-    from flask_notifications.plans import retired_operations
-
-    times = [each.last_at for own in report.operations for each in own.callers if each.caller == caller]
-    last_at = max(times, default=None)
-    if last_at is None and database is not None:
-        last_at = _call("last_call", database, caller, operations=retired_operations(plan), service=service)
-    return describe_notice(report, plan, caller, last_at or fail(f"no call of {caller!r} has been recorded"))
 
 
 def _format(report: "UsageReport", plan: "Plan | None", notice: "Notice | None", output: str) -> str:

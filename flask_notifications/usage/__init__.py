@@ -12,7 +12,7 @@ if find_spec("sqlalchemy") is None or import_module("sqlalchemy").__version__.st
 
 from .ledger import CANARY, OTHER
 from .recorder import UsageRecorder
-from .report import last_call, read_usage
+from .report import read_usage
 from .results import CallerUsage, DayUsage, OperationUsage, UsageReport, Verdict
 from .spool import collect_spool
 from .store import StoreUnavailable, metadata
@@ -28,7 +28,6 @@ __all__ = [
     "UsageReport",
     "Verdict",
     "collect_spool",
-    "last_call",
     "metadata",
     "read_usage",
 ]

@@ -57,6 +57,7 @@ Name: TypeAlias = tuple[str, str | None, str | None, str | None]
 class Snapshot:
     """What the store had at one moment. Times are microseconds since 1970; ``began`` is the first that it knows of.
 
+    ``last_call`` is that of the caller who is asked for, also before the window, or 0.
     Logs add to it: ``doubts`` says for each operation why the absence of calls in them proves nothing, and ``remarks``
     what readers should know, whatever the verdict is.
     """
@@ -68,6 +69,7 @@ class Snapshot:
     plans: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     calls: Mapping[Name, Calls] = field(default_factory=dict)
     began: int | None = None
+    last_call: int = 0
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     remarks: Sequence[str] = ()
 
@@ -107,12 +109,21 @@ def _require_file(engine: Engine) -> None:
 
 
 def read_snapshot(
-    database: Database, days: int, end: int | None, last: int | None, *, names: Names, service: str | None
+    database: Database,
+    days: int,
+    end: int | None,
+    last: int | None,
+    *,
+    names: Names,
+    service: str | None,
+    caller: str | None,
+    planned: Names,
 ) -> Snapshot:
     """Return the contents of the store for a window of some complete days before its end, or ``StoreUnavailable``.
 
     :param end: ``None`` is now, by the clock of the database.
     :param last: the last moment whose calls belong to the window; ``None`` is its end.
+    :param planned: the operations among which the last call of the caller is.
     """
     with _reading(database) as connection:
         now = read_clock(connection)
@@ -124,17 +135,18 @@ def read_snapshot(
         # A row of a later time is one of today or of a later day.
         latest = connection.scalar(select(func.max(store.usage.c.last_at)).where(store.usage.c.day >= now // DAY))
         began = connection.scalar(select(func.min(store.recorders.c.began_at)).where(*_recorded_by(service)))
+        own = [store.usage.c.caller == encode(caller), *_of_operations(planned), *_of_service(service)]
+        last_call = connection.scalar(select(func.max(store.usage.c.last_at)).where(*own)) if caller else 0
         return Snapshot(
-            now, int(kept or 0) * DAY, int(latest or 0), rows, known, found, None if began is None else int(began)
+            now,
+            int(kept or 0) * DAY,
+            int(latest or 0),
+            rows,
+            known,
+            found,
+            None if began is None else int(began),
+            int(last_call or 0),
         )
-
-
-def read_last_call(database: Database, caller: str, names: Names, service: str | None) -> int | None:
-    """Return the time of the last call of a caller, as far as calls are kept, or ``None``."""
-    query = select(func.max(store.usage.c.last_at)).where(store.usage.c.caller == encode(caller))
-    with _reading(database) as connection:
-        found = connection.scalar(query.where(*_of_operations(names), *_of_service(service)))
-        return None if found is None else int(found)
 
 
 def _read_recorders(connection: Connection, since: int, service: str | None) -> list[RecorderRow]:

@@ -12,7 +12,7 @@ from flask_notifications.validation import clean_label, is_number, require
 from .connections import Database
 from .fingerprints import fingerprints
 from .logs import Log, add_logs
-from .reading import Snapshot, read_last_call, read_snapshot
+from .reading import Snapshot, read_snapshot
 from .results import UsageReport
 from .store import StoreUnavailable, explain
 from .times import DAY, HOUR, start_of_window, to_datetime, to_microseconds
@@ -84,7 +84,9 @@ def read_usage(
     end, last = _end(until, days)
     snapshot = Snapshot(to_microseconds(utc_now()))
     if database is not None:
-        snapshot = read_snapshot(database, days, end, last, names=names, service=service)
+        snapshot = read_snapshot(
+            database, days, end, last, names=names, service=service, caller=caller, planned=expected
+        )
     end = snapshot.now if end is None else end
     since = start_of_window(end, days)
     if plan is not None and logs:
@@ -95,7 +97,14 @@ def read_usage(
     except OverflowError as error:
         message = f"the database cannot be read: {explain(error)}"
         raise StoreUnavailable(message) from error
-    return UsageReport(since=to_datetime(since), until=to_datetime(end), days=days, operations=tuple(usages))
+    called = [snapshot.last_call, *(calls.last_at for name, calls in snapshot.calls.items() if name[1] == caller)]
+    return UsageReport(
+        since=to_datetime(since),
+        until=to_datetime(end),
+        days=days,
+        operations=tuple(usages),
+        last_call=None if caller is None or not max(called) else to_datetime(max(called)),
+    )
 
 
 def _check_rules(days: int, min_coverage: float, allow_gap: float, hosts: int | None, require_canary: bool) -> None:
@@ -117,27 +126,6 @@ def _check_sources(
     require(are_logs, "logs", "a list of paths or binary streams", logs)
     require(database is not None or logs, "database", "an SQLAlchemy URL or engine, or None with logs", database)
     require(plan or not logs, "plan", "a plan, with logs", plan)
-
-
-def last_call(
-    database: Database,
-    caller: str,
-    *,
-    operations: Iterable[str | Operation] | None = None,
-    service: str | None = None,
-) -> datetime | None:
-    """Return the time of the last call of a caller, whenever that was, or ``None`` if none is kept.
-
-    :param database: an SQLAlchemy URL or engine of the database that ``UsageRecorder`` writes.
-    :param caller: the label of the caller.
-    :param operations: the operations, or their names; ``None`` is all.
-    :param service: the application, of several that share the database; ``None`` is all of them.
-    :raises ValueError: naming the argument that does not fit.
-    :raises StoreUnavailable: as for ``read_usage``.
-    """
-    require(clean_label(caller) is not None, "caller", "a label", caller)
-    found = read_last_call(database, caller, _names(operations), service)
-    return None if found is None else to_datetime(found)
 
 
 def _end(until: datetime | date | None, days: int) -> tuple[int | None, int | None]:

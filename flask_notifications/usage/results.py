@@ -136,12 +136,16 @@ class OperationUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """Say who still calls each operation, in the ``days`` complete UTC days before ``until`` and the day so far."""
+    """Say who still calls each operation, in the ``days`` complete UTC days before ``until`` and the day so far.
+
+    ``last_call`` is that of the only caller of the report, also before ``since``, or ``None``.
+    """
 
     since: datetime
     until: datetime
     days: int
     operations: tuple[OperationUsage, ...]
+    last_call: datetime | None = None
 
     @property
     def verdict(self) -> Verdict:

@@ -11,15 +11,7 @@ from sqlalchemy import select, text, update
 
 from flask_notifications import Call, Operation
 from flask_notifications.deprecation import Phase
-from flask_notifications.usage import (
-    CANARY,
-    OTHER,
-    OperationUsage,
-    StoreUnavailable,
-    UsageRecorder,
-    last_call,
-    read_usage,
-)
+from flask_notifications.usage import CANARY, OTHER, OperationUsage, StoreUnavailable, UsageRecorder, read_usage
 from flask_notifications.usage.coverage import combine
 from flask_notifications.usage.store import recorders, usage
 from tests.test_deprecation import OtherDatetime
@@ -406,9 +398,14 @@ def test_the_last_call_of_a_caller(database: str) -> None:
         past.call(at - DAY, use(caller="M\u00fcller", operation="export"))
         past.call(at, use(caller="M\u00fcller"))
         past.write()
-    assert last_call(database, "M\u00fcller") == NOON
-    assert last_call(database, "M\u00fcller", operations=["export"]) == NOON - DAY
-    assert last_call(database, "M\u00fcller", service="bank") == NOON - 9 * DAY
-    assert last_call(database, "m\u00fcller") is None
-    with pytest.raises(ValueError, match=r"^caller must be a label"):
-        last_call(database, "")
+    export = {EXPORT: POLICY}
+    found: list[tuple[dict[str, Any], object]] = [
+        ({"caller": "M\u00fcller"}, NOON),
+        ({"caller": "M\u00fcller", "plan": export}, NOON - DAY),
+        ({"caller": "M\u00fcller", "operations": ["of another plan"]}, NOON),
+        ({"caller": "M\u00fcller", "service": "bank"}, NOON - 9 * DAY),
+        ({"caller": "m\u00fcller"}, None),
+        ({}, None),
+    ]
+    for options, expected in found:
+        assert read_usage(database, until=NOON, days=3, **options).last_call == expected
