@@ -5,6 +5,7 @@ Each command imports what it needs when it runs, so ``--help`` needs neither Fla
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -19,16 +20,14 @@ __all__ = ["main"]
 
 class _Group(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command; the exit code is 1 if the output is on a full disk, or its encoding lacks a character."""
+        """Run a command, whose output is in UTF-8 but for terminals; the exit code is 1 if it is on a full disk."""
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace", encoding=None if sys.stdout.isatty() else "utf-8")
         try:
             return super().main(*args, **extra)
-        except UnicodeEncodeError as error:
-            lacking = ascii(error.object[error.start])
-            problem = f"has the encoding {error.encoding}, without {lacking}: set PYTHONIOENCODING=utf-8"
         except OSError as error:
-            problem = f"cannot be written to: {error.strerror}"
-        click.echo(f"Error: the output {problem}", err=True)
-        sys.exit(1)
+            click.echo(f"Error: the output cannot be written to: {error.strerror}", err=True)
+            sys.exit(1)
 
 
 @click.group(

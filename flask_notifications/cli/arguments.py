@@ -23,15 +23,6 @@ STANDARD_INPUT = Path("-")
 # A file that exists, or standard input.
 FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 
-# Where the result of a command goes.
-TO = click.option(
-    "--output",
-    "to",
-    type=click.File("w", encoding="utf-8", lazy=True),
-    metavar="FILE",
-    help="Write to this file, in UTF-8, instead of standard output.",
-)
-
 
 def demand(condition: object, message: str) -> None:
     """Raise ``click.UsageError``, which is the exit code 2, unless a condition holds."""

@@ -1,12 +1,12 @@
 """The command ``guide``: the migration guide of a plan as HTML."""
 
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 from click import option
 
-from .arguments import AT, FILE, TO, parse_base_url, read_plan
+from .arguments import AT, FILE, parse_base_url, read_plan
 
 
 @click.command
@@ -14,8 +14,7 @@ from .arguments import AT, FILE, TO, parse_base_url, read_plan
 @option("--base-url", type=parse_base_url, metavar="U", help="The URL of your API, for complete links.")
 @option("--contact", metavar="TEXT", help="The contact for questions: a name, an address or a URL.")
 @AT
-@TO
-def guide(file: Path, to: TextIO | None, **options: Any) -> None:
+def guide(file: Path, **options: Any) -> None:
     """Write the migration guide of a plan as HTML.
 
     FILE must end with .toml or .json, or be - for standard input. The page shows callers which operations end and when,
@@ -25,4 +24,4 @@ def guide(file: Path, to: TextIO | None, **options: Any) -> None:
     """
     from flask_notifications.pages import render_guide
 
-    click.echo(render_guide(read_plan(file), **options), file=to)
+    click.echo(render_guide(read_plan(file), **options))

@@ -3,14 +3,14 @@
 from datetime import date, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 from click import option
 
 from flask_notifications.wording import count
 
-from .arguments import FILE, TO, demand, fail, format_option, parse_day, read_plan
+from .arguments import FILE, demand, fail, format_option, parse_day, read_plan
 from .progress import open_logs
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
 @option("--require-canary", is_flag=True, help="Require a call of flask-notifications-check on each day.")
 @option("--until", type=parse_day, metavar="DATE", help="The end of the window, such as 2027-06-30; by default now.")
 @format_option("text", "json", "csv", "markdown", "html")
-@TO
 @click.pass_context
 def usage(
     context: click.Context,
@@ -60,7 +59,6 @@ def usage(
     until: datetime | date | None,
     caller: str | None,
     output: str,
-    to: TextIO | None,
     **options: Any,
 ) -> None:
     """Show who still calls, and whether it is safe to switch off.
@@ -92,7 +90,7 @@ def usage(
 
         last_call = report.last_call or fail(f"no call of {caller!r} has been recorded")
         notice = describe_notice(report, plan, caller, last_call)
-    click.echo(_format(report, plan, notice, output), file=to)
+    click.echo(_format(report, plan, notice, output))
     context.exit(_EXIT_CODES[report.verdict])
 
 

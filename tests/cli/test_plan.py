@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from io import BytesIO, StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -190,14 +190,10 @@ def test_colours_are_for_terminals_and_no_color_switches_them_off(
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (
-            UnicodeEncodeError("latin-1", "\u5831", 0, 1, "ordinal not in range(256)"),
-            r"Error: the output has the encoding latin-1, without '\u5831': set PYTHONIOENCODING=utf-8" + "\n",
-        ),
         (OSError(errno.ENOSPC, "No space left"), "Error: the output cannot be written to: No space left\n"),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), ""),
     ],
-    ids=["a character that its encoding lacks", "a full disk", "a pipe that nobody reads"],
+    ids=["a full disk", "a pipe that nobody reads"],
 )
 def test_a_result_that_cannot_be_written_is_an_error(
     error: Exception, message: str, plan_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -211,6 +207,22 @@ def test_a_result_that_cannot_be_written_is_an_error(
         assert ended.value.code == 1
         monkeypatch.undo()
         assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "written"), [(False, "\u00e9\u5831".encode()), (True, b"\xe9\\u5831")], ids=["a file", "a terminal"]
+)
+def test_a_file_is_in_utf_8_and_a_terminal_gets_what_it_can_show(
+    is_terminal: bool, written: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = TextIOWrapper(BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(output, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stdout", output)
+    file = write_file(tmp_path, PLAN.replace('name = "report"', 'name = "\u00e9\u5831"'))
+    with pytest.raises(SystemExit):
+        flask_notifications.cli.main(["plan", str(file)])
+    output.flush()
+    assert written in output.buffer.getvalue()
 
 
 def test_a_plan_may_come_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
