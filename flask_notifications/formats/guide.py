@@ -64,7 +64,7 @@ def render_guide(
         title=title,
         contact=contact,
         migrations=migrations,
-        hint=say_placeholders((each.move for each in migrations), base_url),
+        hint=say_placeholders(migrations, base_url),
         sunsets=sorted(policy.sunset_at for policy in policies.values() if policy.sunset_at is not None),
         axis=axis,
         lanes=_draw_lanes(policies, axis),

@@ -41,7 +41,7 @@ def format_notice(notice: "Notice") -> str:
         blocks += [f"## {heading}", *map(_escape_markdown, each.sentences)]
         blocks += [f"More about it: {_link(each.policy.documentation)}"] if each.policy.documentation else []
         # Indented, because no character ends such a block.
-        blocks += list_examples(each.move)
+        blocks += list_examples(each)
     return "\n\n".join(blocks)
 
 

@@ -8,14 +8,15 @@ from flask_notifications.deprecation import CLOSED_PHASES, DeprecationHeaders, D
 from flask_notifications.operations import ANY_METHOD, REST, Operation
 from flask_notifications.wording import full_date, long_date, moment, period, relative
 
-from .requests import EXAMPLE_URL, Move, describe_move
+from .requests import EXAMPLE_URL, Request, describe_requests
 
 
 class Migration:
     """What the callers of an operation that is retired have to know, or one caller with its label.
 
-    ``sentences`` are without markup, ``headers`` are those of its responses, and ``search`` is the first part of the
-    path, up to a parameter, as an argument for a POSIX shell.
+    ``before`` is its request, and ``after`` that of a successor at a URL. ``sentences`` are without markup, ``headers``
+    are those of its responses, and ``search`` is the first part of the path, up to a parameter, as an argument for a
+    POSIX shell.
     """
 
     def __init__(
@@ -30,17 +31,19 @@ class Migration:
         self.operation: Operation = operation
         self.policy: DeprecationPolicy = policy
         self.phase: Phase = policy.phase(now, caller)
-        self.move: Move = describe_move(operation, base_url or EXAMPLE_URL)
+        self.before: Request
+        self.after: Request | None
+        self.before, self.after, self.placeholders = describe_requests(operation, base_url or EXAMPLE_URL)
         dates = (_say_end(policy, caller, now), *_say_brownout(policy, caller, now))
-        self.sentences: list[str] = [*_say_scope(operation), *dates, *_say_successor(operation, self.move)]
+        self.sentences: list[str] = [*_say_scope(operation), *dates, *_say_successor(operation, self.after)]
         self.headers: list[tuple[str, str]] = DeprecationHeaders(policy).render(operation.successor, "")
         path = operation.path.removesuffix(f"/{REST}").partition("{")[0]
         self.search: str = shlex.quote(path.removesuffix("/") or "/")
 
 
-def say_placeholders(moves: Iterable[Move], base_url: str | None = None) -> str:
+def say_placeholders(migrations: Iterable[Migration], base_url: str | None = None) -> str:
     """Return a sentence on what to replace in the examples, or an empty string."""
-    names = list(dict.fromkeys(name for each in moves for name in each.placeholders))
+    names = list(dict.fromkeys(name for each in migrations for name in each.placeholders))
     parts = [f"the address that you call in place of {EXAMPLE_URL}"] if base_url is None else []
     listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
     parts += [f"your own values in place of {listed}"] if names else []
@@ -89,13 +92,13 @@ def _say_brownout(policy: DeprecationPolicy, caller: str | None, now: datetime) 
         yield "No brownout is planned for you."
 
 
-def _say_successor(operation: Operation, move: Move) -> Iterator[str]:
+def _say_successor(operation: Operation, after: Request | None) -> Iterator[str]:
     if operation.successor is None:
         yield "It has no successor. Remove the call, or ask for a replacement."
-    elif move.after is None:
+    elif after is None:
         yield f"Call {operation.successor} instead."
     elif operation.unify_session:
         yield "Move the session ID from the URL into the Authorization header, because URLs are logged."
     is_read = operation.method in {"GET", "HEAD"}
-    if move.after is not None and move.after.method == operation.method and not is_read:
+    if after is not None and after.method == operation.method and not is_read:
         yield f"The example keeps the method {operation.method}. Check that the successor does too."

@@ -40,7 +40,7 @@ def describe_notice(report: "UsageReport", plan: Plan, caller: str, last_at: dat
         return Notice(f"{caller}: no calls", (silence, f"Your last call was on {full_date(last_at)}."), ())
     number = len(migrations)
     subject = "an operation that you call is" if number == 1 else f"{number} operations that you call are"
-    hint = say_placeholders(each.move for each in migrations)
+    hint = say_placeholders(migrations)
     return Notice(f"{caller}: {subject} being retired", (hint,), migrations)
 
 

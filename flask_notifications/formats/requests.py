@@ -45,16 +45,8 @@ class Request(NamedTuple):
         return f"{command}{_CONTINUE if headers else ' '}{shlex.quote(self.url)}"
 
 
-class Move(NamedTuple):
-    """What a caller changes: the request before and, where there is a successor at a URL, the one after."""
-
-    before: Request
-    after: Request | None
-    placeholders: tuple[str, ...]
-
-
-def describe_move(operation: Operation, base_url: str) -> Move:
-    """Return the requests of an operation and its successor, with names in capitals for the values of parameters."""
+def describe_requests(operation: Operation, base_url: str) -> tuple[Request, Request | None, list[str]]:
+    """Return the request of an operation, that of a successor at a URL, and the placeholders in them, in capitals."""
     has_session = operation.unify_session
     method = "GET" if operation.method == ANY_METHOD else operation.method
     query = example_values(operation.query, _placeholder(""))
@@ -64,15 +56,15 @@ def describe_move(operation: Operation, base_url: str) -> Move:
     headers = list(example_values(operation.headers, _placeholder("")).items())
     before = Request(method, f"{base_url}{_fill_in(operation.path)}{'?' * bool(query)}{urlencode(query)}", headers)
     names = [_placeholder(name) for name in PARAMETER.findall(operation.path.replace(REST, _REST_PARAMETER))]
-    placeholders = (*names, *([SESSION_ID] if has_session else []))
+    placeholders = [*names, *([SESSION_ID] if has_session else [])]
     target = operation.successor
     if target is None or not is_link(PARAMETER.sub("", target) or "/"):
-        return Move(before, None, placeholders)
+        return before, None, placeholders
     if operation.name == ACCOUNT and is_notification_operation(operation) and target.endswith("/Account"):
         method, target = "GET", f"{target}?accountId={{{PARAMETER.findall(operation.path)[0]}}}"
     successor = urljoin(before.url, resolve_below(_fill_in(target), base_url))
     credential = [("Authorization", f"Bearer {SESSION_ID}")] if has_session else []
-    return Move(before, Request(method, successor, credential), placeholders)
+    return before, Request(method, successor, credential), placeholders
 
 
 def _fill_in(template: str) -> str:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from flask_notifications.plans.changes import Change
     from flask_notifications.usage import OperationUsage, UsageReport
 
+    from .migration import Migration
     from .notice import Notice
-    from .requests import Move
 
 _COLOURS = {
     "in use": "red",
@@ -127,13 +127,13 @@ def format_notice(notice: "Notice") -> str:
         heading = escape(f"{each.operation.method} {each.operation.path}")
         blocks += [f"{heading}\n{'-' * len(heading)}", *(wrap(escape(sentence)) for sentence in each.sentences)]
         blocks += [wrap(f"More about it: {each.policy.documentation}")] if each.policy.documentation else []
-        blocks += list_examples(each.move)
+        blocks += list_examples(each)
     return "\n\n".join(blocks)
 
 
-def list_examples(move: "Move") -> list[str]:
+def list_examples(migration: "Migration") -> list[str]:
     """Return the requests before and after, each with its heading; they are indented."""
-    requests = {"Before": move.before, "After": move.after}
+    requests = {"Before": migration.before, "After": migration.after}
     return [f"{name}:\n\n{indent(each.in_curl(), '    ')}" for name, each in requests.items() if each is not None]
 
 

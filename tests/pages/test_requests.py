@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from flask_notifications import Operation
-from flask_notifications.formats.requests import describe_move
+from flask_notifications.formats.requests import describe_requests
 
 BASE = "https://api.example.com"
 
@@ -45,6 +45,6 @@ MOVES = {
 
 @pytest.mark.parametrize(("old", "before", "after"), MOVES.values(), ids=MOVES)
 def test_the_example_with_curl(old: Operation, before: str, after: str | None) -> None:
-    move = describe_move(old, BASE)
-    shown = [None if each is None else each.in_curl().replace(BASE, "@") for each in (move.before, move.after)]
+    requests = describe_requests(old, BASE)[:2]
+    shown = [None if each is None else each.in_curl().replace(BASE, "@") for each in requests]
     assert shown == [f"curl {before}", None if after is None else f"curl {after}"]
