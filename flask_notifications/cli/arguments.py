@@ -72,6 +72,11 @@ def parse_base_url(value: str) -> str:
     return value
 
 
+def is_watched() -> bool:
+    """Return whether standard error is a terminal, where somebody sees progress; it may be closed."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def read_plan(path: Path, *, shown: str = "") -> "Plan":
     """Read a plan file, or standard input, where JSON begins with ``{``; or print each error as ``place: message``.
 

@@ -15,8 +15,7 @@ from flask_notifications.check.links import is_splittable
 from flask_notifications.headers import TOKEN
 from flask_notifications.wording import escape
 
-from .arguments import FILE, demand, fail, format_option, parse_base_url, read_file, read_plan
-from .progress import is_watched
+from .arguments import FILE, demand, fail, format_option, is_watched, parse_base_url, read_file, read_plan
 
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan

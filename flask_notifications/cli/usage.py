@@ -1,5 +1,9 @@
 """The command ``usage``: who still calls, and the verdict."""
 
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import date, datetime
 from importlib import import_module
 from pathlib import Path
@@ -10,8 +14,7 @@ from click import option
 
 from flask_notifications.wording import count
 
-from .arguments import FILE, demand, fail, format_option, parse_day, read_plan
-from .progress import open_logs
+from .arguments import FILE, STANDARD_INPUT, demand, fail, format_option, is_watched, open_file, parse_day, read_plan
 
 if TYPE_CHECKING:
     from flask_notifications.formats.notice import Notice
@@ -80,7 +83,7 @@ def usage(
     describes_logs = {options["log_format"], options["log_prefix"]} != {None}
     demand(files or not describes_logs, "--log-format and --log-prefix need --log")
     names = _select(plan, operations)
-    with open_logs(files) as logs:
+    with _open_logs(files) as logs:
         report = _call(
             "read_usage", database, plan=plan, operations=names, until=until, caller=caller, logs=logs, **options
         )
@@ -102,6 +105,37 @@ def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
         unknown = sorted(set(names) - retired)
         demand(not unknown, f"the plan has no retired operation {', '.join(map(repr, unknown))}")
     return list(names) or None
+
+
+class _Watched(io.RawIOBase):
+    """A file that reports how many bytes have been read."""
+
+    def __init__(self, path: Path, stream: Any, report: Callable[[int], object]) -> None:
+        self.name = str(path)
+        self._stream = stream
+        self._report = report
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview[int]") -> int | None:  # type: ignore[override]
+        size: int | None = self._stream.readinto(buffer)
+        self._report(size or 0)
+        return size
+
+
+@contextmanager
+def _open_logs(paths: Sequence[Path]) -> Iterator[list[io.RawIOBase]]:
+    """Open files, each once, and show on standard error how much of them has been read, if that is a terminal."""
+    different = list({path if path == STANDARD_INPUT else path.resolve(): path for path in paths}.values())
+    size = sum(path.stat().st_size for path in different if path != STANDARD_INPUT)
+    is_hidden = size == 0 or not is_watched()
+    with (
+        ExitStack() as stack,
+        click.progressbar(length=size, label="Reading logs", file=sys.stderr, hidden=is_hidden) as bar,
+    ):
+        streams = [stack.enter_context(open_file(path)) for path in different]
+        yield [_Watched(path, stream, bar.update) for path, stream in zip(different, streams, strict=True)]
 
 
 def _call(function: str, *arguments: Any, **options: Any) -> Any:

@@ -475,7 +475,7 @@ def test_the_command_reads_each_log_once_and_shows_its_progress(files: Any, monk
     assert "1 call, the last on 30 May 2026" in outcome.out
     assert run("usage", *files(*quiet())).code == 0
     assert run("usage", *files(*quiet(), line("/x/reports/7"))).code == 4
-    monkeypatch.setattr("flask_notifications.cli.progress.is_watched", lambda: True)
+    monkeypatch.setattr(sys.modules["flask_notifications.cli.usage"], "is_watched", lambda: True)
     assert run("usage", *options).err == "Reading logs\n"
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=BytesIO(line("/reports/7").encode())))
     assert run("usage", "--log", "-", *options[2:]).code == 3
