@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from itertools import chain, groupby
+from itertools import groupby
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +33,7 @@ _UNITS: Mapping[str, Callable[[date], date]] = {
     "month": lambda day: day.replace(day=1),
     "year": lambda day: day.replace(day=1, month=1),
 }
-# Hours that may be missing on a day that is drawn as covered completely.
+# Hours that may be missing in a period that is drawn as covered completely.
 _MISSING = 0.1
 
 
@@ -87,13 +87,13 @@ class Plot:
         self.series: list[Series] = _draw_series(calls, [len(period) for period in periods], self.maximum)
         self.others: int = max(len(calls) - _SERIES, 0)
         starts = [period[0] for period in periods]
-        covered = [round(sum(usage.covered.get(day, 0) for day in period)) for period in periods]
+        covered = [sum(usage.covered.get(day, 0) for day in period) for period in periods]
         self.rows: list[tuple[Any, ...]] = list(
-            zip(starts, *(each.calls for each in self.series), total, closed, covered, strict=True)
+            zip(starts, *(each.calls for each in self.series), total, closed, map(round, covered), strict=True)
         )
         self.axis: Axis = _choose_axis(report, policy, dates)
         self.width: float = (self.axis.until - self.axis.since) / _DAY * _DAY_WIDTH
-        self.coverage: list[tuple[str, float, float]] = _draw_coverage(usage, report, periods, self.axis)
+        self.coverage: list[tuple[str, float, float]] = _draw_coverage(periods, covered, self.axis, report.until)
         self.brownouts: list[Brownout] = list_brownouts(policy, self.axis.since, self.axis.until)
         self.labels: list[Label] = _label_plot(report, policy, self.axis, self.brownouts)
 
@@ -148,24 +148,19 @@ def _draw_bars(lengths: Sequence[int], heights: Sequence[int], maximum: int) -> 
 
 
 def _draw_coverage(
-    usage: "OperationUsage", report: "UsageReport", periods: Sequence[Sequence[date]], axis: Axis
+    periods: Sequence[Sequence[date]], covered: Sequence[float], axis: Axis, until: datetime
 ) -> list[tuple[str, float, float]]:
-    """Return the levels ``full``, ``part`` and ``none``, each with the place and the width of days that have it."""
+    """Return the levels ``full``, ``part`` and ``none`` of successive periods, with the places and widths of these."""
 
-    def level(day: date) -> str:
-        hours = usage.covered.get(day, 0)
-        possible = min(24.0, (report.until - _midnight(day)) / timedelta(hours=1))
+    def level(period: tuple[datetime, datetime, float]) -> str:
+        start, end, hours = period
+        possible = (min(end, until) - start) / timedelta(hours=1)
         return "full" if hours >= possible - _MISSING else "part" if hours else "none"
 
-    def level_of_all(days: Sequence[date]) -> str:
-        first, *others = {level(day) for day in days}
-        return "part" if others else first
-
-    runs = []
-    for name, group in groupby(periods, key=level_of_all):
-        start, *more = map(_midnight, chain.from_iterable(group))
-        runs.append((name, axis.place(start), axis.width(start, start + (len(more) + 1) * _DAY)))
-    return runs
+    spans = [(_midnight(days[0]), _midnight(days[-1]) + _DAY) for days in periods]
+    runs = groupby(((*span, hours) for span, hours in zip(spans, covered, strict=True)), key=level)
+    joined = ((name, list(run)) for name, run in runs)
+    return [(name, axis.place(run[0][0]), axis.width(run[0][0], run[-1][1])) for name, run in joined]
 
 
 def _label_plot(
