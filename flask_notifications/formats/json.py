@@ -24,8 +24,7 @@ def format_result(result: object) -> str:
 def format_plan(plan: Plan, at: datetime, changes: "Sequence[Change]") -> str:
     """Return the state of a plan on a date, and the changes for callers."""
     operations = [_describe_state(operation, policy, at) for operation, policy in plan.items()]
-    names = ("operation", "code", "level", "message")
-    listed = [{name: getattr(each, name) for name in names} for each in changes]
+    listed = [each._asdict() for each in changes]
     return format_result({"schema": 1, "at": iso(at), "operations": operations, "changes": listed})
 
 

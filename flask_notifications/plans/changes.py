@@ -16,7 +16,7 @@ from flask_notifications.wording import count, duration, moment, period
 
 Level = Literal["error", "warning", "info"]
 
-# An error is a promise to callers that the change breaks.
+# An error is a promise to callers that the change breaks, a warning an effect that they notice.
 LEVELS: Mapping[str, Level] = {
     "sunset-earlier": "error",
     "notice-too-short": "error",
@@ -34,12 +34,8 @@ class Change(NamedTuple):
 
     operation: str
     code: str
+    level: Level
     message: str
-
-    @property
-    def level(self) -> Level:
-        """Return ``"error"`` for a broken promise, ``"warning"`` for a noticeable effect, otherwise ``"info"``."""
-        return LEVELS[self.code]
 
 
 # A value that no condition lists, because it is not UTF-8.
@@ -76,9 +72,9 @@ def compare_plans(old: Plan, new: Plan, *, at: datetime, min_notice: timedelta =
     for request, operation in requests.items():
         reported.setdefault((_treat(request, old, before), _treat(request, new, after)), operation)
     changes = (
-        Change(operation.name, *each)
+        Change(operation.name, code, LEVELS[code], message)
         for treatments, operation in reported.items()
-        for each in _list_changes(operation, *treatments, at, min_notice)
+        for code, message in _list_changes(operation, *treatments, at, min_notice)
     )
     return list(dict.fromkeys(changes))
 
