@@ -62,14 +62,6 @@ _BEGIN: Mapping[str, Sequence[str]] = {
 
 # Drivers whose connections go back into a pool of our own, because their settings end with the transaction.
 _POOLED = {"psycopg", "psycopg2", "psycopg2cffi"}
-# Packages with another name than their driver.
-_PACKAGES = {
-    "psycopg": "psycopg[binary]",
-    "psycopg2": "psycopg2-binary",
-    "mysqldb": "mysqlclient",
-    "mysqlconnector": "mysql-connector-python",
-    "mariadbconnector": "mariadb",
-}
 
 # While a connection is being made for a recorder or a report: takes its limits off again, because SQLAlchemy below 2.1
 # passes the same options to each connection of an engine.
@@ -103,11 +95,7 @@ def _new_engine(database: str | sa.URL) -> sa.Engine:
     pool: dict[str, Any] = {"poolclass": sa.NullPool}
     if dialect.driver in _POOLED:
         pool = {"poolclass": _OwnPool, "pool_size": 1, "pool_timeout": 3, "pool_recycle": 60}  # seconds
-    try:
-        return sa.create_engine(url, **pool)
-    except ModuleNotFoundError as error:
-        message = f"the driver {dialect.driver} needs: pip install '{_PACKAGES.get(dialect.driver, dialect.driver)}'"
-        raise ModuleNotFoundError(message, name=error.name) from error
+    return sa.create_engine(url, **pool)
 
 
 def _require_driver(dialect: sa.Dialect | type[sa.Dialect]) -> None:

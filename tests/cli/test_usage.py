@@ -205,11 +205,10 @@ def test_a_database_that_cannot_be_read_is_an_error(url: str, code: int, words: 
     assert "s3cret" not in outcome.err
 
 
-def test_a_missing_driver_is_an_error_that_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    for url, package in (("postgresql+psycopg://a/x", "psycopg[binary]"), ("mysql+pymysql://a/x", "pymysql")):
-        monkeypatch.setitem(sys.modules, package.partition("[")[0], None)
-        outcome = run("usage", url)
-        assert (outcome.code, outcome.out, f"pip install '{package}'" in outcome.err) == (1, "", True)
+def test_a_missing_driver_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    outcome = run("usage", "mysql+pymysql://a/x")
+    assert (outcome.code, outcome.out, "pymysql" in outcome.err) == (1, "", True)
 
 
 def test_a_missing_extra_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
