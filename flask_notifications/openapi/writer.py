@@ -1,16 +1,15 @@
 """A plan to an OpenAPI document (the extra ``openapi``)."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from flask_notifications.deprecation import DeprecationPolicy
-from flask_notifications.operations import ACCOUNT, ANY_METHOD, Operation
+from flask_notifications.operations import ANY_METHOD, Operation
 from flask_notifications.plans import Plan, is_notification_operation, retired_operations
 from flask_notifications.plans.overlaps import Overlaps
-from flask_notifications.problems import Statuses, status_codes
 from flask_notifications.responses import reason_phrase
 from flask_notifications.validation import check_uri, require
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 def openapi_document(
     plan: Plan,
     *,
-    statuses: Statuses = Statuses(),  # noqa: B008 - frozen
     schema: "type[Schema] | Schema | None" = None,
     title: str = "Notifications",
     version: str = "1",
@@ -34,12 +32,10 @@ def openapi_document(
     Each is ``deprecated``, with ``x-sunset``, ``x-sunset-documentation``, ``x-successor`` and ``externalDocs`` where
     there are any, and with the headers of its responses. ``x-deprecation-plan`` has the rest of its policy, in the keys
     of a plan file; it names exempt callers, so remove it from a document that everybody may read. The two notification
-    operations are described completely, as this library serves them under the middleware; of other operations only the
-    retirement is known. A live one is written if a retired one would take its requests otherwise, unless the two have
-    the same method and path in OpenAPI.
+    operations have their sessions and bodies too; of other operations only the retirement is known. A live one is
+    written if a retired one would take its requests otherwise, unless the two have the same method and path in OpenAPI.
 
     :param plan: the operations and their policies.
-    :param statuses: the statuses of the two operations, as given to the blueprint.
     :param schema: a marshmallow schema, as a class or an instance, that describes a record, by default any object.
     :param title: the title of the document.
     :param version: the version of your API.
@@ -50,7 +46,6 @@ def openapi_document(
     :raises ModuleNotFoundError: the extra is not installed.
     """
     retired = Overlaps(retired_operations(plan))
-    require(isinstance(statuses, Statuses), "statuses", "a Statuses", statuses)
     for name, value in (("title", title), ("version", version)):
         require(isinstance(value, str), name, "a string", value)
     check_uri("server", server)
@@ -66,7 +61,7 @@ def openapi_document(
         other = places.setdefault((path, method), operation)
         expected = f"without two operations for {method.upper()} {path} in OpenAPI"
         require(other is operation, "plan", expected, [other.name, operation.name])
-        paths.setdefault(path, {})[method] = _write_operation(path, method, operation, own, statuses)
+        paths.setdefault(path, {})[method] = _write_operation(path, method, operation, own)
     headers = {name: {"description": each, "schema": {"type": "string"}} for name, each in _HEADERS.items()}
     schemes = {"header": {"type": "http", "scheme": "bearer"}, "query": _SESSION_IN_QUERY}
     return {
@@ -117,9 +112,7 @@ def _fit_names(path: str) -> str:
     return PARAMETER.sub(fit, path)
 
 
-def _write_operation(
-    path: str, method: str, operation: Operation, policy: DeprecationPolicy | None, statuses: Statuses
-) -> dict[str, Any]:
+def _write_operation(path: str, method: str, operation: Operation, policy: DeprecationPolicy | None) -> dict[str, Any]:
     from flask_notifications.config import dump_plan  # noqa: PLC0415
 
     require(method in METHODS, f"the method of {operation.name!r}", "one that OpenAPI 3.1 has", method.upper())
@@ -145,7 +138,7 @@ def _write_operation(
             "description": "It is retired." if operation.successor is None else f"Use {operation.successor} instead.",
             "deprecated": True,
             "security": [{"header": []}, {"query": []}] if is_ours else None,
-            "responses": dict(_responses(operation, statuses) if is_ours else _retirement_responses(policy)),
+            "responses": dict(_describe_responses(policy, is_ours=is_ours)),
             # The date alone for midnight UTC, as people write it.
             "x-sunset": entry["sunset_at"].removesuffix("T00:00:00Z") if "sunset_at" in entry else None,
             "externalDocs": None if policy.documentation is None else {"url": policy.documentation},
@@ -155,45 +148,23 @@ def _write_operation(
     return {key: value for key, value in described.items() if value is not None}
 
 
-def _retirement_responses(policy: DeprecationPolicy) -> Iterator[tuple[str, dict[str, Any]]]:
-    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in ("Deprecation", "Sunset", "Link")}
-    for status in ("2XX", "default"):
-        yield status, {"description": "As before its retirement.", "headers": headers}
-    if policy.closes:
-        problem = {"$ref": "#/components/schemas/Problem"}
-        names = ["Deprecation", "Sunset", "Link", "Cache-Control", "Retry-After"]
-        yield "410", _response(reason_phrase(410), "application/problem+json", problem, names)
-
-
-def _responses(operation: Operation, statuses: Statuses) -> Iterator[tuple[str, dict[str, Any]]]:
+def _describe_responses(policy: DeprecationPolicy, *, is_ours: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     array = {"type": "array", "items": {"$ref": "#/components/schemas/Notification"}}
-    owner = "account" if operation.name == ACCOUNT else "user"
-    yield "200", _response(f"All notifications of the {owner}.", "application/json", array, _ANNOUNCED)
-    by_status: dict[int, list[str]] = {}
-    for code, status in (status_codes(statuses) | _REFUSALS).items():
-        if code not in _OF_NO_OPERATION and (operation.name == ACCOUNT or code not in _OF_ACCOUNTS):
-            by_status.setdefault(status, []).append(code)
-    for status, codes in sorted(by_status.items()):
-        problem = {"allOf": [{"$ref": "#/components/schemas/Problem"}, {"properties": {"code": {"enum": codes}}}]}
-        headers = [*_ANNOUNCED, *(name for name, of in _HEADERS_OF.items() if not of.isdisjoint(codes))]
-        yield str(status), _response(reason_phrase(status), "application/problem+json", problem, headers)
+    problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    bodies = ({"application/json": {"schema": array}}, problem) if is_ours else (None, None)
+    for status, content in zip(("2XX", "default"), bodies, strict=True):
+        yield status, _response("As before its retirement.", content)
+    if policy.closes:
+        yield "410", _response(reason_phrase(410), problem, "Cache-Control", "Retry-After")
 
 
-def _response(description: str, media_type: str, schema: dict[str, Any], headers: Sequence[str]) -> dict[str, Any]:
-    return {
-        "description": description,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
-        "content": {media_type: {"schema": schema}},
-    }
+def _response(description: str, content: dict[str, Any] | None, *more: str) -> dict[str, Any]:
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in ("Deprecation", "Sunset", "Link", *more)}
+    return {"description": description, "headers": headers, **({} if content is None else {"content": content})}
 
 
 # The keys of a policy in a plan file for which OpenAPI defines none.
 _ONLY_IN_PLANS = ("deprecated_at", "enforce_sunset", "brownouts", "exemptions")
-
-# The codes for refused sessions, and those that no operation or only one of them has.
-_REFUSALS = {"invalid_request": 400, "invalid_token": 401}
-_OF_NO_OPERATION = frozenset({"not_found", "method_not_allowed"})
-_OF_ACCOUNTS = frozenset({"invalid_account_id", "account_not_found"})
 
 _SESSION_IN_QUERY = {
     "type": "apiKey",
@@ -202,19 +173,12 @@ _SESSION_IN_QUERY = {
     "description": "Deprecated, because URLs are logged. Send the session ID in the header.",
     "x-deprecated": True,
 }
-_ANNOUNCED = ("Deprecation", "Sunset", "Link", "Cache-Control", "Vary")
 _HEADERS = {
     "Deprecation": "The date of the deprecation: @ and seconds since 1970 (RFC 9745).",
     "Sunset": "The date from which the operation may be gone (RFC 8594).",
     "Link": "The successor, and pages for people (RFC 8288).",
     "Cache-Control": "No cache keeps the response (RFC 9111).",
-    "Vary": "The response depends on the session (RFC 9110).",
-    "WWW-Authenticate": "How to send a session (RFC 6750).",
     "Retry-After": "Seconds to wait (RFC 9110).",
-}
-_HEADERS_OF = {
-    "WWW-Authenticate": frozenset({"session_missing", "session_invalid", *_REFUSALS}),
-    "Retry-After": frozenset({"storage_unavailable", "brownout"}),
 }
 # Length in characters; the pattern leaves out those that are refused before the storage is called.
 _ACCOUNT_ID = {"type": "string", "minLength": 1, "maxLength": 512, "pattern": r"^[^\x00-\x1f\x7f-\x9f/]+$"}
