@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from .arguments import FILE, demand, fail, format_option, is_watched, parse_base
 if TYPE_CHECKING:
     from flask_notifications.plans import Plan
 
+_SECONDS = click.FloatRange(0, 3600, min_open=True)
 # RFC 9110 sections 5.1 and 5.5: a token, a colon, and a value without control characters.
 _VISIBLE = r"[\x21-\x7e\xa1-\xff]"
 _HEADER = re.compile(rf"({TOKEN}):[ \t]*({_VISIBLE}+(?:[ \t]+{_VISIBLE}+)*)[ \t]*")
@@ -66,14 +66,6 @@ def _parse_method(value: str) -> str:
     return value.upper()
 
 
-def _parse_seconds(value: str) -> float:
-    seconds = 0.0
-    with suppress(ValueError):
-        seconds = float(value)
-    _check(0 < seconds <= 3600, f"{value!r} is not a number of seconds, more than 0 and at most 3600")
-    return seconds
-
-
 def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> list[str]:
     from flask_notifications.check.comparison import find_simple
 
@@ -113,9 +105,7 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
 )
 @option("--plan", "file", type=FILE, metavar="FILE", help="Compare with this plan file.")
 @option("--no-links", "calls_links", flag_value=False, default=True, show_default=False, help="Do not call the links.")
-@option(
-    "--timeout", "time_limit", type=_parse_seconds, default=10.0, metavar="SECONDS", help="The limit for each response."
-)
+@option("--timeout", "time_limit", type=_SECONDS, default=10.0, metavar="SECONDS", help="The limit for each response.")
 @format_option("text", "json")
 @click.pass_context
 def check(
