@@ -171,13 +171,13 @@ def _list_requests(old: Plan, new: Plan) -> Iterator[tuple[_Request, Operation]]
     all_others = Overlaps(listed)
     conditional = Overlaps(each for each in listed if each.query or each.headers)
     for operation in listed:
-        avoided = [other for _shape, other in conditional.find(template_shape(operation)) if other is not operation]
+        avoided = [other for other in conditional.find(template_shape(operation)) if other is not operation]
         yield from _list_common(operation, operation)
         if avoided:
             yield from _list_common(operation, operation, avoided)
     for operation, policy in listed.items():
         shape = template_shape(operation)
-        for _shape, other in (conditional if (shape, policy is None) in kept else all_others).find(shape):
+        for other in (conditional if (shape, policy is None) in kept else all_others).find(shape):
             yield from _list_common(operation, other)
 
 

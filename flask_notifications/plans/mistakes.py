@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from http import HTTPMethod
-from itertools import zip_longest
 from urllib.parse import unquote, urlsplit
 
 from flask_notifications.conditions import list_unmet
@@ -12,7 +11,7 @@ from flask_notifications.operations import ANY_METHOD, PARAMETER, Operation, Sha
 from flask_notifications.plans import Plan, schedule, table_of
 from flask_notifications.wording import moment
 
-from .overlaps import Group, Overlaps, find_common_method
+from .overlaps import Group, Overlaps
 
 _Retired = Mapping[Operation, DeprecationPolicy]
 
@@ -28,7 +27,6 @@ def plan_warnings(plan: Plan, *, at: datetime) -> list[str]:
         return ["no operation of the plan is retired"]
     return [
         *(f"{each.name}: {mistake}" for each in plan for mistake in _find_unmet(each)),
-        *_overlap_warnings(plan),
         *_live_warnings(plan, retired),
         *_link_warnings(plan, retired),
         *(f"{each.name}: {mistake}" for each, policy in retired.items() for mistake in _find_wrong_dates(policy, at)),
@@ -40,23 +38,6 @@ def _find_unmet(operation: Operation) -> Iterator[str]:
         yield f"{operation.method} is not an HTTP method (RFC 9110 section 9); is it misspelled?"
     for name, value in list_unmet(operation.headers):
         yield f"no request has {value!r} as one member of the header {name}; list several members"
-
-
-def _overlap_warnings(plan: Plan) -> Iterator[str]:
-    """Yield operations that match a path together although neither is more specific, once for each operation."""
-    overlaps = Overlaps(plan)
-    groups = list(overlaps.groups)
-    for number, group in enumerate(groups):
-        later = [each for each in groups[number + 1 :] if group.has_method_of(each)]
-        rivals = [each for each in later if not (group.covers(each) or each.covers(group))]
-        for shape, operation in overlaps.groups[group]:
-            found = next(overlaps.find(shape, rivals), None)
-            if found is not None:
-                theirs, other = found
-                method = find_common_method(operation.method, other.method)
-                path = "/".join(own or their or "{}" for own, their in zip_longest(shape.segments, theirs.segments))
-                shown = f"{method} /{path.encode('latin-1').decode('utf-8', 'backslashreplace')}"
-                yield f"{operation.name} and {other.name} both match {shown}; the leftmost literal decides"
 
 
 def _live_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:

@@ -7,17 +7,6 @@ from flask_notifications.operations import ANY_METHOD, Operation, Shape, templat
 
 # The segments of a template; a parameter is ``None``.
 Segments = tuple[str | None, ...]
-_Entry = tuple[Shape, Operation]
-
-
-def find_common_method(one: str, other: str) -> str | None:
-    """Return the method of the requests that may be for both of two operations with these methods, or ``None``."""
-    methods = {one, other}
-    if methods == {"GET", "HEAD"}:
-        return "HEAD"
-    if ANY_METHOD in methods and "OPTIONS" not in methods:
-        return other if one == ANY_METHOD else one
-    return one if one == other else None
 
 
 class Group(NamedTuple):
@@ -46,7 +35,9 @@ class Group(NamedTuple):
 
     def has_method_of(self, other: "Group") -> bool:
         """Return whether some request has a method of both."""
-        return find_common_method(self.method, other.method) is not None
+        methods = {self.method, other.method}
+        is_any = ANY_METHOD in methods and "OPTIONS" not in methods
+        return is_any or len(methods) == 1 or methods == {"GET", "HEAD"}
 
 
 class Overlaps:
@@ -56,15 +47,14 @@ class Overlaps:
     """
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self.groups: dict[Group, list[_Entry]] = {}
+        self.groups: dict[Group, list[Operation]] = {}
         for operation in operations:
-            shape = template_shape(operation)
-            self.groups.setdefault(Group.of(shape), []).append((shape, operation))
+            self.groups.setdefault(Group.of(template_shape(operation)), []).append(operation)
         # The operations of a group by their literals at some places.
-        self._indexes: dict[tuple[Group, tuple[int, ...]], dict[Segments, list[_Entry]]] = {}
+        self._indexes: dict[tuple[Group, tuple[int, ...]], dict[Segments, list[Operation]]] = {}
 
-    def find(self, shape: Shape, among: Iterable[Group] | None = None) -> Iterator[_Entry]:
-        """Yield each operation that matches a path of a template too, with its shape; by default of all groups."""
+    def find(self, shape: Shape, among: Iterable[Group] | None = None) -> Iterator[Operation]:
+        """Yield each operation that matches a path of a template too; by default of all groups."""
         group = Group.of(shape)
         for other in self.groups if among is None else among:
             if group.meets(other):
@@ -72,11 +62,12 @@ class Overlaps:
                 common = tuple(place for place, (own, is_wide) in pairs if own is not None and not is_wide)
                 yield from self._index(other, common).get(tuple(shape.segments[place] for place in common), ())
 
-    def _index(self, group: Group, common: tuple[int, ...]) -> dict[Segments, list[_Entry]]:
+    def _index(self, group: Group, common: tuple[int, ...]) -> dict[Segments, list[Operation]]:
         if (group, common) not in self._indexes:
             index = self._indexes[group, common] = {}
             for each in self.groups[group]:
-                index.setdefault(tuple(each[0].segments[place] for place in common), []).append(each)
+                segments = template_shape(each).segments
+                index.setdefault(tuple(segments[place] for place in common), []).append(each)
         return self._indexes[group, common]
 
 
@@ -91,7 +82,7 @@ def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
     for operation in operations:
         shape = template_shape(operation)
         for segments in [shape.segments] if shape.has_slash is None else _resolve_parameters(shape.segments):
-            for _shape, other in overlaps.find(shape._replace(segments=segments)):
+            for other in overlaps.find(shape._replace(segments=segments)):
                 rivals[operation.name].add(other)
                 rivals[other.name].add(operation)
     return {operation.name: rivals[operation.name] - {operation} for operation in operations}
