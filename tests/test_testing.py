@@ -29,8 +29,8 @@ from flask_notifications import (
     StorageUnavailable,
     create_blueprint,
     load_plan,
-    testing,
 )
+from flask_notifications.dates import parse_deprecation, parse_sunset
 from flask_notifications.deprecation import DeprecationHeaders
 from flask_notifications.testing import MemoryStorage, StorageContract, assert_deprecated, assert_plan_reaches
 from tests.middleware import DATE_ONLY, POLICY
@@ -318,11 +318,11 @@ def test_an_invalid_argument_is_refused_by_name(check: Any, argument: str, value
 @pytest.mark.parametrize(
     ("parse", "value", "date"),
     [
-        (testing.parse_deprecation, "@-1", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
-        (testing.parse_deprecation, "  @1688169599 ", datetime(2023, 6, 30, 23, 59, 59, tzinfo=UTC)),
-        (testing.parse_deprecation, "@-62135596800", datetime(1, 1, 1, tzinfo=UTC)),
-        (testing.parse_deprecation, "@253402300799", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
-        (testing.parse_sunset, "Wed, 11 Nov 2026 11:11:11 GMT", datetime(2026, 11, 11, 11, 11, 11, tzinfo=UTC)),
+        (parse_deprecation, "@-1", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (parse_deprecation, "  @1688169599 ", datetime(2023, 6, 30, 23, 59, 59, tzinfo=UTC)),
+        (parse_deprecation, "@-62135596800", datetime(1, 1, 1, tzinfo=UTC)),
+        (parse_deprecation, "@253402300799", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (parse_sunset, "Wed, 11 Nov 2026 11:11:11 GMT", datetime(2026, 11, 11, 11, 11, 11, tzinfo=UTC)),
     ],
 )
 def test_a_date_is_read(parse: Callable[[str], datetime], value: str, date: datetime) -> None:
@@ -339,8 +339,8 @@ NO_FIXDATES = (
 @pytest.mark.parametrize(
     ("parse", "header", "value"),
     [
-        *((testing.parse_deprecation, "Deprecation", value) for value in (*NO_STRUCTURED_DATES, None)),
-        *((testing.parse_sunset, "Sunset", value) for value in NO_FIXDATES),
+        *((parse_deprecation, "Deprecation", value) for value in (*NO_STRUCTURED_DATES, None)),
+        *((parse_sunset, "Sunset", value) for value in NO_FIXDATES),
     ],
 )
 def test_anything_else_is_not_a_date(parse: Callable[[Any], datetime], header: str, value: Any) -> None:

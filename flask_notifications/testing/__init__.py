@@ -3,17 +3,8 @@
 Plain asserts, no test framework: ``StorageContract`` runs under pytest and under anything else that calls its methods.
 """
 
-from flask_notifications.dates import parse_deprecation, parse_sunset
-
 from .assertions import assert_deprecated, assert_plan_reaches
 from .contract import StorageContract
 from .storage import MemoryStorage
 
-__all__ = [
-    "MemoryStorage",
-    "StorageContract",
-    "assert_deprecated",
-    "assert_plan_reaches",
-    "parse_deprecation",
-    "parse_sunset",
-]
+__all__ = ["MemoryStorage", "StorageContract", "assert_deprecated", "assert_plan_reaches"]
