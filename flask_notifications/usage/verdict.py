@@ -1,6 +1,6 @@
 """The rules for a verdict: calls that count are use, and their absence is safe if nothing gives a reason for doubt."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -102,7 +102,7 @@ class Judge:
         return OperationUsage(
             name=name,
             verdict=verdict,
-            reasons=(*reasons, *doubts, *self.snapshot.remarks, *_ignored_calls(callers)),
+            reasons=(*reasons, *doubts, *self.snapshot.remarks),
             answered=sum(each.answered for each in counted),
             failed=sum(each.failed for each in counted),
             closed=sum(each.closed for each in counted),
@@ -226,14 +226,3 @@ def _stranger_doubts(rows: Iterable[RecorderRow]) -> Iterator[str]:
             f"the recorder of {last.host} (process {last.process}), heard on {describe_moment(last.heard_at)}, "
             "has another plan, or is that of another application (which needs a service of its own)"
         )
-
-
-def _ignored_calls(callers: Sequence[CallerUsage]) -> Iterator[str]:
-    """Yield one sentence on calls that are ignored by name; those of the canary are left out."""
-    calls: Counter[str] = Counter()
-    for each in callers:
-        if each.ignored and not is_canary(each.client):
-            calls[" with ".join(filter(None, (each.caller, each.client)))] += each.calls
-    if calls:
-        named = ", ".join(f"{name} ({count(number, 'call')})" for name, number in calls.most_common())
-        yield f"ignored, but still calling: {named}"
