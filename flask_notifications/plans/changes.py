@@ -12,7 +12,7 @@ from flask_notifications.deprecation import Brownout, DeprecationPolicy, Exempti
 from flask_notifications.operations import PARAMETER, REST, Operation, OperationTable, decode_path, template_shape
 from flask_notifications.plans import Plan, table_of
 from flask_notifications.plans.overlaps import Overlaps
-from flask_notifications.wording import count, duration, moment, period
+from flask_notifications.wording import count, moment, period
 
 Level = Literal["error", "warning", "info"]
 
@@ -83,19 +83,13 @@ def _list_short_notices(
     old: DeprecationPolicy | None, new: DeprecationPolicy, at: datetime, least: timedelta
 ) -> Iterator[_Found]:
     known, sunset = old and old.sunset_at, new.sunset_at
-    starts = [each.start for each in _list_new_brownouts(old, new) if each.end > at]
-    dates = [("the brownout", start, "has begun") for start in starts]
+    dates = [("the brownout", each.start) for each in _list_new_brownouts(old, new) if each.end > at]
     # A sunset that is postponed has been announced for long.
     if sunset is not None and (known is None or sunset < known or known <= at < sunset):
-        dates.insert(0, ("the sunset", sunset, "has passed"))
-    for what, date, past in dates:
-        left = date - at
-        if left < least and least:
-            # Whole days: rounded, 29 days and 20 hours would be 30 days.
-            length = count(left.days, "day") if left.days else duration(left)
-            words = f"is in {length}" if left > timedelta() else past
-            required = f"but a notice of {count(least.days, 'day')} is required"
-            yield "notice-too-short", f"{what} of {moment(date)} {words}, {required}"
+        dates.insert(0, ("the sunset", sunset))
+    for what, date in dates:
+        if date - at < least and least:
+            yield "notice-too-short", f"{what} of {moment(date)} gives less than {count(least.days, 'day')} of notice"
 
 
 def _list_new_brownouts(old: DeprecationPolicy | None, new: DeprecationPolicy) -> list[Brownout]:

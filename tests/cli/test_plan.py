@@ -259,7 +259,7 @@ def test_a_broken_promise_is_exit_code_3(plan_file: Path, tmp_path: Path) -> Non
     earlier = write_file(tmp_path, PLAN.replace("2026-12-01", "2026-10-01"), "new.toml")
     outcome = run("plan", earlier, *options, "--min-notice", "90")
     assert (outcome.code, outcome.out.splitlines()[-1]) == (3, "2 changes for callers, 2 broken promises")
-    assert "notice of 90 days is required" in outcome.out
+    assert "90 days of notice" in outcome.out
     (change,) = json.loads(run("plan", earlier, *options, "--format", "json").out)["changes"]
     assert list(change.values())[:3] == ["report", "sunset-earlier", "error"]
     assert run("plan", plan_file, *options).out.endswith("\n\n0 changes for callers, 0 broken promises\n")
