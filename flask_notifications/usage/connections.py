@@ -29,10 +29,8 @@ _POSTGRESQL: Mapping[str, Any] = {
 _SOCKET = {"connect_timeout": 3, "read_timeout": 8, "write_timeout": 8}
 _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "pysqlite": {"timeout": 2.0},
-    "pysqlcipher": {"timeout": 2.0},
     "psycopg": _POSTGRESQL,
     "psycopg2": _POSTGRESQL,
-    "psycopg2cffi": _POSTGRESQL,
     "pg8000": {"timeout": 8},
     "pymysql": _SOCKET,
     "mysqldb": _SOCKET,
@@ -61,7 +59,7 @@ _BEGIN: Mapping[str, Sequence[str]] = {
 }
 
 # Drivers whose connections go back into a pool of our own, because their settings end with the transaction.
-_POOLED = {"psycopg", "psycopg2", "psycopg2cffi"}
+_POOLED = {"psycopg", "psycopg2"}
 
 # While a connection is being made for a recorder or a report: takes its limits off again, because SQLAlchemy below 2.1
 # passes the same options to each connection of an engine.
