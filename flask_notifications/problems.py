@@ -69,11 +69,6 @@ class Statuses:
             object.__setattr__(self, name, int(status))  # an HTTPStatus, too
 
 
-def status_codes(statuses: Statuses) -> dict[str, int]:
-    """Return the status code of each error, by the error's own code."""
-    return {code: getattr(statuses, code, status) for code, (status, _detail) in _PROBLEMS.items()}
-
-
 class Problems:
     """Build the response to each error: one JSON object, ``application/problem+json``."""
 
@@ -88,7 +83,7 @@ class Problems:
             realm,
         )
         self._bearer = f'Bearer realm="{make_plain(realm)}"'
-        self._statuses = status_codes(statuses)
+        self._statuses = {code: getattr(statuses, code, status) for code, (status, _detail) in _PROBLEMS.items()}
         # The responses that do not depend on the request.
         self._ready = {code: self._compose(code, (), {}) for code in _PROBLEMS}
 
