@@ -60,8 +60,8 @@ _REQUEST = re.compile(rf"({TOKEN})[ \t]++(.+?)(?:(?<![ \t])[ \t]++HTTP/[\d.]++[ 
 _HASH = re.compile("#(?=[0-9A-F]{2})")
 # What the documented logs of proxies have in place of the rest of a path.
 _CUT = re.compile(f"[;%]{MASK}")
-# The absolute form of a request's target (RFC 9112 section 3.2.2), without its path.
-_ORIGIN = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+# The absolute form of a request's target (RFC 9112 section 3.2.2), without its path. Some servers need no host.
+_ORIGIN = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#]*|(?=/))")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # Times that are remembered.
 _TIMES = 10_000

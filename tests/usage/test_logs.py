@@ -68,6 +68,7 @@ CALLS: dict[str, tuple[str, tuple[int, int, int]]] = {
     "a lookalike that the application does not know": (line("//reports/7", status=404), (0, 0, 0)),
     "a HEAD": (line("/reports/7", method="HEAD"), (1, 0, 0)),
     "the absolute form": (line("http://example.com/reports/7"), (1, 0, 0)),
+    "the absolute form without a host": (line("http:/reports/7"), (1, 0, 0)),
     "escaped by a server": (line("/reports/a\\x22b"), (1, 0, 0)),
     "escaped by HAProxy": (line("/reports/#C3#A9"), (1, 0, 0)),
     "with a fragment": (line("/reports/7/#42"), (1, 0, 0)),
