@@ -52,8 +52,8 @@ _COMMON = (
 )
 _NEEDED = ("time", "method", "target", "status")
 _SLASH, _SLASHES = re.compile("/"), re.compile("/+")
-# Those of servers, and those of JSON for ASCII.
-_ESCAPE = re.compile(r'\\(?:(?:x|u00(?=[0-7]))([0-9A-Fa-f]{2})|(["\\/]))')
+# Those of servers, for a quote, a backslash and what is not printable ASCII, and those of JSON for ASCII.
+_ESCAPE = re.compile(r'\\(?:(?:x(?=[0189A-Fa-f]|22|5[Cc]|7[Ff])|u00(?=[0-7]))([0-9A-Fa-f]{2})|(["\\/]))')
 # Some servers accept more white space than there should be, and write it.
 _REQUEST = re.compile(rf"({TOKEN})[ \t]++(.+?)(?:(?<![ \t])[ \t]++HTTP/[\d.]++[ \t]*+)?", re.IGNORECASE)
 # What HAProxy writes before the digits of a byte that is not ASCII; a percent sign means the same.
