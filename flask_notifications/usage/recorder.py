@@ -122,7 +122,7 @@ class UsageRecorder:
                 is_new = (self._open() if ledger is None else ledger).count(call)
         finally:
             self._busy.discard(thread)
-        if is_new:
+        if is_new or not self._has_thread:
             self._wake()
 
     def listen(self, plan: "Plan") -> None:
@@ -255,6 +255,10 @@ class UsageRecorder:
         return ledger
 
     def _wake(self) -> None:
+        """Wake the thread, or start it if the system had none to spare before."""
+        with self._lock:
+            if self._ledger is not None and not self._has_thread:
+                self._start(self._ledger)
         with suppress(RuntimeError):  # it is awake
             self._alarm.release()
 
