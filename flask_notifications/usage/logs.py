@@ -101,8 +101,8 @@ def add_logs(
     for log in logs:
         reader.read(log)
     taken = int((monotonic() - began) * SECOND)
-    # Lines may be written while logs are read. With an end, later lines are none of the window's.
-    times = [end - taken for _start, end in reader.spans] if last is None else []
+    # Lines may be written while logs are read.
+    times = [end - taken for _start, end in reader.spans]
     plans = _find_plans(snapshot, fingerprints(plan), service)
     rows = [
         RecorderRow(own, _HOST, 0, f"{_HOST} {own}", start, end, end, ended=1, own_clock=0, lost=0, skew=0)

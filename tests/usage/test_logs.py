@@ -164,10 +164,11 @@ def test_the_time_without_long_gaps_between_lines_is_covered(lines: list[str], r
     assert (usage.coverage == 1) == (not reason)
 
 
+@pytest.mark.parametrize("until", [None, datetime.now(UTC)])
 @pytest.mark.parametrize("target", ["/quiet", "/reports/7"])
-def test_a_line_later_than_now_makes_the_verdict_unknown(target: str) -> None:
+def test_a_line_later_than_now_makes_the_verdict_unknown(target: str, until: datetime | None) -> None:
     now = datetime.now(UTC)
-    usage = read(*quiet(now - 31 * DAY, now), line(target, now + 2 * DAY), until=None)
+    usage = read(*quiet(now - 31 * DAY, now), line(target, now + 2 * DAY), until=until)
     assert (usage.verdict, usage.coverage) == ("unknown", 1)
     assert usage.reasons[0].startswith("something was recorded later than now, on ")
 
