@@ -96,7 +96,7 @@ class Origin(NamedTuple):
 
 @cache
 def boot() -> str:
-    """Return an ID of this machine since it was started, or an empty string: then nothing is imported."""
+    """Return an ID of this machine since it was started, or an empty string: nobody knows what was lost then."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return ""
@@ -281,12 +281,13 @@ class Ledger:
 
     @property
     def _is_of_this_boot(self) -> bool:
-        return self.origin.boot == boot()
+        # A process that is alive is; systemd may hide the ID (ProcSubset=pid).
+        return self.clock is not None or bool(boot() and self.origin.boot == boot())
 
     @property
     def is_of_this_machine(self) -> bool:
         """Whether it was written on this machine, as far as machines have IDs."""
-        return bool(boot() and self._is_of_this_boot) or bool(machine() and self.origin.machine == machine())
+        return any(own and own in {self.origin.boot, self.origin.machine} for own in (boot(), machine()))
 
 
 _open_files: "weakref.WeakSet[LedgerFile]" = weakref.WeakSet()
