@@ -128,8 +128,9 @@ def _list_doubts(reader: "_Reader", plan: Plan, recorded: Iterable[Name]) -> dic
     """Return why the absence of calls in logs proves nothing, by operation; ``recorded`` are calls in the database."""
     doubts = {operation.name: list(reader.doubts(operation.name)) for operation in plan}
     clients: defaultdict[str, set[str | None]] = defaultdict(set)
+    has_clients = any(key[3] for key in (*reader.ledger.entries, *reader.later.entries))  # some logs have none
     for name, _caller, client, _source in recorded:
-        clients[name] |= {client, None}  # some logs have no clients
+        clients[name] |= {client} if has_clients else {client, None}
     for name in {name for _day, name, _caller, client, _source in reader.later.entries if client not in clients[name]}:
         doubts[name].append(_UNRECORDED)
     return doubts

@@ -426,6 +426,8 @@ def test_calls_that_only_the_logs_have_although_a_recorder_had_begun_make_the_ve
     for agent, verdict in {"probe/1": "safe", "-": "safe", "job/1": "unknown"}.items():
         entry = line("/report", NOON - HOUR, agent=agent)
         assert read(entry, plan=plan, database=url, ignore_callers=["watchdog"]).verdict == verdict
+    both = [line("/report", NOON - HOUR, agent=agent) for agent in ("probe/1", "-")]
+    assert read(*both, plan=plan, database=url, ignore_callers=["watchdog"]).verdict == "unknown"
     monkeypatch.setattr("flask_notifications.usage.ledger._KEYS", 1)
     recorded = [line("/report", NOON - day * DAY, agent="probe/1") for day in (1, 2)]
     assert read(*recorded, plan=plan, database=url, ignore_callers=["watchdog"]).verdict == "safe"
