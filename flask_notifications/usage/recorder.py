@@ -216,7 +216,7 @@ class UsageRecorder:
         self._busy: set[int] = set()
         self._ledger = None
         self._ended: list[Ledger] = []
-        self._has_thread = self._is_closing = self._has_failed = False
+        self._has_thread = self._is_closing = self._has_failed = self._is_paused = False
         self._cleaned_at = self._looked_at = float("-inf")
         self._seen: Seen = {}
         self.awaits_request = True

@@ -356,6 +356,8 @@ def test_a_fork_that_did_not_wait_leaves_writes_alone(file: str, spool: Path, mo
         start = time.monotonic()
         recorder_module._before_fork()
         assert time.monotonic() - start < 1
+        busy.append(sleepy(file))  # by another thread during the fork
+        stack.enter_context(busy[-1]._writing)
         for recorder in busy:
             recorder._after_fork_in_parent()
             recorder._release()
