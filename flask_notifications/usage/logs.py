@@ -167,7 +167,7 @@ class _Reader:
         days = (window.stop - window.start) // DAY + 1  # a process begins a new ledger each day
         self.ledger.limit = self.later.limit = days * self.ledger.limit
         self.total = self.unreadable = self._queries = 0
-        self._has_foreign_log = False
+        self._has_foreign_log, self._is_below = False, not prefix
         self._suspicious: set[str] = set()
         # The lines that would be calls below a prefix only, and the operations of which the present line may be one.
         self._below: Counter[str] = Counter()
@@ -192,6 +192,8 @@ class _Reader:
             lines = count(self._below[name], "line")
             known = "--log-prefix /PREFIX if the application is mounted there, --log-prefix / if it is at the root"
             yield f"{lines} in the logs would be calls below a prefix only: {known}"
+        if not self._is_below:
+            yield "no line in the logs is below the prefix: see --log-prefix"
         if name in self._hidden:
             yield "logs do not show the headers that decide which requests match"
         if name in self._on_query and not self._queries:
@@ -242,6 +244,7 @@ class _Reader:
             sent = found[target]
             path, mark, _query = (sent or "").partition("?")
             self._queries += len(mark)
+            self._is_below = self._is_below or bool(self._strip(unquote(_ORIGIN.sub("", path), "latin-1")))
             if sent is None or may_be_called(path):
                 self._read_request(found, at)
         self._spans.append((start, end))

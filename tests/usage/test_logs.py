@@ -192,6 +192,7 @@ def test_a_gap_is_more_than_an_hour_without_a_line() -> None:
 
 ANY_LIVE = PLAN | {"operations": [*PLAN["operations"], {"name": "all", "method": "*", "path": "/**", "live": True}]}
 EXPORTS = PLAN | {"operations": [CONDITION | {"path": "/hg%C9/{id}/export"}]}
+NONE = "no line in the logs is below the prefix: see --log-prefix"
 BELOW = "1 line in the logs would be calls below a prefix only: --log-prefix"
 MANY = "more than 1 % of the lines in the logs cannot be read: see --log-format"
 MAY_BE_A_CALL = "a line in the logs that cannot be read may be a call of it"
@@ -227,7 +228,8 @@ DOUBTS: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "below a prefix": ([line("/api/reports/7")], {}, BELOW),
     "below a prefix, and any path is live": ([line("/api/reports/7")], {"plan": ANY_LIVE}, BELOW),
     "below a prefix, at the root": ([line("/api/reports/7")], {"log_prefix": "/"}, ""),
-    "elsewhere than the prefix": ([line("/reports/7"), line("/apis/reports/7")], {"log_prefix": "/api"}, ""),
+    "elsewhere than the prefix": ([line("/apis/reports/7"), line("http://h/API")], {"log_prefix": "/api"}, ""),
+    "all elsewhere than the prefix": ([CALLED, line("/apis/reports/7")], {"log_prefix": "/api"}, NONE),
 }
 
 
