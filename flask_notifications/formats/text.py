@@ -162,7 +162,7 @@ def _format_state(state: str, line: str, indent: str = "") -> str:
 
 
 def _format_retirement(operation: Operation, policy: DeprecationPolicy | None, at: datetime) -> str:
-    name = wrap(f"{operation.name}  {operation.method} {operation.path}", hanging="  ")
+    name = wrap(escape(f"{operation.name}  {operation.method} {operation.path}"), hanging="  ")
     bold = name.replace(operation.name, click.style(operation.name, bold=True), 1)
     title = "\n".join(
         [bold, *_format_conditions("query", operation.query), *_format_conditions("header", operation.headers)]

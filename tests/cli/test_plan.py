@@ -63,10 +63,10 @@ headers = { API-Version = ["1", ""] }
 """
 
 
-def test_the_conditions_of_an_operation_are_shown(tmp_path: Path) -> None:
-    file = write_file(tmp_path, RETIRED + CONDITIONS)
+def test_the_path_and_the_conditions_of_an_operation_are_shown_escaped(tmp_path: Path) -> None:
+    file = write_file(tmp_path, RETIRED.replace('"/reports"', r'"/reports\u009b"') + CONDITIONS)
     assert run("plan", file).out.splitlines()[2:6] == [
-        "report  GET /reports",
+        r"report  GET /reports\x9b",
         r"  if query cmd is 'a\x1b'",
         "  if query sessionId is there",
         "  if header API-Version is '1' or absent",
