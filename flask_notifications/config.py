@@ -36,7 +36,8 @@ _POLICY_KEYS = DeprecationPolicy.__slots__
 _PREFIX_KEYS = ("prefix", "successor_prefix")
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
-# What a JSON Schema says of URIs; ``check_uri`` decides.
+# What a JSON Schema says of templates and URIs; ``Operation`` and ``check_uri`` decide.
+_TEMPLATE = r"^(?=/[^\x00-\x20\x7f?#<>|\\]*$)(/(\{[^{}/:]+\}|(?![:(]|\.\.?(/|$))[^{}/*]+))*(/(\*\*)?)?$"
 _URI = {"pattern": r"^([!#$&-;=?-\[\]-~]|%[0-9A-Fa-f]{2})*$", "minLength": 1}
 
 
@@ -251,9 +252,9 @@ class _PolicySchema(_TableSchema):
 
 
 class _OperationSchema(_PolicySchema):
-    name = _String(required=True, metadata={"minLength": 1})
+    name = _String(required=True, metadata={"pattern": r"^[^\x00-\x1f\x7f]+$"})
     method = _String(required=True, metadata={"pattern": f"^(?![Aa][Nn][Yy]$){TOKEN}$"})
-    path = _String(required=True, metadata={"pattern": r"^/[^\x00-\x20\x7f?#<>|\\]*$"})
+    path = _String(required=True, metadata={"pattern": _TEMPLATE})
     successor = _String(allow_none=True, metadata=_URI)
     query = fields.Raw(allow_none=True)
     headers = fields.Raw(allow_none=True)

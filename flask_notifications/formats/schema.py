@@ -9,7 +9,7 @@ from apispec.ext.marshmallow.openapi import OpenAPIConverter
 from flask_notifications.config import PlanSchema
 
 # A date and time in ISO 8601 with an offset. In TOML it needs no quotation marks: validators see a string.
-_DATE = r"^\d{4}.{3,7}\d\d.*([Zz]|[+-]\d\d.*)$"
+_DATE = r"^\d{4}.{3,7}\d\d\s?.*([Zz]|[+-]\d\d.*)$"
 _VALUE = {"type": "string"}
 _VALUES = {
     "type": ["object", "null"],
