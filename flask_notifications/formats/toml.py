@@ -19,4 +19,6 @@ def format_plan(plan: Plan) -> str:
     keys = [key for key in (*_DATES, "documentation") if len({each.get(key) for each in retired}) == 1]
     shared = {key: retired[0][key] for key in keys if key in retired[0]}
     own = [{key: value for key, value in each.items() if key not in shared} for each in operations]
-    return tomli_w.dumps({**shared, "operations": own})
+    written = tomli_w.dumps({**shared, "operations": own})
+    # In strings, TOML allows some control characters, which a terminal obeys.
+    return "".join(each if each.isprintable() or each == "\n" else f"\\U{ord(each):08x}" for each in written)

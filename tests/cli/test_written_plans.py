@@ -93,7 +93,7 @@ DOCUMENT = openapi_document(dict.fromkeys(PLAN, DeprecationPolicy(deprecated_at=
 @pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump], ids=["JSON", "YAML"])
 def test_a_plan_file_is_written_from_an_openapi_document(dump: Any, tmp_path: Path) -> None:
     paths = {
-        "/b/{id}": {"get": {"deprecated": True, "x-sunset": "2027-01-01", "x-query": {"a": ["b", ""]}}},
+        "/b/{id}": {"get": {"deprecated": True, "x-sunset": "2027-01-01", "x-query": {"a\x9b": ["b\u202e", ""]}}},
         "/b/me": {"get": {}},
     }
     document, file = tmp_path / "openapi", tmp_path / "plan.toml"
@@ -101,6 +101,7 @@ def test_a_plan_file_is_written_from_an_openapi_document(dump: Any, tmp_path: Pa
         document.write_text(dump(source), encoding="utf-8")
         outcome = run("plan", "--from-openapi", document, "--at", "2026-10-01")
         assert (outcome.code, outcome.err, outcome.out.count("deprecated_at")) == (0, "", 1)
+        assert outcome.out.replace("\n", "").isprintable()
         file.write_text(outcome.out, encoding="utf-8")
         policy = DeprecationPolicy(deprecated_at=datetime(2026, 10, 1, tzinfo=UTC))
         assert load_plan(file) == plan_from_openapi(source, policy)
