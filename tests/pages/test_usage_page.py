@@ -58,6 +58,12 @@ def test_the_heading_is_the_verdict(verdicts: list[Verdict], heading: str) -> No
     assert [words(each) for each in page.select("h3 + p")] == who_calls
 
 
+def test_a_window_that_ends_at_midnight_has_complete_days_only() -> None:
+    for until, length in ((NOW, "30 complete days and the day so far."), (utc(2026, 11, 22), "30 complete days.")):
+        page = parse(render_usage(report(until=until)))
+        assert words(page.select_one("header .muted")).endswith(f" UTC: {length}")
+
+
 @pytest.mark.parametrize(("is_enforced", "end"), [(False, "has passed, but is not enforced"), (True, "has passed")])
 def test_a_sunset_that_has_passed_stands_out(is_enforced: bool, end: str) -> None:
     page = page_of(own=policy(utc(2026, 11, 1), enforce_sunset=is_enforced))
