@@ -159,7 +159,7 @@ def _check_date(response: LiveResponse, name: str, parse: Callable[[str], dateti
 def _suggest(name: str, value: str) -> str:
     """Return the right form of a date in another format, where that is clear."""
     for read in (parse_deprecation, datetime.fromisoformat, email.utils.parsedate_to_datetime, _parse_seconds):
-        with suppress(ValueError, TypeError, OverflowError):
+        with suppress(ValueError, TypeError, OverflowError, OSError):
             date = read(value)
             date = date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
             right = f"@{int(date.timestamp())}" if name == "Deprecation" else email.utils.format_datetime(date, True)

@@ -112,6 +112,7 @@ CASES = {
     "true": (instead_of(DEPRECATION, "true"), "deprecation-invalid", "'@'"),
     "an HTTP-date": (instead_of(DEPRECATION, "Thu, 01 Jan 2026 00:00:00 GMT"), "deprecation-invalid", "'@1767225600'"),
     "seconds without @": (instead_of(DEPRECATION, "1767225600"), "deprecation-invalid", "send '@1767225600'"),
+    "seconds of no year": (instead_of(DEPRECATION, "9" * 17), "deprecation-invalid", "'@'"),
     "an ISO date": (instead_of(DEPRECATION, "2026-01-01T02:00:00+02:00"), "deprecation-invalid", "send '@1767225600'"),
     "the same deprecation twice": ([DEPRECATION, *ALL], "deprecation-repeated", "Send one"),
     "a wrong weekday": (instead_of(SUNSET, "Fri, 01 Jul 2027 00:00:00 GMT"), "sunset-invalid", f"send '{NEXT} GMT'"),
