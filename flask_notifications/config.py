@@ -215,7 +215,7 @@ class _TableSchema(Schema):
                 del data[key]
                 yield key, message
         # A wrong value replaces the default, too.
-        for key in _policy.keywords.keys() & original.keys():
+        for key in _policy.keywords.keys() & self.fields.keys() & original.keys():
             data.setdefault(key, _policy.keywords[key])
 
     @validates_schema(skip_on_field_errors=False, pass_original=True)

@@ -235,6 +235,7 @@ def test_a_message_says_what_to_write(expected: str, mapping: object) -> None:
 
 def test_the_errors_of_nested_tables_have_their_index() -> None:
     exemptions = [{"caller": "a\n", "until": JULY.date(), "reason": "", "why": 1}, {}]
+    exemptions.append({"caller": "a", "until": JULY, "sunset_at": JULY})  # below a table of TOML
     assert lines(errors_of(plan_of({}, OTHER, exemptions=exemptions))) == [
         "exemptions.0.caller: caller must be a label of 1 to 64 printable characters, not 'a\\n'",
         "exemptions.0.reason: reason must be a string that says why, not ''",
@@ -243,6 +244,8 @@ def test_the_errors_of_nested_tables_have_their_index() -> None:
         f"exemptions.1.caller: is missing; it {STRING}",
         f"exemptions.1.reason: is missing; it {STRING}",
         f"exemptions.1.until: is missing; it {NO_DATE}",
+        f"exemptions.2.reason: is missing; it {STRING}",
+        "exemptions.2.sunset_at: is not a known key; known are caller, until, reason",
         *(f"operations.0.{key}: is missing; it {STRING}" for key in ("method", "name", "path")),
     ]
 
