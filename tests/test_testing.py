@@ -207,6 +207,7 @@ def test_a_wrong_storage_fails_for_the_right_reason(wrong: type[MemoryStorage], 
         ({"sessions": {}, "notifications": {"alice": {"id": 1}}}, "notifications"),
         ({"sessions": {}, "notifications": {}, "administrators": "carol"}, "administrators"),
         ({"sessions": {}, "notifications": {}, "administrators": None}, "administrators"),
+        ({"sessions": {}, "notifications": {}, "administrators": [["carol"]]}, "administrators"),
     ],
 )
 def test_the_error_of_a_storage_in_memory_names_the_argument(options: dict[str, Any], name: str) -> None:

@@ -28,7 +28,8 @@ class MemoryStorage:
             is_list = isinstance(records, Iterable) and not isinstance(records, str | bytes | Mapping)
             require(is_list, "notifications", expected, {account: records})
         is_collection = isinstance(administrators, Collection) and not isinstance(administrators, str)
-        require(is_collection, "administrators", "a collection of account IDs", administrators)
+        fits = is_collection and all(isinstance(each, str) for each in administrators)
+        require(fits, "administrators", "a collection of account IDs", administrators)
         self._sessions = dict(sessions)
         self._notifications = {account: tuple(records) for account, records in notifications.items()}
         self._administrators = frozenset(administrators)
