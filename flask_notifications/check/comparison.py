@@ -61,7 +61,7 @@ def find_candidates(
         if matches
     )
     # As a middleware chooses: a closed operation, or else the first retired one. Live ones are the last.
-    return [min(each, key=lambda candidate: candidate.phase not in CLOSED_PHASES) for each in candidates]
+    return [min(each, key=lambda own: (own.phase not in CLOSED_PHASES, own.phase is None)) for each in candidates]
 
 
 def _make_candidate(plan: Plan, match: Match, mount: str, at: datetime, caller: str | None) -> Candidate:

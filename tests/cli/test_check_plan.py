@@ -223,6 +223,12 @@ def test_an_operation_that_is_live_in_the_plan_announces_nothing(production: str
     assert ["is live in the plan" in each for each in sent] == [True, True]
 
 
+def test_a_lookalike_of_a_retired_operation_is_not_the_live_one_beside_it(tmp_path: Path) -> None:
+    operations = [OPERATIONS[0] | {"path": "/reports/", "successor": None}, OPERATIONS[2] | {"path": "/reports/{id}"}]
+    with serving(retired(operations=operations)) as url:
+        assert differences(check(tmp_path, f"{url}/REPORTS/%20", operations=operations)) == []
+
+
 @pytest.mark.parametrize(("changes", "expected"), [(BROWNOUT, ["gone-without-retry-after"]), (CLOSED, [])])
 def test_a_410_needs_retry_after_if_the_plan_has_a_brownout(changes: Any, expected: list[str], tmp_path: Path) -> None:
     with serving(GONE) as url:
