@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Self, TypeVar
 from wsgiref.types import WSGIApplication
 
@@ -132,10 +131,9 @@ def flask_app(storage: Any, **options: Any) -> flask.Flask:
     return app
 
 
-deprecated = partial(wrap, policy=POLICY)
 ENTRY_POINTS: dict[str, Callable[..., WSGIApplication]] = {
     "blueprint": flask_app,
     "application": NotificationApp,
-    "blueprint, middleware": lambda storage, **options: deprecated(flask_app(storage, **options)),
-    "application, middleware": lambda storage, **options: deprecated(NotificationApp(storage, **options)),
+    "blueprint, middleware": lambda storage, **options: wrap(flask_app(storage, **options)),
+    "application, middleware": lambda storage, **options: wrap(NotificationApp(storage, **options)),
 }

@@ -14,10 +14,12 @@ from werkzeug.routing import PathConverter
 
 from flask_notifications import AccessDenied, create_blueprint
 from flask_notifications.blueprint import _OPEN_BODY, _close_unsent_file
-from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SESSION_ID, OneSession, deprecated, flask_app, raising
+from tests.middleware import wrap
+from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SESSION_ID, OneSession, flask_app, raising
 from tests.wsgi import Response, call, environ_of, run
 
 ALICE = ACCOUNT.format("alice")
+ALONE_AND_INSIDE = pytest.mark.parametrize("around", [lambda app: app, wrap], ids=["alone", "middleware"])
 
 
 def get(app: Any, path: str = CURRENT_USER, query: str = "", **extra: Any) -> Response:
@@ -57,14 +59,14 @@ SWITCHES: dict[str, Callable[[flask.Flask], object]] = {
 
 @pytest.mark.parametrize("registration", [{}, {"url_defaults": {"tenant": "acme"}}], ids=["plain", "with URL defaults"])
 @pytest.mark.parametrize("switch", SWITCHES)
-@pytest.mark.parametrize("wrap", [lambda app: app, deprecated], ids=["alone", "middleware"])
-def test_paths_are_exact_but_for_one_trailing_slash(switch: str, registration: Any, wrap: Any) -> None:
+@ALONE_AND_INSIDE
+def test_paths_are_exact_but_for_one_trailing_slash(switch: str, registration: Any, around: Any) -> None:
     app = flask.Flask("app")
     SWITCHES[switch](app)
     app.register_blueprint(create_blueprint(OneSession(), successors=True), **registration)
     for spelling in SPELLINGS:
         method, path, code = spelling.values
-        response = call(wrap(app), str(method), str(path), **BEARER)
+        response = call(around(app), str(method), str(path), **BEARER)
         assert (response.code, response.all("Location")) == (code, []), f"{method} {path}"
     for path in ("/API/Notification/CurrentUser", "/API/Notification/Account"):
         assert [get(app, path + end, "accountId=a").code for end in ("", "/", "//", "/x")] == [200, 200, 404, 404]
@@ -129,15 +131,15 @@ LIVE = [("POST", "/"), ("POST", "/run/"), ("GET", "/CurrentUser"), ("GET", "/<id
 
 
 @pytest.mark.parametrize(("method", "path"), [*LIVE, ("GET", "/GetNotificationsForAccount")])
-@pytest.mark.parametrize("wrap", [lambda app: app, deprecated], ids=["alone", "middleware"])
-def test_live_operations_under_the_prefix_reach_the_application(method: str, path: str, wrap: Any) -> None:
+@ALONE_AND_INSIDE
+def test_live_operations_under_the_prefix_reach_the_application(method: str, path: str, around: Any) -> None:
     app = flask_app(OneSession())
     for live_method, rule in LIVE:
         app.add_url_rule(f"/API/Notification{rule}", rule, lambda **_parameters: "live", methods=[live_method])
-    response = call(wrap(app), method, f"/API/Notification{path}", "sessionId=x")
+    response = call(around(app), method, f"/API/Notification{path}", "sessionId=x")
     assert response.body == b"live"
     assert response.all("Deprecation") == []
-    assert get(wrap(app)).body == post(wrap(app)).body == b"[]"
+    assert get(around(app)).body == post(around(app)).body == b"[]"
 
 
 def test_the_application_gains_nothing_but_routes() -> None:
@@ -164,11 +166,11 @@ SUCCESSOR_SESSIONS = [
 
 @pytest.mark.parametrize(("headers", "query", "expected"), SUCCESSOR_SESSIONS)
 @pytest.mark.parametrize("path", ["/API/Notification/CurrentUser", "/API/Notification/Account"])
-@pytest.mark.parametrize("wrap", [lambda app: app, deprecated], ids=["alone", "middleware"])
+@ALONE_AND_INSIDE
 def test_the_successors_read_the_session_from_the_header_only(
-    headers: dict[str, str], query: str, expected: tuple[int, str | None], path: str, wrap: Callable[[Any], Any]
+    headers: dict[str, str], query: str, expected: tuple[int, str | None], path: str, around: Callable[[Any], Any]
 ) -> None:
-    response = call(wrap(flask_app(OneSession(), successors=True)), "GET", path, f"accountId=a&{query}", **headers)
+    response = call(around(flask_app(OneSession(), successors=True)), "GET", path, f"accountId=a&{query}", **headers)
     code = response.json["code"] if response.code != 200 else None
     assert (response.code, code) == expected
 

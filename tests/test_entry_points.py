@@ -26,6 +26,7 @@ from flask_notifications import (
     StorageUnavailable,
     notification_operations,
 )
+from tests.middleware import ANNOUNCED
 from tests.storages import (
     ACCOUNT,
     BEARER,
@@ -44,11 +45,7 @@ COMMON_HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nos
 BARE_CHALLENGE = ("WWW-Authenticate", 'Bearer realm="notifications"')
 INVALID_TOKEN = ("WWW-Authenticate", 'Bearer realm="notifications", error="invalid_token"')
 INVALID_REQUEST = ("WWW-Authenticate", 'Bearer realm="notifications", error="invalid_request"')
-DATES = [("Deprecation", "@1767225600"), ("Sunset", "Fri, 01 Jan 2027 00:00:00 GMT")]
-ANNOUNCED = {
-    "GET": [*DATES, ("Link", '</API/Notification/CurrentUser>; rel="successor-version"')],
-    "POST": [*DATES, ("Link", '</API/Notification/Account>; rel="successor-version"')],
-}
+OF_AN_ACCOUNT = [(name, value.replace("CurrentUser", "Account")) for name, value in ANNOUNCED]
 
 A, B = SESSION_ID, "another"
 OF_ALICE, LONG = ACCOUNT.format("alice"), "x" * 513
@@ -149,7 +146,7 @@ def test_each_request_gets_the_response_listed(case: Case, entry_point: str, cap
     assert response.status == case.status
     extra, announced = list(case.headers), []
     if "middleware" in entry_point:
-        announced = ANNOUNCED[case.method]
+        announced = ANNOUNCED if case.method == "GET" else OF_AN_ACCOUNT
         extra += [("Referrer-Policy", "no-referrer")] if case.has_session_in_query else []
     media_type = "application/problem+json" if case.code else "application/json"
     described = [("Content-Type", media_type), ("Content-Length", str(len(response.body)))]
@@ -159,6 +156,9 @@ def test_each_request_gets_the_response_listed(case: Case, entry_point: str, cap
         assert response.body == case.body
     else:
         check_document(response, case.code)
+    assert case.run(entry_point.replace("blueprint", "application")).wire == response.wire
+    if case.method == "GET":
+        assert case.run(entry_point, "HEAD").wire == (response.status, response.headers, b"")
     for string in (SESSION_ID, SECRET, "/API/", "sessionId", "GetNotificationsForAccount"):
         assert string not in caplog.text
 
@@ -173,19 +173,6 @@ def check_document(response: Response, code: str) -> None:
     assert body == {"type": "about:blank", "title": phrase, "status": int(number), "code": code}
     for string in (A, B, SECRET, "alice", LONG, "API/Notification", "Traceback", "Error"):
         assert string not in detail
-
-
-@every_case
-@pytest.mark.parametrize("suffix", ["", ", middleware"], ids=["without", "with the middleware"])
-def test_both_entry_points_send_the_same_bytes(case: Case, suffix: str) -> None:
-    assert case.run(f"blueprint{suffix}").wire == case.run(f"application{suffix}").wire
-
-
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.method == "GET"])
-@every_entry_point
-def test_head_is_get_without_a_body(name: str, entry_point: str) -> None:
-    get, head = (CASES[name].run(entry_point, method) for method in ("GET", "HEAD"))
-    assert (head.status, head.headers, head.body) == (get.status, get.headers, b"")
 
 
 # The phase is checked before everything else, and only by the middleware.
