@@ -1,11 +1,10 @@
-"""Three small WSGI applications with the same pages, one for each framework: the areas ``old`` and ``new``.
+"""Three small WSGI applications with the same pages, one for each framework.
 
-``items/`` responds with the session that the application sees. ``OPERATIONS`` match the area ``old``, not ``new``.
+``items/`` responds with the session that the application sees.
 """
 
 import warnings
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -13,18 +12,11 @@ from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 import flask
 
-from flask_notifications import DeprecationPolicy, Operation, session_of
+from flask_notifications import session_of
 from tests.services import service_or_skip
 
 # The status of each page, which is the same in every application. Only the crash differs.
 PAGES = {"items/": 200, "cookies": 200, "moved": 302, "nowhere": 404}
-POLICY = DeprecationPolicy(
-    deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2027, 1, 1, tzinfo=UTC), documentation="/docs"
-)
-OPERATIONS = (
-    Operation("items", "GET", "/old/items/", "/new/items/", rewrite_path=True, unify_session=True),
-    Operation("old", "GET", "/old/{page}", "/new/items/", rewrite_path=True, unify_session=True),
-)
 
 View = Callable[[WSGIEnvironment], Any]
 
@@ -66,7 +58,7 @@ def views(respond: Callable[[str], Any], redirect: Callable[[str], Any]) -> dict
         return redirect("/old/cookies")
 
     pages = {"items/": show, "cookies": set_cookies, "crash": crash, "moved": move}
-    return {f"{area}/{page}": view for area in ("old", "new") for page, view in pages.items()}
+    return {f"old/{page}": view for page, view in pages.items()}
 
 
 @cache

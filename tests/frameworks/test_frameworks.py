@@ -1,6 +1,6 @@
 """Operations of all frameworks are announced the same way, and their own redirects keep the session."""
 
-from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from io import StringIO
 from itertools import product
@@ -10,22 +10,23 @@ from wsgiref.types import WSGIApplication
 
 import pytest
 
-from flask_notifications import Call, DeprecationMiddleware, Operation
+from flask_notifications import Call, Operation
 from flask_notifications.deprecation import DeprecationHeaders
-from tests.frameworks.applications import APPLICATIONS, PAGES, POLICY, application_of
+from tests.frameworks.applications import APPLICATIONS, PAGES, application_of
+from tests.middleware import POLICY, wrap
 from tests.wsgi import Response, between_validators, call, environ_of, run
 
-PLAIN = (Operation("items", "GET", "/old/items/", "/new/items/"), Operation("old", "GET", "/old/{page}", "/new/items/"))
-ANNOUNCED = DeprecationHeaders(POLICY).render("/new/items/", "")
+OLD = Operation("old", "GET", "/old/{page}", "/new/items/")
+ANNOUNCED = DeprecationHeaders(POLICY).render(OLD.successor, "")
 SESSION_ID = "4f2c1e9a7b3d4c5e8f6a0b1c2d3e4f50"
 QUERY = f"a=1&SessionID=%34{SESSION_ID[1:]}&b=%20"
 
 every_application = pytest.mark.parametrize("name", APPLICATIONS)
 
 
-def guard(app: WSGIApplication, operations: Iterable[Operation] = PLAIN, **options: Any) -> WSGIApplication:
+def guard(app: WSGIApplication, operation: Operation = OLD, **options: Any) -> WSGIApplication:
     """Return an application inside the middleware, with a WSGI validator before and after it."""
-    return between_validators(partial(DeprecationMiddleware, plan=dict.fromkeys(operations, POLICY), **options), app)
+    return between_validators(partial(wrap, operations=[operation], **options), app)
 
 
 def ask(app: WSGIApplication, path: str, method: str = "GET") -> Response:
@@ -56,7 +57,7 @@ def test_a_response_to_a_crash_announces_unless_the_framework_propagates_it(name
 
 @pytest.mark.parametrize(("name", "status"), [("django", 301), ("flask", 308), ("pyramid", 307)])
 def test_the_slash_redirect_of_a_router_keeps_the_session(name: str, status: int) -> None:
-    app = guard(application_of(name), [Operation("old", "GET", "/old/{page}", unify_session=True)])
+    app = guard(application_of(name), replace(OLD, unify_session=True))
     response = ask(app, "/old/items")
     assert response.code == status
     # As an old client does, which sends no other header.

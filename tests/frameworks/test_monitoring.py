@@ -17,8 +17,9 @@ from wsgiref.types import WSGIApplication
 
 import pytest
 
-from flask_notifications import DeprecationMiddleware
-from tests.frameworks.applications import OPERATIONS, POLICY, application_of, library
+from flask_notifications import DeprecationMiddleware, Operation
+from tests.frameworks.applications import application_of, library
+from tests.middleware import POLICY
 from tests.servers.process import ROOT, run_program
 from tests.storages import CURRENT_USER, PLAN, OneSession, flask_app, raising
 from tests.wsgi import environ_of, plain_app, run
@@ -90,7 +91,8 @@ def capture(tool: str) -> Captured:
 
 
 def outermost(app: WSGIApplication) -> WSGIApplication:
-    return DeprecationMiddleware(app, dict.fromkeys(OPERATIONS, POLICY), identify=lambda _environ: LABEL)
+    old = Operation("old", "GET", "/old/{page}", "/new/items/", rewrite_path=True, unify_session=True)
+    return DeprecationMiddleware(app, {old: POLICY}, identify=lambda _environ: LABEL)
 
 
 def watch(app: WSGIApplication, drain: Callable[[], str]) -> dict[str, str]:
