@@ -8,7 +8,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import flask
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,12 +68,6 @@ def test_a_plan_is_loaded_from_a_file_or_a_mapping(tmp_path: Path) -> None:
     assert list(load_plan(toml).items()) == list(PLAN.items())
     assert load_plan(str(json_file)) == load_plan(MAPPING) == PlanSchema().load(MAPPING) == PLAN
     assert tomllib.loads(TOML) == MAPPING
-
-
-def test_a_plan_is_loaded_from_the_configuration_of_flask() -> None:
-    app = flask.Flask("shop")
-    app.config.update({f"NOTIFICATIONS_{key.upper()}": value for key, value in MAPPING.items()})
-    assert load_plan(app.config.get_namespace("NOTIFICATIONS_")) == PLAN
 
 
 def test_a_file_that_cannot_be_read_is_an_error_of_the_system(tmp_path: Path) -> None:
