@@ -106,17 +106,6 @@ def test_the_routes_are_served_where_the_blueprint_is_registered(place: str) -> 
     assert get(app).code == 404
 
 
-def test_the_blueprint_can_be_registered_twice_under_two_names() -> None:
-    blueprint, app = create_blueprint(OneSession()), flask.Flask("app")
-    app.register_blueprint(blueprint)
-    app.register_blueprint(blueprint, name="older", url_prefix="/old/Notification")
-    assert get(app).wire == get(app, "/old/Notification/").wire
-    assert post(app).wire == post(app, ALICE.replace("/API", "/old")).wire
-    with app.test_request_context():
-        assert flask.url_for("notifications.current_user") in {"/API/Notification", "/API/Notification/"}
-        assert flask.url_for("older.account", id="a").rstrip("/") == "/old/Notification/GetNotificationsForAccount/a"
-
-
 LIVE = [("POST", "/"), ("POST", "/run/"), ("GET", "/CurrentUser"), ("GET", "/<id>")]
 
 
