@@ -1,7 +1,6 @@
 """Observers are called once for each matched request, with one ``Call``."""
 
 import logging
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -75,23 +74,6 @@ def test_an_unusual_status_line_is_sent_unchanged(status: Any, code: int | None)
     response = run(wrap(Spy(status), observers=[calls.append]), environ_of(path=PATH))
     assert (response.status, response.body) == (status, b"ok")
     assert [call.status for call in calls] == [code]
-
-
-def test_observers_are_called_once_with_the_status_that_replaced_another() -> None:
-    calls: list[Call] = []
-
-    def app(_environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-        start_response("200 OK", [("Content-Type", "text/plain")])
-        assert not calls
-        try:
-            raise ValueError  # noqa: TRY301 - PEP 3333 requires an exception that is being handled
-        except ValueError:
-            start_response("500 Oops", [("Content-Type", "text/plain")], sys.exc_info())
-        assert not calls
-        return [b"x"]
-
-    assert call(wrap(app, observers=[calls.append]), "GET", PATH).code == 500
-    assert [call.status for call in calls] == [500]
 
 
 @pytest.mark.parametrize("error", [ValueError(), SystemExit(3)], ids=repr)
