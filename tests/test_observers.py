@@ -40,19 +40,14 @@ def test_observers_see_each_matched_request(method: str, path: str, query: str, 
     assert "'s'" not in repr(seen)
 
 
-class Unnamed:
-    """An observer that fails, and has no representation."""
-
-    __call__ = __repr__ = Mock(side_effect=ArithmeticError)
-
-
 def test_an_observer_that_raises_affects_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
     calls: list[Call] = []
 
     def fail(call: Call) -> None:
         raise ValueError(call)
 
-    app = wrap(observers=[fail, calls.append, Unnamed(), calls.append])
+    unnamed = MagicMock(side_effect=ArithmeticError, __repr__=Mock(side_effect=ArithmeticError))
+    app = wrap(observers=[fail, calls.append, unnamed, calls.append])
     response = call(app, "GET", PATH, "sessionId=s3cret")
     assert response.wire == call(wrap(), "GET", PATH, "sessionId=s3cret").wire
     assert len(calls) == 2
