@@ -239,11 +239,6 @@ def test_a_caller_is_let_through_until_a_date(at: datetime, caller: Any, code: i
     assert response.all("Cache-Control") == (["private"] if is_exempt else [] if code == 200 else ["no-store"])
 
 
-def test_a_response_to_an_exempt_caller_is_for_nobody_else() -> None:
-    app = wrap(plain_app("200 OK", [("Cache-Control", "public, max-age=60, s-maxage=600")]))
-    assert call(app, "GET", "/reports/7", HTTP_X_CALLER="acme").one("Cache-Control") == "max-age=60, private"
-
-
 def test_a_lookalike_of_an_exempt_caller_reaches_the_application() -> None:
     spy = Spy()
     assert call(wrap(spy), "GET", "//reports/7", HTTP_X_CALLER="acme").code == 200
