@@ -70,11 +70,6 @@ def test_a_plan_is_loaded_from_a_file_or_a_mapping(tmp_path: Path) -> None:
     assert tomllib.loads(TOML) == MAPPING
 
 
-def test_a_file_that_cannot_be_read_is_an_error_of_the_system(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        load_plan(tmp_path / "plan.toml")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "place", "message"),
     [
