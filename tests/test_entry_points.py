@@ -186,10 +186,7 @@ NOW = JUNE.replace(microsecond=1)
 @every_case
 @pytest.mark.parametrize(("policy", "code"), [(SUNSET, "sunset"), (BROWNOUT, "brownout")])
 def test_the_phase_is_checked_first(case: Case, policy: DeprecationPolicy, code: str) -> None:
-    def refuse(*_arguments: object) -> Any:
-        message = "the application must not be called"
-        raise AssertionError(message)
-
+    refuse = raising(AssertionError("the application must not be called"))
     plan = dict.fromkeys(notification_operations(), policy)
     response = case.call(DeprecationMiddleware(refuse, plan, clock=lambda: NOW))
     assert (response.status, response.json["code"]) == ("410 Gone", code)
@@ -199,10 +196,7 @@ def test_the_phase_is_checked_first(case: Case, policy: DeprecationPolicy, code:
 class Unread(BytesIO):
     """A request body that must not be read."""
 
-    def _refuse(self, *_arguments: object) -> Any:
-        message = "the request body must not be read"
-        raise AssertionError(message)
-
+    _refuse = raising(AssertionError("the request body must not be read"))
     read = readline = readlines = __iter__ = __next__ = read1 = readinto = _refuse
 
 
