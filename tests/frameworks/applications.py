@@ -32,11 +32,6 @@ def library(name: str) -> Any:
             raise
 
 
-def application_of(name: str) -> WSGIApplication:
-    """Return the application of a framework."""
-    return APPLICATIONS[name]()
-
-
 def views(respond: Callable[[str], Any], redirect: Callable[[str], Any]) -> dict[str, View]:
     """Return the view of each path, with a framework's own responses."""
 

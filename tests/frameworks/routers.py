@@ -11,7 +11,7 @@ from wsgiref.types import WSGIApplication
 
 import flask
 
-from tests.frameworks.applications import application_of, library
+from tests.frameworks.applications import django_application, library
 
 # What each view sends.
 VIEW = "a view"
@@ -32,7 +32,7 @@ def flask_router(*, strict: bool) -> WSGIApplication:
 
 
 def django_router(*, append_slash: bool) -> WSGIApplication:
-    app, urls = application_of("django"), library("django.urls")
+    app, urls = django_application(), library("django.urls")
     http, override_settings = library("django.http"), library("django.test.utils").override_settings
     paths = [urls.path(rule[1:], lambda _request, **_parameters: http.HttpResponse(VIEW)) for rule in _RULES]
     routes = type("Routes", (), {"urlpatterns": paths})

@@ -15,7 +15,7 @@ from werkzeug.test import Client, TestResponse
 
 from flask_notifications import DeprecationMiddleware, Operation, create_blueprint, notification_operations, session_of
 from flask_notifications.testing import MemoryStorage
-from tests.frameworks.applications import application_of, library
+from tests.frameworks.applications import django_application, library
 from tests.middleware import CLOSED, DATE_ONLY
 
 # Flask-SeaSurf 2.0.0 on Python 3.12 and newer.
@@ -41,16 +41,6 @@ def call_account(app: flask.Flask) -> TestResponse:
     return Client(DeprecationMiddleware(app, PLAN)).post(ACCOUNT)
 
 
-def csrf_protect(app: flask.Flask) -> None:
-    csrf = CSRFProtect(app)
-    csrf.exempt(app.blueprints["notifications"])
-
-
-def seasurf(app: flask.Flask) -> None:
-    csrf = SeaSurf(app)
-    csrf.exempt(app.view_functions["notifications.account"])
-
-
 def jwt_everywhere(app: flask.Flask) -> None:
     JWTManager(app)
     app.before_request(verify_jwt_in_request)
@@ -67,7 +57,11 @@ def jwt_elsewhere(app: flask.Flask) -> None:
 
 @pytest.mark.parametrize(
     ("extension", "status", "exempt"),
-    [(CSRFProtect, 400, csrf_protect), (SeaSurf, 403, seasurf), (jwt_everywhere, 422, jwt_elsewhere)],
+    [
+        (CSRFProtect, 400, lambda app: CSRFProtect(app).exempt(app.blueprints["notifications"])),
+        (SeaSurf, 403, lambda app: SeaSurf(app).exempt(app.view_functions["notifications.account"])),
+        (jwt_everywhere, 422, jwt_elsewhere),
+    ],
     ids=["CSRFProtect", "SeaSurf", "Flask-JWT-Extended"],
 )
 def test_an_extension_refuses_a_legacy_client_unless_the_blueprint_is_exempt(
@@ -111,7 +105,7 @@ ACCEPTED = {
 def test_a_version_that_accept_chooses_in_django_rest_framework_is_live_beside_all_others(status: int) -> None:
     policy = CLOSED if status == 410 else DATE_ONLY
     new = Operation("new", "*", "/api/**", headers={"Accept": "application/json; version=2.0"})
-    application_of("django")  # configures Django's settings
+    django_application()  # configures Django's settings
     routes: Any = ModuleType("routes")
     with library("django.test.utils").override_settings(REST_FRAMEWORK=VERSIONED, ROOT_URLCONF=routes):
         respond = library("rest_framework.response").Response

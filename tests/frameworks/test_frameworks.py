@@ -12,7 +12,7 @@ import pytest
 
 from flask_notifications import Call, Operation
 from flask_notifications.deprecation import DeprecationHeaders
-from tests.frameworks.applications import APPLICATIONS, PAGES, application_of
+from tests.frameworks.applications import APPLICATIONS, PAGES
 from tests.middleware import POLICY, wrap
 from tests.wsgi import Response, between_validators, call, environ_of, run
 
@@ -36,16 +36,16 @@ def ask(app: WSGIApplication, path: str, method: str = "GET") -> Response:
 @every_application
 def test_a_response_is_unchanged_but_for_the_announcement(name: str) -> None:
     for method, (page, code) in product(("GET", "HEAD"), PAGES.items()):
-        plain = ask(application_of(name), f"/old/{page}", method)
+        plain = ask(APPLICATIONS[name](), f"/old/{page}", method)
         assert plain.code == code
-        announced = ask(guard(application_of(name)), f"/old/{page}", method)
+        announced = ask(guard(APPLICATIONS[name]()), f"/old/{page}", method)
         assert announced.wire == (plain.status, [*plain.headers, *ANNOUNCED], plain.body)
 
 
 @every_application
 def test_a_response_to_a_crash_announces_unless_the_framework_propagates_it(name: str) -> None:
     calls: list[Call] = []
-    app = guard(application_of(name), observers=[calls.append])
+    app = guard(APPLICATIONS[name](), observers=[calls.append])
     if name == "pyramid":
         with pytest.raises(RuntimeError, match="on purpose"):
             ask(app, "/old/crash")
@@ -57,7 +57,7 @@ def test_a_response_to_a_crash_announces_unless_the_framework_propagates_it(name
 
 @pytest.mark.parametrize(("name", "status"), [("django", 301), ("flask", 308), ("pyramid", 307)])
 def test_the_slash_redirect_of_a_router_keeps_the_session(name: str, status: int) -> None:
-    app = guard(application_of(name), replace(OLD, unify_session=True))
+    app = guard(APPLICATIONS[name](), replace(OLD, unify_session=True))
     response = ask(app, "/old/items")
     assert response.code == status
     # As an old client does, which sends no other header.

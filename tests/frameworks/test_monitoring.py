@@ -18,7 +18,7 @@ from wsgiref.types import WSGIApplication
 import pytest
 
 from flask_notifications import DeprecationMiddleware, Operation
-from tests.frameworks.applications import application_of, library
+from tests.frameworks.applications import APPLICATIONS, flask_application, library, pyramid_application
 from tests.middleware import POLICY
 from tests.servers.process import ROOT, run_program
 from tests.storages import CURRENT_USER, PLAN, OneSession, flask_app, raising
@@ -131,7 +131,7 @@ def with_sentry(framework: str) -> Captured:
     # Nothing ever connects to this address.
     start = partial(sentry.init, "http://key@127.0.0.1:9/1", transport=transport, traces_sample_rate=1.0)
     start()
-    app = application_of(framework)  # which Sentry has patched
+    app = APPLICATIONS[framework]()  # which Sentry has patched
     result = {"outermost": watch(outermost(app), drain)}
     start(add_full_stack=True, max_stack_frames=None)
     result["outermost, whole stacks"] = watch(outermost(app), drain)
@@ -157,7 +157,7 @@ def log_failures(drain: Callable[[], str]) -> str:
 
 
 def inside_of_flask() -> WSGIApplication:
-    app: Any = application_of("flask")
+    app: Any = flask_application()
     app.wsgi_app = outermost(app.wsgi_app)
     wrapped: WSGIApplication = app
     return wrapped
@@ -179,11 +179,11 @@ def with_opentelemetry(framework: str) -> Captured:
 
     if framework == "wsgi":
         wrap = partial(library("opentelemetry.instrumentation.wsgi").OpenTelemetryMiddleware, **providers)
-        app = application_of("pyramid")  # which propagates the exception
+        app = pyramid_application()  # which propagates the exception
         return {"outermost": watch(outermost(wrap(app)), drain), "inside": watch(wrap(outermost(app)), drain)}
     instrumentor = library("opentelemetry.instrumentation.flask").FlaskInstrumentor()
-    instrumentor.instrument_app(application_of("flask"), **providers)
-    return {"outermost": watch(outermost(application_of("flask")), drain), "inside": watch(inside_of_flask(), drain)}
+    instrumentor.instrument_app(flask_application(), **providers)
+    return {"outermost": watch(outermost(flask_application()), drain), "inside": watch(inside_of_flask(), drain)}
 
 
 if __name__ == "__main__":
