@@ -24,20 +24,17 @@ from flask_notifications import load_plan
 from tests.servers.process import ROOT, free_port, running
 from tests.services import program_or_skip
 
+OF_PAGES = "tests/cli/test_documentation.py::"
 # The beginnings of the blocks that tests of their own execute, and of those that nobody can, with the reason.
 ELSEWHERE = {
     "python -m venv": "it installs a release from an index of packages",
-    "$ flask-notifications check https://shop.example/": (
-        "tests/cli/test_documentation.py::test_a_check_of_production_has_no_findings"
-    ),
-    "$ flask-notifications check https://api.example.com/": (
-        "tests/cli/test_documentation.py::test_a_check_prints_what_the_page_shows"
-    ),
-    "error: report: ": "tests/cli/test_documentation.py::test_a_comparison_prints_what_the_page_shows",
+    "$ flask-notifications check https://shop.example/": f"{OF_PAGES}test_a_check_of_production_has_no_findings",
+    "$ flask-notifications check https://api.example.com/": f"{OF_PAGES}test_a_check_prints_what_the_page_shows",
+    "error: report: ": f"{OF_PAGES}test_a_comparison_prints_what_the_page_shows",
     "name: retirement": "tests/cli/test_plan.py::test_the_documented_line_stops_a_pull_request_that_breaks_a_promise",
-    "operations.0.": "tests/cli/test_documentation.py::test_the_errors_of_a_plan_are_those_of_the_page",
-    "Deprecation: ": "tests/cli/test_documentation.py::test_the_headers_are_those_of_the_page",
-    '{"type": ': "tests/cli/test_documentation.py::test_a_problem_is_that_of_the_page",
+    "operations.0.": f"{OF_PAGES}test_the_errors_of_a_plan_are_those_of_the_page",
+    "Deprecation: ": f"{OF_PAGES}test_the_headers_are_those_of_the_page",
+    '{"type": ': f"{OF_PAGES}test_a_problem_is_that_of_the_page",
     "groups:": "tests/test_metrics.py::test_promtool_accepts_the_alert_rules_and_they_fire_when_they_should",
     "from importlib": "tests/servers/test_recipes.py::test_the_user_of_a_session_of_django",
     "[pipeline:main]": "tests/frameworks/test_paste.py::test_the_filter_announces_records_and_closes",
