@@ -3,11 +3,10 @@
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from enum import Enum
 from functools import partial
 from typing import Any
 from unittest.mock import Mock
-from wsgiref.types import WSGIApplication, WSGIEnvironment
+from wsgiref.types import WSGIEnvironment
 
 import pytest
 from werkzeug.local import LocalProxy
@@ -25,11 +24,11 @@ from flask_notifications import (
 )
 from flask_notifications.observers import basic_user
 from tests.middleware import PATH, Spy
-from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SESSION_ID, OneSession, OneUnit, flask_app, raising
+from tests.storages import ACCOUNT, BEARER, CURRENT_USER, ENTRY_POINTS, SESSION_ID, OneSession, OneUnit, raising
+from tests.test_config import make_member
 from tests.wsgi import Response, call, environ_of, plain_app, run
 
 KEY = "flask_notifications.caller"
-ENTRY_POINTS: dict[str, Callable[..., WSGIApplication]] = {"blueprint": flask_app, "application": NotificationApp}
 
 
 def send_get(identify: Any, storage: Any = None, **extra: Any) -> Response:
@@ -171,11 +170,7 @@ def test_the_application_may_replace_the_label_but_not_the_exemption(replaced: s
     assert [(each.caller, each.phase) for each in calls] == [(counted, "deprecated")]
 
 
-class Partner(str, Enum):  # noqa: UP042 - whose str() is "Partner.ACME"
-    ACME = "acme"
-
-
-@pytest.mark.parametrize("label", ["acme", Partner.ACME], ids=["a string", "an Enum"])
+@pytest.mark.parametrize("label", ["acme", make_member("acme")], ids=["a string", "an Enum"])
 def test_a_label_outlives_the_proxy_that_held_it(label: str) -> None:
     held, calls = [label], list[Call]()
     for identify in (lambda _environ: LocalProxy(lambda: held[0]), lambda _environ: label):

@@ -350,6 +350,7 @@ def test_a_plan_that_is_dumped_is_loaded_again(plan: Plan) -> None:
 
 
 def make_member(value: str) -> str:
+    """Return a string that is a member of an Enum, so that ``str()`` returns another one."""
     member: str = Enum("Page", {"MEMBER": value}, type=str).MEMBER  # type: ignore[attr-defined]
     return member
 

@@ -13,6 +13,7 @@ import pytest
 from flask_notifications import Statuses
 from flask_notifications.problems import Problems
 from flask_notifications.responses import FileBody, reason_phrase, wrap_file
+from tests.test_config import make_member
 from tests.wsgi import environ_of
 
 PROBLEMS = Problems(statuses=Statuses(), realm="shop")
@@ -43,13 +44,9 @@ class Refused(int, Enum):
     GONE = 410
 
 
-class Realm(str, Enum):  # noqa: UP042 - whose str() is "Realm.SHOP"
-    SHOP = "shop"
-
-
 @pytest.mark.parametrize("status", [HTTPStatus.GONE, Refused.GONE], ids=repr)
 def test_members_of_an_enum_are_their_values(status: int) -> None:
-    problems = Problems(statuses=Statuses(session_missing=status), realm=Realm.SHOP)
+    problems = Problems(statuses=Statuses(session_missing=status), realm=make_member("shop"))
     plain = Problems(statuses=Statuses(session_missing=410), realm="shop")
     assert problems.respond("session_missing") == plain.respond("session_missing")
 
