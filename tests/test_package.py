@@ -56,19 +56,12 @@ def committed() -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def source(committed: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the committed files, and return their folder."""
-    source = tmp_path_factory.mktemp("source")
+def built(committed: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the source distribution and from it the wheel, as a release does, and return their folder."""
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
     for path in committed:
         (source / path).parent.mkdir(parents=True, exist_ok=True)
         (source / path).write_bytes((ROOT / path).read_bytes())
-    return source
-
-
-@pytest.fixture(scope="module")
-def built(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the source distribution and from it the wheel, as a release does, and return their folder."""
-    folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source)]
     subprocess.run(command, check=True, capture_output=True)
     return folder
