@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
+from unittest.mock import Mock
 from wsgiref.types import WSGIApplication
 
 import flask
@@ -97,13 +98,9 @@ class OneUnit(OneSession):
         return self._swallows
 
 
-def raising(failure: BaseException) -> Callable[..., Any]:
+def raising(failure: BaseException) -> Mock:
     """Return a function that raises an exception, for a storage that fails when it is called."""
-
-    def call(*_arguments: object) -> Any:
-        raise failure
-
-    return call
+    return Mock(side_effect=failure)
 
 
 def raise_and_catch(error: Error, cause: BaseException | None = None) -> Error:
