@@ -2,7 +2,7 @@
 
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from example_app import create_app
 from example_app.demo import make_demo
 from flask_notifications import DeprecationMiddleware
 from flask_notifications.usage import UsageRecorder, read_usage
-from tests.services import postgresql_schema
+from tests.usage.databases import empty_database
 from tests.wsgi import call
 
 ALICE, BOB = "a11ce000-0000-4000-8000-000000000001", "b0b00000-0000-4000-8000-000000000002"
@@ -25,8 +25,7 @@ FOR_ACCOUNT = "/API/Notification/GetNotificationsForAccount/{}/"
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def application(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WSGIApplication]:
-    sqlite = nullcontext(f"sqlite:///{tmp_path_factory.mktemp('example')}/example.sqlite3")
-    with sqlite if request.param == "sqlite" else postgresql_schema() as url, served(url) as application:
+    with empty_database(request.param, tmp_path_factory.mktemp("example")) as url, served(url) as application:
         yield application
 
 

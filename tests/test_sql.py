@@ -5,7 +5,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from itertools import count
 from operator import methodcaller
 from pathlib import Path
@@ -22,8 +22,8 @@ from flask_notifications import AccessDenied, NotificationApp, StorageUnavailabl
 from flask_notifications.sql import SQLAlchemyStorage, rows
 from flask_notifications.sql import storage as sql_storage
 from tests.drivers.drivers import create_tables, read, storage_on
-from tests.services import postgresql_schema
 from tests.storages import ACCOUNT, CURRENT_USER
+from tests.usage.databases import empty_database
 from tests.wsgi import Response, call
 
 pytestmark = pytest.mark.slow
@@ -31,8 +31,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    sqlite = nullcontext(f"sqlite:///{tmp_path}/test.sqlite3")
-    with sqlite if request.param == "sqlite" else postgresql_schema() as url:
+    with empty_database(request.param, tmp_path) as url:
         engine = create_engine(url, pool_size=1, max_overflow=0, pool_timeout=0.05)
         create_tables(engine)
         yield engine
