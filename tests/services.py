@@ -82,17 +82,11 @@ def postgresql_schema() -> Iterator[str]:
 
 
 @contextmanager
-def postgresql_database() -> Iterator[URL]:
-    """Provide the URL of a new PostgreSQL database, for drivers that cannot choose a schema when they connect."""
-    with _created(POSTGRESQL, "DATABASE", "DROP DATABASE {} WITH (FORCE)") as name:
-        yield make_url(POSTGRESQL).set(database=name)
-
-
-@contextmanager
-def mariadb_database() -> Iterator[URL]:
-    """Provide the URL of a new MariaDB database."""
-    with _created(MARIADB, "DATABASE", "DROP DATABASE {}") as name:
-        yield make_url(MARIADB).set(database=name)
+def new_database(server: str) -> Iterator[URL]:
+    """Provide the URL of a new database on a server; some drivers cannot choose a schema when they connect."""
+    force = " WITH (FORCE)" if server == POSTGRESQL else ""  # a test may still be connected
+    with _created(server, "DATABASE", f"DROP DATABASE {{}}{force}") as name:
+        yield make_url(server).set(database=name)
 
 
 @contextmanager

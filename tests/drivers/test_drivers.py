@@ -15,7 +15,7 @@ from flask_notifications import NotificationApp, NotificationStorage, StorageUna
 from flask_notifications.testing import StorageContract
 from tests.drivers.drivers import DRIVERS, Driver, create_tables, read, storage_on
 from tests.servers.process import eventually, free_port, peak_memory
-from tests.services import mariadb_database, postgresql_database, service_or_skip
+from tests.services import MARIADB, POSTGRESQL, new_database, service_or_skip
 from tests.storages import CURRENT_USER
 from tests.wsgi import Response, call
 
@@ -37,8 +37,8 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     driver = DRIVERS[request.param]
     service_or_skip(request.param, find_spec(driver.module.partition(".")[0]) is not None)
     sqlite = nullcontext(make_url(f"sqlite:///{tmp_path_factory.mktemp('sqlite')}/database.sqlite3"))
-    servers = {"postgresql": postgresql_database, "mysql": mariadb_database}
-    with servers.get(driver.dialect.name, lambda: sqlite)() as created:
+    server = {"postgresql": POSTGRESQL, "mysql": MARIADB}.get(driver.dialect.name)
+    with sqlite if server is None else new_database(server) as created:
         url = created.set(drivername=driver.url)
         engine = create_engine(url)
         create_tables(engine)

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, create_engine
 from flask_notifications import Call, DeprecationPolicy, Operation
 from flask_notifications.deprecation import Phase
 from flask_notifications.usage import StoreUnavailable, UsageRecorder, read_usage
-from tests.services import mariadb_database, postgresql_schema
+from tests.services import MARIADB, new_database, postgresql_schema
 
 DATABASES = ["sqlite", "postgresql", "mariadb"]
 REPORT, EXPORT = Operation("report", "GET", "/report"), Operation("export", "GET", "/export/{id}")
@@ -26,7 +26,7 @@ def empty_database(kind: str, folder: Path) -> Iterator[str]:
         if kind == "postgresql":
             yield stack.enter_context(postgresql_schema())
         elif kind == "mariadb":
-            yield stack.enter_context(mariadb_database()).render_as_string(hide_password=False)
+            yield stack.enter_context(new_database(MARIADB)).render_as_string(hide_password=False)
         else:
             yield f"sqlite:///{folder}/usage.sqlite3"
 
