@@ -180,21 +180,19 @@ def test_a_generator_in_a_record_is_complete_in_a_list_of_any_length(count: int,
     assert json.loads(write(records, writer)) == [{"tags": ["a", "b"]}] * count
 
 
-@pytest.mark.parametrize("count", [10, BATCH, 1000])
-@pytest.mark.parametrize("kind", ["encode", "schema"])
-def test_the_lists_of_a_storage_are_never_changed(count: int, kind: str) -> None:
-    def dump_and_clear(batch: list[Any], **_many: bool) -> list[Any]:
-        dumped = list(batch)
-        batch.clear()
-        return dumped
+def dump_and_clear(batch: list[Any], **_many: bool) -> list[Any]:
+    dumped = list(batch)
+    batch.clear()
+    return dumped
 
+
+@pytest.mark.parametrize("count", [10, BATCH, 1000])
+@pytest.mark.parametrize(
+    "change", [{"encode": encode_and_clear}, {"schema": types.SimpleNamespace(dump=dump_and_clear)}]
+)
+def test_the_lists_of_a_storage_are_never_changed(count: int, change: Any) -> None:
     records = [b"{}", *make_records(count), b"{}"]
-    writer = (
-        make_writer(encode_and_clear)
-        if kind == "encode"
-        else make_writer(schema=types.SimpleNamespace(dump=dump_and_clear))
-    )
-    write(records, writer)
+    write(records, make_writer(**change))
     assert records == [b"{}", *make_records(count), b"{}"]
 
 
