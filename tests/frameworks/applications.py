@@ -65,7 +65,7 @@ def flask_application() -> WSGIApplication:
 
 
 @cache
-def django_application() -> WSGIApplication:
+def django_application() -> Any:
     settings, urls, http = library("django.conf").settings, library("django.urls"), library("django.http")
     if not settings.configured:
         settings.configure(
@@ -79,12 +79,11 @@ def django_application() -> WSGIApplication:
             urls.path(path, lambda request, view=view: view(request.environ))
             for path, view in views(http.HttpResponse, http.HttpResponseRedirect).items()
         ]
-    app: WSGIApplication = library("django.core.wsgi").get_wsgi_application()
-    return app
+    return library("django.core.wsgi").get_wsgi_application()
 
 
 @cache
-def pyramid_application() -> WSGIApplication:
+def pyramid_application() -> Any:
     library("pyramid")
     exceptions, responses = library("pyramid.httpexceptions"), library("pyramid.response")
     with library("pyramid.config").Configurator() as config:
@@ -92,8 +91,7 @@ def pyramid_application() -> WSGIApplication:
         for path, view in views(responses.Response, exceptions.HTTPFound).items():
             config.add_route(path, f"/{path}")
             config.add_view(lambda request, view=view: view(request.environ), route_name=path)
-        app: WSGIApplication = config.make_wsgi_app()
-    return app
+        return config.make_wsgi_app()
 
 
 APPLICATIONS: dict[str, Callable[[], WSGIApplication]] = {

@@ -44,7 +44,7 @@ def django_router(*, append_slash: bool) -> WSGIApplication:
     return router
 
 
-def falcon_router(*, strips_slash: bool) -> WSGIApplication:
+def falcon_router(*, strips_slash: bool) -> Any:
     falcon = library("falcon")
 
     class View:
@@ -55,18 +55,16 @@ def falcon_router(*, strips_slash: bool) -> WSGIApplication:
     app.req_options.strip_url_path_trailing_slash = strips_slash
     for path in PATHS:
         app.add_route(path, View())
-    router: WSGIApplication = app
-    return router
+    return app
 
 
-def pyramid_router() -> WSGIApplication:
+def pyramid_router() -> Any:
     with library("pyramid.config").Configurator() as config:
         for path in PATHS:
             config.add_route(path, path)
             config.add_view(_pyramid_view(), route_name=path)
         config.add_notfound_view(lambda _request: library("pyramid.httpexceptions").HTTPNotFound(), append_slash=True)
-        app: WSGIApplication = config.make_wsgi_app()
-    return app
+        return config.make_wsgi_app()
 
 
 def _pyramid_view() -> Callable[..., Any]:
@@ -86,30 +84,27 @@ class _Reports(dict[str, Any]):
         return _Page()
 
 
-def pyramid_traversal() -> WSGIApplication:
+def pyramid_traversal() -> Any:
     root: dict[str, Any] = {"reports": _Reports(), "archive": _Page()}
 
     with library("pyramid.config").Configurator(root_factory=lambda _request: root) as config:
         config.add_view(_pyramid_view(), name="old_task", context=dict)
         config.add_view(_pyramid_view(), context=_Page)
-        app: WSGIApplication = config.make_wsgi_app()
-    return app
+        return config.make_wsgi_app()
 
 
-def bottle_router() -> WSGIApplication:
+def bottle_router() -> Any:
     app = library("bottle").Bottle()
     for rule in _RULES:
         app.route(rule, "GET", _view)
-    router: WSGIApplication = app
-    return router
+    return app
 
 
-def cherrypy_router() -> WSGIApplication:
+def cherrypy_router() -> Any:
     cherrypy = library("cherrypy")
     cherrypy.config.update({"log.screen": False})
     root = _controller(object, cherrypy.expose, "default")
-    app: WSGIApplication = cherrypy.Application(root, "")
-    return app
+    return cherrypy.Application(root, "")
 
 
 def _controller(base: Any, expose: Callable[..., Any], default: str) -> Any:
@@ -123,7 +118,7 @@ def _controller(base: Any, expose: Callable[..., Any], default: str) -> Any:
     return type("Root", (base,), {"old_task": page(), "reports": reports(), "archive": archive()})()
 
 
-def morepath_router() -> WSGIApplication:
+def morepath_router() -> Any:
     morepath = library("morepath")
 
     class App(morepath.App):  # type: ignore[name-defined, misc]
@@ -141,17 +136,15 @@ def morepath_router() -> WSGIApplication:
         App.path(path=path)(model)
         App.view(model=model)(_view)
     App.commit()
-    app: WSGIApplication = App()
-    return app
+    return App()
 
 
-def turbogears_router() -> WSGIApplication:
+def turbogears_router() -> Any:
     tg = library("tg")
     root = _controller(tg.TGController, lambda view: tg.expose()(view), "_default")  # noqa: PLW0108 - one for each view
     configuration = tg.MinimalApplicationConfigurator()
     configuration.update_blueprint({"root_controller": root})
-    app: WSGIApplication = configuration.make_wsgi_app()
-    return app
+    return configuration.make_wsgi_app()
 
 
 _ZOPE = """%define INSTANCE {folder}
