@@ -35,13 +35,11 @@ from flask_notifications.deprecation import DeprecationHeaders
 from flask_notifications.testing import MemoryStorage, StorageContract, assert_deprecated, assert_plan_reaches
 from tests.middleware import DATE_ONLY, POLICY
 
-
-def make_memory_storage(kind: type[MemoryStorage] = MemoryStorage) -> MemoryStorage:
-    return kind(
-        sessions={"a1": "alice", "b2": "bob", "c3": "carol"},
-        notifications={"alice": [{"id": 1}, {"id": 2}], "bob": [b'{"id":3}'], "carol": []},
-        administrators=["carol"],
-    )
+DATA: dict[str, Any] = {
+    "sessions": {"a1": "alice", "b2": "bob", "c3": "carol"},
+    "notifications": {"alice": [{"id": 1}, {"id": 2}], "bob": [b'{"id":3}'], "carol": []},
+    "administrators": ["carol"],
+}
 
 
 class Contract(StorageContract):
@@ -51,7 +49,7 @@ class Contract(StorageContract):
     kind: ClassVar[type[MemoryStorage]] = MemoryStorage
 
     def make_storage(self) -> NotificationStorage[Any]:
-        return make_memory_storage(self.kind)
+        return self.kind(**DATA)
 
 
 class Unreachable(MemoryStorage):
@@ -61,7 +59,7 @@ class Unreachable(MemoryStorage):
 
 class TestMemoryStorage(Contract):
     def make_unreachable_storage(self) -> NotificationStorage[Any]:
-        return make_memory_storage(Unreachable)
+        return Unreachable(**DATA)
 
 
 class TestMemoryStorageWithoutAdministrators(Contract):
