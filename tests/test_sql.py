@@ -14,14 +14,14 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Row, Text, TypeDecorator, column, create_engine, event, select, text
+from sqlalchemy import Engine, Row, Text, TypeDecorator, column, create_engine, event, select
 from sqlalchemy.exc import OperationalError as SQLOperationalError
 from sqlalchemy.exc import ProgrammingError, ResourceClosedError, SQLAlchemyError
 
 from flask_notifications import AccessDenied, NotificationApp, StorageUnavailable
 from flask_notifications.sql import SQLAlchemyStorage, rows
 from flask_notifications.sql import storage as sql_storage
-from tests.drivers.drivers import create_tables, read, storage_on
+from tests.drivers.drivers import POSTGRESQL, SQLITE, create_tables, read, select_documents, storage_on
 from tests.storages import ACCOUNT, CURRENT_USER
 from tests.usage.databases import empty_database
 from tests.wsgi import Response, call
@@ -36,6 +36,10 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
         create_tables(engine)
         yield engine
         engine.dispose()
+
+
+def many_documents(engine: Engine) -> Any:
+    return select_documents({"sqlite": SQLITE, "postgresql": POSTGRESQL}[engine.dialect.name], 2_500)
 
 
 @pytest.mark.parametrize(
@@ -91,11 +95,11 @@ def test_a_unit_of_work_applies_to_the_storage_that_it_yields_only(engine: Engin
 @pytest.mark.parametrize("use", [list, methodcaller("close")], ids=["read on", "closed"])
 def test_records_of_a_nested_unit_of_work_that_has_ended_do_not_block(engine: Engine, use: Any) -> None:
     two_connections = create_engine(engine.url, pool_size=2, max_overflow=0, pool_timeout=0.05)
-    storage = storage_on(two_connections, NUMBERED[engine.dialect.name])
+    storage = storage_on(two_connections, many_documents(engine))
     with storage.unit_of_work() as outer:
         with storage.unit_of_work() as inner:
             records = read(inner, "a1")
-            assert next(records) == b'{"n": 1}'
+            assert next(records).startswith(b'{"n":1,')
         thread = Thread(target=lambda: use_and_ignore_errors(use, records), daemon=True)
         thread.start()
         thread.join(timeout=10)
@@ -142,17 +146,9 @@ def test_an_exception_of_a_signal_handler_at_any_moment_releases_the_connection(
     assert response.body == expected
 
 
-NUMBERED = {
-    "sqlite": """WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 2500)
-        SELECT '{"n": ' || n || '}' AS document FROM number WHERE :login = 'alice'""",
-    "postgresql": """SELECT '{"n": ' || n || '}' AS document FROM generate_series(1, 2500) n
-        WHERE CAST(:login AS TEXT) = 'alice'""",
-}
-
-
 def is_visible(record: bytes) -> bool:
     """Return whether to show a record; this fails for one of them."""
-    if record == b'{"n": 300}':
+    if record.startswith(b'{"n":300,'):
         raise KeyError
     return True
 
@@ -172,7 +168,7 @@ def test_rows_that_an_override_leaves_open_do_not_block_the_connection(
     engine: Engine, kind: type[SQLAlchemyStorage]
 ) -> None:
     engine = create_engine(engine.url, pool_size=2, max_overflow=0, pool_timeout=0.05)
-    app = NotificationApp(storage_on(engine, NUMBERED[engine.dialect.name], kind=kind))
+    app = NotificationApp(storage_on(engine, many_documents(engine), kind=kind))
     responses = list[Response]()
     thread = Thread(target=lambda: responses.append(call(app, "GET", CURRENT_USER, "sessionId=a1")), daemon=True)
     thread.start()
@@ -199,9 +195,9 @@ def test_stop_iteration_in_the_type_of_a_column_is_an_error_and_not_the_end(engi
         cache_ok = True
 
         def process_result_value(self, value: Any, _dialect: object) -> Any:
-            return next(each for each in (value,) if each != '{"n": 300}')
+            return next(each for each in (value,) if not each.startswith('{"n":300,'))
 
-    storage = storage_on(engine, current_user_query=text(NUMBERED[engine.dialect.name]).columns(document=Wanted))
+    storage = storage_on(engine, current_user_query=many_documents(engine).columns(document=Wanted))
     response = call(NotificationApp(storage), "GET", CURRENT_USER, "sessionId=a1")
     assert (response.code, response.json["code"]) == (500, "storage_error")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, Row, text
+from sqlalchemy import Engine, Row, TextClause, text
 
 from flask_notifications.sql import SQLAlchemyStorage
 
@@ -69,6 +69,12 @@ class Dialect:
     running: str = ""  # a query for the numbers of the connections that execute the endless statement in a database
     cancel: str = ""  # end a statement
     disconnect: str = ""  # end a connection
+
+
+def select_documents(dialect: Dialect, count: int) -> TextClause:
+    """Return a statement whose result is ``count`` numbered documents."""
+    statement = f"SELECT {dialect.document} AS document FROM {dialect.numbers.format(count)}"  # noqa: S608 - constants
+    return text(statement).bindparams(begin='{"n":', end=f',"text":"{"t" * 150}"}}')
 
 
 SQLITE = Dialect(

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, 
 
 from flask_notifications import NotificationApp, NotificationStorage, StorageUnavailable
 from flask_notifications.testing import StorageContract
-from tests.drivers.drivers import DRIVERS, Driver, create_tables, read, storage_on
+from tests.drivers.drivers import DRIVERS, Driver, create_tables, read, select_documents, storage_on
 from tests.servers.process import eventually, free_port, peak_memory
 from tests.services import MARIADB, POSTGRESQL, new_database, service_or_skip
 from tests.storages import CURRENT_USER
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 MIB = 1024 * 1024
 ROWS = 100_000
-PADDING = "t" * 150
 
 
 class Database(NamedTuple):
@@ -52,12 +51,6 @@ def engine(database: Database) -> Iterator[Engine]:
     engine = create_engine(database.url, pool_size=1, max_overflow=0, pool_timeout=0.05)
     yield engine
     engine.dispose()
-
-
-def select_documents(driver: Driver, count: int) -> Any:
-    """Return a statement whose result is ``count`` numbered documents."""
-    statement = f"SELECT {driver.dialect.document} AS document FROM {driver.dialect.numbers.format(count)}"  # noqa: S608 - constants
-    return text(statement).bindparams(begin='{"n":', end=f',"text":"{PADDING}"}}')
 
 
 def ask(storage: Any) -> Response:
@@ -103,7 +96,7 @@ every_option = pytest.mark.parametrize("option", [{}, {"stream_results": True}, 
 @every_option
 @pytest.mark.parametrize("count", [1, 1_000, 2_001])
 def test_all_rows_are_returned_in_order(database: Database, engine: Engine, count: int, option: dict[str, Any]) -> None:
-    statement = select_documents(database.driver, count)
+    statement = select_documents(database.driver.dialect, count)
     assert_whole(ask(storage_on(engine.execution_options(**option), statement)), count)
     assert_whole(ask(storage_on(engine, statement.execution_options(**option))), count)
 
@@ -118,7 +111,7 @@ def test_a_row_that_cannot_be_computed_is_a_500(database: Database, engine: Engi
 
 @pytest.mark.parametrize("database", [name for name, driver in DRIVERS.items() if driver.flat], indirect=True)
 def test_memory_stays_flat_over_many_rows_if_the_driver_streams(database: Database, engine: Engine) -> None:
-    storage = storage_on(engine, select_documents(database.driver, ROWS))
+    storage = storage_on(engine, select_documents(database.driver.dialect, ROWS))
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
     before = peak_memory(Path("/proc/self"))
     last, count = b"", 0
@@ -192,7 +185,7 @@ def test_a_result_that_is_ended_halfway_is_whole_or_an_error(database: Database,
         cursor.close()
 
     rows, count = 50_000, 0  # larger than the network buffers
-    storage = storage_on(engine, select_documents(database.driver, rows))
+    storage = storage_on(engine, select_documents(database.driver.dialect, rows))
     try:
         with administrator(database) as execute, storage.unit_of_work() as bound:
             for _record in read(bound, "a1"):
@@ -224,7 +217,7 @@ def test_a_connection_in_autocommit_reads_one_whole_result_after_the_other(datab
     if "AUTOCOMMIT" not in levels:
         pytest.skip("this SQLAlchemy has no AUTOCOMMIT for the driver")
     engine = create_engine(database.url, pool_size=1, max_overflow=0, isolation_level="AUTOCOMMIT")
-    storage = storage_on(engine, select_documents(database.driver, 2_001))
+    storage = storage_on(engine, select_documents(database.driver.dialect, 2_001))
     assert_whole(ask(storage), 2_001)
     failing = f"SELECT {database.driver.dialect.failure} FROM {database.driver.dialect.numbers.format(4_000)}"  # noqa: S608 - constants
     assert ask(storage_on(engine, failing)).code == 500
@@ -244,7 +237,7 @@ def test_an_event_may_set_the_tenant(database: Database, engine: Engine) -> None
     def set_tenant(_connection: object, cursor: Any, *_arguments: object) -> None:
         cursor.execute(database.driver.dialect.tenant)
 
-    assert_whole(ask(storage_on(engine, select_documents(database.driver, 2_001))), 2_001)
+    assert_whole(ask(storage_on(engine, select_documents(database.driver.dialect, 2_001))), 2_001)
 
 
 @pytest.mark.filterwarnings("ignore:Previous unbuffered result")  # PyMySQL only warns when it drops rows
