@@ -29,7 +29,7 @@ class Cluster:
     def __init__(self, folder: Path, *, max_connections: int) -> None:
         self.port = free_port()
         self._folder = folder
-        self._user = _drop_privileges(folder)
+        self._user = drop_privileges(folder)
         settings = f"-p {self.port} -h 127.0.0.1 -k {folder} -F -B 16MB -N {max_connections}"
         self._start = ["start", f"--log={folder}/log", f"--options={settings}"]
         self._run("init", "--options=--auth=trust --username=postgres --encoding=UTF8 --locale=C --no-sync")
@@ -96,8 +96,8 @@ def postgresql(*, max_connections: int = 20) -> Iterator[Cluster]:
             cluster.stop(IMMEDIATE)
 
 
-def _drop_privileges(folder: Path) -> dict[str, Any]:
-    """Return the options that run a process as the folder's new owner, because PostgreSQL refuses to run as root."""
+def drop_privileges(folder: Path) -> dict[str, Any]:
+    """Return the options that run a process as the folder's new owner, because some servers refuse to run as root."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")

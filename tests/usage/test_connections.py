@@ -1,7 +1,5 @@
 """Connections of the usage record have limits, through the engine of an application, too, and work behind PgBouncer."""
 
-import os
-import pwd
 import subprocess
 import tempfile
 import time
@@ -11,14 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import Engine, create_engine, event, text
 
 from flask_notifications.usage import UsageRecorder, read_usage
 from flask_notifications.usage.connections import begin, identify, open_engine
 from flask_notifications.usage.store import UsageStore
-from tests.resilience.postgresql import postgresql
+from tests.resilience.postgresql import drop_privileges, postgresql
 from tests.servers.process import eventually, free_port
 from tests.services import POSTGRESQL, program_or_skip
 from tests.usage.databases import POLICY, REPORT, use
@@ -108,28 +105,18 @@ def test_the_place_of_a_database_identifies_it(tmp_path: Path, monkeypatch: pyte
     assert here[0] == identify(open_engine(f"sqlite:///{tmp_path}/usage.sqlite3"))
 
 
-def accepts(port: int) -> bool:
-    try:
-        psycopg.connect(host="127.0.0.1", port=port, user="shop", dbname="postgres").close()
-    except psycopg.OperationalError:
-        return False
-    return True
-
-
 @contextmanager
 def pgbouncer(server: int) -> Iterator[int]:
     program, port = program_or_skip("pgbouncer"), free_port()
-    # It refuses to run as root, and no other user may enter pytest's folder.
-    user: dict[str, Any] = {"user": pwd.getpwnam("nobody").pw_uid} if os.geteuid() == 0 else {}
-    with tempfile.TemporaryDirectory(prefix="pgbouncer-") as name:
+    with tempfile.TemporaryDirectory(prefix="pgbouncer-") as name:  # which only its own user may enter
         folder = Path(name)
-        folder.chmod(0o755)
+        user = drop_privileges(folder)
         (folder / "users").write_text('"shop" ""\n', encoding="ascii")
         (folder / "ini").write_text(PGBOUNCER.format(server=server, port=port, folder=folder), encoding="ascii")
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen([program, str(folder / "ini")], stdout=log, stderr=log, **user)
         try:
-            eventually(lambda: accepts(port))
+            eventually(lambda: "process up" in (folder / "log").read_text(encoding="ascii"))
             yield port
         finally:
             process.terminate()
