@@ -13,42 +13,31 @@ import pytest
 from sqlalchemy import NullPool, create_engine, text
 
 from flask_notifications.usage import collect_spool, read_usage
-from tests.servers.process import PROGRAMS, Program, Server, eventually, gunicorn, serving, uwsgi
+from tests.servers.process import Program, Server, eventually, gunicorn, serving, uwsgi, waitress
 from tests.usage.databases import counted, empty_database
 
-APPLICATION = "tests.usage.app:application"
-GUNICORN = "graceful_timeout = 15\nworkers = {workers}"
+GUNICORN = "graceful_timeout = 15\nworkers = 2"
 # uWSGI ends a worker that is still starting or busy at once, unless SIGTERM means to wait for it.
 GRACEFULLY = "--hook-master-start=unix_signal:15 gracefully_kill_them_all"
 STOPS_GRACEFULLY = "from now on, SIGTERM means to wait"
 UWSGI = ("--master", "--processes=2", "--disable-logging", GRACEFULLY, f"--hook-master-start=print:{STOPS_GRACEFULLY}")
 
 
-def with_usage_app(program: Program, name: str | None = None) -> Program:
-    return replace(program, application=APPLICATION, name=name or program.name)
-
-
 GUNICORNS = [
-    with_usage_app(
-        gunicorn(worker, f"{GUNICORN.format(workers=2)}\npreload_app = {preload}"),
-        f"gunicorn-{worker}{'-preload' * preload}",
-    )
+    replace(gunicorn(worker, f"{GUNICORN}\npreload_app = {preload}"), name=f"gunicorn-{worker}{'-preload' * preload}")
     for worker, preload in (("sync", False), ("gthread", True), ("gevent", False), ("gevent", True))
 ]
 GRACEFUL = [
     *GUNICORNS,
-    with_usage_app(uwsgi((*UWSGI, "--enable-threads")), "uwsgi-enable-threads"),
-    with_usage_app(uwsgi(UWSGI), "uwsgi-without-threads"),
+    replace(uwsgi((*UWSGI, "--enable-threads")), name="uwsgi-enable-threads"),
+    replace(uwsgi(UWSGI), name="uwsgi-without-threads"),
 ]
 REPLACING = [
-    with_usage_app(
-        gunicorn(each, f"{GUNICORN.format(workers=2)}\nmax_requests = 5"), f"gunicorn-{each}-replacing-workers"
-    )
+    replace(gunicorn(each, f"{GUNICORN}\nmax_requests = 5"), name=f"gunicorn-{each}-replacing-workers")
     for each in ("sync", "gthread", "gevent")
 ]
 # Without a master, uWSGI cannot stop gracefully.
-ONE_PROCESS = with_usage_app(uwsgi(("--enable-threads",)), "uwsgi-one-process")
-WAITRESS = with_usage_app(next(program for program in PROGRAMS if program.name == "waitress"))
+ONE_PROCESS = replace(uwsgi(("--enable-threads",)), name="uwsgi-one-process")
 # Only for `make test-world`.
 RARE = {"gunicorn-gevent-preload", "uwsgi-without-threads", "uwsgi-one-process", "gunicorn-gevent-replacing-workers"}
 # How a worker with threads is replaced depends on the release of gunicorn.
@@ -67,7 +56,7 @@ def serving_with_all_workers(program: Program, folder: Path) -> Iterator[Server]
     A master process of uWSGI that is still starting does not know yet what SIGTERM means. A worker that is still
     starting misses the signal of its master, which then waits for it forever.
     """
-    with serving(program, folder) as server:
+    with serving(replace(program, application="tests.usage.app:application"), folder) as server:
         if program in GRACEFUL and "pyuwsgi" in program.modules:
             eventually(lambda: STOPS_GRACEFULLY in server.written().splitlines())
             eventually(lambda: [catches_hangup(worker) for worker in server.workers()] == [True] * 2)
@@ -115,7 +104,7 @@ def test_no_call_is_lost_when_a_server_replaces_its_workers_or_stops_gracefully(
     assert all(sum(operation.covered.values()) > 0 for operation in read_usage(database).operations)
 
 
-@on(*GRACEFUL, ONE_PROCESS, WAITRESS)
+@on(*GRACEFUL, ONE_PROCESS, waitress())
 def test_no_call_is_lost_when_processes_are_killed(program: Program, tmp_path: Path, database: str) -> None:
     with serving_with_all_workers(program, tmp_path) as server:
         call_often([server], 30)
@@ -127,7 +116,7 @@ def test_no_call_is_lost_when_processes_are_killed(program: Program, tmp_path: P
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql", "mariadb"], indirect=True)
 def test_two_servers_with_several_workers_count_exactly(tmp_path: Path, database: str) -> None:
-    program = with_usage_app(gunicorn("gthread", f"{GUNICORN.format(workers=4)}\nthreads = 4"))
+    program = gunicorn("gthread", f"{GUNICORN}\nworkers = 4\nthreads = 4")
     folders = [tmp_path / "one", tmp_path / "two"]
     with ExitStack() as stack:
         servers = []
@@ -148,8 +137,7 @@ WAITS = text(
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_a_driver_that_waits_stops_no_greenlet(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USAGE_DATABASE", database.replace("+psycopg:", "+psycopg2:"))  # which waits in C
-    program = with_usage_app(gunicorn("gevent", GUNICORN.format(workers=1)))
-    with serving_with_all_workers(program, tmp_path) as server:
+    with serving_with_all_workers(gunicorn("gevent", f"{GUNICORN}\nworkers = 1"), tmp_path) as server:
         call(server, "job/1")
         eventually(lambda: counted(database) != {})
         with create_engine(database, poolclass=NullPool).connect() as connection:
