@@ -3,9 +3,7 @@
 import csv
 import fcntl
 import json
-import os
 import re
-import signal
 import sys
 from datetime import UTC, datetime
 from io import StringIO
@@ -20,7 +18,7 @@ from flask_notifications import Call, load_plan
 from flask_notifications.pages import render_guide, render_usage
 from flask_notifications.usage import CANARY, UsageRecorder, metadata, read_usage
 from tests.cli.commands import record_usage, run, run_usage
-from tests.usage.databases import NOON, execute, use
+from tests.usage.databases import NOON, execute, in_child, use
 
 PAGE = (Path(__file__).parents[2] / "docs" / "usage.md").read_text(encoding="utf-8")
 
@@ -239,16 +237,8 @@ def test_the_guide_is_the_page_of_the_plan(tmp_path: Path) -> None:
     assert run(*command) == (0, page, "")
 
 
-def leave(database: str, spool: Path) -> None:
-    child = os.fork()
-    if child == 0:
-        UsageRecorder(database, spool=spool)(use())
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
-
-
 def test_collect_brings_in_what_ended_processes_have_left(database: str, tmp_path: Path) -> None:
-    leave(database, tmp_path / "spool")
+    in_child(lambda: UsageRecorder(database, spool=tmp_path / "spool")(use()))
     assert run("collect", tmp_path / "spool", database) == (0, "1 file imported\n", "")
     assert read_usage(database, until=NOON, operations=["report"]).operations[0].answered == 1
 
@@ -262,7 +252,7 @@ def test_collect_says_whether_the_database_or_the_spool_is_wrong(
         patch.setattr(fcntl, "flock", Mock(side_effect=OSError("no locks")))
         assert run("collect", tmp_path, database).err == "Error: no locks\n"
     (tmp_path / "usage.sqlite3").mkdir()
-    leave(database, tmp_path / "spool")
+    in_child(lambda: UsageRecorder(database, spool=tmp_path / "spool")(use()))
     outcome = run("collect", tmp_path / "spool", database)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith("Error: the database cannot be written: ")

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,11 +31,9 @@ from flask_notifications.usage.spool import Seen, _report_once, collect
 from flask_notifications.usage.store import UsageStore, plans, recorders, state, usage
 from flask_notifications.usage.times import to_microseconds
 from tests.servers.process import eventually
-from tests.usage.databases import NOON, POLICY, REPORT, Past, counted, execute, use
+from tests.usage.databases import NOON, POLICY, REPORT, Past, counted, execute, in_child, use
 
 DAY = timedelta(days=1)
-# Nothing but a new pair, a sign of life, flush() and close() writes before that.
-NEVER = 3600
 
 
 @pytest.fixture
@@ -55,7 +53,7 @@ def close_recorders(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def record(database: str | Engine, **options: Any) -> UsageRecorder:
     """Return a recorder that listens, and writes only what is new."""
-    defaults: dict[str, Any] = {"flush_interval": NEVER, "spool": None}
+    defaults: dict[str, Any] = {"flush_interval": 3600, "spool": None}
     recorder = UsageRecorder(database, **defaults | options)
     recorder.listen({REPORT: POLICY})
     return recorder
@@ -270,25 +268,17 @@ def test_a_recorder_that_is_closed_at_midnight_stays_closed(file: str) -> None:
     assert recorder._ledger is None
 
 
-def test_any_number_of_clients_takes_little_memory_and_is_counted(file: str, spool: Path) -> None:
-    recorder = record(file, spool=spool)
-    call = now()
+@pytest.mark.parametrize(("keys", "named"), [(20_000, 200), (3, 3)], ids=["of an operation", "of a process"])
+def test_any_number_of_clients_takes_little_memory_and_is_counted(
+    keys: int, named: int, file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledgers, "_KEYS", keys)
+    recorder, call = record(file, spool=spool), now()
     for number in range(20_000):
-        recorder(Call(REPORT.name, "GET", 200, call.phase, None, f"client/{number}", call.at))
-    assert len(ledger_of(recorder).entries) == 201
+        recorder(replace(call, client=f"job/{number % 10_000}"))
+    assert len(ledger_of(recorder).entries) == named + 1
     recorder.close()
-    assert (total(file), calls(file)[OTHER, OTHER]) == (20_000, 19_800)
-
-
-def test_keys_are_bounded_in_a_process(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledgers, "_KEYS", 3)
-    recorder = record(file)
-    for number in range(5):
-        recorder(now(f"job/{number}"))
-        recorder(now(f"job/{number}"))
-    recorder.close()
-    assert calls(file)[OTHER, OTHER] == 4
-    assert total(file) == 10
+    assert (total(file), calls(file)[OTHER, OTHER]) == (20_000, 20_000 - 2 * named)
 
 
 def test_a_label_that_is_too_long_becomes_other(database: str) -> None:
@@ -318,16 +308,6 @@ def test_two_processes_may_write_the_rules_of_a_plan_at_the_same_time(database: 
 
 
 # Forks and kills
-
-
-def in_child(work: Callable[[], object]) -> None:
-    """Do something in a forked process that is killed then."""
-    child = os.fork()
-    if child == 0:
-        with suppress(BaseException):
-            work()
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
 
 
 def test_a_child_of_a_fork_during_a_write_can_write_and_no_fork_waits_long(database: str) -> None:
