@@ -175,8 +175,8 @@ DAMAGE: dict[str, tuple[dict[str, object], str]] = {
     "lost calls": ({"lost": 3}, "3 calls could not be recorded"),
     "a clock that was off": ({"skew": 61_000_000, "own_clock": 0}, "the clock of a machine was off by 61 seconds"),
     "a sign of life in the future": (
-        {"heard_at": 7_000_000_000_000_000, "own_clock": 0},
-        "something was recorded later than now, on 27 Oct 2191",
+        {"heard_at": 253_402_214_400_000_000, "own_clock": 0},  # whose hours do not fit in memory
+        "something was recorded later than now, on 31 Dec 9999",
     ),
 }
 
@@ -359,12 +359,6 @@ def test_tables_with_foreign_content_are_no_store(statement: str, file: str) -> 
     execute(file, text(statement))
     with pytest.raises(StoreUnavailable, match="cannot be read: "):
         read_usage(file, days=3650)
-
-
-def test_a_recorder_that_was_heard_in_a_far_future_costs_no_memory(file: str) -> None:
-    covered(file)
-    execute(file, text("UPDATE flask_notifications_recorder SET heard_at = 9223372036854775807"))
-    assert read_operation(file).hosts == 1
 
 
 @pytest.mark.parametrize(
