@@ -2,7 +2,6 @@
 
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,15 +20,11 @@ Headers = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Canned:
-    """A response: its status, its headers, and its body. With the status 0 the connection is closed without one.
-
-    It is sent after so many seconds.
-    """
+    """A response: its status, its headers, and its body. With the status 0 the connection is closed without one."""
 
     status: int = 200
     headers: Headers = field(default_factory=list)
     body: bytes = b""
-    seconds: float = 0
 
 
 @dataclass
@@ -55,7 +50,6 @@ class CannedServer:
         if length := environ.get("CONTENT_LENGTH"):
             self.bodies.put(environ["wsgi.input"].read(int(length)))
         canned = self.responses.get(request, Canned(404))
-        time.sleep(canned.seconds)
         if canned.status == 0:
             raise ConnectionError
         headers = [*canned.headers, ("Content-Length", str(len(canned.body)))]
