@@ -50,17 +50,14 @@ def test_a_report_fits_a_terminal(database: str, columns: str | None, monkeypatc
     assert max(map(len, outcome.out.splitlines())) <= int(columns or 80)
 
 
-def test_wide_characters_take_two_columns(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wide_caller_with_many_calls_and_without_a_client_is_readable(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wide = "\u670d\u52a1" * 8
-    record(database, use("curl/8", wide))
+    record(database, *[use(None, wide)] * 1000)
     monkeypatch.setenv("COLUMNS", "82")
     first = f"  {wide}: still calling, last call 30 May 2026, 12:00"
-    assert f"\n{first}\n  UTC\n    1 answered, 0 failed, 0 closed; client curl/8\n" in run_usage(database).out
-
-
-def test_a_caller_with_many_calls_and_without_a_client_is_readable(database: str) -> None:
-    record(database, *[use(None)] * 1000)
-    assert "\n    1,000 answered, 0 failed, 0 closed; unknown client\n" in run_usage(database).out
+    assert f"\n{first}\n  UTC\n    1,000 answered, 0 failed, 0 closed; unknown client\n" in run_usage(database).out
 
 
 def test_callers_beyond_a_number_are_counted(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +72,8 @@ CASES: dict[str, tuple[list[Call], list[str], int, str]] = {
     "no calls, and every hour is covered": ([], [], 0, "Safe to switch off. From 28 May to 31 May 2026, safe: e"),
     "one operation is in use": ([use()], [], 3, "Not safe to switch off. From 28 May to 31"),
     "no record of it": ([], ["--operation", "a"], 4, "Not known to be safe. From 28 May to 31 May 2026, unknown: a."),
+    "a window to the end of its date": ([use()], ["--until", "2026-05-30", "--days", "1"], 3, "Not safe"),
+    "a window to the beginning of it": ([use()], ["--until", "2026-05-30T00:00:00Z", "--days", "1"], 0, "Safe"),
     "a window in two years": ([], ["--days", "200"], 4, "Not known to be safe. From 12 November 2025 to 31 May 2026"),
 }
 
@@ -109,17 +108,8 @@ def test_csv_has_a_row_for_each_caller_and_no_formulas(client: str, database: st
     ]
 
 
-def test_names_of_clients_are_escaped_in_markdown(database: str) -> None:
-    record(database, use("a|b*c", "<script>"))
-    outcome = run_usage(database, "--format", "markdown")
-    assert outcome.out.startswith("Not safe to switch off\\. From 28 May to 31 May 2026, in use: ")
-    assert "\n## report: in use\n" in outcome.out
-    assert "\n| caller | client | session in |" in outcome.out
-    assert r"| \<script\> | a\|b\*c | \- | 1 | 0 | 0 | " in outcome.out
-
-
-HOSTILE = "\x1b]0;x\x07\u202e@everyone #7 !8 GH-9 https://evil.example\n=1+1"
-SHOWN = r"\x1b]0;x\x07\u202e@everyone #7 !8 GH-9 https://evil.example\n=1+1"
+HOSTILE = "\x1b]0;x\x07\u202e@everyone #7 !8 GH-9 https://evil.example\n=1+1|b*<script>"
+SHOWN = r"\x1b]0;x\x07\u202e@everyone #7 !8 GH-9 https://evil.example\n=1+1|b*<script>"
 
 
 def rewrite(database: str, value: str) -> None:
@@ -138,7 +128,11 @@ def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(databa
         assert [each for each in out if not each.isprintable() and each != "\n"] == []
         assert (SHOWN in out) == (output in {"text", "csv"})
     out = run_usage(database, "--format", "markdown").out
-    assert r"@&#8203;everyone \#&#8203;7 \!&#8203;8 GH\-&#8203;9 https:&#8203;//evil\.example\\n=1\+1" in out
+    assert out.startswith("Not safe to switch off\\. From 28 May to 31 May 2026, in use: ")
+    assert "\n## report: safe\n" in out
+    assert "\n| caller | client | session in |" in out
+    rest = r"@&#8203;everyone \#&#8203;7 \!&#8203;8 GH\-&#8203;9 https:&#8203;//evil\.example\\n=1\+1\|b\*\<script\>"
+    assert f"{rest} | \\- | 1 | 0 | 0 | " in out
     rewrite(database, "\t=1")
     assert r"'\t=1" in run_usage(database, "--format", "csv").out
 
@@ -153,7 +147,7 @@ def plan_file(folder: Path, *live: str) -> Path:
     return file
 
 
-def test_a_plan_selects_its_retired_operations(database: str, tmp_path: Path) -> None:
+def test_a_plan_selects_its_retired_operations_and_needs_one(database: str, tmp_path: Path) -> None:
     record(database)
     plan = ("--plan", plan_file(tmp_path), "--format", "json")
     outcome = run_usage(database, *plan)
@@ -162,9 +156,6 @@ def test_a_plan_selects_its_retired_operations(database: str, tmp_path: Path) ->
     assert run_usage(database, *plan, "--operation", "report").code == 0
     for other in ("live", "export"):
         assert run_usage(database, *plan, "--operation", other).code == 2
-
-
-def test_a_plan_without_retired_operations_is_a_wrong_argument(database: str, tmp_path: Path) -> None:
     outcome = run_usage(database, "--plan", plan_file(tmp_path, "report", "new", "live"))
     assert (outcome.code, outcome.out) == (2, "")
     assert "Error: the plan has no retired operation\n" in outcome.err
@@ -179,13 +170,6 @@ def test_the_database_may_be_in_the_environment(database: str, monkeypatch: pyte
     record(database)
     monkeypatch.setenv("FLASK_NOTIFICATIONS_DATABASE", database)
     assert run("usage", "--until", "2026-05-31T12:00:00Z", "--days", "3").code == 0
-
-
-def test_a_window_that_ends_with_a_date_includes_that_day(database: str) -> None:
-    record(database, use())
-    for until, code in (("2026-05-30", 3), ("2026-05-30T00:00:00Z", 0)):
-        outcome = run("usage", database, "--until", until, "--days", "1", "--format", "json")
-        assert outcome.code == code
 
 
 @pytest.mark.parametrize(
