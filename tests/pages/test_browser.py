@@ -78,30 +78,19 @@ DOCUMENTS = {
 }
 
 
-def install(folder: Path) -> bool:
-    """Install the packages of package-lock.json, unless an earlier run did, and return whether they are there."""
-    for path in [*HERE.glob("*.mjs"), *HERE.glob("*.json")]:
-        shutil.copy(path, folder)
-    lock, installed = folder / "package-lock.json", folder / "installed"
-    if installed.exists() and installed.read_bytes() == lock.read_bytes():
-        return True
-    # Without a network, npm must not retry for a minute.
-    retries = ["--prefer-offline", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", *retries]
-    if subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode != 0:
-        return False
-    shutil.copy(lock, installed)
-    return True
-
-
 @pytest.fixture(scope="session")
 def tools(pytestconfig: pytest.Config) -> Path:
-    """Return the folder with the packages of package.json, which is kept in pytest's cache between runs."""
+    """Return the folder with the packages of package-lock.json, which is kept in pytest's cache between runs."""
     program_or_skip("node")
-    program_or_skip("npm")
     assert pytestconfig.cache is not None
     folder = pytestconfig.cache.mkdir("pages")
-    service_or_skip("a registry of npm packages", install(folder))
+    for path in [*HERE.glob("*.mjs"), *HERE.glob("*.json")]:
+        shutil.copy(path, folder)
+    # Without a network, npm must not retry for a minute.
+    retries = ["--prefer-offline", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
+    command = [program_or_skip("npm"), "install", "--ignore-scripts", "--no-audit", "--no-fund", *retries]
+    installed = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    service_or_skip("a registry of npm packages", installed.returncode == 0)
     return folder
 
 
