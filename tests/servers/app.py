@@ -9,6 +9,7 @@ import flask
 from flask_notifications import DeprecationMiddleware, Operation, create_blueprint
 from flask_notifications.testing import MemoryStorage
 from tests.middleware import PLAN, POLICY
+from tests.storages import raising
 
 # Bytes; a few records are sent from memory, LARGE from a temporary file.
 SPOOL_THRESHOLD = 65_536
@@ -39,27 +40,23 @@ def live(number: int) -> str:
     return f"notification {number}"
 
 
+CACHEABLE = {"Cache-Control": "public, max-age=60"}
+
+
 @flask_app.get("/profile")
-def profile() -> flask.Response:
+def profile() -> tuple[str, dict[str, str]]:
     """Return a private page for each caller, and allow any cache to store it."""
-    response = flask.Response(f"this is for {flask.request.authorization}")
-    response.headers["Cache-Control"] = "public, max-age=60"
-    return response
+    return f"this is for {flask.request.authorization}", CACHEABLE
 
 
 @flask_app.get("/news")
-def news() -> flask.Response:
+def news() -> tuple[str, dict[str, str]]:
     """Return the same page to everybody, and allow any cache to store it."""
-    response = flask.Response(f"written at {datetime.now(UTC)}")
-    response.headers["Cache-Control"] = "public, max-age=60"
-    return response
+    return f"written at {datetime.now(UTC)}", CACHEABLE
 
 
-@flask_app.get("/broken")
-def broken() -> str:
-    """Fail in a view, so that Flask logs the exception and responds with 500."""
-    message = "the view failed"
-    raise RuntimeError(message)
+# Flask logs the exception of a view, and responds with 500.
+flask_app.add_url_rule("/broken", "broken", raising(RuntimeError("the view failed")))
 
 
 def application_that_crashes(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
