@@ -44,17 +44,16 @@ UWSGI_FORMAT = (
 )
 
 
-# A function from a folder for all output and the name of an application to the command of a server.
-Start = Callable[[Path, str], list[str]]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A server program: the modules it needs, the function that makes its command, and the application it serves."""
+    """A server program: the modules it needs, the function that makes its command, and the application it serves.
+
+    The function takes a folder for all output and the name of the application.
+    """
 
     name: str
     modules: tuple[str, ...]
-    start: Start
+    start: Callable[[Path, str], list[str]]
     application: str = APPLICATION
     logs_targets: bool = True
     sorts_headers: bool = False
