@@ -89,18 +89,13 @@ def threaded(cluster: Cluster, proxy: Proxy, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def service(threaded: Service) -> Iterator[Service]:
-    """Yield a service for a test to break, and check that it recovers by itself."""
+    """Yield a service for a test to break, and check that it recovers by itself, and has left nothing open."""
     yield threaded
-    assert_recovered(threaded)
-
-
-def assert_recovered(service: Service) -> None:
-    """Check that the next requests get complete responses, and that the earlier ones left nothing open."""
     for login in ("alice", "large"):
-        assert_whole(service.ask(login), login)
-    eventually(lambda: not service.cluster.busy_backends())
-    eventually(lambda: not service.server.open_spools())
-    assert find_leaks(service.server.written()) == []
+        assert_whole(threaded.ask(login), login)
+    eventually(lambda: not threaded.cluster.busy_backends())
+    eventually(lambda: not threaded.server.open_spools())
+    assert find_leaks(threaded.server.written()) == []
 
 
 @contextmanager
