@@ -283,6 +283,7 @@ class History:
         self.victim = self.random.choice(world.processes)
         for kind in self.kinds:
             KINDS[kind](self)
+            self.plan(self.between(MINUTE, 20 * HOUR), self.restart)
         if self.client:
             for _ in range(self.random.choice([1, 2])):
                 self.plan(self.between(0, 3 * SECOND), self.call)
@@ -300,6 +301,7 @@ class History:
             self.world.call(self.victim if self.victim in alive else self.random.choice(alive), self.client)
 
     def restart(self) -> None:
+        """Start a process on hosts that have none any more."""
         for host in {self.victim.host, *self.world.hosts[:1]}:
             if not self.world.alive(host):
                 self.victim = self.world.start(host)
@@ -349,7 +351,6 @@ def _quiet(_history: History) -> None:
 
 def _kill(history: History) -> None:
     history.plan(history.between(0, 90 * SECOND), lambda: history.end(gracefully=False))
-    history.plan(history.between(MINUTE, 20 * HOUR), history.restart)
 
 
 def _away(history: History) -> None:
@@ -359,7 +360,6 @@ def _away(history: History) -> None:
     if history.random.random() < 0.7:
         history.plan(history.between(0, MINUTE), lambda: history.end(gracefully=history.random.random() < 0.7))
     history.plan(history.between(10 * SECOND, 20 * HOUR), lambda: setattr(world, "is_away", False))
-    history.plan(history.between(MINUTE, 20 * HOUR), history.restart)
 
 
 def _cut(history: History) -> None:
@@ -376,7 +376,6 @@ def _cut(history: History) -> None:
     if history.random.random() < 0.6:
         history.plan(history.between(0, 3 * HOUR), destroy)
     history.plan(history.between(MINUTE, 30 * HOUR), lambda: setattr(host, "is_cut_off", False))
-    history.plan(history.between(MINUTE, 30 * HOUR), history.restart)
 
 
 def _power(history: History) -> None:
@@ -400,7 +399,6 @@ def _power(history: History) -> None:
     history.plan(-history.between(0, 20 * SECOND), lambda: setattr(host, "is_cut_off", history.random.random() < 0.5))
     history.plan(-history.between(0, 2 * SECOND), save)
     history.plan(history.between(SECOND, 10 * SECOND), fail)
-    history.plan(history.between(MINUTE, 20 * HOUR), history.restart)
 
 
 def _fork(history: History) -> None:
@@ -415,7 +413,6 @@ def _fork(history: History) -> None:
 
     history.plan(-history.between(0, 3 * HOUR), fork)
     history.plan(history.between(0, 30 * SECOND), lambda: history.end(gracefully=history.random.random() < 0.2))
-    history.plan(history.between(MINUTE, 20 * HOUR), history.restart)
 
 
 def _clock(history: History) -> None:
@@ -451,7 +448,6 @@ def _restore(history: History) -> None:
     if is_deployed:
         history.plan(history.between(5 * SECOND, 40 * SECOND), lambda: history.end(gracefully=True))
     history.plan(history.between(MINUTE, 3 * HOUR), world.restore)
-    history.plan(history.between(MINUTE, 5 * HOUR), history.restart)
 
 
 def _deploy(history: History) -> None:
