@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from glob import glob
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,6 @@ class Program:
     modules: tuple[str, ...]
     start: Callable[[Path, str], list[str]]
     application: str = APPLICATION
-    logs_targets: bool = True
-    sorts_headers: bool = False
 
 
 def gunicorn(worker: str, conf: str = GUNICORN_FILTER, application: str = APPLICATION) -> Program:
@@ -85,24 +84,17 @@ def gunicorn(worker: str, conf: str = GUNICORN_FILTER, application: str = APPLIC
 
 def uwsgi(log_options: tuple[str, ...] = UWSGI_FORMAT) -> Program:
     """Return uWSGI with its log options."""
-
-    def start(_folder: Path, application: str) -> list[str]:
-        options = ["--http-socket=127.0.0.1:0", "--need-app", "--die-on-term", *log_options, f"--module={application}"]
-        return [sys.executable, "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])", *options]
-
-    return Program(name="uwsgi", modules=("pyuwsgi",), start=start, logs_targets=False)
+    program = [sys.executable, "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])"]
+    command = [*program, "--http-socket=127.0.0.1:0", "--need-app", "--die-on-term", *log_options, "--module"]
+    return Program(name="uwsgi", modules=("pyuwsgi",), start=lambda _folder, application: [*command, application])
 
 
-def waitress() -> Program:
-    def start(_folder: Path, application: str) -> list[str]:
-        return [sys.executable, "-m", "waitress", "--listen=127.0.0.1:0", application]
-
-    return Program(name="waitress", modules=("waitress",), start=start, logs_targets=False, sorts_headers=True)
-
+_WAITRESS = [sys.executable, "-m", "waitress", "--listen=127.0.0.1:0"]
+WAITRESS = Program(name="waitress", modules=("waitress",), start=lambda _folder, name: [*_WAITRESS, name])
 
 # Each sends a file in its own way: sync and threads of gunicorn with sendfile, its greenlets with a copy, uWSGI in C,
 # and Waitress from its main thread.
-PROGRAMS = [gunicorn("sync"), gunicorn("gthread"), gunicorn("gevent"), waitress(), uwsgi()]
+PROGRAMS = [gunicorn("sync"), gunicorn("gthread"), gunicorn("gevent"), WAITRESS, uwsgi()]
 
 
 def every_server(*usual: str, application: str = APPLICATION) -> list[Any]:
@@ -134,10 +126,6 @@ class Server:
             self._port = int(found[1])
         return self._port
 
-    def url(self, target: str) -> str:
-        """Return the URL of a target on this server."""
-        return f"http://127.0.0.1:{self.port}{target}"
-
     def written(self) -> str:
         """Return everything that the server has written to standard output, standard error and log files."""
         return "\n".join(path.read_text(encoding="latin-1") for path in sorted(self._folder.glob("*.log")))
@@ -166,8 +154,10 @@ class Server:
     def open_spools(self) -> list[str]:
         """Return the paths of the temporary files that the server holds open."""
         spools = str(self._folder / "tmp")
-        links = (link for process in self.processes() for link in _list_paths(process, "fd/*"))
-        return [target for target in map(_read_target, links) if target.startswith(spools)]
+        links: list[str] = []
+        for process in self.processes():
+            links += glob(f"{process}/fd/*")  # noqa: PTH207 - it passes over what has ended
+        return [target for target in (str(Path(link).resolve()) for link in links) if target.startswith(spools)]
 
     def bytes_written(self) -> int:
         """Return how many bytes the server has written to files and with sendfile; ``send()`` does not count."""
@@ -178,9 +168,9 @@ class Server:
         """Return the directories in /proc of the process and its descendants."""
         found = [Path(f"/proc/{self._process.pid}")]
         for process in found:
-            for children in _list_paths(process, "task/*/children"):
+            for children in glob(f"{process}/task/*/children"):  # noqa: PTH207 - it passes over what has ended
                 with suppress(OSError):  # ended since it was listed
-                    found.extend(Path(f"/proc/{pid}") for pid in children.read_text(encoding="ascii").split())
+                    found.extend(Path(f"/proc/{pid}") for pid in Path(children).read_text(encoding="ascii").split())
         return found
 
     def signal(self, number: int) -> None:
@@ -208,20 +198,6 @@ def peak_memory(process: Path) -> int:
     """Return the peak memory, in bytes, of a process by its directory in /proc, since the last reset."""
     status = (process / "status").read_text(encoding="ascii")
     return int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024
-
-
-def _list_paths(process: Path, pattern: str) -> list[Path]:
-    """Return the paths in /proc of a process that match a pattern; none if it has ended."""
-    with suppress(OSError):
-        return list(process.glob(pattern))
-    return []
-
-
-def _read_target(link: Path) -> str:
-    try:
-        return str(link.readlink())
-    except OSError:  # closed since it was listed, or its process has ended
-        return ""
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -22,15 +22,10 @@ COMMAND = [sys.executable, "-m", "gunicorn", "-c", CONFIGURATION, "example_app.w
 MIB = 1024 * 1024
 
 
-@contextmanager
-def example(database_url: str, folder: Path, *options: str) -> Iterator[Server]:
+def example(database_url: str, folder: Path, *options: str) -> AbstractContextManager[Server]:
     """Run the example with a database, yield its server, and stop it on exit."""
-    with pytest.MonkeyPatch.context() as environment:
-        port = free_port()
-        environment.setenv("PORT", str(port))
-        environment.setenv("DATABASE_URL", database_url)
-        with running([*COMMAND, *options], folder, port) as server:
-            yield server
+    port = free_port()
+    return running(["env", f"PORT={port}", f"DATABASE_URL={database_url}", *COMMAND, *options], folder, port)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", f"GetNotificationsForAccount/{ACCOUNT_OF_ALICE}/")])
 def test_production_announces_what_the_plan_says(server: Server, method: str, path: str) -> None:
-    url = server.url(f"/API/Notification/{path}")
+    url = f"http://127.0.0.1:{server.port}/API/Notification/{path}"
     command = [sys.executable, "-m", "flask_notifications", "check", url, "--method", method, "--format", "json"]
     options = ["--plan", f"{ROOT}/example_app/retirement.toml", "--header", f"Authorization: Bearer {ALICE}"]
     result = json.loads(run_program(*command, *options).stdout)

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine, text
 
 from flask_notifications.usage import collect_spool, read_usage
-from tests.servers.process import Program, Server, eventually, gunicorn, serving, uwsgi, waitress
+from tests.servers.process import WAITRESS, Program, Server, eventually, gunicorn, serving, uwsgi
 from tests.usage.databases import counted, empty_database
 
 GUNICORN = "graceful_timeout = 15\nworkers = 2"
@@ -104,7 +104,7 @@ def test_no_call_is_lost_when_a_server_replaces_its_workers_or_stops_gracefully(
     assert all(sum(operation.covered.values()) > 0 for operation in read_usage(database).operations)
 
 
-@on(*GRACEFUL, ONE_PROCESS, waitress())
+@on(*GRACEFUL, ONE_PROCESS, WAITRESS)
 def test_no_call_is_lost_when_processes_are_killed(program: Program, tmp_path: Path, database: str) -> None:
     with serving_with_all_workers(program, tmp_path) as server:
         call_often([server], 30)
