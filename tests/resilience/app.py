@@ -32,6 +32,7 @@ WHOLE = b"[" + b",".join([RECORD] * COUNT) + b"]"
 LARGE_RECORDS = [b'{"name":"%s"}' % random.Random(n).randbytes(5_000).hex().encode() for n in range(10)] * 200  # noqa: S311
 LARGE = b"[" + b",".join(LARGE_RECORDS) + b"]"
 
+# Among the temporary files of a server, where it releases the requests that wait.
 GATE = "gate"
 
 
@@ -41,11 +42,6 @@ def _wait() -> bytes:
     while not Path(os.environ["TMPDIR"], GATE).exists():
         time.sleep(0.01)
     return RECORD
-
-
-def open_gate(folder: Path) -> None:
-    """Release the requests that wait in a server; the gate is a file among its temporary files."""
-    (folder / "tmp" / GATE).touch()
 
 
 ACTIONS: dict[str, Callable[[], Any]] = {

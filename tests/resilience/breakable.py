@@ -3,12 +3,11 @@
 import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from tests.resilience.database_app import APPLICATION, session_of
 from tests.resilience.postgresql import Cluster
@@ -77,10 +76,6 @@ class Service:
             yield
 
 
-@contextmanager
-def application_on(url: str, program: Program, folder: Path) -> Iterator[Server]:
-    """Run the application with a database, and yield its server."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("DATABASE_URL", url)
-        with serving(replace(program, application=APPLICATION), folder) as server:
-            yield server
+def application_on(url: str, program: Program, folder: Path) -> AbstractContextManager[Server]:
+    """Run the application with a database, yield its server, and stop it on exit."""
+    return serving(replace(program, application=APPLICATION), folder, "env", f"DATABASE_URL={url}")

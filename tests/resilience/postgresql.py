@@ -72,10 +72,6 @@ class Cluster:
         """Return the process IDs of clients with an open statement or transaction."""
         return self.ask(f"SELECT pid {_CLIENTS} AND state <> 'idle'")
 
-    def waiting_backends(self, event: str) -> list[int]:
-        """Return the process IDs of clients that wait for an event of PostgreSQL: ``PgSleep``, ``relation``."""
-        return self.ask(f"SELECT pid {_CLIENTS} AND wait_event = '{event}'")
-
     def terminate(self) -> None:
         """Terminate the connections of all clients, and wait until they have ended."""
         self.ask(f"SELECT pg_terminate_backend(pid, {PATIENCE * 1000}) {_CLIENTS}")

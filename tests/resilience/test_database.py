@@ -103,7 +103,8 @@ def pool_exhausted(service: Service) -> Iterator[None]:
     with ExitStack() as others:
         for _ in range(POOL):
             others.enter_context(service.asking("slow"))
-        eventually(lambda: len(service.cluster.waiting_backends("PgSleep")) == POOL)
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+        eventually(lambda: service.cluster.ask(waiting) == [POOL])
         yield
 
 

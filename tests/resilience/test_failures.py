@@ -5,8 +5,8 @@ import resource
 import socket
 import struct
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
@@ -31,12 +31,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield server
 
 
-def bearer(session: str) -> str:
-    return f"Authorization: Bearer {session}"
-
-
 def ask(server: Server, session: str) -> Response:
-    return server.ask("GET", LIST, bearer(session))
+    return server.ask("GET", LIST, f"Authorization: Bearer {session}")
 
 
 @pytest.mark.world
@@ -89,7 +85,7 @@ def test_responses_that_do_not_fit_fail_while_the_disk_is_full(tmp_path: Path) -
     with serving(program, tmp_path, *SMALL_DISK) as server:
         free = free_bytes(server, tmp_path)
         with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as reader:
-            reader.sendall(request_of("GET", LIST, bearer("large")))
+            reader.sendall(request_of("GET", LIST, "Authorization: Bearer large"))
             assert reader.recv(12) == b"HTTP/1.1 200"
             free_while_sending = free_bytes(server, tmp_path)
             assert free - free_while_sending > len(LARGE) * 0.99
@@ -114,21 +110,11 @@ def free_bytes(server: Server, folder: Path) -> int:
 MOMENTS = {"before-the-response": None, "in-the-middle": len(LARGE) // 2, "before-the-last-byte": len(LARGE) - 1}
 
 
-def visit(server: Server, wanted: int | None, *, reset: bool) -> None:
-    """Send a request, read ``wanted`` bytes of the body of the response, and disconnect."""
-    with closing(HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as connection:
-        connection.connect()
-        if reset:
-            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        connection.request("GET", LIST, headers={"Authorization": "Bearer large"})
-        if wanted is not None:
-            assert connection.getresponse().read(wanted) == LARGE[:wanted]
-
-
-def without_errors(server: Server, act: Callable[[], object]) -> None:
-    """Act as a client, and check that no error is logged, and that everything is released."""
+@contextmanager
+def without_errors(server: Server) -> Iterator[None]:
+    """Check that what a client does is no error in the log, and that everything is released."""
     before = server.written().count("flask_notifications ERROR")
-    act()
+    yield
     assert ask(server, "whole").body == WHOLE
     eventually(lambda: not server.open_spools() and not find_unreleased(server.written()))
     assert server.written().count("flask_notifications ERROR") == before
@@ -137,7 +123,13 @@ def without_errors(server: Server, act: Callable[[], object]) -> None:
 @pytest.mark.parametrize("reset", [False, True], ids=["closing", "resetting"])
 @pytest.mark.parametrize("wanted", MOMENTS.values(), ids=MOMENTS)
 def test_a_disconnect_leaves_no_file_and_no_error(server: Server, wanted: int | None, reset: bool) -> None:
-    without_errors(server, lambda: visit(server, wanted, reset=reset))
+    with without_errors(server), closing(HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as connection:
+        connection.connect()
+        if reset:
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.request("GET", LIST, headers={"Authorization": "Bearer large"})
+        if wanted is not None:
+            assert connection.getresponse().read(wanted) == LARGE[:wanted]
 
 
 def test_behind_a_buffering_proxy_stalled_readers_block_nobody(tmp_path: Path) -> None:
@@ -151,5 +143,7 @@ def test_behind_a_buffering_proxy_stalled_readers_block_nobody(tmp_path: Path) -
         for _reader in range(threads):
             connection = readers.enter_context(proxy.slow_reader(f"{LIST}?sessionId=large"))
             assert connection.recv(12) == b"HTTP/1.1 200"
-        without_errors(server, lambda: [ask(proxy, "whole") for _time in range(threads)])
+        with without_errors(server):
+            for _time in range(threads):
+                ask(proxy, "whole")
         assert connection.recv(1) != b""  # they are still there

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.resilience.app import APPLICATION, LIST, WHOLE, assert_no_record, find_unreleased, open_gate, records_of
+from tests.resilience.app import APPLICATION, GATE, LIST, WHOLE, assert_no_record, find_unreleased, records_of
 from tests.servers.nginx import proxying
 from tests.servers.process import PATIENCE, Program, Server, eventually, gunicorn, serving
 
@@ -104,7 +104,7 @@ def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(pro
             eventually(lambda: "storage INFO waits" in server.written())
             server.signal(signal.SIGTERM)
             eventually(lambda: "Handling signal: term" in server.written())
-            open_gate(tmp_path)
+            (tmp_path / "tmp" / GATE).touch()
             assert short.result(PATIENCE).body == WHOLE
             assert server.exit_code() == 0
             with pytest.raises(CUT):
