@@ -41,13 +41,6 @@ THREADS = gunicorn("gthread", f"threads = {READERS}", APPLICATION)
 PROCESSES = gunicorn("sync", f"workers = {READERS}; preload_app = True; timeout = 1", APPLICATION)
 
 
-@contextmanager
-def reading(servers: list[Server], session: str) -> Iterator[list[Callable[[], bytes]]]:
-    """Yield a client of each server, which has read the beginning of its response."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(client(server.port, session)) for server in servers]
-
-
 def are_replaced(server: Server, workers: list[int]) -> bool:
     """Return whether there are new workers and none of the old ones."""
     return bool(server.workers()) and not {*workers} & {*server.workers()}
@@ -64,15 +57,16 @@ def kill_workers(server: Server) -> None:
 def test_a_response_that_no_worker_finishes_is_an_error_to_clients(program: Program, end: Any, tmp_path: Path) -> None:
     with serving(program, tmp_path) as server, ExitStack() as stack:
         proxies = [stack.enter_context(proxying(site, server.port, tmp_path / way)) for way, site in PROXIES.items()]
-        with reading([server, *proxies], "large") as clients:
-            assert find_unreleased(server.written()) == []
-            end(server)
-            eventually(lambda: not server.open_spools())  # gunicorn has killed each worker that waits for its client
-            for rest in clients:
-                with pytest.raises(CUT):
-                    rest()
-        with reading([server, *proxies], "whole") as clients:
-            assert [rest() for rest in clients] == [WHOLE] * READERS
+        ports = [each.port for each in (server, *proxies)]
+        clients = [stack.enter_context(client(port, "large")) for port in ports]
+        assert find_unreleased(server.written()) == []
+        end(server)
+        eventually(lambda: not server.open_spools())  # gunicorn has killed each worker that waits for its client
+        for rest in clients:
+            with pytest.raises(CUT):
+                rest()
+        clients = [stack.enter_context(client(port, "whole")) for port in ports]
+        assert [rest() for rest in clients] == [WHOLE] * READERS
         eventually(lambda: not server.open_spools())
 
 

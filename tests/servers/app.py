@@ -1,10 +1,12 @@
 """The application that the servers run: a Flask application with the blueprint, and with views of its own."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import chain
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import flask
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from flask_notifications import DeprecationMiddleware, Operation, create_blueprint
 from flask_notifications.testing import MemoryStorage
@@ -59,23 +61,16 @@ def news() -> tuple[str, dict[str, str]]:
 flask_app.add_url_rule("/broken", "broken", raising(RuntimeError("the view failed")))
 
 
-def application_that_crashes(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Fail outside Flask, before or during the response; serve any other path with the Flask application."""
-    path = environ["PATH_INFO"]
-    if path in {"/crash", "/unmatched/crash"}:
-        message = "the application failed"
-        raise RuntimeError(message)
-    if path == "/cut":
-        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1000")])
-        return _cut()
-    return flask_app(environ, start_response)
+# Fails outside of Flask, before its response.
+crash = raising(RuntimeError("the application failed"))
 
 
-def _cut() -> Iterator[bytes]:
-    yield b"the beginning"
-    message = "the application failed while it was read"
-    raise RuntimeError(message)
+def cut(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """Fail outside of Flask, while the response is read."""
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1000")])
+    return chain([b"the beginning"], map(crash, [b""]))
 
 
+APPLICATIONS = DispatcherMiddleware(flask_app, {"/crash": crash, "/unmatched/crash": crash, "/cut": cut})
 VIEWS = [Operation(name, "GET", f"/{name}", unify_session=True) for name in ("profile", "broken", "crash", "cut")]
-application = DeprecationMiddleware(application_that_crashes, PLAN | dict.fromkeys(VIEWS, POLICY))
+application = DeprecationMiddleware(APPLICATIONS, PLAN | dict.fromkeys(VIEWS, POLICY))
