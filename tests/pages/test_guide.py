@@ -1,6 +1,5 @@
 """The migration guide: its contents for a plan at a time, and values that it escapes or refuses."""
 
-import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -15,6 +14,7 @@ from flask_notifications.pages import render_guide
 from tests.cli.servers import serving
 from tests.pages.html import parse, rows, words
 from tests.pages.reports import NOTIFICATION_PLAN, NOW, brownout, policy, strange_plan, utc
+from tests.servers.process import run_program
 from tests.services import program_or_skip
 
 REPORT = Operation("report", "GET", "/reports/{id}", successor="/v2/reports/{id}")
@@ -224,8 +224,7 @@ def test_the_requests_in_the_guide_work_when_they_are_copied(tmp_path: Path) -> 
         bodies = set()
         for block in blocks:
             command = block.replace("SESSION_ID", ALICE).replace("ID", ACCOUNT).replace("curl ", "curl -sSf ", 1)
-            done = subprocess.run(["sh", "-c", command], capture_output=True, check=True, text=True, timeout=30)
-            bodies.add(done.stdout)
+            bodies.add(run_program("sh", "-c", command).stdout)
     app.extensions["engine"].dispose()
     (body,) = bodies
     assert "Weekly sales" in body

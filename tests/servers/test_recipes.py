@@ -61,11 +61,6 @@ def bearer(key: str = KEY, algorithm: str = "HS256", **payload: Any) -> str:
     return f"Bearer {jwt.encode(payload, key, algorithm)}"
 
 
-def basic(user: str) -> str:
-    request = requests.Request("GET", "http://a.example/", auth=(user, "s3cret")).prepare()
-    return str(request.headers["Authorization"])
-
-
 @pytest.mark.parametrize(
     ("recipe", "environ", "label"),
     [
@@ -78,7 +73,7 @@ def basic(user: str) -> str:
         ("jwt_subject", {"HTTP_AUTHORIZATION": bearer(sub="warehouse", exp=1)}, None),
         ("jwt_subject", {"HTTP_AUTHORIZATION": bearer(name="warehouse")}, None),
         ("jwt_subject", {"HTTP_AUTHORIZATION": bearer("", "none", sub="warehouse")}, None),
-        ("jwt_subject", {"HTTP_AUTHORIZATION": basic("warehouse")}, None),
+        ("jwt_subject", {"HTTP_AUTHORIZATION": "Basic d2FyZWhvdXNlOg=="}, None),  # the user is warehouse
         ("flask_user", {"HTTP_COOKIE": cookie_of("warehouse")}, "warehouse"),
         ("flask_user", {"HTTP_COOKIE": cookie_of("warehouse")[:-1]}, None),
         ("flask_user", {}, None),
