@@ -32,6 +32,7 @@ def test_what_remains_to_be_done_comes_first() -> None:
         calls("acme", "a/1", 3, 1, number=50),
         calls(None, "curl/8", 1, number=40),
         calls("small", "s/1", 1),
+        calls("small", "check/1", 1, ignored=True),
         calls("large", "l/1", 1, number=9),
     ) == [
         ("large", "l/1", 9, "still calling"),
@@ -40,6 +41,7 @@ def test_what_remains_to_be_done_comes_first() -> None:
         ("acme", "a/1", 100, "exempt until 1 September 2027"),
         ("gone", "g/1", 2, "stopped since 10 November 2026, after the brownout of 10 November 2026"),
         ("monitor", "m/1", 90, "ignored"),
+        ("small", "check/1", 1, "ignored"),
     ]
 
 
@@ -54,13 +56,6 @@ def test_the_clients_of_a_label_are_together_and_so_are_the_sources_of_a_client(
     ]
     (group,) = group_callers(operation_usage("report", [calls(None, "curl/8", 1), header], {}), None, NOW)
     assert (group.clients, group.sources) == ("curl/8", "header, query")
-
-
-def test_an_ignored_client_of_a_caller_is_apart() -> None:
-    assert states(calls("acme", "job/1", 1), calls("acme", "check/1", 1, ignored=True), own=None) == [
-        ("acme", "job/1", 1, "still calling"),
-        ("acme", "check/1", 1, "ignored"),
-    ]
 
 
 AFTER = "stopped since 6 November 2026, after the brownout of 3 November 2026"
