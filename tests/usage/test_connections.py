@@ -31,13 +31,12 @@ LIMITS = {
 }
 PGBOUNCER = """
 [databases]
-postgres = host=127.0.0.1 port={server} dbname=postgres
+postgres = host=127.0.0.1 port={server} dbname=postgres user=shop
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {port}
 unix_socket_dir =
-auth_type = trust
-auth_file = {folder}/users
+auth_type = any
 pool_mode = transaction
 default_pool_size = 2
 """
@@ -111,8 +110,7 @@ def pgbouncer(server: int) -> Iterator[int]:
     with tempfile.TemporaryDirectory(prefix="pgbouncer-") as name:  # which only its own user may enter
         folder = Path(name)
         user = drop_privileges(folder)
-        (folder / "users").write_text('"shop" ""\n', encoding="ascii")
-        (folder / "ini").write_text(PGBOUNCER.format(server=server, port=port, folder=folder), encoding="ascii")
+        (folder / "ini").write_text(PGBOUNCER.format(server=server, port=port), encoding="ascii")
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen([program, str(folder / "ini")], stdout=log, stderr=log, **user)
         try:

@@ -78,12 +78,7 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     "counts of a closed recorder are forgotten": ("close", UsageRecorder, "_leave", lambda own: own._ended.clear()),
     "calls are deleted without a note": ("expire", store.UsageStore, "_delete_before", delete_in_silence),
     "a report is no snapshot": ("expire", reading, "_reading", read_without_a_snapshot),
-    "another path under the same name counts as covered": (
-        "deploy",
-        coverage.Recorders,
-        "fitting",
-        lambda itself, *_: frozenset(itself._plans),
-    ),
+    "another path counts as covered": ("deploy", coverage.Recorders, "fitting", lambda own, *_: frozenset(own._plans)),
     "clocks are not compared": ("clock", Ledger, "note_skew", lambda *_: None),
     "a row that was restored is accepted": ("restore", store.UsageStore, "_sign", accept_any_row),
     "a new identity covers the past": ("restore", Ledger, "renew", cover_the_past),

@@ -117,13 +117,9 @@ def test_no_call_is_lost_when_processes_are_killed(program: Program, tmp_path: P
 @pytest.mark.parametrize("database", ["sqlite", "postgresql", "mariadb"], indirect=True)
 def test_two_servers_with_several_workers_count_exactly(tmp_path: Path, database: str) -> None:
     program = gunicorn("gthread", f"{GUNICORN}\nworkers = 4\nthreads = 4")
-    folders = [tmp_path / "one", tmp_path / "two"]
     with ExitStack() as stack:
-        servers = []
-        for folder in folders:
-            folder.mkdir()
-            servers.append(stack.enter_context(serving_with_all_workers(program, folder)))
-        call_often(servers, 200)
+        folders = (tmp_path / "one", tmp_path / "two")
+        call_often([stack.enter_context(serving_with_all_workers(program, folder)) for folder in folders], 200)
     assert counted(database) == expected(400)
 
 
