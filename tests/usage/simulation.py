@@ -25,18 +25,8 @@ from unittest import mock
 from sqlalchemy import Engine, create_engine
 
 from flask_notifications import Operation
-from flask_notifications.usage import (
-    CANARY,
-    UsageRecorder,
-    Verdict,
-    connections,
-    ledger,
-    read_usage,
-    reading,
-    recorder,
-    spool,
-    store,
-)
+from flask_notifications.usage import CANARY, UsageRecorder, ledger, read_usage, reading, recorder, spool, store
+from flask_notifications.usage.connections import begin
 from flask_notifications.usage.times import DAY, HOUR, SECOND, to_datetime, to_microseconds
 from tests.usage.databases import EXPORT, POLICY, REPORT, use
 
@@ -220,7 +210,7 @@ def simulated(folder: Path, chance: random.Random) -> Iterator[World]:
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
     world = World(folder, chance, engine)
     clock = SimpleNamespace(time_ns=world.wall, monotonic=lambda: world.uptime() / SECOND)
-    begin, read_calls = connections.begin, reading._read_calls
+    read_calls = reading._read_calls
 
     def start(target: Callable[[], None]) -> bool:
         with suppress(RuntimeError):
@@ -328,7 +318,7 @@ class History:
         self.outcome.verdicts[operation.verdict] += 1
         since, until = map(to_microseconds, (read.since, read.until))
         missed = [each for each in world.calls if self.counts(each, since + TOLERANCE, until - TOLERANCE, now)]
-        if operation.verdict is Verdict.SAFE and missed:
+        if operation.verdict == "safe" and missed:
             times = [f"{to_datetime(each.at):%d %H:%M:%S}" for each in missed]
             kinds = "+".join(self.kinds)
             self.outcome.wrong.append(f"{kinds}: safe on {read.until} for {read.days} days, called {times}")
