@@ -399,40 +399,39 @@ def test_a_wrong_argument_is_named(options: dict[str, Any], argument: str) -> No
         read_usage(None, **({"logs": [BytesIO()], "plan": load_plan(PLAN)} | options))
 
 
-def test_with_a_database_logs_count_for_the_time_before_the_first_recorder(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/usage.sqlite3"
+def test_with_a_database_logs_count_for_the_time_before_the_first_recorder(file: str) -> None:
     middle = NOON - 10 * DAY
-    past = Past(url, REPORT)
+    past = Past(file, REPORT)
     past.cover(middle, NOON)
     past.call(NOON - HOUR, use("recorded/1"), use())
     past.write()
     plan = with_operation(name="report", path="/report")
     lines = [*quiet(), line("/report", middle - HOUR), line("/report", middle + HOUR)]
     for service in (None, ""):
-        usage = read(*lines, plan=plan, database=url, service=service)
+        usage = read(*lines, plan=plan, database=file, service=service)
         assert [(each.client, each.calls) for each in usage.callers] == [("job/1", 2), ("recorded/1", 1)]
         assert (usage.first_at, usage.last_at) == (middle - HOUR, NOON - HOUR)
-        assert (usage.coverage, read(plan=plan, database=url).coverage < 0.5) == (1, True)
+        assert (usage.coverage, read(plan=plan, database=file).coverage < 0.5) == (1, True)
     past.cover(middle, NOON, EXPORT, service="warehouse")
-    assert read(*lines, plan=plan, database=url).coverage == 1
+    assert read(*lines, plan=plan, database=file).coverage == 1
 
 
 def test_calls_that_only_the_logs_have_although_a_recorder_had_begun_make_the_verdict_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, plan = f"sqlite:///{tmp_path}/usage.sqlite3", with_operation(name="report", path="/report")
-    past = Past(url, REPORT)
+    plan = with_operation(name="report", path="/report")
+    past = Past(file, REPORT)
     past.cover(START, NOON)
     past.call(NOON - HOUR, use("probe/1", "watchdog"))
     past.write()
     for agent, verdict in {"probe/1": "safe", "-": "safe", "job/1": "unknown"}.items():
         entry = line("/report", NOON - HOUR, agent=agent)
-        assert read(entry, plan=plan, database=url, ignore_callers=["watchdog"]).verdict == verdict
+        assert read(entry, plan=plan, database=file, ignore_callers=["watchdog"]).verdict == verdict
     both = [line("/report", NOON - HOUR, agent=agent) for agent in ("probe/1", "-")]
-    assert read(*both, plan=plan, database=url, ignore_callers=["watchdog"]).verdict == "unknown"
+    assert read(*both, plan=plan, database=file, ignore_callers=["watchdog"]).verdict == "unknown"
     monkeypatch.setattr("flask_notifications.usage.ledger._KEYS", 1)
     recorded = [line("/report", NOON - day * DAY, agent="probe/1") for day in (1, 2)]
-    assert read(*recorded, plan=plan, database=url, ignore_callers=["watchdog"]).verdict == "safe"
+    assert read(*recorded, plan=plan, database=file, ignore_callers=["watchdog"]).verdict == "safe"
 
 
 def test_a_log_that_is_cut_off_or_very_long_is_no_proof(tmp_path: Path) -> None:
