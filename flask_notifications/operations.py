@@ -34,7 +34,7 @@ _DOTS = frozenset({".", ".."})
 NOT_REACHED = frozenset({404, 405})
 
 # The version of the rules in ``OperationTable``: a count of calls is complete for the rules that were in force.
-RULES_VERSION = 3
+RULES_VERSION = 4
 
 # Some routers read a path of other characters leniently, or one with ``//`` or ``/.``.
 _ORDINARY = re.compile(r"(?!.*/[/.])/[\x21-\x7e]*")
@@ -64,7 +64,7 @@ _LENIENT_READINGS: tuple[Callable[[str], str], ...] = (
     lambda path: re.sub("[\udc80-\udcff]", "", path),
     lambda path: path.strip(_PADDING),
     lambda path: path.translate(_FOLDS_TO_ASCII),
-    lambda path: path if path.startswith("/") else f"/{path}",
+    lambda path: "/" + path.lstrip("/"),  # Werkzeug keeps the other slashes
     resolve_dots,
     lambda path: re.sub("/+", "/", path),
     resolve_dots,

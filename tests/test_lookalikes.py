@@ -90,6 +90,7 @@ SEARCH = {"/search/": "closed", "/search/{word}": "live"}
         pytest.param({"/{id}": "retired", "/new": "closed"}, "/new\xff", closed("/new"), id="a closed lookalike"),
         pytest.param({"/{id}": "retired", "/new": "live"}, "/new\xff", retired("/{id}"), id="a live lookalike"),
         pytest.param({"HEAD /x": "live", "GET /x": "closed"}, "/x", closed("GET /x"), id="another method"),
+        pytest.param(VERSION, "//v1/health///", closed("* /v1/**"), id="slashes that Werkzeug joins at the start only"),
         pytest.param(VERSION, "/v1/x//y/../z", closed("* /v1/**"), id="empty and dot segments below a subtree"),
         pytest.param({"* /v1/**": "closed", "/v1/h/**": "live"}, "/v1/h/a/", None, id="a live subtree"),
         pytest.param({"/{x}": "closed", "* /v1/**": "live"}, "/v1", None, id="a subtree's own path is a literal"),
