@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
-from unittest.mock import Mock
 from wsgiref.types import WSGIApplication
 
 import flask
@@ -98,9 +97,13 @@ class OneUnit(OneSession):
         return self._swallows
 
 
-def raising(failure: BaseException) -> Mock:
+def raising(failure: BaseException) -> Callable[..., Any]:
     """Return a function that raises an exception, for a storage that fails when it is called."""
-    return Mock(side_effect=failure)
+
+    def call(*_arguments: object) -> Any:
+        raise failure
+
+    return call
 
 
 def raise_and_catch(error: Error, cause: BaseException | None = None) -> Error:
