@@ -36,8 +36,11 @@ def redirect_to(
     **extra: Any,
 ) -> str:
     """Return the ``Location`` that the middleware sends for the ``Location`` of an application."""
-    app = DeprecationMiddleware(plain_app(status, [("Location", location)]), dict.fromkeys(operations, POLICY))
-    return call(app, method, path, query, **extra).one("Location")
+    headers = [("Location", location), ("Content-Location", location)]
+    app = DeprecationMiddleware(plain_app(status, headers), dict.fromkeys(operations, POLICY))
+    response = call(app, method, path, query, **extra)
+    assert response.one("Content-Location") == location
+    return response.one("Location")
 
 
 @pytest.mark.parametrize(
