@@ -40,9 +40,8 @@ RULES_VERSION = 4
 _ORDINARY = re.compile(r"(?!.*/[/.])/[\x21-\x7e]*")
 # Letters that are not ASCII and fold to an ASCII letter, at least to a regular expression that ignores case.
 _FOLDS_TO_ASCII = {0x130: "i", 0x131: "i", 0x17F: "s", 0x212A: "k"}
-# Control characters (Unicode category Cc) and white space.
-_PADDING = "".join(map(chr, (*range(0x21), *range(0x7F, 0xA1), 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029)))
-_PADDING += "\u202f\u205f\u3000"
+# White space, of which U+3000 is the last, and control characters (Unicode category Cc).
+_PADDING = "".join(re.findall(r"[\s\x00-\x1f\x7f-\x9f]", "".join(map(chr, range(0x3001)))))
 
 
 def resolve_dots(path: str) -> str:

@@ -181,7 +181,7 @@ def test_a_literal_that_only_looks_like_a_parameter_matches(segment: str) -> Non
     "path",
     [
         pytest.param("API/Notification/", id="no slash at the beginning"),
-        pytest.param("/API/Notification/\x00", id="NUL at the end"),
+        pytest.param("/API/Notification/\x00\x7f\xc2\x9f", id="control characters at the end"),
         pytest.param("/API/Notification/\xc2\xa0", id="a space that does not break"),
         pytest.param("/API/Notification/\xe3\x80\x80", id="an ideographic space"),
         pytest.param("/API/Notification/\xe2\x82", id="a truncated character"),
