@@ -231,14 +231,14 @@ REST, ID = ("/v1/**", "/v2/**"), ("/reports/{id}", "/v2/{id}?again={id}")
 @pytest.mark.parametrize(
     ("operation", "path", "target"),
     [
-        pytest.param(ID, "/reports/\xc3\xa4;v=1", "/v2/%C3%A4%3Bv%3D1?again=%C3%A4%3Bv%3D1", id="bytes and delimiters"),
+        pytest.param(ID, "/reports/\xc3\xa4;v=.", "/v2/%C3%A4%3Bv%3D.?again=%C3%A4%3Bv%3D.", id="bytes and delimiters"),
         pytest.param(ID, "/reports/>\r\n<", "/v2/%3E%0D%0A%3C?again=%3E%0D%0A%3C", id="the end of a header"),
         pytest.param(ID, "/reports/\u20ac", "/v2/%3F?again=%3F", id="no WSGI string"),
         pytest.param(ID, "/reports/.", None, id="a dot as a parameter"),
         pytest.param(REST, "/v1", "/v2", id="its own path"),
         pytest.param(REST, "/v1/a b;c/\xc3\xa4\xff?", "/v2/a%20b%3Bc/%C3%A4%FF%3F", id="percent-encoded anew"),
-        pytest.param(REST, "/v1/{x}/**", "/v2/%7Bx%7D/%2A%2A", id="braces and asterisks"),
-        pytest.param(REST, "/v1/a%2Fb", "/v2/a%252Fb", id="encoded twice by the client"),
+        pytest.param(("/v1/**", "x:/**"), "/v1/{x}/**", "x:/%7Bx%7D/%2A%2A", id="braces and asterisks"),
+        pytest.param(("/v1/**", "/v2?at=**"), "/v1/a%2Fb", "/v2?at=/a%252Fb", id="encoded twice by the client"),
         pytest.param(REST, "/v1/a//b", None, id="an empty segment inside"),
         pytest.param(REST, "/v1/..", None, id="dots"),
         pytest.param(("/old/**", "/**"), "/old//evil.example", None, id="never another host"),
