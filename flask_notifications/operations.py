@@ -225,9 +225,8 @@ class _Template:
         literal; then this trailing slash, then conditions, then this method. What is equal then is no subtree before a
         subtree, and the same letter case before another one.
         """
-        kinds = [int(literal is None) for literal in self.literals]
         return (
-            kinds if len(kinds) == len(segments) else [*kinds, 2],
+            [*(literal is None for literal in self.literals), 2],
             self.has_slash is (not has_slash),
             not self.conditions,
             methods.index(self.operation.method),
@@ -236,11 +235,10 @@ class _Template:
         )
 
     def match(self, path: str, is_lookalike: bool, vary: tuple[str, ...] = ()) -> Match:
-        depth = len(self.literals) + 1
-        sent, spelled, values = path.split("/", depth), self.spelled.copy(), {}
+        sent, spelled, values = path.split("/"), self.spelled.copy(), {}
         for place, name in self.parameters.items():
             values[name] = spelled[place] = sent[place]
-        rest = "".join(f"/{part}" for part in sent[depth:]) if self.is_subtree else ""
+        rest = "".join(f"/{part}" for part in sent[len(spelled) :]) if self.is_subtree else ""
         if self.is_subtree:
             values[REST] = rest
         return Match(self.operation, "/".join(spelled) + rest, values, is_lookalike, vary)
