@@ -146,8 +146,8 @@ class Match:
     operation: Operation
     path: str
     parameters: dict[str, str]
-    is_lookalike: bool = False
-    vary: tuple[str, ...] = ()
+    is_lookalike: bool
+    vary: tuple[str, ...]
 
     @property
     def successor(self) -> str | None:
@@ -353,7 +353,7 @@ class OperationTable:
 
     def methods(self, path: str) -> list[str]:
         """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section 10.2.1); none: no such path."""
-        methods = {template.operation.method for template in self._find_templates(path or "/")}
+        methods = {template.operation.method for template in self._find_templates(path)}
         return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
     def _find_templates(self, path: str, *, keeps_dots: bool = False) -> list[_Template]:

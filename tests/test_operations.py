@@ -112,7 +112,7 @@ def test_the_methods_of_a_path_are_those_of_its_operations() -> None:
     table = OperationTable([*notification_operations(), Operation("replace", "PUT", "/API/Notification")])
     assert table.methods("/api/notification") == ["GET", "HEAD", "PUT"]
     assert table.methods("/API/Notification/GetNotificationsForAccount/x") == ["POST"]
-    assert table.methods("/nothing") == []
+    assert table.methods("/nothing") == table.methods("") == []
 
 
 @pytest.mark.parametrize(
