@@ -135,7 +135,7 @@ async def asynchronous_app(_scope: Any, _receive: Any, _send: Any) -> None:
         pytest.param("app", None, id="no application"),
         pytest.param("app", asynchronous_app, id="an ASGI application"),
         pytest.param("require_session", "yes", id="a string for a switch"),
-        *(("base_url", f"https://{base}") for base in ("api.example?x=1", "[::1", "\xe4.example", "api.example/?")),
+        *(("base_url", f"https://{base}") for base in ("a/?x=1", "[::1", "\xe4.example", "a/?", "a/#", "a:0")),
         *(("base_url", base) for base in ("/erp", "https://api.example:99999", "https://api.example:port")),
         pytest.param("clock", NOW, id="a time instead of a clock"),
         pytest.param("clock", asynchronous_app, id="a function that promises a time"),
