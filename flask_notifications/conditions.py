@@ -114,7 +114,7 @@ class Condition(NamedTuple):
     def of(cls, name: bytes | str, values: str | Sequence[str], split: Callable[[str], frozenset[Any]]) -> "Condition":
         """Return a condition on a name; two that accept the same requests are equal."""
         each = {values} if isinstance(values, str) else set(values)
-        parts = frozenset(filter(None, map(split, each - {ABSENT, PRESENT})))
+        parts = frozenset(filter(None, map(split, each)))
         return cls(name, parts, ABSENT in each, PRESENT in each)
 
     def find(self, sent: SentValues) -> Iterator[bool]:
