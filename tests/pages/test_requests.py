@@ -14,7 +14,7 @@ def operation(path: str, successor: str | None = None, method: str = "GET", **op
     return Operation("account", method, path, successor, **options)
 
 
-CONDITIONS: dict[str, Any] = {"query": {"cmd": ["", "x"], "v": "*"}, "headers": {"API-Version": ["1", ""]}}
+CONDITIONS: dict[str, Any] = {"query": {"cmd": ["", "x"], "v": "*", "w": "", "x": "ab"}, "headers": {"V": ["1", ""]}}
 BEARER = "-H 'Authorization: Bearer SESSION_ID'"
 # The operation, and the requests before and after; @ is the address.
 MOVES = {
@@ -37,7 +37,7 @@ MOVES = {
         f"-X POST {BEARER} \\\n  @/Account",
     ),
     "a version": (operation("/v1/{id}/**", "/v2/{id}/**", "*"), "@/v1/ID/REST_OF_PATH", "@/v2/ID/REST_OF_PATH"),
-    "conditions": (operation("/a", "/b", **CONDITIONS), "-H 'API-Version: 1' \\\n  '@/a?cmd=x&v=VALUE'", "@/b"),
+    "conditions": (operation("/a", "/b", **CONDITIONS), "-H 'V: 1' \\\n  '@/a?cmd=x&v=VALUE&x=ab'", "@/b"),
     "a carrier": (operation("/a", query={"sessionId": "*"}, unify_session=True), "'@/a?sessionId=SESSION_ID'", None),
     "brackets": (operation("/a", "/b?c=[1]"), "@/a", "'@/b?c=%5B1%5D'"),
 }
