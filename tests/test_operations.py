@@ -283,6 +283,7 @@ MEDIA = {"headers": {"Accept": ["application/vnd.shop.v1+json", "application/jso
         pytest.param({"query": {"v": ""}}, {"query": "v"}, True, True, id="without a value"),
         pytest.param({"query": {"v": ""}}, {"query": "w=1"}, True, True, id="absent"),
         pytest.param({"query": {"v": ""}}, {"query": "v=1"}, False, False, id="there although it must be absent"),
+        pytest.param({"query": {"v": "*"}}, {"query": "v="}, False, False, id="empty although any other is asked for"),
         pytest.param(VERSION, {}, True, True, id="no header"),
         pytest.param(VERSION, {"HTTP_API_VERSION": " ,;"}, True, True, id="empty members"),
         pytest.param(VERSION, {"HTTP_API_VERSION": "1"}, True, True, id="a header"),
