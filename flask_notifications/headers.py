@@ -40,7 +40,7 @@ class ResponseHeaders:
 
     def put(self, name: str, value: str) -> None:
         """Leave one line of a header: in the place of the first one, otherwise at the end."""
-        self._replace(name, lambda _values: value)
+        self._replace(name, value, lambda _values: value)
 
     def edit(self, name: str, edit: Callable[[str], str]) -> None:
         """Replace the value of each header with this lower-case name."""
@@ -52,7 +52,9 @@ class ResponseHeaders:
         Members that are there already, in any letter case, are not repeated. The member ``unless`` includes
         all others, as the ``*`` of ``Vary`` does.
         """
-        self._replace(name, lambda values: _merge(values, members, unless))
+        value = ", ".join(members)
+        if (name, value) not in self.lines:
+            self._replace(name, value, lambda values: _merge(values, members, unless))
 
     def keep_private(self) -> None:
         """Let no shared cache store the response (RFC 9111 section 5.2.2).
@@ -60,14 +62,15 @@ class ResponseHeaders:
         ``public``, ``s-maxage`` and a ``private`` that names headers are dropped, ``private`` is added unless
         ``no-store`` is there, every other directive is kept.
         """
-        self._replace("Cache-Control", _keep_private)
+        self._replace("Cache-Control", "private", _keep_private)
 
-    def _replace(self, name: str, compute: Callable[[list[str]], str]) -> None:
-        """Leave one line of a header, with the result of a function of its values; an absent one is an empty value."""
+    def _replace(self, name: str, value: str, compute: Callable[[list[str]], str]) -> None:
+        """Leave one line of a header: with what a function of its values returns, or with a value if it has none."""
         key = name.lower()
         if key not in self.names:
             self.names.append(key)
-            self.lines.append((name, ""))
+            self.lines.append((name, value))
+            return
         place = self.names.index(key)
         own, first = self.lines[place]
         values = [first]

@@ -122,9 +122,9 @@ class Operation:
             require(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
 
 
-def _check_successor(successor: str, template: "_Template") -> None:
+def _check_successor(successor: object, template: "_Template") -> None:
     check_uri("successor", successor)
-    path, left = template.operation.path, successor
+    path, left = template.operation.path, str(successor)
     for name in template.parameters.values():
         left = left.replace(f"{{{name}}}", "")
     expected = f"a URI whose braces hold parameters of path {path!r}"
@@ -153,7 +153,9 @@ class Match:
     def successor(self) -> str | None:
         """The successor with the parameters filled in, percent-encoded; dot and empty segments lead elsewhere: none."""
         uri = self.operation.successor
-        return fill_in(uri, self.parameters) if uri is not None and self.is_plain else None
+        if uri is None or not self.parameters:
+            return uri
+        return fill_in(uri, self.parameters) if self.is_plain else None
 
     @property
     def is_plain(self) -> bool:
@@ -168,7 +170,7 @@ def fill_in(template: str, parameters: Mapping[str, str]) -> str:
     """
     filled = template
     for name, value in parameters.items():
-        encoded = quote(value, encoding="latin-1", errors="replace")
+        encoded = quote(value, safe="/" if name == REST else "", encoding="latin-1", errors="replace")
         for place in (f"/{REST}", REST) if name == REST else (f"{{{name}}}",):
             filled = filled.replace(place, encoded)
     return f"/{filled}" if template.startswith("/") and not filled.startswith("/") else filled
