@@ -43,7 +43,7 @@ def test_the_help_has_a_whole_sentence_for_each_command() -> None:
     "arguments",
     [
         *(["unknown"], ["plan"], ["plan", "missing.toml"], ["plan", __file__], ["plan", "/"]),
-        *(["check", "http://127.0.0.1:1/", "--timeout", seconds] for seconds in ("0", "inf", "soon")),
+        *(["check", "http://127.0.0.1:1/", "--timeout", seconds] for seconds in ("0", "inf", "nan", "soon")),
         ["check", "--plan", "-", "--base-url", "http://user@127.0.0.1:1/"],
         *([*command, "--base-url", "http://127.0.0.1:1/?a"] for command in (["check", "--plan", "-"], ["guide", "-"])),
         *(["check", *arguments] for arguments in ([], BASE_URL, ["http://127.0.0.1:1/", *BASE_URL])),
