@@ -281,8 +281,9 @@ class Ledger:
 
     @property
     def _is_of_this_boot(self) -> bool:
-        # A process that is alive is; systemd may hide the ID (ProcSubset=pid).
-        return self.clock is not None or bool(boot() and self.origin.boot == boot())
+        ids = {self.origin.boot, boot()}
+        # Where systemd hides the ID (ProcSubset=pid), a process that is alive is.
+        return self.clock is not None if "" in ids else len(ids) == 1
 
     @property
     def is_of_this_machine(self) -> bool:

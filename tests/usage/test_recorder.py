@@ -660,6 +660,20 @@ def test_others_write_for_a_process_without_threads(file: str, spool: Path, monk
     assert sorted(rows(file, "host", "ended")) == [("with-threads", 0), ("without-threads", 1)]
 
 
+@pytest.mark.parametrize(("boot", "is_covered"), [("another", False), ("", True)])
+def test_an_uptime_of_another_machine_covers_nothing(
+    boot: str, is_covered: bool, file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_in_uwsgi(monkeypatch)
+    monkeypatch.setattr("flask_notifications.usage.recorder.machine", lambda: "a copied image")
+    silent = record(file, spool=spool)
+    silent(now())
+    monkeypatch.setattr(ledgers, "boot", lambda: boot)
+    monkeypatch.setattr(ledgers, "machine", lambda: "a copied image")
+    assert collect_spool(spool, file) == 1
+    assert (rows(file, "began_at") < rows(file, "heard_at")) == is_covered
+
+
 def test_others_write_only_what_has_changed(silent: UsageRecorder, file: str, spool: Path, monkeypatch: Any) -> None:
     write = Mock(wraps=store_module._write_entries)
     monkeypatch.setattr(store_module, "_write_entries", write)
