@@ -52,8 +52,8 @@ _COMMON = (
 )
 _NEEDED = ("time", "method", "target", "status")
 _SLASH, _SLASHES = re.compile("/"), re.compile("/+")
-# Those of servers, for a quote, a backslash and what is not printable ASCII, and those of JSON for ASCII.
-_ESCAPE = re.compile(r'\\(?:(?:x(?=[0189A-Fa-f]|22|5[Cc]|7[Ff])|u00(?=[0-7]))([0-9A-Fa-f]{2})|(["\\/]))')
+# Those of servers, for a quote, a backslash and what is not printable ASCII; those of JSON, also for HTML's characters.
+_ESCAPE = re.compile(r'(?i)\\(?:(?:x(?=[0189a-f]|22|5c|7f)|u00(?=[01]|2[267b]|3[c-e]|5c|60|7f))([0-9a-f]{2})|(["\\/]))')
 # Some servers accept more white space than there should be, and write it.
 _REQUEST = re.compile(rf"({TOKEN})[ \t]++(.+?)(?:(?<![ \t])[ \t]++HTTP/[\d.]++[ \t]*+)?", re.IGNORECASE)
 # What HAProxy writes before the digits of a byte that is not ASCII; a percent sign means the same.

@@ -71,6 +71,7 @@ CALLS: dict[str, tuple[str, tuple[int, int, int]]] = {
     "the absolute form without a host": (line("http:/reports/7"), (1, 0, 0)),
     "escaped by a server": (line("/reports/a\\x22b"), (1, 0, 0)),
     "a backslash that no server wrote": (line("/reports/a\\x2fb"), (1, 0, 0)),
+    "a backslash that no encoder of JSON wrote": (line("/reports/a\\u002fb"), (1, 0, 0)),
     "escaped by HAProxy": (line("/reports/#C3#A9"), (1, 0, 0)),
     "with a fragment": (line("/reports/7/#42"), (1, 0, 0)),
     "with more white space than there should be": (line("", request="GET  /reports/7/  http/1.1\t "), (1, 0, 0)),
