@@ -35,7 +35,7 @@ class SQLAlchemyStorage:
     with several columns is a record of its column names and values.
 
     A request takes one connection from the pool, and returns it before the response is sent (``unit_of_work``).
-    Memory does not grow with the result, except with MariaDB Connector/Python, which cannot stream safely.
+    Memory does not grow with the result if the driver streams, which MySQL and MariaDB Connector/Python do not.
 
     If the database refuses connections, disconnects, times out or has no connection left, ``StorageUnavailable`` is
     raised. Every other error of SQLAlchemy passes. Not checked: that the statements return rows, and that the caller
