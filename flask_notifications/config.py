@@ -252,7 +252,7 @@ class _PolicySchema(_TableSchema):
 
 
 class _OperationSchema(_PolicySchema):
-    name = _String(required=True, metadata={"pattern": r"^[^\x00-\x1f\x7f]+$"})
+    name = _String(required=True, metadata={"pattern": r"^[^\x00-\x1f\x7f-\x9f]+$"})
     method = _String(required=True, metadata={"pattern": f"^(?![Aa][Nn][Yy]$){TOKEN}$"})
     path = _String(required=True, metadata={"pattern": _TEMPLATE})
     successor = _String(allow_none=True, metadata=_URI)

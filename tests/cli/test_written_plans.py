@@ -57,7 +57,7 @@ ENTRY = {"name": "a", "method": "GET", "path": "/a"}
         *({"operations": [ENTRY | {"path": each}]} for each in ("a", "/a b", "/a?b=c", "/<a>", "/(a|b)", "/(a)")),
         *({"operations": [ENTRY | {"path": each}]} for each in ("/:a", "/{a:int}", "/{a", "/b{a}", "/*", "/a//b")),
         {"operations": [ENTRY | {"live": "yes"}]},
-        *({"operations": [ENTRY | {"name": each}]} for each in ("", "a\tb")),
+        *({"operations": [ENTRY | {"name": each}]} for each in ("", "a\tb", "a\x9bb")),
         *({"operations": [ENTRY | {"method": each}]} for each in ("", "Any", "G T")),
         {"operations": [ENTRY | {"successor": "/%2"}]},
         {"operations": [ENTRY | {"query": {"a": []}}]},
