@@ -20,7 +20,7 @@ __all__ = ["main"]
 
 class _Group(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command, whose output is in UTF-8 but for terminals; the exit code is 1 if it is on a full disk."""
+        """Run a command with output in UTF-8, except on terminals; the exit code is 1 if the disk is full."""
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace", encoding=None if sys.stdout.isatty() else "utf-8")
         try:

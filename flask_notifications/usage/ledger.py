@@ -96,7 +96,7 @@ class Origin(NamedTuple):
 
 @cache
 def boot() -> str:
-    """Return an ID of this machine since it was started, or an empty string: nobody knows what was lost then."""
+    """Return an ID of this machine since its last start, or an empty string; then nobody knows what was lost."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return ""

@@ -138,7 +138,7 @@ class OperationUsage:
 class UsageReport:
     """Say who still calls each operation, in the ``days`` complete UTC days before ``until`` and the day so far.
 
-    ``last_call`` is that of the only caller of the report, also before ``since``, or ``None``.
+    ``last_call`` is that of the only caller of the report, in the database also before ``since``, or ``None``.
     """
 
     since: datetime
