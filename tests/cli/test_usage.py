@@ -132,6 +132,7 @@ def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(databa
     assert "\n## report: safe\n" in out
     assert "\n| caller | client | session in |" in out
     rest = r"@&#8203;everyone \#&#8203;7 \!&#8203;8 GH\-&#8203;9 https:&#8203;//evil\.example\\n=1\+1\|b\*\<script\>"
+    assert f"{rest}: in use\n" in out
     assert f"{rest} | \\- | 1 | 0 | 0 | " in out
     rewrite(database, "\t=1")
     assert r"'\t=1" in run_usage(database, "--format", "csv").out
