@@ -30,12 +30,14 @@ def post(app: Any, path: str = ALICE, **extra: Any) -> Response:
     return call(app, "POST", path, **{**BEARER, **extra})
 
 
+BELOW = ACCOUNT.removesuffix("{}/")
 SPELLINGS = [
-    *(("GET", path, 200) for path in ("/API/Notification", "/API/Notification/")),
-    *(("POST", ACCOUNT.rstrip("/").format(end), 200) for end in ("a/", "a b;c=d")),
-    *(("GET", path, 404) for path in ("/API/Notification//", "/API//Notification/", "//API/Notification/")),
-    *(("POST", ACCOUNT.rstrip("/").format(end), 404) for end in ("/", "a/b", "./", "../")),
-    *(("GET", ALICE, 405), ("POST", "/API/Notification/", 405)),
+    (200, "GET", ["/API/Notification", "/API/Notification/"]),
+    (404, "GET", ["/API/Notification//", "/API//Notification/", "//API/Notification/"]),
+    (405, "GET", [ALICE]),
+    (200, "POST", [f"{BELOW}a/", f"{BELOW}a b;c=d"]),
+    (404, "POST", [f"{BELOW}/", f"{BELOW}a/b", f"{BELOW}./", f"{BELOW}../"]),
+    (405, "POST", ["/API/Notification/"]),
 ]
 
 # Settings for all routes of an application.
@@ -55,9 +57,9 @@ def test_paths_are_exact_but_for_one_trailing_slash(switch: str, registration: A
     app = flask.Flask("app")
     SWITCHES[switch](app)
     app.register_blueprint(create_blueprint(OneSession(), successors=True), **registration)
-    for method, path, code in SPELLINGS:
-        response = call(around(app), method, path, **BEARER)
-        assert (response.code, response.all("Location")) == (code, []), f"{method} {path}"
+    for code, method, paths in SPELLINGS:
+        responses = [call(around(app), method, path, **BEARER) for path in paths]
+        assert [(each.code, each.all("Location")) for each in responses] == [(code, [])] * len(paths)
     for path in ("/API/Notification/CurrentUser", "/API/Notification/Account"):
         assert [get(app, path + end, "accountId=a").code for end in ("", "/", "//", "/x")] == [200, 200, 404, 404]
 
