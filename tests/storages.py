@@ -1,13 +1,12 @@
 """Storages whose behaviour a test chooses, and the entry points that serve them."""
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 from wsgiref.types import WSGIApplication
 
 import flask
 
-from flask_notifications import DeprecationPolicy, NotificationApp, create_blueprint, notification_operations
+from flask_notifications import NotificationApp, create_blueprint
 from tests.middleware import wrap
 
 Error = TypeVar("Error", bound=BaseException)
@@ -17,9 +16,6 @@ BEARER = {"HTTP_AUTHORIZATION": f"Bearer {SESSION_ID}"}
 
 CURRENT_USER = "/API/Notification/"
 ACCOUNT = "/API/Notification/GetNotificationsForAccount/{}/"
-
-POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2027, 1, 1, tzinfo=UTC))
-PLAN = dict.fromkeys(notification_operations(), POLICY)
 
 # A string that no response and no log line may have; the exceptions of storages have it.
 SECRET = "hunter2 from the statement"  # noqa: S105 - no password

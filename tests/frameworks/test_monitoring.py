@@ -19,9 +19,9 @@ import pytest
 
 from flask_notifications import DeprecationMiddleware, Operation
 from tests.frameworks.applications import APPLICATIONS, flask_application, library, pyramid_application
-from tests.middleware import POLICY
+from tests.middleware import PLAN, POLICY
 from tests.servers.process import ROOT, run_program
-from tests.storages import CURRENT_USER, PLAN, OneSession, flask_app, raising
+from tests.storages import CURRENT_USER, OneSession, flask_app, raising
 from tests.wsgi import environ_of, plain_app, run
 
 pytestmark = pytest.mark.slow

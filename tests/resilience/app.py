@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from flask_notifications import DeprecationMiddleware
-from tests.storages import PLAN, flask_app, raising
+from tests.middleware import PLAN
+from tests.storages import flask_app, raising
 from tests.wsgi import Response
 
 # Standard error shows the logger and the level of each message.

@@ -8,7 +8,8 @@ from sqlalchemy import Engine, create_engine, make_url, text
 
 from flask_notifications import DeprecationMiddleware
 from tests.drivers.drivers import storage_on
-from tests.storages import PLAN, flask_app
+from tests.middleware import PLAN
+from tests.storages import flask_app
 
 APPLICATION = "tests.resilience.database_app:application"
 
