@@ -17,7 +17,7 @@ from flask_notifications.usage.connections import begin, identify, open_engine
 from flask_notifications.usage.store import UsageStore
 from tests.resilience.postgresql import drop_privileges, postgresql
 from tests.servers.process import eventually, free_port
-from tests.services import POSTGRESQL, program_or_skip
+from tests.services import program_or_skip
 from tests.usage.databases import POLICY, REPORT, use
 
 # What a connection says of its limits, and what a recorder sets.
@@ -83,9 +83,9 @@ def test_the_pool_of_an_application_keeps_its_only_connection(database: str) -> 
     engine.dispose()
 
 
-def test_a_limit_of_the_url_is_kept() -> None:
-    program_or_skip("postgres")
-    engine = open_engine(f"{POSTGRESQL}?connect_timeout=7")
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+def test_a_limit_of_the_url_is_kept(database: str) -> None:
+    engine = open_engine(f"{database}&connect_timeout=7")
     made: list[dict[str, Any]] = []
     event.listen(engine, "do_connect", lambda *args: made.append(args[3]))
     with begin(engine):
