@@ -33,6 +33,7 @@ class Migration:
         self.phase: Phase = policy.phase(now, caller)
         self.before: Request
         self.after: Request | None
+        self.placeholders: list[str]
         self.before, self.after, self.placeholders = describe_requests(operation, base_url or EXAMPLE_URL)
         dates = (_say_end(policy, caller, now), *_say_brownout(policy, caller, now))
         self.sentences: list[str] = [*_say_scope(operation), *dates, *_say_successor(operation, self.after)]
