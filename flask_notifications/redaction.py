@@ -29,8 +29,10 @@ _PROXIES = ["ORIGINAL", "ENVOY_ORIGINAL", "MS_ORIGINAL", "FORWARDED", "REAL", "R
 _PARTS = ["_URI", "_URL", "_PATH", "_QUERY", "_QUERY_STRING", "_REQUEST_URI"]
 _TARGETS.update(map("".join, [*product(*_APACHE), *product(["HTTP_X_"], _PROXIES, _PARTS)]))
 
+# Repeated groups are atomic, because Python before 3.11.5 goes on where the last repetition has failed (gh-106052).
+
 # Before two hexadecimal digits: "%", which may itself be encoded any number of times, and escapes of Python and JSON.
-_ESCAPE = r"(?:%(?:25)*+|\\(?:x|u00))"
+_ESCAPE = r"(?:%(?>25)*+|\\(?:x|u00))"
 
 
 def _spell(word: str) -> str:
@@ -39,7 +41,7 @@ def _spell(word: str) -> str:
 
 
 # What some parsers take for the same key: "sessionId[]", "user[sessionId]" and "sessionId+". Limits keep work linear.
-_AFTER = rf"(?:\+|\[\w{{0,20}}\]?|\]|{_ESCAPE}(?:20|2b|5b\w{{0,20}}|5d)){{0,4}}+"
+_AFTER = rf"(?>\+|\[\w{{0,20}}\]?|\]|{_ESCAPE}(?:20|2b|5b\w{{0,20}}|5d)){{0,4}}+"
 _EQUALS = _spell("=")
 _COLOUR = r"(?:\x1b|\\x1b|\\u001b)\[[\d;]*+m"
 # A pair begins after anything that is not part of a word, such as a delimiter, which may be escaped.
@@ -51,8 +53,8 @@ _NEXT_PAIR = rf"(?:;|{_ESCAPE}26|{_COLOUR})[^&#;=%\\\s\x1b]*+{_EQUALS}"
 # A closing quote ends a value if white space, punctuation or the end of the string follows.
 _UNQUOTE = r"""["'<>\\](?:[\s.,:;)\]}>]|\Z)"""
 # Only before the characters that may end a value is more than one character looked at.
-_VALUE_IN_URI = rf"(?:{_COLOUR})*+(?:[^&#;%\\\x1b]++|(?!{_NEXT_PAIR})[;%\\\x1b])*+"
-_VALUE_IN_LOG = rf"(?:{_COLOUR})*+(?:[^&#\s;%\\\"'<>\x1b]++|(?!{_NEXT_PAIR}|{_UNQUOTE})[;%\\\"'<>\x1b])*+"
+_VALUE_IN_URI = rf"(?>{_COLOUR})*+(?>[^&#;%\\\x1b]++|(?!{_NEXT_PAIR})[;%\\\x1b])*+"
+_VALUE_IN_LOG = rf"(?>{_COLOUR})*+(?>[^&#\s;%\\\"'<>\x1b]++|(?!{_NEXT_PAIR}|{_UNQUOTE})[;%\\\"'<>\x1b])*+"
 # Servers quote a whole header line when it is malformed; gunicorn's log format names headers "{authorization}i".
 _HEADER = r"authorization(?:\}[ieo])?\W{1,8}(?:b\W)?bearer\ +"
 

@@ -25,7 +25,7 @@ _PORTS = {"http": 80, "https": 443}
 _PLAIN = re.compile(
     r"(?=[\x21-\x5b\x5d-\x7e]*\Z)"  # nothing but what a URI may hold: clients drop some of the rest
     r"(?:(?:https?:)?//[^/?#]+(?=[/?#]|\Z)|(?!//|[^/?#]*:))"
-    r"(?:(?!//|(?<![^/])\.?%2e(?:\.|%2e)?(?:[/?#]|\Z))[^?#])*+(?:[?#].*)?",
+    r"(?>(?!//|(?<![^/])\.?%2e(?:\.|%2e)?(?:[/?#]|\Z))[^?#])*+(?:[?#].*)?",
     re.IGNORECASE,
 )
 # A delimiter, as it is or percent-encoded any number of times, as in the target of a login page.

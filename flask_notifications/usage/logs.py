@@ -46,7 +46,7 @@ _QUOTED = r'[^"\\]*+(?:\\.[^"\\]*+)*+'
 _WORD = r"(?!- )[^ \[]++"
 # The Common format after any hosts or none, also with the two members that make it the Combined one. More may follow.
 _COMMON = (
-    rf"\A(?>(?:[^ \[]*+ )+?- )(?P<user>-|{_WORD}(?: {_WORD})*+) \[(?P<time>[^\]]++)\] "
+    rf"\A(?>(?:[^ \[]*+ )+?- )(?P<user>-|{_WORD}(?> {_WORD})*+) \[(?P<time>[^\]]++)\] "
     rf'"(?:(?P<method>[^\s"\\]++) (?P<target>[^\s"\\]++)(?: HTTP/[\d.]++)?|(?P<request>{_QUOTED}))" '
     rf'(?P<status>\d{{1,3}}|-) \S++(?: "{_QUOTED}" "(?P<agent>{_QUOTED})")?'
 )
