@@ -92,18 +92,20 @@ def read_usage(
     if plan is not None and logs:
         snapshot = add_logs(snapshot, logs, plan, log_format, log_prefix, since=since, last=last, service=service)
     asked = (expected, *ignored, min_coverage, allow_gap * HOUR, hosts, require_canary, caller)
-    called = [snapshot.last_call, *(calls.last_at for name, calls in snapshot.calls.items() if name[1] == caller)]
     try:
-        return UsageReport(
-            since=to_datetime(since),
-            until=to_datetime(end),
-            days=days,
-            operations=tuple(Judge(snapshot, end, days, *asked).judge_all(names)),
-            last_call=None if caller is None or not max(called) else to_datetime(max(called)),
-        )
+        usages = tuple(Judge(snapshot, end, days, *asked).judge_all(names))
+        last_call = _find_last_call(snapshot, caller)
     except OverflowError as error:
         message = f"the database cannot be read: {explain(error)}"
         raise StoreUnavailable(message) from error
+    start, until = to_datetime(since), to_datetime(end)
+    return UsageReport(since=start, until=until, days=days, operations=usages, last_call=last_call)
+
+
+def _find_last_call(snapshot: Snapshot, caller: str | None) -> datetime | None:
+    """Return the time of the last call of a caller, in the database also before the window."""
+    called = [snapshot.last_call, *(calls.last_at for name, calls in snapshot.calls.items() if name[1] == caller)]
+    return None if caller is None or not max(called) else to_datetime(max(called))
 
 
 def _check_rules(days: int, min_coverage: float, allow_gap: float, hosts: int | None, require_canary: bool) -> None:
