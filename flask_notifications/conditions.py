@@ -34,7 +34,9 @@ _QUOTED = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 def fold(string: str) -> str:
     """Return a WSGI string with ASCII letters in lower case; every other byte has one case."""
-    return string.encode("latin-1", "backslashreplace").lower().decode("latin-1")
+    return (
+        string.lower() if string.isascii() else string.encode("latin-1", "backslashreplace").lower().decode("latin-1")
+    )
 
 
 def environ_key(header: str) -> str:
