@@ -47,9 +47,10 @@ class Overlaps:
     """
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self.groups: dict[Group, list[Operation]] = {}
+        self.groups: dict[Group, dict[Operation, Segments]] = {}
         for operation in operations:
-            self.groups.setdefault(Group.of(template_shape(operation)), []).append(operation)
+            shape = template_shape(operation)
+            self.groups.setdefault(Group.of(shape), {})[operation] = shape.segments
         # The operations of a group by their literals at some places.
         self._indexes: dict[tuple[Group, tuple[int, ...]], dict[Segments, list[Operation]]] = {}
 
@@ -65,8 +66,7 @@ class Overlaps:
     def _index(self, group: Group, common: tuple[int, ...]) -> dict[Segments, list[Operation]]:
         if (group, common) not in self._indexes:
             index = self._indexes[group, common] = {}
-            for each in self.groups[group]:
-                segments = template_shape(each).segments
+            for each, segments in self.groups[group].items():
                 index.setdefault(tuple(segments[place] for place in common), []).append(each)
         return self._indexes[group, common]
 
