@@ -89,7 +89,7 @@ def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
     """Return a caller's label if it is one and contains no session ID, otherwise ``None``."""
     if not isinstance(label, str) or len(label) > _LABEL_LENGTH or not label.isprintable():
         return None
-    # Not an empty label. Some printable characters have no ink; marks need another character.
+    # An empty label is not visible. Some printable characters have no ink; marks need another character.
     is_visible = any(each not in _BLANK and unicodedata.category(each)[0] not in "MZ" for each in label)
     has_session_id = any(session_id in label for session_id in session_ids)
     # Not the label itself, which may be a proxy that loses its string.

@@ -31,9 +31,9 @@ def openapi_document(
 
     Each is ``deprecated``, with ``x-sunset``, ``x-sunset-documentation``, ``x-successor`` and ``externalDocs`` where
     there are any, and with the headers of its responses. ``x-deprecation-plan`` has the rest of its policy, in the keys
-    of a plan file; it names exempt callers, so remove it from a document that everybody may read. The two notification
-    operations have their sessions and bodies too; of other operations only the retirement is known. A live one is
-    written if a retired one would take its requests otherwise, unless the two have the same method and path in OpenAPI.
+    of a plan file; it names exempt callers, so remove it from a document that everybody may read. For the two
+    notification operations, sessions and bodies are described too; of others only the retirement is known. A live one
+    is written if a retired one would take its requests otherwise, unless both have the same method and path in OpenAPI.
 
     :param plan: the operations and their policies.
     :param schema: a marshmallow schema, as a class or an instance, that describes a record, by default any object.

@@ -96,7 +96,7 @@ class Origin(NamedTuple):
 
 @cache
 def boot() -> str:
-    """Return an ID of this machine since its last start, or an empty string; then nobody knows what was lost."""
+    """Return the ID of the last start of this machine, or an empty string if it is hidden."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return ""
@@ -282,7 +282,7 @@ class Ledger:
     @property
     def _is_of_this_boot(self) -> bool:
         ids = {self.origin.boot, boot()}
-        # Where systemd hides the ID (ProcSubset=pid), a process that is alive is.
+        # systemd may hide the ID (ProcSubset=pid), but a live process began after the last start.
         return self.clock is not None if "" in ids else len(ids) == 1
 
     @property

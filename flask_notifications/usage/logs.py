@@ -52,7 +52,7 @@ _COMMON = (
 )
 _NEEDED = ("time", "method", "target", "status")
 _SLASH, _SLASHES = re.compile("/"), re.compile("/+")
-# Those of servers, for a quote, a backslash and what is not printable ASCII; those of JSON, also for HTML's characters.
+# How servers escape quotes, backslashes and all but printable ASCII, and JSON these and the characters of HTML.
 _ESCAPE = re.compile(r'(?i)\\(?:(?:x(?=[0189a-f]|22|5c|7f)|u00(?=[01]|2[267b]|3[c-e]|5c|60|7f))([0-9a-f]{2})|(["\\/]))')
 # Some servers accept more white space than there should be, and write it.
 _REQUEST = re.compile(rf"({TOKEN})[ \t]++(.+?)(?:(?<![ \t])[ \t]++HTTP/[\d.]++[ \t]*+)?", re.IGNORECASE)

@@ -38,7 +38,7 @@ in_each_place = pytest.mark.parametrize("place", ["header", "query"])
 
 
 def ask(server: Server, place: str, method: str, path: str, session: str | None) -> Response:
-    """Send a request with a session, if there is one, in the header or in the query."""
+    """Send a request with a session, if any, in the header or in the query."""
     if session is None or place == "header":
         return server.ask(method, path, *([] if session is None else [f"Authorization: Bearer {session}"]))
     return server.ask(method, f"{path}?sessionId={session}")
