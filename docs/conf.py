@@ -53,5 +53,5 @@ nitpick_ignore_regex = [
     ),
     ("py:class", r"(flask_notifications\.records\.)?Schema"),  # the part of marshmallow's that is called
     ("py:class", "Plan"),
-    ("py:class", "flask_notifications.storage.Caller"),  # a type variable
+    ("py:class", "flask_notifications.serving.storage.Caller"),  # a type variable
 ]

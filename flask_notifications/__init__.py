@@ -7,41 +7,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .application import NotificationApp as NotificationApp
-    from .blueprint import create_blueprint as create_blueprint
-    from .config import load_plan as load_plan
-    from .deprecation import Brownout as Brownout
-    from .deprecation import DeprecationPolicy as DeprecationPolicy
-    from .deprecation import Exemption as Exemption
-    from .deprecation import Phase as Phase
     from .middleware import DeprecationMiddleware as DeprecationMiddleware
     from .observers import Call as Call
-    from .operations import Operation as Operation
-    from .operations import notification_operations as notification_operations
+    from .plans.files import load_plan as load_plan
+    from .plans.operations import Operation as Operation
+    from .plans.operations import notification_operations as notification_operations
+    from .plans.plan import Plan as Plan
+    from .plans.policy import Brownout as Brownout
+    from .plans.policy import DeprecationPolicy as DeprecationPolicy
+    from .plans.policy import Exemption as Exemption
+    from .plans.policy import Phase as Phase
     from .problems import Statuses as Statuses
-    from .redaction import SessionLogFilter as SessionLogFilter
-    from .sessions import SessionCredential as SessionCredential
-    from .sessions import SessionRefused as SessionRefused
-    from .sessions import session_of as session_of
-    from .storage import AccessDenied as AccessDenied
-    from .storage import AccountNotFound as AccountNotFound
-    from .storage import NotificationStorage as NotificationStorage
-    from .storage import StorageError as StorageError
-    from .storage import StorageUnavailable as StorageUnavailable
-    from .storage import TransactionalStorage as TransactionalStorage
+    from .serving.application import NotificationApp as NotificationApp
+    from .serving.blueprint import create_blueprint as create_blueprint
+    from .serving.storage import AccessDenied as AccessDenied
+    from .serving.storage import AccountNotFound as AccountNotFound
+    from .serving.storage import NotificationStorage as NotificationStorage
+    from .serving.storage import StorageError as StorageError
+    from .serving.storage import StorageUnavailable as StorageUnavailable
+    from .serving.storage import TransactionalStorage as TransactionalStorage
+    from .sessions.credential import SessionCredential as SessionCredential
+    from .sessions.credential import SessionRefused as SessionRefused
+    from .sessions.credential import session_of as session_of
+    from .sessions.redaction import SessionLogFilter as SessionLogFilter
 
 _NAMES = {
-    "application": "NotificationApp",
-    "blueprint": "create_blueprint",
-    "config": "load_plan",
-    "deprecation": "Brownout DeprecationPolicy Exemption Phase",
     "middleware": "DeprecationMiddleware",
     "observers": "Call",
-    "operations": "Operation notification_operations",
+    "plans.files": "load_plan",
+    "plans.operations": "Operation notification_operations",
+    "plans.plan": "Plan",
+    "plans.policy": "Brownout DeprecationPolicy Exemption Phase",
     "problems": "Statuses",
-    "redaction": "SessionLogFilter",
-    "sessions": "SessionCredential SessionRefused session_of",
-    "storage": "AccessDenied AccountNotFound NotificationStorage StorageError StorageUnavailable TransactionalStorage",
+    "serving.application": "NotificationApp",
+    "serving.blueprint": "create_blueprint",
+    "serving.storage": "AccessDenied AccountNotFound NotificationStorage StorageError StorageUnavailable TransactionalStorage",
+    "sessions.credential": "SessionCredential SessionRefused session_of",
+    "sessions.redaction": "SessionLogFilter",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -14,16 +14,15 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from .dates import Clock, utc_now
 from .deferred import is_asynchronous, is_deferring
-from .deprecation import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Phase
 from .headers import HeaderList, ResponseHeaders
 from .log import log_error, log_exception
 from .observers import Call, Observer, RequestWatcher, check_identify, client_of, find_label
-from .operations import NOT_REACHED, Match, Operation, OperationTable
-from .plans import Plan, check_plan, table_of
+from .plans.operations import NOT_REACHED, Match, Operation, OperationTable
+from .plans.plan import Plan, check_plan, table_of
+from .plans.policy import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Phase
 from .problems import Problems, Statuses, retry_after
-from .redirects import edit_location
 from .responses import PlainResponse, send_response
-from .sessions import (
+from .sessions.credential import (
     CALLER,
     SESSION,
     SessionCredential,
@@ -34,6 +33,7 @@ from .sessions import (
     session_pairs,
     unify_session,
 )
+from .sessions.redirects import edit_location
 from .validation import check_base_url, clean_label, require
 
 # From the environ of a request to the label of its caller.

@@ -9,11 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 from wsgiref.types import WSGIEnvironment
 
 from .deferred import is_deferring, refuse_deferred
-from .deprecation import DeprecationPolicy, Phase
 from .headers import TOKEN
 from .log import describe_exception, log_error
-from .operations import Operation
-from .sessions import Source
+from .plans.operations import Operation
+from .plans.policy import DeprecationPolicy, Phase
+from .sessions.credential import Source
 from .validation import require
 
 # RFC 9110 section 10.1.5: product = token ["/" product-version]

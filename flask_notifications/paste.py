@@ -5,8 +5,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from wsgiref.types import WSGIApplication
 
-from .config import load_plan
 from .middleware import DeprecationMiddleware
+from .plans.files import load_plan
 
 
 def retire(

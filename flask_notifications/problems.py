@@ -11,7 +11,7 @@ from datetime import datetime
 from math import ceil
 
 from .responses import VARY, PlainResponse, build_response, reason_phrase
-from .sessions import SessionRefused
+from .sessions.credential import SessionRefused
 from .validation import is_number, make_plain, require
 from .wording import iso
 

@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import PathConverter
 
 from flask_notifications import AccessDenied, create_blueprint
-from flask_notifications.blueprint import _OPEN_BODY, _close_unsent_file
+from flask_notifications.serving.blueprint import _OPEN_BODY, _close_unsent_file
 from tests.middleware import wrap
 from tests.storages import ACCOUNT, BEARER, CURRENT_USER, SESSION_ID, OneSession, flask_app, raising
 from tests.wsgi import Response, call, environ_of, run

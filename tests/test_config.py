@@ -15,8 +15,8 @@ from markupsafe import Markup
 from marshmallow import ValidationError
 
 from flask_notifications import Brownout, DeprecationPolicy, Exemption, Operation, load_plan, notification_operations
-from flask_notifications.config import PlanSchema, dump_plan, flatten_messages
 from flask_notifications.plans import Plan
+from flask_notifications.plans.files import PlanSchema, dump_plan, flatten_messages
 from tests.growth import grows_linearly
 
 JANUARY = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from flask_notifications import Brownout, Call, DeprecationPolicy, Operation
 from flask_notifications.dates import parse_sunset
-from flask_notifications.deprecation import DeprecationHeaders
 from flask_notifications.headers import HeaderList
 from flask_notifications.pages import render_guide
+from flask_notifications.plans.policy import DeprecationHeaders
 from tests.middleware import ANNOUNCED, DEPRECATED_AT, NOW, PATH, SUNSET_AT, Spy, response_of, wrap
 from tests.storages import raising
 from tests.wsgi import call, environ_of, plain_app, run

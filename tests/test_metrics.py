@@ -21,8 +21,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
-from flask_notifications.deprecation import Phase
 from flask_notifications.metrics import OpenTelemetryObserver, PrometheusObserver
+from flask_notifications.plans.policy import Phase
 from tests.servers.process import PATIENCE, ROOT, eventually, gunicorn, run_program, serving
 from tests.services import program_or_skip
 from tests.usage.databases import use

@@ -10,11 +10,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from flask_notifications import DeprecationMiddleware, Operation, notification_operations
-from flask_notifications.config import dump_plan
 from flask_notifications.metrics import PrometheusObserver
 from flask_notifications.openapi import openapi_document
-from flask_notifications.operations import OperationTable
 from flask_notifications.pages import render_guide
+from flask_notifications.plans.files import dump_plan
+from flask_notifications.plans.operations import OperationTable
 from flask_notifications.testing import assert_plan_reaches
 from tests.growth import grows_linearly
 from tests.middleware import CLOSED, Spy

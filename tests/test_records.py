@@ -19,7 +19,7 @@ from sqlalchemy.sql.elements import quoted_name
 from werkzeug.local import LocalProxy
 
 from flask_notifications import StorageUnavailable
-from flask_notifications.records import BATCH, ArrayWriter, UnserialisableRecord
+from flask_notifications.serving.records import BATCH, ArrayWriter, UnserialisableRecord
 from tests.storages import Source, raising
 
 MEMORY = 1_000_000

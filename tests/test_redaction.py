@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from flask_notifications import SessionLogFilter, log
 from flask_notifications.log import format_traceback, log_error, log_exception
-from flask_notifications.redaction import redact_environ, redact_string, redact_uri
+from flask_notifications.sessions.redaction import redact_environ, redact_string, redact_uri
 from tests.frameworks.applications import library
 from tests.growth import grows_linearly
 from tests.storages import raise_and_catch, raising

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flask_notifications import DeprecationMiddleware, Operation, notification_operations
-from flask_notifications.operations import OperationTable
-from flask_notifications.redirects import follow, restore_pair
-from flask_notifications.sessions import digest_of
+from flask_notifications.plans.operations import OperationTable
+from flask_notifications.sessions.credential import digest_of
+from flask_notifications.sessions.redirects import follow, restore_pair
 from tests.growth import grows_linearly
 from tests.middleware import POLICY
 from tests.wsgi import call, environ_of, plain_app

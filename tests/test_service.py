@@ -24,9 +24,9 @@ from marshmallow import fields
 from flask_notifications import AccessDenied, AccountNotFound, SessionCredential, StorageError, StorageUnavailable
 from flask_notifications.log import describe_exception
 from flask_notifications.problems import Problems, Statuses
-from flask_notifications.records import ArrayWriter
 from flask_notifications.responses import PlainResponse
-from flask_notifications.service import NotificationService
+from flask_notifications.serving.records import ArrayWriter
+from flask_notifications.serving.service import NotificationService
 from tests import storages
 from tests.storages import SECRET, SESSION_ID, OneSession, OneUnit, Source, raise_and_catch, raising, rows
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from werkzeug import Request
 
 from flask_notifications import Operation, SessionCredential, SessionRefused, session_of
-from flask_notifications.sessions import digest_of
+from flask_notifications.sessions.credential import digest_of
 from tests.middleware import SESSION, Spy, wrap
 from tests.servers.process import run_program
 from tests.wsgi import Response, environ_of, plain_app, run
@@ -327,7 +327,7 @@ def test_a_digest_replaces_the_pair_and_every_other_byte_of_the_query_stays(quer
 @pytest.mark.slow
 def test_another_process_makes_another_digest() -> None:
     """A client that could compute digests would choose the URL under which a cache keeps its page."""
-    program = "from flask_notifications.sessions import digest_of; print(digest_of('a'))"
+    program = "from flask_notifications.sessions.credential import digest_of; print(digest_of('a'))"
     other = run_program(sys.executable, "-c", program).stdout.strip()
     assert re.fullmatch(r"flask_notifications\.session=[0-9a-f]{16}", other)
     assert other != digest_of("a")

@@ -31,7 +31,7 @@ from flask_notifications import (
     load_plan,
 )
 from flask_notifications.dates import parse_deprecation, parse_sunset
-from flask_notifications.deprecation import DeprecationHeaders
+from flask_notifications.plans.policy import DeprecationHeaders
 from flask_notifications.testing import MemoryStorage, StorageContract, assert_deprecated, assert_plan_reaches
 from tests.middleware import DATE_ONLY, POLICY
 

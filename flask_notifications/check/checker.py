@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from flask_notifications.dates import parse_deprecation, parse_sunset
-from flask_notifications.deprecation import Phase
 from flask_notifications.headers import members_of
-from flask_notifications.plans import Plan
+from flask_notifications.plans.plan import Plan
+from flask_notifications.plans.policy import Phase
 
 from .comparison import RELATIONS, Candidate, find_candidates, list_differences, quote_values
 from .fetching import Fetcher, LiveResponse, OutOfTime, Unreachable

@@ -6,10 +6,10 @@ from itertools import islice
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from flask_notifications.conditions import environ_key
-from flask_notifications.deprecation import CLOSED_PHASES, DeprecationHeaders, Phase
-from flask_notifications.operations import ANY_METHOD, NOT_REACHED, Match, Operation
-from flask_notifications.plans import Plan, table_of
+from flask_notifications.plans.conditions import environ_key
+from flask_notifications.plans.operations import ANY_METHOD, NOT_REACHED, Match, Operation
+from flask_notifications.plans.plan import Plan, table_of
+from flask_notifications.plans.policy import CLOSED_PHASES, DeprecationHeaders, Phase
 
 from .fetching import LiveResponse
 from .links import Link, parse_links

@@ -20,7 +20,7 @@ from urllib.error import URLError
 from urllib.parse import quote, urljoin, urlsplit
 
 from flask_notifications.headers import HeaderList, values_of
-from flask_notifications.redaction import MASK, redact_uri
+from flask_notifications.sessions.redaction import MASK, redact_uri
 
 from .links import is_splittable
 

@@ -11,12 +11,12 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 import click
 
 from flask_notifications.dates import DATE, parse_time
-from flask_notifications.redaction import redact_uri
+from flask_notifications.sessions.redaction import redact_uri
 from flask_notifications.validation import check_base_url
 from flask_notifications.wording import escape
 
 if TYPE_CHECKING:
-    from flask_notifications.plans import Plan
+    from flask_notifications.plans.plan import Plan
 
 STANDARD_INPUT = Path("-")
 
@@ -84,7 +84,7 @@ def read_plan(path: Path, *, shown: str = "") -> "Plan":
     """
     from marshmallow import ValidationError
 
-    from flask_notifications.config import flatten_messages, load_plan, parse_plan
+    from flask_notifications.plans.files import flatten_messages, load_plan, parse_plan
 
     is_known = path == STANDARD_INPUT or path.suffix in {".toml", ".json"}
     demand(is_known, f"the name of {str(path)!r} must end with .toml or .json")

@@ -17,7 +17,7 @@ from flask_notifications.wording import escape
 from .arguments import FILE, demand, fail, format_option, is_watched, parse_base_url, read_file, read_plan
 
 if TYPE_CHECKING:
-    from flask_notifications.plans import Plan
+    from flask_notifications.plans.plan import Plan
 
 # RFC 9110 sections 5.1 and 5.5: a token, a colon, and a value without control characters.
 _VISIBLE = r"[\x21-\x7e\xa1-\xff]"

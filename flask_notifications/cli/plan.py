@@ -93,9 +93,9 @@ def _make_file(document: Path | None, at: datetime) -> str:
 
 
 def _convert(document: Path, at: datetime) -> str:
-    from flask_notifications.deprecation import DeprecationPolicy
     from flask_notifications.formats.toml import format_plan
     from flask_notifications.openapi import plan_from_openapi
+    from flask_notifications.plans.policy import DeprecationPolicy
 
     try:
         plan = plan_from_openapi(_read_document(document), DeprecationPolicy(deprecated_at=at.replace(microsecond=0)))
@@ -108,7 +108,7 @@ def _read_document(path: Path) -> Any:
     """Return an OpenAPI document in YAML or JSON; raise ``ValueError`` if an object has a key twice."""
     import yaml
 
-    from flask_notifications.config import refuse_repetitions
+    from flask_notifications.plans.files import refuse_repetitions
 
     class Loader(yaml.SafeLoader):
         def compose_mapping_node(self, anchor: Any) -> Any:

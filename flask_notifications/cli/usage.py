@@ -18,7 +18,7 @@ from .arguments import FILE, STANDARD_INPUT, demand, fail, format_option, is_wat
 
 if TYPE_CHECKING:
     from flask_notifications.formats.notice import Notice
-    from flask_notifications.plans import Plan
+    from flask_notifications.plans.plan import Plan
     from flask_notifications.usage import UsageReport
 
 _HOURS, _SHARE = click.FloatRange(min=0), click.FloatRange(0, 1)

@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from flask_notifications.deprecation import DeprecationPolicy
+from flask_notifications.plans.policy import DeprecationPolicy
 from flask_notifications.wording import full_date
 
 if TYPE_CHECKING:

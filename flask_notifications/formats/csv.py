@@ -5,7 +5,7 @@ import re
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from flask_notifications.plans import Plan
+from flask_notifications.plans.plan import Plan
 from flask_notifications.wording import escape
 
 from .text import group_operations

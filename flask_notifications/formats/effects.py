@@ -6,7 +6,7 @@ from datetime import date, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from flask_notifications.deprecation import Brownout, DeprecationPolicy
+from flask_notifications.plans.policy import Brownout, DeprecationPolicy
 
 from .plot import list_brownouts, list_days
 

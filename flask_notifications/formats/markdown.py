@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from flask_notifications.plans import Plan
+from flask_notifications.plans.plan import Plan
 from flask_notifications.wording import escape
 
 from .callers import summarise

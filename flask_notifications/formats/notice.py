@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from flask_notifications.plans import Plan, retired_operations
+from flask_notifications.plans.plan import Plan, retired_operations
 from flask_notifications.wording import count, format_days, full_date
 
 from .migration import Migration, say_placeholders

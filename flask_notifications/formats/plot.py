@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flask_notifications.deprecation import Brownout, DeprecationPolicy, Phase
+from flask_notifications.plans.policy import Brownout, DeprecationPolicy, Phase
 from flask_notifications.wording import short_date
 
 from .axis import Axis, Label, arrange_labels

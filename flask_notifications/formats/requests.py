@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urljoin
 
-from flask_notifications.conditions import example_values
-from flask_notifications.deprecation import resolve_below
-from flask_notifications.operations import ACCOUNT, ANY_METHOD, PARAMETER, REST, Operation
-from flask_notifications.plans import is_notification_operation
+from flask_notifications.plans.conditions import example_values
+from flask_notifications.plans.operations import ACCOUNT, ANY_METHOD, PARAMETER, REST, Operation
+from flask_notifications.plans.plan import is_notification_operation
+from flask_notifications.plans.policy import resolve_below
 
 from .rendering import is_link
 

@@ -6,7 +6,7 @@ from typing import Any
 from apispec import APISpec
 from apispec.ext.marshmallow.openapi import OpenAPIConverter
 
-from flask_notifications.config import PlanSchema
+from flask_notifications.plans.files import PlanSchema
 
 # A date and time in ISO 8601 with an offset. In TOML it needs no quotation marks: validators see a string.
 _DATE = r"^\d{4}.{3,7}\d\d\s?.*([Zz]|[+-]\d\d.*)$"

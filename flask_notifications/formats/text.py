@@ -9,10 +9,10 @@ from unicodedata import east_asian_width
 
 import click
 
-from flask_notifications.conditions import ABSENT, PRESENT, Values
-from flask_notifications.deprecation import DeprecationHeaders, DeprecationPolicy
-from flask_notifications.operations import Operation
-from flask_notifications.plans import Event, Plan, next_event, schedule
+from flask_notifications.plans.conditions import ABSENT, PRESENT, Values
+from flask_notifications.plans.operations import Operation
+from flask_notifications.plans.plan import Event, Plan, next_event, schedule
+from flask_notifications.plans.policy import DeprecationHeaders, DeprecationPolicy
 from flask_notifications.wording import count, duration, escape, format_days, moment, relative
 
 from .callers import CallerGroup, group_callers, summarise

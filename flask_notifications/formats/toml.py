@@ -4,8 +4,8 @@ from datetime import datetime
 
 import tomli_w
 
-from flask_notifications.config import dump_plan
-from flask_notifications.plans import Plan
+from flask_notifications.plans.files import dump_plan
+from flask_notifications.plans.plan import Plan
 
 _DATES = ("deprecated_at", "sunset_at")
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from flask_notifications.plans import Plan, retired_operations
+from flask_notifications.plans.plan import Plan, retired_operations
 from flask_notifications.validation import require
 
 from .callers import group_callers, summarise

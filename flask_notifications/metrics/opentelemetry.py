@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 from flask_notifications.observers import Call
-from flask_notifications.plans import Plan, retired_operations
+from flask_notifications.plans.plan import Plan, retired_operations
 from flask_notifications.validation import require
 
 if find_spec("opentelemetry") is None:

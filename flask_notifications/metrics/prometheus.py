@@ -5,9 +5,9 @@ from itertools import product
 from threading import Lock
 from typing import Literal
 
-from flask_notifications.deprecation import Phase
 from flask_notifications.observers import Call
-from flask_notifications.plans import Plan, retired_operations
+from flask_notifications.plans.plan import Plan, retired_operations
+from flask_notifications.plans.policy import Phase
 from flask_notifications.validation import require
 
 if find_spec("prometheus_client") is None:

@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from flask_notifications.deprecation import DeprecationPolicy
-from flask_notifications.operations import ANY_METHOD, Operation
-from flask_notifications.plans import Plan, is_notification_operation, retired_operations
+from flask_notifications.plans.operations import ANY_METHOD, Operation
 from flask_notifications.plans.overlaps import Overlaps
+from flask_notifications.plans.plan import Plan, is_notification_operation, retired_operations
+from flask_notifications.plans.policy import DeprecationPolicy
 from flask_notifications.responses import reason_phrase
 from flask_notifications.validation import check_uri, require
 
@@ -113,7 +113,7 @@ def _fit_names(path: str) -> str:
 
 
 def _write_operation(path: str, method: str, operation: Operation, policy: DeprecationPolicy | None) -> dict[str, Any]:
-    from flask_notifications.config import dump_plan  # noqa: PLC0415
+    from flask_notifications.plans.files import dump_plan  # noqa: PLC0415
 
     require(method in METHODS, f"the method of {operation.name!r}", "one that OpenAPI 3.1 has", method.upper())
     is_ours = is_notification_operation(operation)

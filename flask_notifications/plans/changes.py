@@ -7,12 +7,13 @@ from itertools import islice, product, zip_longest
 from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
-from flask_notifications.conditions import ABSENT, PRESENT, environ_key
-from flask_notifications.deprecation import Brownout, DeprecationPolicy, Exemption
-from flask_notifications.operations import PARAMETER, REST, Operation, OperationTable, decode_path, template_shape
-from flask_notifications.plans import Plan, table_of
-from flask_notifications.plans.overlaps import Overlaps
 from flask_notifications.wording import count, moment, period
+
+from .conditions import ABSENT, PRESENT, environ_key
+from .operations import PARAMETER, REST, Operation, OperationTable, decode_path, template_shape
+from .overlaps import Overlaps
+from .plan import Plan, table_of
+from .policy import Brownout, DeprecationPolicy, Exemption
 
 Level = Literal["error", "warning", "info"]
 

@@ -5,13 +5,13 @@ from datetime import datetime
 from http import HTTPMethod
 from urllib.parse import unquote, urlsplit
 
-from flask_notifications.conditions import list_unmet
-from flask_notifications.deprecation import CLOSED_PHASES, DeprecationPolicy, is_path
-from flask_notifications.operations import ANY_METHOD, PARAMETER, Operation, Shape, template_shape
-from flask_notifications.plans import Plan, schedule, table_of
 from flask_notifications.wording import moment
 
+from .conditions import list_unmet
+from .operations import ANY_METHOD, PARAMETER, Operation, Shape, template_shape
 from .overlaps import Group, Overlaps
+from .plan import Plan, schedule, table_of
+from .policy import CLOSED_PHASES, DeprecationPolicy, is_path
 
 _Retired = Mapping[Operation, DeprecationPolicy]
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from flask_notifications.operations import ANY_METHOD, Operation, Shape, template_shape
+from .operations import ANY_METHOD, Operation, Shape, template_shape
 
 # The segments of a template; a parameter is ``None``.
 Segments = tuple[str | None, ...]

@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Executable, ExecutionContext, Row, event
 from sqlalchemy.exc import DBAPIError
 
-from flask_notifications.storage import StorageUnavailable
+from flask_notifications.serving.storage import StorageUnavailable
 
 from .outages import is_outage
 

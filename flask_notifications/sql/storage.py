@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from flask_notifications.deferred import is_deferring, refuse_deferred
-from flask_notifications.storage import AccessDenied, AccountNotFound, Record, StorageUnavailable
+from flask_notifications.serving.storage import AccessDenied, AccountNotFound, Record, StorageUnavailable
 from flask_notifications.validation import require
 
 from .outages import is_outage

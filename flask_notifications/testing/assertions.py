@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlencode, urlsplit
 from wsgiref.types import WSGIApplication
 
-from flask_notifications.conditions import environ_key, example_values
-from flask_notifications.deprecation import DeprecationHeaders
 from flask_notifications.headers import values_of
-from flask_notifications.operations import ANY_METHOD, PARAMETER, REST, Operation, decode_path, fill_in
-from flask_notifications.plans import Plan, check_plan, table_of
+from flask_notifications.plans.conditions import environ_key, example_values
+from flask_notifications.plans.operations import ANY_METHOD, PARAMETER, REST, Operation, decode_path, fill_in
+from flask_notifications.plans.plan import Plan, check_plan, table_of
+from flask_notifications.plans.policy import DeprecationHeaders
 from flask_notifications.validation import check_base_url, require
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from itertools import islice
 from typing import Any, ClassVar
 
-from flask_notifications.storage import (
+from flask_notifications.serving.storage import (
     AccessDenied,
     AccountNotFound,
     NotificationStorage,

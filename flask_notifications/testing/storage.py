@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from flask_notifications.storage import AccessDenied, AccountNotFound, Record
+from flask_notifications.serving.storage import AccessDenied, AccountNotFound, Record
 from flask_notifications.validation import require
 
 

@@ -4,13 +4,13 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from flask_notifications.conditions import Values
-from flask_notifications.operations import RULES_VERSION, Operation
-from flask_notifications.plans import retired_operations
+from flask_notifications.plans.conditions import Values
+from flask_notifications.plans.operations import RULES_VERSION, Operation
 from flask_notifications.plans.overlaps import find_rivals
+from flask_notifications.plans.plan import retired_operations
 
 if TYPE_CHECKING:
-    from flask_notifications.plans import Plan
+    from flask_notifications.plans.plan import Plan
 
 
 def fingerprints(plan: "Plan") -> dict[str, str]:

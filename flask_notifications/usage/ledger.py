@@ -21,8 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from flask_notifications.deprecation import CLOSED_PHASES
 from flask_notifications.observers import Call
+from flask_notifications.plans.policy import CLOSED_PHASES
 
 from .times import DAY, SECOND
 

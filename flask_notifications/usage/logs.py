@@ -20,15 +20,22 @@ from time import monotonic
 from typing import Any, BinaryIO, TypeAlias
 from urllib.parse import unquote
 
-from flask_notifications.conditions import fold
-from flask_notifications.deprecation import CLOSED_PHASES, Phase
 from flask_notifications.headers import TOKEN
 from flask_notifications.observers import Call, client_of, decode_user
-from flask_notifications.operations import NOT_REACHED, Match, Operation, decode_path, resolve_dots, template_shape
-from flask_notifications.plans import Plan, retired_operations, table_of
+from flask_notifications.plans.conditions import fold
+from flask_notifications.plans.operations import (
+    NOT_REACHED,
+    Match,
+    Operation,
+    decode_path,
+    resolve_dots,
+    template_shape,
+)
 from flask_notifications.plans.overlaps import find_rivals
-from flask_notifications.redaction import MASK
-from flask_notifications.sessions import SessionCredential, list_session_ids, resolve
+from flask_notifications.plans.plan import Plan, retired_operations, table_of
+from flask_notifications.plans.policy import CLOSED_PHASES, Phase
+from flask_notifications.sessions.credential import SessionCredential, list_session_ids, resolve
+from flask_notifications.sessions.redaction import MASK
 from flask_notifications.validation import clean_label, require
 from flask_notifications.wording import count
 

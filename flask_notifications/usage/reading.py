@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 from sqlalchemy import ColumnElement, Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
-from . import store
+from flask_notifications.usage import store
+
 from .connections import LOCK_LIMIT, Database, backend, connect, open_engine, read_clock
 from .coverage import RecorderRow
 from .store import StoreUnavailable, decode, encode, explain, limit_pairs

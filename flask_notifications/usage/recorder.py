@@ -30,7 +30,7 @@ from .store import UsageStore, encode, explain
 from .times import DAY, SECOND
 
 if TYPE_CHECKING:
-    from flask_notifications.plans import Plan
+    from flask_notifications.plans.plan import Plan
 
 # A year in seconds, and a hundred years in days.
 _MAX_INTERVAL, _MAX_RETENTION = 31_536_000, 36_500

@@ -6,7 +6,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from flask_notifications.dates import to_utc, utc_now
-from flask_notifications.operations import Operation
+from flask_notifications.plans.operations import Operation
 from flask_notifications.validation import clean_label, is_number, require
 
 from .connections import Database
@@ -19,7 +19,7 @@ from .times import DAY, HOUR, start_of_window, to_datetime, to_microseconds
 from .verdict import Judge
 
 if TYPE_CHECKING:
-    from flask_notifications.plans import Plan
+    from flask_notifications.plans.plan import Plan
 
 _MAX_DAYS = 3650
 

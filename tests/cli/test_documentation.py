@@ -11,8 +11,8 @@ from werkzeug.test import Client
 
 from flask_notifications import DeprecationMiddleware, NotificationApp
 from flask_notifications.cli import main
-from flask_notifications.config import PlanSchema
 from flask_notifications.plans.changes import LEVELS
+from flask_notifications.plans.files import PlanSchema
 from flask_notifications.testing import MemoryStorage
 from tests.cli.commands import run
 from tests.cli.servers import Canned, canned_server

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flask_notifications import Call
-from flask_notifications.deprecation import Phase
+from flask_notifications.plans.policy import Phase
 from flask_notifications.usage import CANARY
 from tests.cli.commands import DAY, YESTERDAY, Outcome, record_usage, run_usage
 from tests.pages.html import parse, words

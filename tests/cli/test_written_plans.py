@@ -15,10 +15,10 @@ from jsonschema import Draft7Validator
 from marshmallow import ValidationError
 
 from flask_notifications import load_plan
-from flask_notifications.config import dump_plan
-from flask_notifications.deprecation import DeprecationPolicy
 from flask_notifications.openapi import openapi_document, plan_from_openapi
 from flask_notifications.plans import Plan
+from flask_notifications.plans.files import dump_plan
+from flask_notifications.plans.policy import DeprecationPolicy
 from tests.cli.commands import run
 from tests.test_config import PLAN, plans
 

@@ -8,8 +8,8 @@ from urllib.parse import unquote_to_bytes
 import pytest
 
 from flask_notifications import Operation, notification_operations
-from flask_notifications.operations import OperationTable
-from flask_notifications.redirects import follow
+from flask_notifications.plans.operations import OperationTable
+from flask_notifications.sessions.redirects import follow
 from tests.servers.process import run_program
 from tests.services import program_or_skip
 from tests.wsgi import environ_of

@@ -65,7 +65,7 @@ def test_the_stack_of_a_log_record_shows_no_session_id() -> None:
     assert "storage_error" in logged
     assert "clients loop forever" in logged
     assert "identify: builtins.LookupError" in logged
-    assert "flask_notifications/service.py" in logged
+    assert "flask_notifications/serving/service.py" in logged
     assert SESSION_ID not in logged
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sqlalchemy import Engine, create_engine
 
 from flask_notifications import Call, DeprecationPolicy, Operation
-from flask_notifications.deprecation import Phase
+from flask_notifications.plans.policy import Phase
 from flask_notifications.usage import StoreUnavailable, UsageRecorder, read_usage
 from tests.services import MARIADB, new_database, postgresql_schema
 

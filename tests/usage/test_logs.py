@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flask_notifications import load_plan
-from flask_notifications.operations import OperationTable
+from flask_notifications.plans.operations import OperationTable
 from flask_notifications.usage import OperationUsage, read_usage
 from flask_notifications.usage.logs import _compile_filter
 from tests.cli.commands import run

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select, text, update
 
 from flask_notifications import Call, Operation
-from flask_notifications.deprecation import Phase
+from flask_notifications.plans.policy import Phase
 from flask_notifications.usage import CANARY, OperationUsage, StoreUnavailable, UsageRecorder, read_usage
 from flask_notifications.usage.coverage import combine
 from flask_notifications.usage.store import recorders, usage

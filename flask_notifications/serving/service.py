@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic
 
-from .deferred import is_asynchronous, is_deferring, refuse_deferred
-from .log import describe_exception, log_error
-from .observers import check_identify, find_label
-from .problems import Problems, retry_after
+from flask_notifications.deferred import is_asynchronous, is_deferring, refuse_deferred
+from flask_notifications.log import describe_exception, log_error
+from flask_notifications.observers import check_identify, find_label
+from flask_notifications.problems import Problems, retry_after
+from flask_notifications.responses import VARY, PlainResponse, build_response
+from flask_notifications.sessions.credential import CALLER, SessionCredential, SessionRefused, SessionResult
+from flask_notifications.validation import clean_label, require
+
 from .records import ArrayWriter, SpoolUnavailable, UnserialisableRecord
-from .responses import VARY, PlainResponse, build_response
-from .sessions import CALLER, SessionCredential, SessionRefused, SessionResult
 from .storage import (
     AccessDenied,
     AccountNotFound,
@@ -26,7 +28,6 @@ from .storage import (
     is_transactional,
     is_valid_delay,
 )
-from .validation import clean_label, require
 
 # Seconds that a client is asked to wait if the storage does not say how long.
 _RETRY_AFTER = 30

@@ -11,14 +11,15 @@ import flask
 import orjson
 from werkzeug.exceptions import NotFound
 
-from .operations import Operation, notification_operations
-from .problems import Problems, Statuses
+from flask_notifications.plans.operations import Operation, notification_operations
+from flask_notifications.problems import Problems, Statuses
+from flask_notifications.responses import FileBody, PlainResponse, wrap_file
+from flask_notifications.sessions.credential import resolve, resolve_header
+from flask_notifications.validation import require
+
 from .records import ArrayWriter, Encode, Schema
-from .responses import FileBody, PlainResponse, wrap_file
 from .service import Identify, NotificationService
-from .sessions import resolve, resolve_header
 from .storage import Caller, NotificationStorage
-from .validation import require
 
 View = Callable[..., flask.Response]
 

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 from wsgiref.types import WSGIEnvironment
 
-from .headers import ResponseHeaders, values_of
-from .operations import REST, Match, OperationTable, decode_path
-from .sessions import SESSION, session_pairs
+from flask_notifications.headers import ResponseHeaders, values_of
+from flask_notifications.plans.operations import REST, Match, OperationTable, decode_path
+
+from .credential import SESSION, session_pairs
 
 # RFC 9110 section 15.4: the redirects that clients follow by themselves; the last two with the method unchanged.
 _REDIRECTS = frozenset({"301", "302", "303", "307", "308"})

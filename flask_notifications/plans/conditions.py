@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from .headers import TOKEN
-from .validation import make_plain, require
+from flask_notifications.headers import TOKEN
+from flask_notifications.validation import make_plain, require
 
 # The values that fit, by the name of a parameter of the query or of a header.
 Values: TypeAlias = Mapping[str, str | Sequence[str]]

@@ -11,9 +11,10 @@ from io import BytesIO
 from itertools import groupby, islice
 from typing import IO, Any, Protocol
 
-from .deferred import is_deferring
+from flask_notifications.deferred import is_deferring
+from flask_notifications.validation import require
+
 from .storage import Record, StorageError
-from .validation import require
 
 Encode = Callable[[list[Any]], bytes]
 

@@ -14,7 +14,7 @@ from operator import is_
 from typing import Any
 from wsgiref.types import WSGIEnvironment
 
-from .log import format_traceback
+from flask_notifications.log import format_traceback
 
 MASK = "REDACTED"
 

@@ -5,12 +5,21 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 import orjson
 
-from .operations import ACCOUNT, ANY_METHOD, CURRENT_USER, REST, Operation, OperationTable, notification_operations
-from .problems import Problems, Statuses
+from flask_notifications.plans.operations import (
+    ACCOUNT,
+    ANY_METHOD,
+    CURRENT_USER,
+    REST,
+    Operation,
+    OperationTable,
+    notification_operations,
+)
+from flask_notifications.problems import Problems, Statuses
+from flask_notifications.responses import PlainResponse, send_response
+from flask_notifications.sessions.credential import resolve
+
 from .records import ArrayWriter, Encode, Schema
-from .responses import PlainResponse, send_response
 from .service import Identify, NotificationService
-from .sessions import resolve
 from .storage import Caller, NotificationStorage
 
 

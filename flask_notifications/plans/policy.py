@@ -15,9 +15,9 @@ from operator import attrgetter
 from typing import Any, final
 from urllib.parse import urlsplit
 
-from .dates import to_utc
-from .headers import HeaderList
-from .validation import check_uri, clean_label, make_plain, require
+from flask_notifications.dates import to_utc
+from flask_notifications.headers import HeaderList
+from flask_notifications.validation import check_uri, clean_label, make_plain, require
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END = datetime.max.replace(tzinfo=UTC)

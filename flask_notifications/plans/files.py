@@ -19,11 +19,12 @@ from typing import Any
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, post_load, pre_dump, validates_schema
 from marshmallow.validate import Length
 
-from .deprecation import Brownout, DeprecationPolicy, Exemption
-from .headers import TOKEN
+from flask_notifications.headers import TOKEN
+from flask_notifications.validation import check_uri, make_plain
+
 from .operations import Operation, notification_operations, template_shape
-from .plans import RETIRED_KEYS, Plan, check_plan
-from .validation import check_uri, make_plain
+from .plan import RETIRED_KEYS, Plan, check_plan
+from .policy import Brownout, DeprecationPolicy, Exemption
 
 # A place in a plan, as in ("operations", 1, "sunset_at"), and the same with a message about it as the last item.
 Place = tuple[str | int, ...]

@@ -10,9 +10,10 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
+from flask_notifications.headers import TOKEN
+from flask_notifications.validation import check_uri, make_plain, require
+
 from .conditions import NOTHING, Condition, SentValues, Values, are_fulfilled, check_values, fold, list_conditions
-from .headers import TOKEN
-from .validation import check_uri, make_plain, require
 
 CURRENT_USER = "current_user"
 ACCOUNT = "account"

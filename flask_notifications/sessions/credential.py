@@ -12,9 +12,10 @@ from typing import Literal
 from urllib.parse import quote, unquote, unquote_plus
 from wsgiref.types import WSGIEnvironment
 
-from .headers import TOKEN
+from flask_notifications.headers import TOKEN
+from flask_notifications.validation import require
+
 from .redaction import MASK, redact_environ
-from .validation import require
 
 SESSION = "flask_notifications.session"
 CALLER = "flask_notifications.caller"
