@@ -1,4 +1,6 @@
-"""Configure pytest: run the examples of the documentation, sort and mark tests, and set the profiles of Hypothesis."""
+"""Configure pytest: run the examples of the documentation, sort and mark tests, and set
+the profiles of Hypothesis.
+"""
 
 import os
 from collections.abc import Callable
@@ -15,20 +17,35 @@ from tests import examples
 
 ROOT = Path(__file__).parent
 
-# Every test in these folders is slow, and so is every test with one of these services in its name.
-SLOW_FOLDERS = {"applications", "cli", "clients", "drivers", "frameworks", "resilience", "servers", "usage"}
+# Every test in these folders is slow, and so is every test with one of these services
+# in its name.
+SLOW_FOLDERS = {
+    "applications",
+    "cli",
+    "clients",
+    "drivers",
+    "frameworks",
+    "resilience",
+    "servers",
+    "usage",
+}
 SERVICES = ("postgresql", "mariadb", "redis")
 # These take longest, so they begin: no process is left with them at the end.
 LONGEST = ("usage", "resilience")
 
-# `make test-fast` uses the second profile. In CI the examples are the same each time: a change alone makes a run fail.
+# `make test-fast` uses the second profile. In CI the examples are the same each time: a
+# change alone makes a run fail.
 IN_CI = "CI" in os.environ
-settings.register_profile("thorough", deadline=None, max_examples=500 if IN_CI else 100, derandomize=IN_CI)
+settings.register_profile(
+    "thorough", deadline=None, max_examples=500 if IN_CI else 100, derandomize=IN_CI
+)
 settings.register_profile("fast", deadline=None, max_examples=20, derandomize=IN_CI)
 settings.load_profile("thorough")
 
 
-def follow_pages(setup: Callable[[dict[str, Any]], None], *patterns: str, **options: Any) -> Sybil:
+def follow_pages(
+    setup: Callable[[dict[str, Any]], None], *patterns: str, **options: Any
+) -> Sybil:
     """Execute the examples of pages, whose readers begin as ``setup`` says."""
     return Sybil(
         parsers=[PythonCodeBlockParser(), examples.parse],
@@ -39,21 +56,35 @@ def follow_pages(setup: Callable[[dict[str, Any]], None], *patterns: str, **opti
     )
 
 
-# Readers of these pages have a plan and an application; tests/test_django_guide.py follows the guide for Django.
+# Readers of these pages have a plan and an application; tests/test_django_guide.py
+# follows the guide for Django.
 LATER = ["docs/callers.md", "docs/check.md", "docs/deploy.md", "docs/usage.md"]
 pytest_collect_file = (
     follow_pages(examples.enter_after_the_quickstart, *LATER)
-    + follow_pages(examples.enter_an_empty_folder, "README.md", "docs/*.md", excludes=[*LATER, "docs/django.md"])
+    + follow_pages(
+        examples.enter_an_empty_folder,
+        "README.md",
+        "docs/*.md",
+        excludes=[*LATER, "docs/django.md"],
+    )
 ).pytest()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not collect slow folders when slow tests are deselected, because importing them takes seconds."""
-    return True if config.option.markexpr == "not slow" and collection_path.name in SLOW_FOLDERS else None
+    """Do not collect slow folders when slow tests are deselected, because importing
+    them takes seconds.
+    """
+    return (
+        True
+        if config.option.markexpr == "not slow" and collection_path.name in SLOW_FOLDERS
+        else None
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort tests, mark them as slow by folder and service, and ignore the warnings from importing Pyramid."""
+    """Sort tests, mark them as slow by folder and service, and ignore the warnings from
+    importing Pyramid.
+    """
     items.sort(key=lambda item: item.path.parent.name not in LONGEST)
     for item in items:
         folders = item.path.relative_to(ROOT).parent.parts

@@ -1,1 +1,3 @@
-"""The cost of the library, compared with the cost of the same work in other ways: `make bench`."""
+"""The cost of the library, compared with the cost of the same work in other ways: `make
+bench`.
+"""

@@ -1,6 +1,7 @@
 """Measure all parts, or those that are named, and print the tables.
 
-A target that is missed is reported. Only an application that does not do the work is an error.
+A target that is missed is reported. Only an application that does not do the work is an
+error.
 """
 
 import argparse
@@ -18,7 +19,14 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 CHART = PAGE.parent / "_diagrams" / "benchmarks.svg"
 PARTS = {
     part.name: part
-    for part in (in_process.PART, servers.PART, middleware.PART, databases.SQLITE, databases.POSTGRESQL, usage.PART)
+    for part in (
+        in_process.PART,
+        servers.PART,
+        middleware.PART,
+        databases.SQLITE,
+        databases.POSTGRESQL,
+        usage.PART,
+    )
 }
 
 
@@ -26,12 +34,18 @@ def main() -> None:
     """Measure, print the tables, and write those that the page has."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS))
-    parser.add_argument("--quick", action="store_true", help="few rounds, for a first look")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {PAGE.name}, too")
+    parser.add_argument(
+        "--quick", action="store_true", help="few rounds, for a first look"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help=f"put the tables into {PAGE.name}, too"
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are stopped and tables dropped
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that servers are stopped and tables dropped
     blocks, chart = {"machine": machine()}, ""
     for name in arguments.parts or PARTS:
         part = PARTS[name]

@@ -1,4 +1,6 @@
-"""The candidates, which are applications that do the same work, and the check that each does it."""
+"""The candidates, which are applications that do the same work, and the check that each
+does it.
+"""
 
 import json
 import time
@@ -33,13 +35,20 @@ class WrongResponse(Exception):
     """An application does not do the work, so its time means nothing."""
 
 
-def check(name: str, response: Response, session_id: str | None, *, announced: bool = True) -> None:
-    """Raise ``WrongResponse`` unless a response has the session's records, or is 401 without a session."""
+def check(
+    name: str, response: Response, session_id: str | None, *, announced: bool = True
+) -> None:
+    """Raise ``WrongResponse`` unless a response has the session's records, or is 401
+    without a session.
+    """
     expected = 401 if session_id is None else 200
     if response.code != expected:
         message = f"{name} responded {response.status}, not {expected}"
         raise WrongResponse(message)
-    if session_id is not None and json.loads(response.body) != RECORDS_OF[SESSIONS[session_id]]:
+    if (
+        session_id is not None
+        and json.loads(response.body) != RECORDS_OF[SESSIONS[session_id]]
+    ):
         message = f"{name} responded with other records"
         raise WrongResponse(message)
     for header, value in ANNOUNCEMENT.items() if announced else ():
@@ -55,12 +64,22 @@ def time_records(
     *,
     announced: bool = True,
 ) -> Results:
-    """Check all responses, and return the microseconds of a request for each number of records."""
+    """Check all responses, and return the microseconds of a request for each number of
+    records.
+    """
     results: Results = {}
     for user in SIZES:
         session_id, environ = session_of(user), environ_with(session_of(user))
         for name, application in applications.items():
-            check(f"{name}, {user} records,", run(application, environ.copy()), session_id, announced=announced)
-        repeats = {name: repeat_request(application, environ) for name, application in applications.items()}
+            check(
+                f"{name}, {user} records,",
+                run(application, environ.copy()),
+                session_id,
+                announced=announced,
+            )
+        repeats = {
+            name: repeat_request(application, environ)
+            for name, application in applications.items()
+        }
         results |= column(of_records(user), time_requests(repeats, effort, clock))
     return results

@@ -1,4 +1,6 @@
-"""Make requests to an application in this process, as a server would but without a network."""
+"""Make requests to an application in this process, as a server would but without a
+network.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -20,14 +22,20 @@ _HEADERS = {
 }
 
 
-def environ_with(session_id: str | None = None, path: str = PATH, **extra: Any) -> WSGIEnvironment:
+def environ_with(
+    session_id: str | None = None, path: str = PATH, **extra: Any
+) -> WSGIEnvironment:
     """Return the environ of a ``GET`` whose session ID is in the header."""
-    session = {} if session_id is None else {"HTTP_AUTHORIZATION": f"Bearer {session_id}"}
+    session = (
+        {} if session_id is None else {"HTTP_AUTHORIZATION": f"Bearer {session_id}"}
+    )
     return environ_of(path=path) | {"RAW_URI": path} | _HEADERS | session | extra
 
 
 def repeat_request(application: WSGIApplication, environ: WSGIEnvironment) -> Repeat:
-    """Return a function that calls an application repeatedly, each time with a new copy of the environ."""
+    """Return a function that calls an application repeatedly, each time with a new copy
+    of the environ.
+    """
 
     def repeat(count: int) -> None:
         for _ in range(count):

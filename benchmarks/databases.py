@@ -28,7 +28,9 @@ _TABLES = (
 def measure_sqlite(effort: Effort) -> Results:
     """Return the microseconds of processor time of a request."""
     with tempfile.TemporaryDirectory() as folder:
-        return measure(f"sqlite:///{folder}/notifications.sqlite", effort, time.process_time)
+        return measure(
+            f"sqlite:///{folder}/notifications.sqlite", effort, time.process_time
+        )
 
 
 def measure_postgresql(effort: Effort) -> Results:
@@ -38,13 +40,19 @@ def measure_postgresql(effort: Effort) -> Results:
 
 
 def measure(url: str, effort: Effort, clock: Callable[[], float]) -> Results:
-    """Fill a database, and return the microseconds of a request for each number of rows."""
+    """Fill a database, and return the microseconds of a request for each number of
+    rows.
+    """
     fill(url)
-    return time_records({name: make(url) for name, make in MAKE.items()}, effort, clock, announced=False)
+    return time_records(
+        {name: make(url) for name, make in MAKE.items()}, effort, clock, announced=False
+    )
 
 
 def fill(url: str) -> None:
-    """Create the tables, with the rows of each user scattered among those of another owner."""
+    """Create the tables, with the rows of each user scattered among those of another
+    owner.
+    """
     documents = [record.decode() for record in ENCODED_RECORDS]
     owners = [user for user in SIZES if user]
     stored = []
@@ -53,14 +61,18 @@ def fill(url: str) -> None:
         for owner in owners:
             nth, rest = divmod(number, _ROWS // owner)
             if rest == 0:
-                stored.append({"owner": owner, "document": documents[nth % len(documents)]})
+                stored.append(
+                    {"owner": owner, "document": documents[nth % len(documents)]}
+                )
     engine = create_engine(url)
     with engine.begin() as connection:
         for statement in _TABLES:
             connection.execute(text(statement))
         sessions = [{"id": session_of(user), "owner": user} for user in SIZES]
         connection.execute(text("INSERT INTO sessions VALUES (:id, :owner)"), sessions)
-        connection.execute(text("INSERT INTO notifications VALUES (:owner, :document)"), stored)
+        connection.execute(
+            text("INSERT INTO notifications VALUES (:owner, :document)"), stored
+        )
         connection.execute(text("ANALYZE"))
     engine.dispose()
 

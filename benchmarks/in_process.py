@@ -15,7 +15,15 @@ from benchmarks.candidates import (
     time_records,
 )
 from benchmarks.clients import environ_with, repeat_request
-from benchmarks.measuring import Effort, Part, Results, Target, column, of_records, time_requests
+from benchmarks.measuring import (
+    Effort,
+    Part,
+    Results,
+    Target,
+    column,
+    of_records,
+    time_requests,
+)
 from benchmarks.work import SIZES
 from tests.wsgi import run
 
@@ -23,13 +31,20 @@ REFUSED = "401"
 
 
 def measure(effort: Effort) -> Results:
-    """Return the microseconds of a request, for each number of records and for a request without a session."""
+    """Return the microseconds of a request, for each number of records and for a
+    request without a session.
+    """
     applications = {name: import_string(where) for name, where in CANDIDATES.items()}
     results = time_records(applications, effort)
-    refusing = {name: applications[name] for name in (APPLICATION, BLUEPRINT, FALCON, FLASK)}
+    refusing = {
+        name: applications[name] for name in (APPLICATION, BLUEPRINT, FALCON, FLASK)
+    }
     for name, application in refusing.items():
         check(f"{name}, no session,", run(application, environ_with()), None)
-    repeats = {name: repeat_request(application, environ_with()) for name, application in refusing.items()}
+    repeats = {
+        name: repeat_request(application, environ_with())
+        for name, application in refusing.items()
+    }
     return results | column(REFUSED, time_requests(repeats, effort))
 
 

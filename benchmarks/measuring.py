@@ -1,6 +1,8 @@
-"""Time several subjects in rounds: each round runs every subject once, in changing order.
+"""Time several subjects in rounds: each round runs every subject once, in changing
+order.
 
-A machine that is slow for a while is then slow for all subjects. Ratios are computed in a round, medians over rounds.
+A machine that is slow for a while is then slow for all subjects. Ratios are computed in
+a round, medians over rounds.
 """
 
 import gc
@@ -22,7 +24,9 @@ Repeat = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure: ``rounds`` take ``seconds`` for each subject; a server is under load in ``long_rounds``."""
+    """How long to measure: ``rounds`` take ``seconds`` for each subject; a server is
+    under load in ``long_rounds``.
+    """
 
     rounds: int = 15
     seconds: float = 0.02
@@ -43,12 +47,19 @@ class Target:
 
     def measured(self, results: Results) -> Values:
         """Return the ratio in each round."""
-        return tuple(map(truediv, results[self.column, self.row], results[self.column, self.other]))
+        return tuple(
+            map(
+                truediv,
+                results[self.column, self.row],
+                results[self.column, self.other],
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part with its name on the command line, and the columns, rows and targets of its table.
+    """A part with its name on the command line, and the columns, rows and targets of
+    its table.
 
     ``note`` describes the values and how they were measured.
     """
@@ -71,7 +82,9 @@ def column(name: str, values: Mapping[str, Values]) -> Results:
     return {(name, row): each for row, each in values.items()}
 
 
-def in_rounds(subjects: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, Values]:
+def in_rounds(
+    subjects: Mapping[str, Callable[[], float]], rounds: int
+) -> dict[str, Values]:
     """Call every subject once a round, and return the results of each by round."""
     values: dict[str, list[float]] = {name: [] for name in subjects}
     names = list(subjects)
@@ -84,28 +97,39 @@ def in_rounds(subjects: Mapping[str, Callable[[], float]], rounds: int) -> dict[
 
 
 def time_requests(
-    repeats: Mapping[str, Repeat], effort: Effort, clock: Callable[[], float] = time.process_time
+    repeats: Mapping[str, Repeat],
+    effort: Effort,
+    clock: Callable[[], float] = time.process_time,
 ) -> dict[str, Values]:
-    """Return the microseconds of one request by round; the garbage collector is on, as in production.
+    """Return the microseconds of one request by round; the garbage collector is on, as
+    in production.
 
     By default ``clock`` is processor time, which does not depend on other processes.
     """
-    subjects = {name: _timer(repeat, effort.seconds, clock) for name, repeat in repeats.items()}
+    subjects = {
+        name: _timer(repeat, effort.seconds, clock) for name, repeat in repeats.items()
+    }
     gc.collect()
     gc.freeze()  # the collector skips the records, which would be in a database
     return in_rounds(subjects, effort.rounds)
 
 
-def _timer(repeat: Repeat, seconds: float, clock: Callable[[], float]) -> Callable[[], float]:
+def _timer(
+    repeat: Repeat, seconds: float, clock: Callable[[], float]
+) -> Callable[[], float]:
     count = _count(repeat, seconds)
     return lambda: _elapsed(repeat, count, clock) * 1e6 / count
 
 
 def _count(repeat: Repeat, seconds: float) -> int:
-    """Return how many requests take about this many seconds; counting them also warms up."""
+    """Return how many requests take about this many seconds; counting them also warms
+    up.
+    """
     count = 1
     # The best of three, because one interruption would lead to far too few requests.
-    while (taken := min(_elapsed(repeat, count, time.perf_counter) for _ in range(3))) < seconds / 4:
+    while (
+        taken := min(_elapsed(repeat, count, time.perf_counter) for _ in range(3))
+    ) < seconds / 4:
         count *= 2
     return max(1, round(count * seconds / taken))
 

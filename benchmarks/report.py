@@ -12,12 +12,24 @@ from statistics import median
 from benchmarks.measuring import Part, Results, Values
 
 # The packages that are measured, by their names on PyPI.
-_PACKAGES = ("Flask", "Werkzeug", "orjson", "falcon", "SQLAlchemy", "psycopg", "gunicorn")
+_PACKAGES = (
+    "Flask",
+    "Werkzeug",
+    "orjson",
+    "falcon",
+    "SQLAlchemy",
+    "psycopg",
+    "gunicorn",
+)
 
 
 def machine() -> str:
     """Return the date, the machine and the versions."""
-    processor = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    processor = re.findall(
+        r"^model name\s*: (.*)$",
+        Path("/proc/cpuinfo").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return (
         f"Measured on {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores ({processor[0]}), "
@@ -26,17 +38,29 @@ def machine() -> str:
 
 
 def write(page: Path, block: str, markdown: str) -> None:
-    """Replace a block of a page, which is between the two comments with its name, if the page has it."""
+    """Replace a block of a page, which is between the two comments with its name, if
+    the page has it.
+    """
     begin, end = f"<!-- begin {block} -->\n", f"<!-- end {block} -->"
     head, found, rest = page.read_text(encoding="utf-8").partition(begin)
     if found:
-        page.write_text(f"{head}{begin}{markdown}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+        page.write_text(
+            f"{head}{begin}{markdown}\n{end}{rest.partition(end)[2]}", encoding="utf-8"
+        )
 
 
 def render_values(part: Part, results: Results) -> str:
-    """Return a table of medians over the rounds, and the largest of the median distances from them."""
-    measured = {row: [results.get((column, row)) for column in part.columns] for row in part.rows}
-    lines = [[row, *(_number(median(each)) if each else "" for each in values)] for row, values in measured.items()]
+    """Return a table of medians over the rounds, and the largest of the median
+    distances from them.
+    """
+    measured = {
+        row: [results.get((column, row)) for column in part.columns]
+        for row in part.rows
+    }
+    lines = [
+        [row, *(_number(median(each)) if each else "" for each in values)]
+        for row, values in measured.items()
+    ]
     table = _table(["", *part.columns], lines)
     return f"{table}\n\nThe rounds differ by {max(map(_distance, results.values())):.0f} % or less."
 

@@ -14,17 +14,27 @@ WITH, WITHOUT = "with a recorder", "without"
 
 
 def measure(effort: Effort) -> Results:
-    """Return the microseconds of processor time of a request, with and without a recorder."""
+    """Return the microseconds of processor time of a request, with and without a
+    recorder.
+    """
     with tempfile.TemporaryDirectory() as folder:
         recorder = UsageRecorder(f"sqlite:///{folder}/usage.sqlite3")
         applications = {
             WITH: DeprecationMiddleware(trivial, PLAN, observers=[recorder]),
-            WITHOUT: DeprecationMiddleware(trivial, PLAN, observers=[lambda _call: None]),
+            WITHOUT: DeprecationMiddleware(
+                trivial, PLAN, observers=[lambda _call: None]
+            ),
         }
-        environs = {MATCHED: environ_with(session_of(1)), UNMATCHED: environ_with(path="/API/Reports/17")}
+        environs = {
+            MATCHED: environ_with(session_of(1)),
+            UNMATCHED: environ_with(path="/API/Reports/17"),
+        }
         results: Results = {}
         for name, environ in environs.items():
-            repeats = {each: repeat_request(application, environ) for each, application in applications.items()}
+            repeats = {
+                each: repeat_request(application, environ)
+                for each, application in applications.items()
+            }
             results |= column(name, time_requests(repeats, effort))
         recorder.close()
     return results

@@ -1,4 +1,6 @@
-"""The work of every candidate: find the user of a session, respond with their records, announce the retirement."""
+"""The work of every candidate: find the user of a session, respond with their records,
+announce the retirement.
+"""
 
 from datetime import UTC, datetime
 from itertools import cycle, islice
@@ -14,7 +16,10 @@ Record = dict[str, Any]
 SIZES = (0, 1, 100, 10_000)
 
 PATH = "/API/Notification/"
-POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC), sunset_at=datetime(2027, 7, 1, tzinfo=UTC))
+POLICY = DeprecationPolicy(
+    deprecated_at=datetime(2026, 1, 1, tzinfo=UTC),
+    sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
+)
 PLAN = dict.fromkeys(notification_operations(), POLICY)
 ANNOUNCEMENT = {
     "Deprecation": "@1767225600",
@@ -32,14 +37,21 @@ SESSIONS = {session_of(user): user for user in SIZES}
 
 
 def _make_record(number: int) -> Record:
-    """Return a record of eight members; all records have the same length as JSON, 363 bytes."""
+    """Return a record of eight members; all records have the same length as JSON, 363
+    bytes.
+    """
     return {
         "id": f"{number:08x}-7a1e-4b5c-9d2f-{number * 7919:012x}",
         "name": f"Weekly sales of region {number:04d}",
         "kind": "threshold",
         "schedule": "0 6 * * 1",
         "recipients": [f"sales-{number:04d}@example.com", "controlling@example.com"],
-        "condition": {"measure": "revenue", "operator": "below", "value": 10_000 + number, "currency": "EUR"},
+        "condition": {
+            "measure": "revenue",
+            "operator": "below",
+            "value": 10_000 + number,
+            "currency": "EUR",
+        },
         "createdOn": f"2025-03-31T08:{number % 60:02d}:18.450Z",
         "comment": "Tells the region when it falls behind",
     }

@@ -22,10 +22,20 @@ html_theme_options = {
     "top_of_page_buttons": [],
     "footer_icons": [
         {"name": "Repository", "url": REPOSITORY, "html": "Repository"},
-        {"name": "PyPI", "url": "https://pypi.org/project/Flask-Notifications/", "html": "PyPI"},
+        {
+            "name": "PyPI",
+            "url": "https://pypi.org/project/Flask-Notifications/",
+            "html": "PyPI",
+        },
     ],
-    "light_css_variables": {"color-brand-primary": "#0f5e7a", "color-brand-content": "#0f5e7a"},
-    "dark_css_variables": {"color-brand-primary": "#6cc5e3", "color-brand-content": "#6cc5e3"},
+    "light_css_variables": {
+        "color-brand-primary": "#0f5e7a",
+        "color-brand-content": "#0f5e7a",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#6cc5e3",
+        "color-brand-content": "#6cc5e3",
+    },
 }
 html_show_sphinx = False
 smartquotes = False
@@ -44,14 +54,18 @@ maximum_signature_line_length = 80
 
 myst_heading_anchors = 3
 
-# Every reference must resolve, except to names of other packages: their documentation is not at hand offline.
+# Every reference must resolve, except to names of other packages: their documentation
+# is not at hand offline.
 nitpicky = True
 nitpick_ignore_regex = [
     (
         "py:.*",
         r"(collections|contextlib|datetime|flask|logging|marshmallow|opentelemetry|os|prometheus_client|sqlalchemy|typing|wsgiref)\..*",
     ),
-    ("py:class", r"(flask_notifications\.records\.)?Schema"),  # the part of marshmallow's that is called
+    (
+        "py:class",
+        r"(flask_notifications\.records\.)?Schema",
+    ),  # the part of marshmallow's that is called
     ("py:class", "Plan"),
     ("py:class", "flask_notifications.serving.storage.Caller"),  # a type variable
 ]

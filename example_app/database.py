@@ -33,7 +33,12 @@ from flask_notifications.usage import metadata as usage_metadata
 
 metadata = MetaData()
 
-accounts = Table("accounts", metadata, Column("id", String(36), primary_key=True), Column("name", Text, nullable=False))
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("name", Text, nullable=False),
+)
 users = Table(
     "users",
     metadata,
@@ -72,7 +77,8 @@ _SESSIONS = {
 
 
 def open_engine(url: str) -> Engine:
-    """Return an engine that fails within seconds, because clients do not wait as long as a database would.
+    """Return an engine that fails within seconds, because clients do not wait as long
+    as a database would.
 
     An SQLite file is readable for its owner only.
     """
@@ -96,14 +102,18 @@ def open_engine(url: str) -> Engine:
 def is_loopback(*hosts: str) -> bool:
     """Return whether every address is one that only this machine can reach."""
     with suppress(ValueError):
-        return all(host == "localhost" or ip_address(host).is_loopback for host in hosts)
+        return all(
+            host == "localhost" or ip_address(host).is_loopback for host in hosts
+        )
     return False
 
 
 def prepare(engine: Engine, *, is_private: bool = True) -> None:
-    """Create the tables and seed them, once, and close all connections, which a fork would share.
+    """Create the tables and seed them, once, and close all connections, which a fork
+    would share.
 
-    The session IDs are those of the documentation if only this machine can send them, and random otherwise.
+    The session IDs are those of the documentation if only this machine can send them,
+    and random otherwise.
     """
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
@@ -118,7 +128,9 @@ def prepare(engine: Engine, *, is_private: bool = True) -> None:
 
 
 def renew_sessions(engine: Engine, *, is_private: bool) -> dict[str, str]:
-    """Replace the sessions, and return the new ID of each login; the random ones are known to nobody else."""
+    """Replace the sessions, and return the new ID of each login; the random ones are
+    known to nobody else.
+    """
     with engine.begin() as connection:
         sessions_of = _renew_sessions(connection, is_private=is_private)
     engine.dispose()
@@ -127,9 +139,16 @@ def renew_sessions(engine: Engine, *, is_private: bool) -> dict[str, str]:
 
 def _renew_sessions(connection: Connection, *, is_private: bool) -> dict[str, str]:
     now = int(time.time())
-    known = {login: session if is_private else str(uuid4()) for login, session in _SESSIONS.items()}
+    known = {
+        login: session if is_private else str(uuid4())
+        for login, session in _SESSIONS.items()
+    }
     rows = [
-        {"id": session, "login": login, "expires_at": now + (-1 if login == "carol" else 10 * _YEAR)}
+        {
+            "id": session,
+            "login": login,
+            "expires_at": now + (-1 if login == "carol" else 10 * _YEAR),
+        }
         for login, session in known.items()
     ]
     connection.execute(delete(sessions))
@@ -138,25 +157,53 @@ def _renew_sessions(connection: Connection, *, is_private: bool) -> dict[str, st
 
 
 def _seed() -> dict[Table, list[dict[str, Any]]]:
-    people = {login: f"acc00000-0000-4000-8000-{number:012x}" for number, login in enumerate(_SESSIONS, 10)}
+    people = {
+        login: f"acc00000-0000-4000-8000-{number:012x}"
+        for number, login in enumerate(_SESSIONS, 10)
+    }
     documents = {
         "alice": [
             _notification(
-                "Weekly sales", "Scheduled", scheduleRule="FREQ=WEEKLY;BYDAY=MO", recipients=["alice@example.com"]
+                "Weekly sales",
+                "Scheduled",
+                scheduleRule="FREQ=WEEKLY;BYDAY=MO",
+                recipients=["alice@example.com"],
             ),
-            _notification("Stock below minimum", "DataDriven", condition={"measure": "Stock", "below": 100}),
-            _notification("Month end", "Note", recipients=["alice@example.com", "bob@example.com"]),
+            _notification(
+                "Stock below minimum",
+                "DataDriven",
+                condition={"measure": "Stock", "below": 100},
+            ),
+            _notification(
+                "Month end", "Note", recipients=["alice@example.com", "bob@example.com"]
+            ),
         ],
-        "admin": [_notification("Failed logons", "DataDriven", condition={"measure": "FailedLogons", "above": 20})],
+        "admin": [
+            _notification(
+                "Failed logons",
+                "DataDriven",
+                condition={"measure": "FailedLogons", "above": 20},
+            )
+        ],
     }
     return {
-        accounts: [{"id": account, "name": login.title()} for login, account in people.items()],
+        accounts: [
+            {"id": account, "name": login.title()} for login, account in people.items()
+        ],
         users: [
-            {"login": login, "account_id": account, "is_administrator": login == "admin"}
+            {
+                "login": login,
+                "account_id": account,
+                "is_administrator": login == "admin",
+            }
             for login, account in people.items()
         ],
         notifications: [
-            {"account_id": account, "position": position, "document": json.dumps(document)}
+            {
+                "account_id": account,
+                "position": position,
+                "document": json.dumps(document),
+            }
             for login, account in people.items()
             for position, document in enumerate(documents.get(login, []))
         ],
@@ -164,4 +211,9 @@ def _seed() -> dict[Table, list[dict[str, Any]]]:
 
 
 def _notification(name: str, kind: str, **members: Any) -> dict[str, Any]:
-    return {"name": name, "kind": kind, **members, "createdOn": "2025-03-31T08:15:18.45Z"}
+    return {
+        "name": name,
+        "kind": kind,
+        **members,
+        "createdOn": "2025-03-31T08:15:18.45Z",
+    }

@@ -1,4 +1,5 @@
-"""Half a year of traffic in seconds: a database with calls, a plan around today, and both pages as files.
+"""Half a year of traffic in seconds: a database with calls, a plan around today, and
+both pages as files.
 
 ``python -m example_app.demo FOLDER`` makes them; ``make demo`` serves them too.
 """
@@ -13,7 +14,13 @@ from typing import Literal
 
 from sqlalchemy import Engine
 
-from flask_notifications import Call, Operation, Phase, load_plan, notification_operations
+from flask_notifications import (
+    Call,
+    Operation,
+    Phase,
+    load_plan,
+    notification_operations,
+)
 from flask_notifications.pages import render_guide, render_usage
 from flask_notifications.usage import UsageRecorder, read_usage
 
@@ -23,7 +30,10 @@ from .pages import Plan
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _HISTORY = 182  # days of traffic
 _SHOWN = 90  # days in the report
-_DOWN, _DOWN_HOURS = 48, 9  # days from today until the night in which the server was down, and for how long
+_DOWN, _DOWN_HOURS = (
+    48,
+    9,
+)  # days from today until the night in which the server was down, and for how long
 _CURRENT_USER, _ACCOUNT = notification_operations()
 
 _PLAN = """\
@@ -36,13 +46,16 @@ brownouts = [
 {brownouts}
 ]
 """
-# Days from today, and minutes; those on a weekend are moved to the Friday before, since most callers pause then.
+# Days from today, and minutes; those on a weekend are moved to the Friday before, since
+# most callers pause then.
 _BROWNOUTS = ((-63, 15), (-35, 120), (-7, 600), (14, 1440))
 
 
 @dataclass(frozen=True, slots=True)
 class _Habit:
-    """The calls of a caller: the number on a day, the hours, the days, and the last day."""
+    """The calls of a caller: the number on a day, the hours, the days, and the last
+    day.
+    """
 
     caller: str
     client: str
@@ -56,20 +69,43 @@ class _Habit:
 
 
 _HABITS = (
-    _Habit("billing-sync", "python-requests/2.28.1", calls=96, hours=(0, 24), weekdays=7, last_day=-63),
+    _Habit(
+        "billing-sync",
+        "python-requests/2.28.1",
+        calls=96,
+        hours=(0, 24),
+        weekdays=7,
+        last_day=-63,
+    ),
     _Habit("mobile-app", "okhttp/4.9.3", calls=70, weekdays=7, last_day=-20),
     _Habit("intranet", "Mozilla/5.0", calls=45),
     _Habit("partner-eu", "Java/17.0.2", calls=38, last_day=-35),
-    _Habit("warehouse", "Apache-HttpClient/4.5.13", calls=24, hours=(5, 22), weekdays=6, source="header"),
+    _Habit(
+        "warehouse",
+        "Apache-HttpClient/4.5.13",
+        calls=24,
+        hours=(5, 22),
+        weekdays=6,
+        source="header",
+    ),
     _Habit("month-end-report", "curl/7.88.1", calls=3, hours=(9, 10), is_monthly=True),
     _Habit("support-scripts", "curl/8.5.0", calls=4, last_day=-7),
-    _Habit("billing-sync", "python-requests/2.28.1", _ACCOUNT, calls=30, hours=(1, 4), weekdays=7, last_day=-118),
+    _Habit(
+        "billing-sync",
+        "python-requests/2.28.1",
+        _ACCOUNT,
+        calls=30,
+        hours=(1, 4),
+        weekdays=7,
+        last_day=-118,
+    ),
     _Habit("partner-eu", "Java/17.0.2", _ACCOUNT, calls=12, last_day=-97),
 )
 
 
 def make_demo(folder: Path, now: datetime, *, shown: datetime | None = None) -> None:
-    """Make the database, the plan and both pages in a folder, and replace existing ones.
+    """Make the database, the plan and both pages in a folder, and replace existing
+    ones.
 
     :param now: the time that the plan is made around, an aware datetime.
     :param shown: the time that the guide describes; by default the same.
@@ -84,9 +120,14 @@ def make_demo(folder: Path, now: datetime, *, shown: datetime | None = None) -> 
     _record(engine, plan, now)
     report = read_usage(engine, days=_SHOWN, until=now, operations=plan)
     engine.dispose()
-    (folder / "usage.html").write_text(render_usage(report, plan=plan), encoding="utf-8")
+    (folder / "usage.html").write_text(
+        render_usage(report, plan=plan), encoding="utf-8"
+    )
     guide = render_guide(
-        plan, at=now if shown is None else shown, contact="api@example.com", base_url="https://api.example.com"
+        plan,
+        at=now if shown is None else shown,
+        contact="api@example.com",
+        base_url="https://api.example.com",
     )
     (folder / "guide.html").write_text(guide, encoding="utf-8")
 
@@ -97,11 +138,21 @@ _clock = [datetime.min.replace(tzinfo=UTC)]
 
 def _write_plan(now: datetime) -> str:
     morning = now.replace(hour=9, minute=0, second=0, microsecond=0)
-    windows = [(_avoid_weekend(morning + days * _DAY), timedelta(minutes=minutes)) for days, minutes in _BROWNOUTS]
+    windows = [
+        (_avoid_weekend(morning + days * _DAY), timedelta(minutes=minutes))
+        for days, minutes in _BROWNOUTS
+    ]
     times = "%Y-%m-%dT%H:%M:%SZ"
-    lines = [f"    {{ start = {start:{times}}, end = {start + length:{times}} }}," for start, length in windows]
+    lines = [
+        f"    {{ start = {start:{times}}, end = {start + length:{times}} }},"
+        for start, length in windows
+    ]
     midnight = morning.replace(hour=0)
-    return _PLAN.format(deprecated=midnight - 75 * _DAY, sunset=midnight + 30 * _DAY, brownouts="\n".join(lines))
+    return _PLAN.format(
+        deprecated=midnight - 75 * _DAY,
+        sunset=midnight + 30 * _DAY,
+        brownouts="\n".join(lines),
+    )
 
 
 def _avoid_weekend(at: datetime) -> datetime:
@@ -109,7 +160,9 @@ def _avoid_weekend(at: datetime) -> datetime:
 
 
 def _record(engine: Engine, plan: Plan, now: datetime) -> None:
-    """Record the calls of all callers, as the middleware would have reported them; the server was down one night."""
+    """Record the calls of all callers, as the middleware would have reported them; the
+    server was down one night.
+    """
     chance = random.Random(2026)  # noqa: S311 - the same traffic each time
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     down = midnight - _DOWN * _DAY
@@ -129,7 +182,12 @@ def _start(engine: Engine, plan: Plan, at: datetime) -> UsageRecorder:
     """Return the recorder of a server that was started at a time."""
     _clock[0] = at
     recorder = UsageRecorder(
-        engine, flush_interval=3600, create_tables=False, spool=None, host="demo", clock=lambda: _clock[0]
+        engine,
+        flush_interval=3600,
+        create_tables=False,
+        spool=None,
+        host="demo",
+        clock=lambda: _clock[0],
     )
     recorder.listen(plan)
     recorder.request_passed()
@@ -142,9 +200,15 @@ def _stop(recorder: UsageRecorder, at: datetime) -> None:
     recorder.close()
 
 
-def _calls(habit: _Habit, number: int, midnight: datetime, chance: random.Random) -> Iterator[datetime]:
-    """Yield the times at which a caller calls on a day, which is given by its number from today."""
-    is_due = midnight.day == 1 if habit.is_monthly else midnight.weekday() < habit.weekdays
+def _calls(
+    habit: _Habit, number: int, midnight: datetime, chance: random.Random
+) -> Iterator[datetime]:
+    """Yield the times at which a caller calls on a day, which is given by its number
+    from today.
+    """
+    is_due = (
+        midnight.day == 1 if habit.is_monthly else midnight.weekday() < habit.weekdays
+    )
     if number > habit.last_day or not is_due:
         return
     fading = min(1.0, (habit.last_day - number + 8) / 60) if habit.last_day else 1.0
@@ -157,9 +221,19 @@ def _use(habit: _Habit, plan: Plan, at: datetime, chance: random.Random) -> Call
     policy = plan[habit.operation]
     phase = Phase.ANNOUNCED if policy is None else policy.phase(at)
     status = 410 if phase is Phase.BROWNOUT else 401 if chance.random() < 0.01 else 200
-    # The middleware responds with 410 before the application runs, and a 401 has no caller.
+    # The middleware responds with 410 before the application runs, and a 401 has no
+    # caller.
     caller = habit.caller if status == 200 else None
-    return Call(habit.operation.name, habit.operation.method, status, phase, habit.source, habit.client, at, caller)
+    return Call(
+        habit.operation.name,
+        habit.operation.method,
+        status,
+        phase,
+        habit.source,
+        habit.client,
+        at,
+        caller,
+    )
 
 
 if __name__ == "__main__":

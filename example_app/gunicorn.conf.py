@@ -15,29 +15,34 @@ bind = f"{f'[{_host}]' if ':' in _host else _host}:{os.environ.get('PORT', '8000
 if "EXAMPLE_BASE_URL" not in os.environ:
     raw_env = [f"EXAMPLE_BASE_URL=http://{bind}"]
 
-# Threads: a request waits for the database most of its time. A sync worker would also be killed by ``timeout`` while a
-# slow client takes a large response.
+# Threads: a request waits for the database most of its time. A sync worker would also
+# be killed by ``timeout`` while a slow client takes a large response.
 worker_class = "gthread"
 # Two processes, so that one can be replaced while the other responds.
 workers = 2
-# No more concurrent requests than the connection pool has connections: five, and ten more when it is busy.
+# No more concurrent requests than the connection pool has connections: five, and ten
+# more when it is busy.
 threads = 8
-# Seconds without a sign of life before a worker is replaced. Statements end after fifteen on PostgreSQL.
+# Seconds without a sign of life before a worker is replaced. Statements end after
+# fifteen on PostgreSQL.
 timeout = 30
 # Seconds for requests under way when the server stops.
 graceful_timeout = 30
-# Workers are renewed now and then, at different times, so that nothing can pile up in one.
+# Workers are renewed now and then, at different times, so that nothing can pile up in
+# one.
 max_requests = 10_000
 max_requests_jitter = 1_000
 
-# Not preloaded: each worker creates the application after the fork, and with it a connection pool of its own.
+# Not preloaded: each worker creates the application after the fork, and with it a
+# connection pool of its own.
 preload_app = False
 
 # No control socket in the home directory, because an example needs none.
 control_socket_disable = True
 
-# The access log on standard output. Its request line comes from the environ, where the session ID is masked already;
-# the filter covers what gunicorn logs from its own copy of a request that matches no operation, or that crashes.
+# The access log on standard output. Its request line comes from the environ, where the
+# session ID is masked already; the filter covers what gunicorn logs from its own copy
+# of a request that matches no operation, or that crashes.
 accesslog = "-"
 for _logger in ("gunicorn.access", "gunicorn.error"):
     logging.getLogger(_logger).addFilter(SessionLogFilter())
@@ -48,9 +53,17 @@ _sessions: dict[str, str] = {}
 
 
 def on_starting(server: Any) -> None:
-    """Create the database once, before the workers could do it at the same time, and renew the sessions."""
-    hosts = [address[0] if isinstance(address, tuple) else "" for address in server.address]
-    _sessions.update(renew_sessions(create_app().extensions["engine"], is_private=is_loopback(*hosts)))
+    """Create the database once, before the workers could do it at the same time, and
+    renew the sessions.
+    """
+    hosts = [
+        address[0] if isinstance(address, tuple) else "" for address in server.address
+    ]
+    _sessions.update(
+        renew_sessions(
+            create_app().extensions["engine"], is_private=is_loopback(*hosts)
+        )
+    )
 
 
 def when_ready(_server: Any) -> None:

@@ -1,4 +1,6 @@
-"""The pages that people read: the migration guide for everybody, the usage report for administrators."""
+"""The pages that people read: the migration guide for everybody, the usage report for
+administrators.
+"""
 
 import flask
 from sqlalchemy import Engine
@@ -28,7 +30,11 @@ _PROBLEMS = Problems(statuses=Statuses(), realm="notifications")
 
 
 def create_pages(
-    plan: Plan, engine: Engine, storage: SQLAlchemyStorage, *, base_url: str | None = None
+    plan: Plan,
+    engine: Engine,
+    storage: SQLAlchemyStorage,
+    *,
+    base_url: str | None = None,
 ) -> flask.Blueprint:
     """Create the blueprint of both pages."""
     pages = flask.Blueprint("pages", __name__)
@@ -36,7 +42,10 @@ def create_pages(
     @pages.get("/docs/retirement")
     def retirement() -> flask.Response:
         contact = "api@example.com, or the channel #notifications"
-        return _page(render_guide(plan, contact=contact, base_url=base_url), "public, max-age=300")
+        return _page(
+            render_guide(plan, contact=contact, base_url=base_url),
+            "public, max-age=300",
+        )
 
     @pages.get("/usage")
     def usage() -> flask.Response:
@@ -60,7 +69,9 @@ def _read(engine: Engine, plan: Plan, days: int) -> UsageReport:
 
 
 def _refuse(storage: SQLAlchemyStorage) -> PlainResponse | None:
-    """Return the error for a caller who is not an administrator with a session in the header, or ``None``."""
+    """Return the error for a caller who is not an administrator with a session in the
+    header, or ``None``.
+    """
     try:
         session = session_of(flask.request.environ)
     except SessionRefused as refused:
@@ -75,8 +86,12 @@ def _refuse(storage: SQLAlchemyStorage) -> PlainResponse | None:
 
 def _page(html: str, cache_control: str) -> flask.Response:
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": cache_control}
-    return flask.Response(html, content_type="text/html; charset=utf-8", headers=headers)
+    return flask.Response(
+        html, content_type="text/html; charset=utf-8", headers=headers
+    )
 
 
 def _convert(response: PlainResponse) -> flask.Response:
-    return flask.Response(response.body, response.status, headers=list(response.headers))
+    return flask.Response(
+        response.body, response.status, headers=list(response.headers)
+    )

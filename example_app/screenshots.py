@@ -1,4 +1,7 @@
-"""Pictures of both pages for the documentation: ``make screenshots``, with Chromium. The same each time."""
+"""Pictures of both pages for the documentation: ``make screenshots``, with Chromium.
+
+The same each time.
+"""
 
 import subprocess
 import sys
@@ -15,7 +18,8 @@ _BROWNOUTS_ONLY = """<style>
 .page > header, .verdicts, .operation ~ .operation, footer, .operation > :not(#brownouts-1, #brownouts-1 ~ *)
 { display: none; }
 </style></head>"""
-# Each picture: the page, the day that it shows, the end of its head, the width and the height in pixels.
+# Each picture: the page, the day that it shows, the end of its head, the width and the
+# height in pixels.
 _PICTURES = {
     "guide": ("guide.html", _NOW, "</head>", 1120, 1150),
     "usage": ("usage.html", _NOW, "</head>", 1120, 1130),
@@ -44,8 +48,16 @@ def take_screenshots() -> None:
         for picture, (page, day, head, width, height) in _PICTURES.items():
             make_demo(Path(folder), _NOW, shown=day)
             file = Path(folder, page)
-            file.write_text(file.read_text(encoding="utf-8").replace("</head>", head), encoding="utf-8")
-            command = [program, *_OPTIONS, f"--user-data-dir={folder}/profile", f"--window-size={width},{height}"]
+            file.write_text(
+                file.read_text(encoding="utf-8").replace("</head>", head),
+                encoding="utf-8",
+            )
+            command = [
+                program,
+                *_OPTIONS,
+                f"--user-data-dir={folder}/profile",
+                f"--window-size={width},{height}",
+            ]
             command += [f"--screenshot={_DOCS / picture}.png", file.as_uri()]
             subprocess.run(command, check=True, capture_output=True, timeout=60)  # noqa: S603 - the program is found above
 

@@ -1,4 +1,6 @@
-"""The storage of the application: four statements, and the rule for who may see an account."""
+"""The storage of the application: four statements, and the rule for who may see an
+account.
+"""
 
 import time
 from typing import Any
@@ -16,16 +18,23 @@ _ACCOUNT_ID = func.lower(bindparam("account_id"))
 _CALLER = (
     select(users.c.login, users.c.account_id, users.c.is_administrator)
     .join(sessions, sessions.c.login == users.c.login)
-    .where(sessions.c.id == _SESSION_ID, sessions.c.expires_at > bindparam("now", callable_=time.time))
+    .where(
+        sessions.c.id == _SESSION_ID,
+        sessions.c.expires_at > bindparam("now", callable_=time.time),
+    )
 )
 _DOCUMENTS = (
-    select(notifications.c.document).where(notifications.c.account_id == _ACCOUNT_ID).order_by(notifications.c.position)
+    select(notifications.c.document)
+    .where(notifications.c.account_id == _ACCOUNT_ID)
+    .order_by(notifications.c.position)
 )
 _ACCOUNT = select(accounts.c.id).where(accounts.c.id == _ACCOUNT_ID)
 
 
 def create_storage(engine: Engine) -> SQLAlchemyStorage:
-    """Return the storage on these tables; the current user's notifications are those of the caller's ``account_id``."""
+    """Return the storage on these tables; the current user's notifications are those of
+    the caller's ``account_id``.
+    """
     return SQLAlchemyStorage(
         engine,
         session_query=_CALLER,

@@ -7,8 +7,10 @@ from . import create_app
 
 app = create_app()
 
-# Counts the callers in the application's own database, in which ``prepare`` has created the tables.
+# Counts the callers in the application's own database, in which ``prepare`` has created
+# the tables.
 recorder = UsageRecorder(app.extensions["engine"], create_tables=False)
 
-# Outermost, so that nothing inside, such as monitoring, ever sees a session ID in a URL.
+# Outermost, so that nothing inside, such as monitoring, ever sees a session ID in a
+# URL.
 application = DeprecationMiddleware(app, app.extensions["plan"], observers=[recorder])

@@ -1,6 +1,8 @@
-"""Retire old endpoints of any WSGI application: announce, measure, brown out, switch off.
+"""Retire old endpoints of any WSGI application: announce, measure, brown out, switch
+off.
 
-The public names, imported on first use: importing this package imports neither Flask nor marshmallow.
+The public names, imported on first use: importing this package imports neither Flask
+nor marshmallow.
 """
 
 from importlib import import_module

@@ -1,4 +1,5 @@
-"""Read the dates of ``Deprecation`` and ``Sunset`` strictly, those that people write in ISO 8601, and the clock.
+"""Read the dates of ``Deprecation`` and ``Sunset`` strictly, those that people write in
+ISO 8601, and the clock.
 
 Common parsers accept too much to check a header.
 """
@@ -23,15 +24,22 @@ _STRUCTURED_DATE = re.compile(r"@(-?\d{1,15})", re.ASCII)
 
 
 def to_utc(time: datetime) -> datetime:
-    """Return an aware datetime in UTC. One of a class of its own, as of pendulum, becomes a plain one."""
+    """Return an aware datetime in UTC.
+
+    One of a class of its own, as of pendulum, becomes a plain one.
+    """
     utc = time.astimezone(UTC)
     return datetime.combine(utc.date(), utc.time(), UTC)
 
 
 def parse_time(value: str) -> datetime:
-    """Return a date, which begins at midnight UTC, or a date and time with an offset, in UTC."""
+    """Return a date, which begins at midnight UTC, or a date and time with an offset,
+    in UTC.
+    """
     with suppress(ValueError, OverflowError):
-        time = datetime.fromisoformat(f"{value}T00:00:00Z" if DATE.fullmatch(value) else value)
+        time = datetime.fromisoformat(
+            f"{value}T00:00:00Z" if DATE.fullmatch(value) else value
+        )
         if time.tzinfo is not None:
             return time.astimezone(UTC)
     message = f"{value!r} is neither like 2027-07-01 nor like 2027-07-01T09:00:00Z"
@@ -39,12 +47,17 @@ def parse_time(value: str) -> datetime:
 
 
 def parse_deprecation(value: str) -> datetime:
-    """Return the date of a ``Deprecation`` header: a structured-field date (RFC 9745 section 2.1, RFC 9651).
+    """Return the date of a ``Deprecation`` header: a structured-field date (RFC 9745
+    section 2.1, RFC 9651).
 
-    :param value: the value of the header. Parameters are not accepted, because RFC 9745 defines none.
-    :raises ValueError: the value is something else, such as ``true``, an HTTP-date, or two headers joined to one.
+    :param value: the value of the header. Parameters are not accepted, because RFC 9745
+        defines none.
+    :raises ValueError: the value is something else, such as ``true``, an HTTP-date, or
+        two headers joined to one.
     """
-    match = _STRUCTURED_DATE.fullmatch(str(value).strip(" "))  # a header that is missing is often None
+    match = _STRUCTURED_DATE.fullmatch(
+        str(value).strip(" ")
+    )  # a header that is missing is often None
     with suppress(OverflowError):
         if match is not None:
             return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=int(match[1]))
@@ -53,11 +66,12 @@ def parse_deprecation(value: str) -> datetime:
 
 
 def parse_sunset(value: str) -> datetime:
-    """Return the date of a ``Sunset`` header: an IMF-fixdate with the right weekday (RFC 9110 section 5.6.7).
+    """Return the date of a ``Sunset`` header: an IMF-fixdate with the right weekday
+    (RFC 9110 section 5.6.7).
 
     :param value: the value of the header.
-    :raises ValueError: the value is something else. That includes the obsolete forms of an HTTP-date, which no sender
-        may generate.
+    :raises ValueError: the value is something else. That includes the obsolete forms of
+        an HTTP-date, which no sender may generate.
     """
     with suppress(Exception):  # as the standard library's parser raises several
         date = parsedate_to_datetime(value)

@@ -1,6 +1,8 @@
-"""Recognise functions and values that only promise a result: coroutines, generators and futures.
+"""Recognise functions and values that only promise a result: coroutines, generators and
+futures.
 
-Such a value is never false and never ``None``. As the result of a check, it would let every caller in.
+Such a value is never false and never ``None``. As the result of a check, it would let
+every caller in.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
@@ -19,22 +21,37 @@ _RESULT_METHODS = ("ready", "successful", "get")
 def _is_deferred(kind: Any, may_generate: bool) -> bool:
     is_result = all(hasattr(kind, name) for name in _RESULT_METHODS)
     is_generator = issubclass(kind, Generator) and not may_generate
-    return is_result or is_generator or issubclass(kind, Awaitable | AsyncGenerator | Future)
+    return (
+        is_result
+        or is_generator
+        or issubclass(kind, Awaitable | AsyncGenerator | Future)
+    )
 
 
 def is_asynchronous(function: object) -> bool:
     """Return whether a function visibly returns something to await."""
-    return any(iscoroutinefunction(each) or isasyncgenfunction(each) for each in _list_called(function))
+    return any(
+        iscoroutinefunction(each) or isasyncgenfunction(each)
+        for each in _list_called(function)
+    )
 
 
 def is_deferring(function: object) -> bool:
     """Return whether a function visibly returns a generator or something to await."""
-    return is_asynchronous(function) or any(map(isgeneratorfunction, _list_called(function)))
+    return is_asynchronous(function) or any(
+        map(isgeneratorfunction, _list_called(function))
+    )
 
 
-def refuse_deferred(value: Value, function: str, *, may_generate: bool = False) -> Value:
-    """Return the result of a function, or raise ``TypeError`` if it only promises one: a coroutine, a future, ..."""
-    kind: Any = value.__class__  # that of a proxy, such as Flask-Login's current_user, is the proxied class
+def refuse_deferred(
+    value: Value, function: str, *, may_generate: bool = False
+) -> Value:
+    """Return the result of a function, or raise ``TypeError`` if it only promises one:
+    a coroutine, a future, ...
+    """
+    kind: Any = (
+        value.__class__
+    )  # that of a proxy, such as Flask-Login's current_user, is the proxied class
     if _is_deferred(kind, may_generate):
         if isinstance(value, Coroutine | Generator):
             value.close()  # otherwise Python warns that a coroutine was never awaited
@@ -45,7 +62,9 @@ def refuse_deferred(value: Value, function: str, *, may_generate: bool = False) 
 
 
 def _list_called(function: object) -> tuple[object, object]:
-    """Return the functions that a call may run: the function itself and its class's ``__call__``."""
+    """Return the functions that a call may run: the function itself and its class's
+    ``__call__``.
+    """
     while isinstance(function, partial):
         function = function.func
     return function, type(function).__call__ if callable(function) else None

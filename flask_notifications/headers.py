@@ -1,7 +1,7 @@
 """Operations on header lists, as WSGI has them: lists of (name, value) pairs.
 
-Knows the syntax of headers (RFC 9110 section 5, RFC 9111 section 5.2), and nothing of the meaning of a header to this
-library.
+Knows the syntax of headers (RFC 9110 section 5, RFC 9111 section 5.2), and nothing of
+the meaning of a header to this library.
 """
 
 import re
@@ -25,7 +25,9 @@ def values_of(headers: HeaderList, name: str) -> list[str]:
 
 
 def members_of(values: Iterable[str]) -> list[str]:
-    """Return the members of the values of a list-valued header (RFC 9110 section 5.6.1)."""
+    """Return the members of the values of a list-valued header (RFC 9110 section
+    5.6.1).
+    """
     return list(filter(None, map(str.strip, ",".join(values).split(","))))
 
 
@@ -39,18 +41,24 @@ class ResponseHeaders:
         self.names: list[str] = [name.lower() for name, _value in self.lines]
 
     def put(self, name: str, value: str) -> None:
-        """Leave one line of a header: in the place of the first one, otherwise at the end."""
+        """Leave one line of a header: in the place of the first one, otherwise at the
+        end.
+        """
         self._replace(name, value, lambda _values: value)
 
     def edit(self, name: str, edit: Callable[[str], str]) -> None:
         """Replace the value of each header with this lower-case name."""
-        self.lines = [(own, edit(value) if own.lower() == name else value) for own, value in self.lines]
+        self.lines = [
+            (own, edit(value) if own.lower() == name else value)
+            for own, value in self.lines
+        ]
 
     def merge(self, name: str, members: Sequence[str], *, unless: str = "") -> None:
-        """Put ``members`` into a list-valued header, on one line (RFC 9110 section 5.3).
+        """Put ``members`` into a list-valued header, on one line (RFC 9110 section
+        5.3).
 
-        Members that are there already, in any letter case, are not repeated. The member ``unless`` includes
-        all others, as the ``*`` of ``Vary`` does.
+        Members that are there already, in any letter case, are not repeated. The member
+        ``unless`` includes all others, as the ``*`` of ``Vary`` does.
         """
         value = ", ".join(members)
         if (name, value) not in self.lines:
@@ -59,13 +67,18 @@ class ResponseHeaders:
     def keep_private(self) -> None:
         """Let no shared cache store the response (RFC 9111 section 5.2.2).
 
-        ``public``, ``s-maxage`` and a ``private`` that names headers are dropped, ``private`` is added unless
-        ``no-store`` is there, every other directive is kept.
+        ``public``, ``s-maxage`` and a ``private`` that names headers are dropped,
+        ``private`` is added unless ``no-store`` is there, every other directive is
+        kept.
         """
         self._replace("Cache-Control", "private", _keep_private)
 
-    def _replace(self, name: str, value: str, compute: Callable[[list[str]], str]) -> None:
-        """Leave one line of a header: with what a function of its values returns, or with a value if it has none."""
+    def _replace(
+        self, name: str, value: str, compute: Callable[[list[str]], str]
+    ) -> None:
+        """Leave one line of a header: with what a function of its values returns, or
+        with a value if it has none.
+        """
         key = name.lower()
         if key not in self.names:
             self.names.append(key)
@@ -84,7 +97,11 @@ class ResponseHeaders:
 def _merge(values: list[str], members: Sequence[str], unless: str) -> str:
     own = members_of(values)
     known = set(map(str.lower, own))
-    missing = [] if unless in known else [member for member in members if member.lower() not in known]
+    missing = (
+        []
+        if unless in known
+        else [member for member in members if member.lower() not in known]
+    )
     return ", ".join(own + missing)
 
 

@@ -1,4 +1,7 @@
-"""The library's one logger. Logging never raises, so that it never changes a response."""
+"""The library's one logger.
+
+Logging never raises, so that it never changes a response.
+"""
 
 import logging
 from collections import deque
@@ -14,18 +17,31 @@ _CAUSES = 10
 
 
 def log_error(message: str, *values: object, stacklevel: int = 1) -> None:
-    """Log an error, as ``logging`` does. Ignore exceptions that a handler, a filter or a value raises."""
+    """Log an error, as ``logging`` does.
+
+    Ignore exceptions that a handler, a filter or a value raises.
+    """
     with suppress(Exception):
         _logger.error(message, *values, stacklevel=stacklevel + 1)
 
 
-def log_exception(error: BaseException, message: str, *values: object, stacklevel: int = 1) -> None:
-    """Log an error with the traceback of an exception, without the exceptions that caused it."""
-    log_error(f"{message}: %s", *values, format_traceback(error, chain=False), stacklevel=stacklevel + 1)
+def log_exception(
+    error: BaseException, message: str, *values: object, stacklevel: int = 1
+) -> None:
+    """Log an error with the traceback of an exception, without the exceptions that
+    caused it.
+    """
+    log_error(
+        f"{message}: %s",
+        *values,
+        format_traceback(error, chain=False),
+        stacklevel=stacklevel + 1,
+    )
 
 
 def format_traceback(error: BaseException, *, chain: bool = True) -> str:
-    """Return the traceback of an exception; only the name of its type when the traceback cannot be formatted.
+    """Return the traceback of an exception; only the name of its type when the
+    traceback cannot be formatted.
 
     Python 3.15 needs a free file descriptor for it.
     """
@@ -36,18 +52,30 @@ def format_traceback(error: BaseException, *, chain: bool = True) -> str:
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return the kinds of an exception and of its causes, and where each was raised; never their strings."""
-    chain: dict[int, BaseException] = {}  # by id(), because an exception may be among its own causes
+    """Return the kinds of an exception and of its causes, and where each was raised;
+    never their strings.
+    """
+    chain: dict[
+        int, BaseException
+    ] = {}  # by id(), because an exception may be among its own causes
     each: BaseException | None = error
     while each is not None and id(each) not in chain and len(chain) < _CAUSES:
         chain[id(each)] = each
         cause = each.__cause__  # may be false: an exception may be empty
-        each = each.__context__ if cause is None and not each.__suppress_context__ else cause
+        each = (
+            each.__context__
+            if cause is None and not each.__suppress_context__
+            else cause
+        )
     return "; caused by ".join(map(_describe_one, chain.values()))
 
 
 def _describe_one(error: BaseException) -> str:
-    # Not by the traceback module, which opens the source files: there may be no file descriptor left.
+    # Not by the traceback module, which opens the source files: there may be no file
+    # descriptor left.
     frames = deque(walk_tb(error.__traceback__), maxlen=_FRAMES)
-    places = (f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}" for frame, line in frames)
+    places = (
+        f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+        for frame, line in frames
+    )
     return f"{type(error).__module__}.{type(error).__qualname__} ({', '.join(places)})"

@@ -1,8 +1,10 @@
-"""Around any WSGI application: match the operations, unify the session, announce the retirement.
+"""Around any WSGI application: match the operations, unify the session, announce the
+retirement.
 
-Changes the environ of a matched request, wraps ``start_response`` and calls observers. Knows no framework, no storage
-and no byte of a body. Standard library only: after ``pip install --no-deps Flask-Notifications`` this module works with
-a plan in Python (``load_plan`` needs marshmallow).
+Changes the environ of a matched request, wraps ``start_response`` and calls observers.
+Knows no framework, no storage and no byte of a body. Standard library only: after
+``pip install --no-deps Flask-Notifications`` this module works with a plan in Python
+(``load_plan`` needs marshmallow).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +18,14 @@ from .dates import Clock, utc_now
 from .deferred import is_asynchronous, is_deferring
 from .headers import HeaderList, ResponseHeaders
 from .log import log_error, log_exception
-from .observers import Call, Observer, RequestWatcher, check_identify, client_of, find_label
+from .observers import (
+    Call,
+    Observer,
+    RequestWatcher,
+    check_identify,
+    client_of,
+    find_label,
+)
 from .plans.operations import NOT_REACHED, Match, Operation, OperationTable
 from .plans.plan import Plan, check_plan, table_of
 from .plans.policy import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Phase
@@ -41,42 +50,53 @@ Identify = Callable[[dict[str, Any]], str | None]
 
 ORIGINAL_PATH = "flask_notifications.original_path"
 
-# Headers that only this middleware sends (RFC 9745, RFC 8594); two lines of either are invalid.
+# Headers that only this middleware sends (RFC 9745, RFC 8594); two lines of either are
+# invalid.
 _DATES = frozenset({"deprecation", "sunset"})
 _ANNOUNCED = _DATES | {"link"}
-# Headers that a page of another origin may read if it may read the response at all (Fetch, CORS-exposed header names).
+# Headers that a page of another origin may read if it may read the response at all
+# (Fetch, CORS-exposed header names).
 _EXPOSED_HEADERS = ("Deprecation", "Sunset", "Link")
 
 
 class DeprecationMiddleware:
     """Announce the retirement of operations on every response to them.
 
-    A request matches an operation if some router may take it for the operation; every other request passes untouched.
-    Every response to a matched request carries ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and ``Link`` (RFC
-    8288), the same bytes each time. During a brownout and after an enforced sunset the middleware responds with 410
-    itself. Your application sees the request unchanged, unless the operation has ``rewrite_path`` or ``unify_session``.
+    A request matches an operation if some router may take it for the operation; every
+    other request passes untouched. Every response to a matched request carries
+    ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and ``Link`` (RFC 8288), the same
+    bytes each time. During a brownout and after an enforced sunset the middleware
+    responds with 410 itself. Your application sees the request unchanged, unless the
+    operation has ``rewrite_path`` or ``unify_session``.
 
-    Install it outermost, so that nothing else sees a session ID in the URL. Applying it twice changes no response: two
-    middlewares each match, report and close for themselves.
+    Install it outermost, so that nothing else sees a session ID in the URL. Applying it
+    twice changes no response: two middlewares each match, report and close for
+    themselves.
 
     :param app: a WSGI application (PEP 3333).
-    :param plan: a mapping from each operation to its policy. ``None`` marks a live operation inside a retired one; its
-        requests pass untouched. One policy for several operations is ``dict.fromkeys(operations, policy)``.
-    :param require_session: whether a request without a session gets 401, for operations with ``unify_session``, by
-        default not.
+    :param plan: a mapping from each operation to its policy. ``None`` marks a live
+        operation inside a retired one; its requests pass untouched. One policy for
+        several operations is ``dict.fromkeys(operations, policy)``.
+    :param require_session: whether a request without a session gets 401, for operations
+        with ``unify_session``, by default not.
     :param statuses: other status codes for four errors, by default none.
-    :param realm: the protection space in challenges (RFC 9110 section 11.5), by default ``"notifications"``.
+    :param realm: the protection space in challenges (RFC 9110 section 11.5), by default
+        ``"notifications"``.
     :param base_url: an absolute URL that makes link targets absolute, by default none.
-    :param clock: returns the time as an aware datetime; a naive one counts as local time. Called once per matched
-        request; when it fails, the error is logged and the system's time counts. By default the system's time.
-    :param observers: each is called with a ``Call`` once per matched request, before the first byte of the response.
-        Its failure is logged and affects nothing else. By default there are none.
-    :param identify: a function from a copy of the WSGI environ, as it came, to the label of the caller, or to ``None``.
-        It is called once per matched request, before the application, and does not read the body. When it fails, the
-        error is logged and the caller has no label. Exemptions need it; by default only the application labels
-        callers. Not checked: that the caller is who it says it is.
+    :param clock: returns the time as an aware datetime; a naive one counts as local
+        time. Called once per matched request; when it fails, the error is logged and
+        the system's time counts. By default the system's time.
+    :param observers: each is called with a ``Call`` once per matched request, before
+        the first byte of the response. Its failure is logged and affects nothing else.
+        By default there are none.
+    :param identify: a function from a copy of the WSGI environ, as it came, to the
+        label of the caller, or to ``None``. It is called once per matched request,
+        before the application, and does not read the body. When it fails, the error is
+        logged and the caller has no label. Exemptions need it; by default only the
+        application labels callers. Not checked: that the caller is who it says it is.
     :raises ValueError: an argument does not fit; the message names it.
-    :raises RuntimeError: at the first request, if ``app.wsgi_app`` was replaced by middlewares around ``app`` itself.
+    :raises RuntimeError: at the first request, if ``app.wsgi_app`` was replaced by
+        middlewares around ``app`` itself.
     """
 
     def __init__(
@@ -93,11 +113,26 @@ class DeprecationMiddleware:
         identify: Identify | None = None,
     ) -> None:
         require(callable(app), "app", "a WSGI application", app)
-        require(not is_asynchronous(app), "app", "a WSGI application (this one is asynchronous)", app)
+        require(
+            not is_asynchronous(app),
+            "app",
+            "a WSGI application (this one is asynchronous)",
+            app,
+        )
         check_base_url(base_url)
         is_clock = callable(clock) and not is_deferring(clock)
-        require(is_clock, "clock", "an ordinary function that returns an aware datetime", clock)
-        require(isinstance(require_session, bool), "require_session", "True or False", require_session)
+        require(
+            is_clock,
+            "clock",
+            "an ordinary function that returns an aware datetime",
+            clock,
+        )
+        require(
+            isinstance(require_session, bool),
+            "require_session",
+            "True or False",
+            require_session,
+        )
         self._app = app
         check_plan(plan)
         self._table = table_of(plan)
@@ -107,26 +142,38 @@ class DeprecationMiddleware:
             if own is not None
         }
         unifies = any(operation.unify_session for operation in plan)
-        require(unifies or not require_session, "require_session", "False without unify_session", require_session)
+        require(
+            unifies or not require_session,
+            "require_session",
+            "False without unify_session",
+            require_session,
+        )
         _check_identify(identify, plan)
         self._identify = identify
         self._problems = Problems(statuses=statuses, realm=realm)
         self._require_session = require_session
         self._clock = clock
         self._observers = _check_observers(observers)
-        self._watchers: list[Any] = [each for each in self._observers if isinstance(each, RequestWatcher)]
+        self._watchers: list[Any] = [
+            each for each in self._observers if isinstance(each, RequestWatcher)
+        ]
         for watcher in self._watchers:
             watcher.listen(plan)
         self._is_new = True
 
-    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Pass a request to the application, and announce the retirement if it matches (PEP 3333)."""
+    def __call__(
+        self, environ: WSGIEnvironment, start_response: StartResponse
+    ) -> Iterable[bytes]:
+        """Pass a request to the application, and announce the retirement if it matches
+        (PEP 3333).
+        """
         if self._is_new:
             self._is_new = _refuse_loop(self._app, self)
         for watcher in self._watchers:
             if watcher.awaits_request:
                 _notify(watcher.request_passed)
-        # No variable keeps what was received: monitoring tools report those of each frame when an application raises.
+        # No variable keeps what was received: monitoring tools report those of each
+        # frame when an application raises.
         found = self._table.find(
             environ["REQUEST_METHOD"],
             environ.get("PATH_INFO", ""),
@@ -136,8 +183,11 @@ class DeprecationMiddleware:
             return self._serve(exchange, environ, start_response)
         return self._app(environ, start_response)
 
-    def _choose(self, found: list[Match], environ: WSGIEnvironment) -> "_Exchange | None":
-        """Return the exchange for a closed operation, or else for the first retired one; ``None`` for live ones.
+    def _choose(
+        self, found: list[Match], environ: WSGIEnvironment
+    ) -> "_Exchange | None":
+        """Return the exchange for a closed operation, or else for the first retired
+        one; ``None`` for live ones.
 
         A request that some router takes for a closed operation must not pass.
         """
@@ -149,14 +199,22 @@ class DeprecationMiddleware:
             if now is None:
                 now = self._now()
                 if self._identify is not None:
-                    caller = clean_label(find_label(self._identify, environ.copy()), list_session_ids(environ))
+                    caller = clean_label(
+                        find_label(self._identify, environ.copy()),
+                        list_session_ids(environ),
+                    )
             exchange = _Exchange(match, retirement, now, caller)
             if exchange.is_closed:
                 return exchange
             first = first or exchange
         return first
 
-    def _serve(self, exchange: "_Exchange", environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    def _serve(
+        self,
+        exchange: "_Exchange",
+        environ: WSGIEnvironment,
+        start_response: StartResponse,
+    ) -> Iterable[bytes]:
         exchange.begin(environ, start_response, self._table, self._observers)
         if exchange.is_closed:
             response = self._refuse_closed(exchange)
@@ -170,13 +228,23 @@ class DeprecationMiddleware:
 
     def _refuse_closed(self, exchange: "_Exchange") -> PlainResponse:
         headers, policy = exchange.retirement.headers, exchange.retirement.policy
-        links = {"successor": exchange.match.successor, "documentation": policy.documentation}
-        members = {name: None if uri is None else headers.resolve(uri, exchange.mount) for name, uri in links.items()}
+        links = {
+            "successor": exchange.match.successor,
+            "documentation": policy.documentation,
+        }
+        members = {
+            name: None if uri is None else headers.resolve(uri, exchange.mount)
+            for name, uri in links.items()
+        }
         brownout = policy.brownout(exchange.at)
         if brownout is None or exchange.phase is Phase.SUNSET:
-            return self._problems.respond("sunset", members={**members, "sunset": policy.sunset_at})
+            return self._problems.respond(
+                "sunset", members={**members, "sunset": policy.sunset_at}
+            )
         wait = retry_after((brownout.end - exchange.at).total_seconds())
-        return self._problems.respond("brownout", extra=[wait], members={**members, "brownout_ends": brownout.end})
+        return self._problems.respond(
+            "brownout", extra=[wait], members={**members, "brownout_ends": brownout.end}
+        )
 
     def _now(self) -> datetime:
         try:
@@ -187,22 +255,30 @@ class DeprecationMiddleware:
 
 
 class _Retirement:
-    """The policy of one operation, and its headers: ``usual`` at the root, unless parameters change the successor."""
+    """The policy of one operation, and its headers: ``usual`` at the root, unless
+    parameters change the successor.
+    """
 
-    def __init__(self, operation: Operation, policy: DeprecationPolicy, base_url: str) -> None:
+    def __init__(
+        self, operation: Operation, policy: DeprecationPolicy, base_url: str
+    ) -> None:
         self.policy = policy
         self.headers = DeprecationHeaders(policy, base_url=base_url)
         self.usual = self.headers.render(operation.successor, "")
 
 
 class _Label(str):
-    """A label that a middleware has set in the environ, and not the application: another middleware ignores it."""
+    """A label that a middleware has set in the environ, and not the application:
+    another middleware ignores it.
+    """
 
     __slots__ = ()
 
 
 class _Exchange:
-    """A request that may reach a retired operation and its response, between server and application (PEP 3333)."""
+    """A request that may reach a retired operation and its response, between server and
+    application (PEP 3333).
+    """
 
     session: SessionResult = None
     unifies = False
@@ -211,14 +287,18 @@ class _Exchange:
     _has_returned = False
     _status: str | None = None
 
-    def __init__(self, match: Match, retirement: _Retirement, at: datetime, caller: str | None) -> None:
+    def __init__(
+        self, match: Match, retirement: _Retirement, at: datetime, caller: str | None
+    ) -> None:
         self.match = match
         self.retirement = retirement
         self.at = at
         self.caller = caller
         self.phase = retirement.policy.phase(at, caller)
         self.is_closed = self.phase in CLOSED_PHASES
-        self.exemption = None if caller is None else retirement.policy.exemption(caller, at)
+        self.exemption = (
+            None if caller is None else retirement.policy.exemption(caller, at)
+        )
 
     def begin(
         self,
@@ -237,19 +317,33 @@ class _Exchange:
         self._observers = observers
         self.mount = _mount(environ)
         self._announcement = self.retirement.usual
-        if self.mount or match.successor != operation.successor or self.exemption is not None:
-            self._announcement = self.retirement.headers.render(match.successor, self.mount, self.exemption)
+        if (
+            self.mount
+            or match.successor != operation.successor
+            or self.exemption is not None
+        ):
+            self._announcement = self.retirement.headers.render(
+                match.successor, self.mount, self.exemption
+            )
         self._digests: dict[str, str] = {}
         if self.caller is not None:
             environ[CALLER] = _Label(self.caller)
         if match.is_lookalike:  # only the application knows how it reads it
-            self._has_url_session = operation.unify_session and bool(session_pairs(environ.get("QUERY_STRING", "")))
+            self._has_url_session = operation.unify_session and bool(
+                session_pairs(environ.get("QUERY_STRING", ""))
+            )
             return
         path = environ.get("PATH_INFO", "")
         self._is_rewritten = operation.rewrite_path and match.path != path
-        if self._is_rewritten or (operation.unify_session and environ.get("QUERY_STRING")):
-            self._received = environ.copy()  # because an application may change its environ before it redirects
-        if operation.rewrite_path and (self._is_rewritten or ORIGINAL_PATH not in environ):
+        if self._is_rewritten or (
+            operation.unify_session and environ.get("QUERY_STRING")
+        ):
+            self._received = (
+                environ.copy()
+            )  # because an application may change its environ before it redirects
+        if operation.rewrite_path and (
+            self._is_rewritten or ORIGINAL_PATH not in environ
+        ):
             environ[ORIGINAL_PATH] = path
             environ["PATH_INFO"] = match.path
         if operation.unify_session:
@@ -258,9 +352,11 @@ class _Exchange:
             self._has_url_session = bool(self._digests)
 
     def run(self, app: WSGIApplication) -> Iterable[bytes]:
-        """Call an application and return its own iterable: a server loses sendfile and ``close()`` if it is wrapped.
+        """Call an application and return its own iterable: a server loses sendfile and
+        ``close()`` if it is wrapped.
 
-        Only for observers, the iterable of an application that has not started its response yet is wrapped.
+        Only for observers, the iterable of an application that has not started its
+        response yet is wrapped.
         """
         try:
             body = app(self.environ, self.start)
@@ -279,7 +375,9 @@ class _Exchange:
             raise
         return body
 
-    def start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], object]:
+    def start(
+        self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
+    ) -> Callable[[bytes], object]:
         edited = headers if self._is_missed(status) else self._edit(headers, status)
         arguments = (status, edited) if exc_info is None else (status, edited, exc_info)
         write = self._start_response(*arguments)
@@ -289,7 +387,9 @@ class _Exchange:
         return write
 
     def settle(self, status: str | None) -> None:
-        """Report the request, once: when its status is known and the iterable has been returned."""
+        """Report the request, once: when its status is known and the iterable has been
+        returned.
+        """
         observers, self._observers = self._observers, ()
         if observers and not self._is_missed(status):
             call = self._make_call(status)
@@ -316,11 +416,15 @@ class _Exchange:
         )
 
     def _is_missed(self, status: str | None) -> bool:
-        """Return whether the request for a lookalike was for another operation after all."""
+        """Return whether the request for a lookalike was for another operation after
+        all.
+        """
         return self.match.is_lookalike and _status_code(status) in NOT_REACHED
 
     def _edit(self, own: HeaderList, status: str) -> HeaderList:
-        """Return the headers of the response, a new list; ``own`` are the application's."""
+        """Return the headers of the response, a new list; ``own`` are the
+        application's.
+        """
         headers = ResponseHeaders(own)
         names = headers.names
         if self.match.operation.unify_session:
@@ -337,20 +441,36 @@ class _Exchange:
             headers.keep_private()
         if _ANNOUNCED.isdisjoint(names):
             return headers.lines + self._announcement
-        # An application's own dates, and the lines that another middleware has announced already, are left out.
+        # An application's own dates, and the lines that another middleware has
+        # announced already, are left out.
         known = {(name.lower(), value) for name, value in self._announcement}
         lines = zip(names, headers.lines, strict=True)
-        kept = [line for name, line in lines if name not in _DATES and (name, line[1]) not in known]
+        kept = [
+            line
+            for name, line in lines
+            if name not in _DATES and (name, line[1]) not in known
+        ]
         return kept + self._announcement
 
     def _edit_location(self, headers: ResponseHeaders, status: str) -> None:
-        # No variable keeps what was received: monitoring tools report those of each frame with a log record, too.
+        # No variable keeps what was received: monitoring tools report those of each
+        # frame with a log record, too.
         loop = edit_location(
-            headers, status, as_received(self._received), self.match, table=self._table, digests=self._digests
+            headers,
+            status,
+            as_received(self._received),
+            self.match,
+            table=self._table,
+            digests=self._digests,
         )
         if loop is not None:  # clients must not store it (RFC 9111 section 5.2.2.5)
             headers.put("Cache-Control", "no-store")
-            log_error(_LOOP, self.match.operation.name, self.match.operation.path, loop.spelling)
+            log_error(
+                _LOOP,
+                self.match.operation.name,
+                self.match.operation.path,
+                loop.spelling,
+            )
 
 
 # Middlewares that are looked through, one around the other, for one that calls itself.
@@ -367,7 +487,9 @@ _LOOP = (
 
 
 class _Unstarted:
-    """The iterable of an application that starts its response while it is iterated; reports one that never does."""
+    """The iterable of an application that starts its response while it is iterated;
+    reports one that never does.
+    """
 
     def __init__(self, body: Iterable[bytes], exchange: _Exchange) -> None:
         self._body = body
@@ -388,10 +510,17 @@ class _Unstarted:
 
 
 def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> bool:
-    """Raise ``RuntimeError`` if an application calls the middleware around it; ``wsgi_app`` is set after both exist."""
+    """Raise ``RuntimeError`` if an application calls the middleware around it;
+    ``wsgi_app`` is set after both exist.
+    """
     for _each in range(_MIDDLEWARES):
         # The attributes of Flask, of Werkzeug's middlewares, and of this one.
-        app = next(filter(None, (getattr(app, name, None) for name in ("wsgi_app", "app", "_app"))), None)
+        app = next(
+            filter(
+                None, (getattr(app, name, None) for name in ("wsgi_app", "app", "_app"))
+            ),
+            None,
+        )
         if app is middleware:
             raise RuntimeError(_WRAPS_ITSELF)
     return False
@@ -399,9 +528,15 @@ def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> bool:
 
 def _check_identify(identify: Identify | None, plan: Plan) -> None:
     check_identify(identify, "an environ")
-    exempt = [operation.name for operation, policy in plan.items() if policy is not None and policy.exemptions]
+    exempt = [
+        operation.name
+        for operation, policy in plan.items()
+        if policy is not None and policy.exemptions
+    ]
     is_usable = identify is not None or not exempt
-    require(is_usable, "identify", f"a function, because {exempt} has exemptions", identify)
+    require(
+        is_usable, "identify", f"a function, because {exempt} has exemptions", identify
+    )
 
 
 def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
@@ -409,7 +544,10 @@ def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
     require(isinstance(observers, Iterable), "observers", expected, observers)
     functions = tuple(observers)
     # A class or a generator function does nothing with a call, and nobody would notice.
-    usable = all(callable(each) and not isinstance(each, type) and not is_deferring(each) for each in functions)
+    usable = all(
+        callable(each) and not isinstance(each, type) and not is_deferring(each)
+        for each in functions
+    )
     require(usable, "observers", expected, functions)
     return functions
 
@@ -418,12 +556,15 @@ def _notify(observer: Callable[..., object], *values: object) -> None:
     try:
         observer(*values)
     except Exception as error:  # noqa: BLE001 - an observer's failure is its own
-        # Without its context: that is the application's exception, whose message may hold anything.
+        # Without its context: that is the application's exception, whose message may
+        # hold anything.
         log_exception(error, "observer %r failed", observer)
 
 
 def _status_code(status: str | None) -> int | None:
-    """Return the code of a status line, or ``None``; some applications send bytes, which some servers take."""
+    """Return the code of a status line, or ``None``; some applications send bytes,
+    which some servers take.
+    """
     try:
         return None if status is None else int(status[:3])
     except (TypeError, ValueError):
@@ -437,6 +578,8 @@ def _close_iterable(body: object) -> None:
 
 
 def _mount(environ: WSGIEnvironment) -> str:
-    """Return ``SCRIPT_NAME`` percent-encoded, with one leading slash: two would begin a host (RFC 3986 section 4.2)."""
+    """Return ``SCRIPT_NAME`` percent-encoded, with one leading slash: two would begin a
+    host (RFC 3986 section 4.2).
+    """
     name: str = environ.get("SCRIPT_NAME", "").strip("/")
     return "/" + quote(name, encoding="latin-1", errors="replace") if name else ""

@@ -1,4 +1,7 @@
-"""What observers of the middleware get: one ``Call`` for each matched request. Standard library only."""
+"""What observers of the middleware get: one ``Call`` for each matched request.
+
+Standard library only.
+"""
 
 import re
 from base64 import b64decode
@@ -18,23 +21,29 @@ from .validation import require
 
 # RFC 9110 section 10.1.5: product = token ["/" product-version]
 _PRODUCT = re.compile(rf"{TOKEN}(?:/{TOKEN})?")
-# Characters of a client's name that observers see: the rest is the client's to choose, and may be long.
+# Characters of a client's name that observers see: the rest is the client's to choose,
+# and may be long.
 _CLIENT_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One matched request, as observers see it. It never holds a session ID, a path or a query.
+    """One matched request, as observers see it.
+
+    It never holds a session ID, a path or a query.
 
     :param operation: the operation's name.
     :param method: the request's own method: ``HEAD`` is not ``GET``.
-    :param status: the status code, or ``None`` when the application raised before it started its response.
+    :param status: the status code, or ``None`` when the application raised before it
+        started its response.
     :param phase: the phase of the operation at that time.
     :param source: where the session ID was, ``None`` without a session.
-    :param client: the first product of ``User-Agent`` (RFC 9110 section 10.1.5), at most 64 characters, or ``None``.
+    :param client: the first product of ``User-Agent`` (RFC 9110 section 10.1.5), at
+        most 64 characters, or ``None``.
     :param at: the time of the request, in UTC.
-    :param caller: the label of the caller, 1 to 64 printable characters, or ``None``: the one that the application gave
-        it before its response started, otherwise the one that the middleware's ``identify`` gave it.
+    :param caller: the label of the caller, 1 to 64 printable characters, or ``None``:
+        the one that the application gave it before its response started, otherwise the
+        one that the middleware's ``identify`` gave it.
     """
 
     operation: str
@@ -52,10 +61,12 @@ Observer = Callable[[Call], object]
 
 @runtime_checkable
 class RequestWatcher(Protocol):
-    """An observer that knows the plan, and learns when the first request of its process has passed.
+    """An observer that knows the plan, and learns when the first request of its process
+    has passed.
 
-    The middleware calls ``listen`` once, when it is built. At each request, matched or not, it looks at
-    ``awaits_request`` and calls ``request_passed`` if that is true, so a watcher sets it to false then.
+    The middleware calls ``listen`` once, when it is built. At each request, matched or
+    not, it looks at ``awaits_request`` and calls ``request_passed`` if that is true, so
+    a watcher sets it to false then.
     """
 
     awaits_request: bool
@@ -68,13 +79,22 @@ class RequestWatcher(Protocol):
 
 
 def check_identify(identify: object, source: str) -> None:
-    """Check that ``identify`` is an ordinary function from a source to a label, or ``None``."""
+    """Check that ``identify`` is an ordinary function from a source to a label, or
+    ``None``.
+    """
     usable = callable(identify) and not is_deferring(identify)
-    require(identify is None or usable, "identify", f"an ordinary function from {source} to a label", identify)
+    require(
+        identify is None or usable,
+        "identify",
+        f"an ordinary function from {source} to a label",
+        identify,
+    )
 
 
 def find_label(identify: Callable[[Any], Any], source: object) -> object:
-    """Return what ``identify`` returns for a source, or ``None``: its failure is logged."""
+    """Return what ``identify`` returns for a source, or ``None``: its failure is
+    logged.
+    """
     try:
         return refuse_deferred(identify(source), "identify")
     except Exception as error:  # noqa: BLE001 - a label is never worth an error response
@@ -86,21 +106,30 @@ def find_label(identify: Callable[[Any], Any], source: object) -> object:
 def client_of(user_agent: str, session_ids: Iterable[str]) -> str | None:
     """Return the name of a client, or ``None``, also where it may hold a session ID."""
     product = _PRODUCT.match(user_agent)
-    # The word may be longer than the product: a session ID counts that begins in the part that observers see.
+    # The word may be longer than the product: a session ID counts that begins in the
+    # part that observers see.
     word = user_agent.partition(" ")[0]
-    if product is None or any(session_id in word[: _CLIENT_LENGTH + len(session_id)] for session_id in session_ids):
+    if product is None or any(
+        session_id in word[: _CLIENT_LENGTH + len(session_id)]
+        for session_id in session_ids
+    ):
         return None
     return product[0][:_CLIENT_LENGTH]
 
 
 def basic_user(environ: WSGIEnvironment) -> str | None:
-    """Return the user of ``Authorization: Basic`` (RFC 7617 section 2), or ``None``: an ``identify`` of the middleware.
+    """Return the user of ``Authorization: Basic`` (RFC 7617 section 2), or ``None``: an
+    ``identify`` of the middleware.
 
-    Not checked: the password. Anybody can send any name, unless a server before the middleware checks it.
+    Not checked: the password. Anybody can send any name, unless a server before the
+    middleware checks it.
 
-    :param environ: the WSGI environ. The name is read as UTF-8, or as ISO 8859-1 where it is not.
+    :param environ: the WSGI environ. The name is read as UTF-8, or as ISO 8859-1 where
+        it is not.
     """
-    scheme, _space, token = environ.get("HTTP_AUTHORIZATION", "").strip(" \t").partition(" ")
+    scheme, _space, token = (
+        environ.get("HTTP_AUTHORIZATION", "").strip(" \t").partition(" ")
+    )
     if scheme.lower() != "basic":
         return None
     try:

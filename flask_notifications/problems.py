@@ -15,7 +15,8 @@ from .sessions.credential import SessionRefused
 from .validation import is_number, make_plain, require
 from .wording import iso
 
-# Further members of a body (RFC 9457 section 3.2). Those that are ``None`` are left out.
+# Further members of a body (RFC 9457 section 3.2). Those that are ``None`` are left
+# out.
 Members = Mapping[str, str | datetime | None]
 
 # RFC 6750 section 3: the characters of a quoted attribute of a challenge.
@@ -23,7 +24,10 @@ _QUOTABLE = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]*")
 
 # Code, status, and the detail for the client.
 _PROBLEMS = {
-    "session_missing": (401, "The request carries no session; send it as Authorization: Bearer."),
+    "session_missing": (
+        401,
+        "The request carries no session; send it as Authorization: Bearer.",
+    ),
     "session_invalid": (401, "The session is unknown or has ended; log on again."),
     "invalid_account_id": (
         400,
@@ -31,11 +35,23 @@ _PROBLEMS = {
     ),
     "access_denied": (403, "The session may not see this account."),
     "account_not_found": (404, "There is no such account."),
-    "storage_unavailable": (503, "The notifications are out of reach at the moment; try again later."),
+    "storage_unavailable": (
+        503,
+        "The notifications are out of reach at the moment; try again later.",
+    ),
     "storage_error": (500, "The notifications could not be read."),
-    "unserialisable_record": (500, "A notification could not be expressed as a JSON object."),
-    "spool_unavailable": (503, "The response could not be stored before it was sent; try again later."),
-    "brownout": (410, "This operation is obsolete, and it is switched off for a limited time."),
+    "unserialisable_record": (
+        500,
+        "A notification could not be expressed as a JSON object.",
+    ),
+    "spool_unavailable": (
+        503,
+        "The response could not be stored before it was sent; try again later.",
+    ),
+    "brownout": (
+        410,
+        "This operation is obsolete, and it is switched off for a limited time.",
+    ),
     "sunset": (410, "This operation has been retired and switched off."),
     "not_found": (404, "There is no such operation."),
     "method_not_allowed": (405, "The operation does not support this method."),
@@ -48,7 +64,8 @@ _CHALLENGES = {"session_missing": "", "session_invalid": "invalid_token"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statuses:
-    """Replace the status codes of four errors, for old clients that know other numbers, such as 440 and 410.
+    """Replace the status codes of four errors, for old clients that know other numbers,
+    such as 440 and 410.
 
     :param session_missing: from 400 to 599, by default 401.
     :param session_invalid: from 400 to 599, by default 401.
@@ -65,7 +82,12 @@ class Statuses:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             status = getattr(self, name)
-            require(is_number(status, 400, 599, is_whole=True), name, "a status code from 400 to 599", status)
+            require(
+                is_number(status, 400, 599, is_whole=True),
+                name,
+                "a status code from 400 to 599",
+                status,
+            )
             object.__setattr__(self, name, int(status))  # an HTTPStatus, too
 
 
@@ -83,28 +105,58 @@ class Problems:
             realm,
         )
         self._bearer = f'Bearer realm="{make_plain(realm)}"'
-        self._statuses = {code: getattr(statuses, code, status) for code, (status, _detail) in _PROBLEMS.items()}
+        self._statuses = {
+            code: getattr(statuses, code, status)
+            for code, (status, _detail) in _PROBLEMS.items()
+        }
         # The responses that do not depend on the request.
         self._ready = {code: self._compose(code, (), {}) for code in _PROBLEMS}
 
     def respond(
-        self, code: str, *, extra: Sequence[tuple[str, str]] = (), members: Members | None = None
+        self,
+        code: str,
+        *,
+        extra: Sequence[tuple[str, str]] = (),
+        members: Members | None = None,
     ) -> PlainResponse:
         """Return the response to an error."""
-        return self._compose(code, extra, members or {}) if extra or members else self._ready[code]
+        return (
+            self._compose(code, extra, members or {})
+            if extra or members
+            else self._ready[code]
+        )
 
-    def _compose(self, code: str, extra: Sequence[tuple[str, str]], members: Members) -> PlainResponse:
+    def _compose(
+        self, code: str, extra: Sequence[tuple[str, str]], members: Members
+    ) -> PlainResponse:
         varies = [] if code in _CLOSED else [VARY]
         challenge = [self._challenge(_CHALLENGES[code])] if code in _CHALLENGES else []
-        return _problem(self._statuses[code], code, _PROBLEMS[code][1], [*varies, *challenge, *extra], members)
+        return _problem(
+            self._statuses[code],
+            code,
+            _PROBLEMS[code][1],
+            [*varies, *challenge, *extra],
+            members,
+        )
 
     def refuse(self, refused: SessionRefused) -> PlainResponse:
         """Return the response to a request whose session was refused."""
-        return _problem(refused.status, refused.code, refused.detail, [VARY, self._challenge(refused.code)], {})
+        return _problem(
+            refused.status,
+            refused.code,
+            refused.detail,
+            [VARY, self._challenge(refused.code)],
+            {},
+        )
 
     def _challenge(self, error: str) -> tuple[str, str]:
-        """Return the challenge of RFC 6750 section 3; a request without a session gets it without an error code."""
-        return "WWW-Authenticate", f'{self._bearer}, error="{error}"' if error else self._bearer
+        """Return the challenge of RFC 6750 section 3; a request without a session gets
+        it without an error code.
+        """
+        return (
+            "WWW-Authenticate",
+            f'{self._bearer}, error="{error}"' if error else self._bearer,
+        )
 
 
 def retry_after(seconds: float) -> tuple[str, str]:
@@ -112,9 +164,19 @@ def retry_after(seconds: float) -> tuple[str, str]:
     return "Retry-After", str(ceil(seconds))
 
 
-def _problem(status: int, code: str, detail: str, extra: list[tuple[str, str]], members: Members) -> PlainResponse:
+def _problem(
+    status: int, code: str, detail: str, extra: list[tuple[str, str]], members: Members
+) -> PlainResponse:
     title = reason_phrase(status)
-    document = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
+    document = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "code": code,
+    }
     document |= {name: value for name, value in members.items() if value is not None}
     body = json.dumps(document, default=iso).encode("ascii")
-    return build_response(f"{status} {title}", "application/problem+json", body, len(body), extra)
+    return build_response(
+        f"{status} {title}", "application/problem+json", body, len(body), extra
+    )

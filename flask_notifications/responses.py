@@ -1,6 +1,7 @@
 """Hold a complete response as plain values, and send it through WSGI.
 
-Knows nothing of the content of a response. Standard library only: the middleware sends its own responses from here.
+Knows nothing of the content of a response. Standard library only: the middleware sends
+its own responses from here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,20 +12,24 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 # Bytes that are read from a file and written to the client in one step.
 BLOCK = 131_072
 
-# The headers of every response: no cache stores it (RFC 9111 section 5.2.2.5), and no browser guesses another type
-# (Fetch, "nosniff").
+# The headers of every response: no cache stores it (RFC 9111 section 5.2.2.5), and no
+# browser guesses another type (Fetch, "nosniff").
 _COMMON_HEADERS = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
 # That of a response that depends on the session (RFC 9110 section 12.5.5).
 VARY = ("Vary", "Authorization")
 
-# The registered reason phrases, and that of a status that legacy clients know and no registry lists.
-_PHRASES = {status.value: status.phrase for status in HTTPStatus} | {440: "Login Time-out"}
+# The registered reason phrases, and that of a status that legacy clients know and no
+# registry lists.
+_PHRASES = {status.value: status.phrase for status in HTTPStatus} | {
+    440: "Login Time-out"
+}
 
 
 class PlainResponse(NamedTuple):
     """Hold a response: a status line, its headers, and its complete body.
 
-    The body is bytes, or an open binary file at its start. The sender of the response closes the file.
+    The body is bytes, or an open binary file at its start. The sender of the response
+    closes the file.
     """
 
     status: str
@@ -40,8 +45,8 @@ class PlainResponse(NamedTuple):
 class FileBody:
     """Own an open binary file: read it in blocks, and close it.
 
-    It is closed by ``close``, at the end of an iteration, and at the latest when nothing refers to the body any more,
-    unless ``take_file`` has been called by then.
+    It is closed by ``close``, at the end of an iteration, and at the latest when
+    nothing refers to the body any more, unless ``take_file`` has been called by then.
     """
 
     __slots__ = ("__weakref__", "_file", "_is_owner")
@@ -70,31 +75,55 @@ class FileBody:
 
 
 def build_response(
-    status: str, media_type: str, body: bytes | IO[bytes], length: int, extra: Iterable[tuple[str, str]] = ()
+    status: str,
+    media_type: str,
+    body: bytes | IO[bytes],
+    length: int,
+    extra: Iterable[tuple[str, str]] = (),
 ) -> PlainResponse:
-    """Return a response with the headers that all our responses have; ``length`` is that of the body in bytes."""
-    headers = (("Content-Type", media_type), ("Content-Length", str(length)), *_COMMON_HEADERS, *extra)
+    """Return a response with the headers that all our responses have; ``length`` is
+    that of the body in bytes.
+    """
+    headers = (
+        ("Content-Type", media_type),
+        ("Content-Length", str(length)),
+        *_COMMON_HEADERS,
+        *extra,
+    )
     return PlainResponse(status, headers, body)
 
 
 def reason_phrase(status: int) -> str:
-    """Return the reason phrase of a status code, or a general one for a code that no registry lists."""
+    """Return the reason phrase of a status code, or a general one for a code that no
+    registry lists.
+    """
     return _PHRASES.get(status) or ("Client Error" if status < 500 else "Server Error")
 
 
 def wrap_file(file: IO[bytes], environ: WSGIEnvironment) -> Iterable[bytes]:
-    """Return an iterable over a file that the server can send in its own way; its ``close`` closes the file.
+    """Return an iterable over a file that the server can send in its own way; its
+    ``close`` closes the file.
 
-    This is the server's ``wsgi.file_wrapper`` (PEP 3333, "Optional Platform-Specific File Handling"), if it has one.
-    The object must reach the server unchanged, because a server uses sendfile for this very object only. The wrapper of
-    the standard library is not used, because fastwsgi takes any ``FileWrapper`` for that of Werkzeug.
+    This is the server's ``wsgi.file_wrapper`` (PEP 3333, "Optional Platform-Specific
+    File Handling"), if it has one. The object must reach the server unchanged, because
+    a server uses sendfile for this very object only. The wrapper of the standard
+    library is not used, because fastwsgi takes any ``FileWrapper`` for that of
+    Werkzeug.
     """
-    wrapper: Callable[[IO[bytes], int], Iterable[bytes]] | None = environ.get("wsgi.file_wrapper")
-    return FileBody(file) if wrapper is None else wrapper(file, BLOCK)  # some servers set it to None
+    wrapper: Callable[[IO[bytes], int], Iterable[bytes]] | None = environ.get(
+        "wsgi.file_wrapper"
+    )
+    return (
+        FileBody(file) if wrapper is None else wrapper(file, BLOCK)
+    )  # some servers set it to None
 
 
-def send_response(response: PlainResponse, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Send a response as a WSGI application does, and without its body if the method is ``HEAD``."""
+def send_response(
+    response: PlainResponse, environ: WSGIEnvironment, start_response: StartResponse
+) -> Iterable[bytes]:
+    """Send a response as a WSGI application does, and without its body if the method is
+    ``HEAD``.
+    """
     try:
         start_response(response.status, list(response.headers))
     except BaseException:
@@ -103,4 +132,8 @@ def send_response(response: PlainResponse, environ: WSGIEnvironment, start_respo
     if environ["REQUEST_METHOD"].upper() == "HEAD":
         response.close()
         return ()
-    return (response.body,) if isinstance(response.body, bytes) else wrap_file(response.body, environ)
+    return (
+        (response.body,)
+        if isinstance(response.body, bytes)
+        else wrap_file(response.body, environ)
+    )

@@ -1,4 +1,7 @@
-"""Checks of constructor arguments. Knows the form of valid values, and nothing of their use."""
+"""Checks of constructor arguments.
+
+Knows the form of valid values, and nothing of their use.
+"""
 
 import math
 import re
@@ -9,7 +12,8 @@ from datetime import datetime
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-# RFC 8288 section 3: a Link target has no controls, spaces, delimiters or non-ASCII characters.
+# RFC 8288 section 3: a Link target has no controls, spaces, delimiters or non-ASCII
+# characters.
 _NOT_IN_A_URI = re.compile(r'[^\x21-\x7e]|[<>"\\]')
 
 # RFC 3986 section 2.1.
@@ -27,14 +31,18 @@ _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
 def require(condition: object, argument: str, expected: str, given: object) -> None:
-    """Raise ``ValueError``, "argument must be expected, not given", unless a condition holds."""
+    """Raise ``ValueError``, "argument must be expected, not given", unless a condition
+    holds.
+    """
     if not condition:
         message = f"{argument} must be {expected}, not {_show(given)}"
         raise ValueError(message)
 
 
 def _show(value: object) -> str:
-    """Return at most 1,000 characters of a value, or its type if its own ``__repr__`` fails."""
+    """Return at most 1,000 characters of a value, or its type if its own ``__repr__``
+    fails.
+    """
     try:
         shown = str(value) if isinstance(value, datetime) else repr(value)
     except Exception:  # noqa: BLE001 - the code of any class
@@ -45,34 +53,59 @@ def _show(value: object) -> str:
 def make_plain(value: Any) -> Any:
     """Return a string of a class of its own as a ``str``, and any other value as it is.
 
-    An f-string shows a member of an ``Enum`` as ``Page.NEW``, and ``Markup`` escapes strings that are added to it.
+    An f-string shows a member of an ``Enum`` as ``Page.NEW``, and ``Markup`` escapes
+    strings that are added to it.
     """
     return "".join(value) if isinstance(value, str) else value
 
 
-def is_number(value: object, least: float, most: float = math.inf, *, is_whole: bool = False) -> bool:
-    """Return whether a value is a number in a range. A boolean is none, nor is NaN in any range."""
+def is_number(
+    value: object, least: float, most: float = math.inf, *, is_whole: bool = False
+) -> bool:
+    """Return whether a value is a number in a range.
+
+    A boolean is none, nor is NaN in any range.
+    """
     is_kind = isinstance(value, int) or (isinstance(value, float) and not is_whole)
-    return is_kind and not isinstance(value, bool) and least <= cast("float", value) <= most
+    return (
+        is_kind
+        and not isinstance(value, bool)
+        and least <= cast("float", value) <= most
+    )
 
 
 def check_uri(argument: str, value: object) -> None:
     r"""Check that a value can be a URI reference in a header (RFC 8288 section 3).
 
-    Checked: a string, not empty, of printable ASCII without spaces and ``<>"\``, whose percent-encoding is complete,
-    and whose authority, if it has one, has a host and no password (RFC 9110 section 4.2). No error shows a password.
-    Not checked: that the URI resolves, or that a server responds there.
+    Checked: a string, not empty, of printable ASCII without spaces and ``<>"\``, whose
+    percent-encoding is complete, and whose authority, if it has one, has a host and no
+    password (RFC 9110 section 4.2). No error shows a password. Not checked: that the
+    URI resolves, or that a server responds there.
     """
     require(isinstance(value, str) and value, argument, "a URI as a string", value)
     uri = make_plain(value)
-    require(not _PASSWORD.search(uri), argument, "a URI without a password", _PASSWORD.sub(r"\1…@", uri))
+    require(
+        not _PASSWORD.search(uri),
+        argument,
+        "a URI without a password",
+        _PASSWORD.sub(r"\1…@", uri),
+    )
     valid = not _NOT_IN_A_URI.search(uri)
-    require(valid, argument, 'a URI of printable ASCII without spaces, <, >, " and \\', uri)
-    require(not _BROKEN_ENCODING.search(uri), argument, "a URI with two hexadecimal digits after each %", uri)
+    require(
+        valid, argument, 'a URI of printable ASCII without spaces, <, >, " and \\', uri
+    )
+    require(
+        not _BROKEN_ENCODING.search(uri),
+        argument,
+        "a URI with two hexadecimal digits after each %",
+        uri,
+    )
     has_host = False
     with suppress(ValueError):  # a broken address
         has_host = urlsplit(uri).hostname or not _NEEDS_A_HOST.match(uri)
-    require(has_host, argument, "a URI with a host, such as 'https://example.com/new'", uri)
+    require(
+        has_host, argument, "a URI with a host, such as 'https://example.com/new'", uri
+    )
 
 
 def check_base_url(base_url: object) -> None:
@@ -81,16 +114,30 @@ def check_base_url(base_url: object) -> None:
         check_uri("base_url", base_url)
         url, fits = make_plain(base_url), False
         with suppress(ValueError):  # no port number
-            fits = urlsplit(url).scheme in {"http", "https"} and urlsplit(url).port != 0 and not set(url) & {"?", "#"}
+            fits = (
+                urlsplit(url).scheme in {"http", "https"}
+                and urlsplit(url).port != 0
+                and not set(url) & {"?", "#"}
+            )
         require(fits, "base_url", "an absolute http(s) URL without a query", base_url)
 
 
 def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
-    """Return a caller's label if it is one and contains no session ID, otherwise ``None``."""
-    if not isinstance(label, str) or len(label) > _LABEL_LENGTH or not label.isprintable():
+    """Return a caller's label if it is one and contains no session ID, otherwise
+    ``None``.
+    """
+    if (
+        not isinstance(label, str)
+        or len(label) > _LABEL_LENGTH
+        or not label.isprintable()
+    ):
         return None
-    # An empty label is not visible. Some printable characters have no ink; marks need another character.
-    is_visible = any(each not in _BLANK and unicodedata.category(each)[0] not in "MZ" for each in label)
+    # An empty label is not visible. Some printable characters have no ink; marks need
+    # another character.
+    is_visible = any(
+        each not in _BLANK and unicodedata.category(each)[0] not in "MZ"
+        for each in label
+    )
     has_session_id = any(session_id in label for session_id in session_ids)
     # Not the label itself, which may be a proxy that loses its string.
     return make_plain(label) if is_visible and not has_session_id else None

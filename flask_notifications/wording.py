@@ -6,7 +6,15 @@ _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_WEEKDAYS = (
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+)
 
 _SECOND = timedelta(seconds=1)
 _UNITS = (
@@ -34,7 +42,9 @@ def long_date(at: datetime) -> str:
 
 
 def moment(at: datetime) -> str:
-    """Return a date and a time such as ``1 Jul 2027, 09:00 UTC``; the seconds only if there are any."""
+    """Return a date and a time such as ``1 Jul 2027, 09:00 UTC``; the seconds only if
+    there are any.
+    """
     time = f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"
     return f"{short_date(at)}, {time} UTC"
 
@@ -45,20 +55,28 @@ def period(start: datetime, end: datetime) -> str:
 
 
 def format_days(since: datetime, until: datetime) -> str:
-    """Return the days of a period that ends before ``until``, as in ``6 January to 5 February 2026``."""
+    """Return the days of a period that ends before ``until``, as in ``6 January to 5
+    February 2026``.
+    """
     last = until - timedelta(microseconds=1)
     first = full_date(since).removesuffix(f" {last.year}")
     return f"{first} to {full_date(last)}"
 
 
 def duration(length: timedelta) -> str:
-    """Return a duration in the largest unit that fits twice, rounded, such as ``15 minutes``; at least a second."""
-    name, unit = next((each for each in _UNITS if length >= 2 * each[1]), ("second", _SECOND))
+    """Return a duration in the largest unit that fits twice, rounded, such as ``15
+    minutes``; at least a second.
+    """
+    name, unit = next(
+        (each for each in _UNITS if length >= 2 * each[1]), ("second", _SECOND)
+    )
     return count(max(1, round(length / unit)), name)
 
 
 def relative(at: datetime, now: datetime) -> str:
-    """Return how far a time is from now, such as ``in 3 months``, ``2 days ago`` or ``now``."""
+    """Return how far a time is from now, such as ``in 3 months``, ``2 days ago`` or
+    ``now``.
+    """
     if abs(at - now) < _SECOND:
         return "now"
     return f"in {duration(at - now)}" if at > now else f"{duration(now - at)} ago"
@@ -75,5 +93,7 @@ def iso(at: datetime) -> str:
 
 
 def escape(line: str) -> str:
-    r"""Return a line with escapes such as ``\n`` in place of unprintable characters, as in a plan or a response."""
+    r"""Return a line with escapes such as ``\n`` in place of unprintable characters, as
+    in a plan or a response.
+    """
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)

@@ -8,7 +8,9 @@ import pytest
 
 @pytest.fixture
 def spooled(monkeypatch: pytest.MonkeyPatch) -> list[BinaryIO]:
-    """Return the temporary files of a test, none of which is closed by the garbage collector."""
+    """Return the temporary files of a test, none of which is closed by the garbage
+    collector.
+    """
     files: list[BinaryIO] = []
     make = tempfile.TemporaryFile
 

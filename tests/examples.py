@@ -1,7 +1,9 @@
-"""Follow a page of the documentation as its readers do: save its files, run its servers and its commands.
+"""Follow a page of the documentation as its readers do: save its files, run its servers
+and its commands.
 
-Sybil executes the blocks in Python. It calls ``follow`` after them, after all other blocks, and after paragraphs that
-start a server. A block that cannot be followed fails, unless ``ELSEWHERE`` has the test that does.
+Sybil executes the blocks in Python. It calls ``follow`` after them, after all other
+blocks, and after paragraphs that start a server. A block that cannot be followed fails,
+unless ``ELSEWHERE`` has the test that does.
 """
 
 import gzip
@@ -25,7 +27,8 @@ from tests.servers.process import ROOT, free_port, running
 from tests.services import program_or_skip
 
 OF_PAGES = "tests/cli/test_documentation.py::"
-# The beginnings of the blocks that tests of their own execute, and of those that nobody can, with the reason.
+# The beginnings of the blocks that tests of their own execute, and of those that nobody
+# can, with the reason.
 ELSEWHERE = {
     "python -m venv": "it installs a release from an index of packages",
     "$ flask-notifications check https://shop.example/": f"{OF_PAGES}test_a_check_of_production_has_no_findings",
@@ -59,7 +62,11 @@ def parse(document: Document) -> Iterator[Region]:
     """Find what a reader does besides executing Python."""
     for step in STEP.finditer(document.text):
         intro, language, source = step.groups("")
-        works = FILE.search(intro) if language == "python" else source and not language.startswith("{")
+        works = (
+            FILE.search(intro)
+            if language == "python"
+            else source and not language.startswith("{")
+        )
         if works or SERVER.search(intro):
             yield Region(step.end() - 1, step.end(), step, follow)
 
@@ -67,7 +74,9 @@ def parse(document: Document) -> Iterator[Region]:
 def is_slow(example: Example) -> bool:
     """Return whether an example starts a process."""
     step = example.parsed
-    return isinstance(step, re.Match) and (step["language"] == "" or SERVER.search(step["intro"] or "") is not None)
+    return isinstance(step, re.Match) and (
+        step["language"] == "" or SERVER.search(step["intro"] or "") is not None
+    )
 
 
 def enter_an_empty_folder(namespace: dict[str, Any]) -> None:
@@ -78,7 +87,9 @@ def enter_an_empty_folder(namespace: dict[str, Any]) -> None:
     # Recorders of other pages have the same URL, and must not share a folder of spools.
     stack.enter_context(patch("tempfile.tempdir", folder))
     stack.enter_context(patch.dict(os.environ, TMPDIR=folder))
-    stack.callback(lambda: namespace["recorder"].close() if "recorder" in namespace else None)
+    stack.callback(
+        lambda: namespace["recorder"].close() if "recorder" in namespace else None
+    )
     namespace |= {"leave": stack.close, "servers": []}
 
 
@@ -89,14 +100,18 @@ def enter_after_the_quickstart(namespace: dict[str, Any]) -> None:
         intro, language, source = step.groups("")
         if FILE.search(intro) and language:
             save(intro, language, source)
-    Path("wsgi.py").write_text("from shop import app as application\n", encoding="utf-8")
+    Path("wsgi.py").write_text(
+        "from shop import app as application\n", encoding="utf-8"
+    )
     line = LINE.format(datetime.now(UTC))
     Path("access.log").write_text(line, encoding="utf-8")
     Path("access.log.1.gz").write_bytes(gzip.compress(line.encode()))
 
 
 def save(intro: str, language: str, source: str) -> None:
-    """Save a block in the file that the paragraph before it mentions, or else in that of the plan."""
+    """Save a block in the file that the paragraph before it mentions, or else in that
+    of the plan.
+    """
     file = Path((FILE.findall(intro) or ["retirement.toml"])[-1])
     file.parent.mkdir(exist_ok=True)
     old = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -104,7 +119,9 @@ def save(intro: str, language: str, source: str) -> None:
         source = "".join([*old.splitlines(keepends=True)[:-1], source])
     elif "at the end of" in intro:
         source = old + source
-    elif language == "toml" and "deprecated_at" not in source:  # keys that replace those of the plan
+    elif (
+        language == "toml" and "deprecated_at" not in source
+    ):  # keys that replace those of the plan
         key = source.partition(" ")[0]
         source = re.sub(rf"^{key} = .*\n|\Z", source, old, count=1, flags=re.MULTILINE)
     file.write_text(source, encoding="utf-8")
@@ -113,7 +130,9 @@ def save(intro: str, language: str, source: str) -> None:
 
 
 def follow(example: Example) -> None:
-    """Save a block or run its commands, while each server of its paragraph runs, or the last one of the page."""
+    """Save a block or run its commands, while each server of its paragraph runs, or the
+    last one of the page.
+    """
     namespace, port = example.namespace, str(free_port())
     intro, language, source = example.parsed.groups("")
     if source.startswith(tuple(ELSEWHERE)):
@@ -125,8 +144,12 @@ def follow(example: Example) -> None:
     if language == "toml" or (language and FILE.search(intro)):
         save(intro, language, source)
     elif source:
-        assert not language, "no test executes this block: save it in a file, or add it to ELSEWHERE"
-        commands = COMMAND.findall(source) or [(line, "") for line in source.splitlines()]
+        assert not language, (
+            "no test executes this block: save it in a file, or add it to ELSEWHERE"
+        )
+        commands = COMMAND.findall(source) or [
+            (line, "") for line in source.splitlines()
+        ]
     if {"application", "recorder"} <= namespace.keys():
         Client(namespace["application"]).get("/reports/7")
         namespace["recorder"].flush()
@@ -148,21 +171,39 @@ def serve(command: str, port: str) -> Iterator[None]:
         "UVICORN_PORT": port,
     }
     variables = [f"{name}={value}" for name, value in environ.items()]
-    started = ["env", "--unset=PYTHONPATH", f"--chdir={folder}", *variables, "sh", "-c", f"exec {command}"]
+    started = [
+        "env",
+        "--unset=PYTHONPATH",
+        f"--chdir={folder}",
+        *variables,
+        "sh",
+        "-c",
+        f"exec {command}",
+    ]
     with running(started, Path(mkdtemp(dir=folder)), int(port)) as server:
-        assert server.ask("GET", "/reports/7").all("Deprecation") == ["@1767225600"], server.written()
+        assert server.ask("GET", "/reports/7").all("Deprecation") == ["@1767225600"], (
+            server.written()
+        )
         yield
 
 
 def run(command: str, output: str) -> None:
-    """Run a command, and compare its output with that of the page, unless that is another reader's record."""
+    """Run a command, and compare its output with that of the page, unless that is
+    another reader's record.
+    """
     if command.startswith("curl"):
         program_or_skip("curl")
     environ = os.environ | {"PATH": PATH}
-    done = subprocess.run(["sh", "-c", command], env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode == (3 if " usage " in command else 0), f"{command}: {done.stderr}"  # 3: in use
+    done = subprocess.run(
+        ["sh", "-c", command], env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == (3 if " usage " in command else 0), (
+        f"{command}: {done.stderr}"
+    )  # 3: in use
     if command.startswith("curl"):  # servers add headers
-        assert {*output.casefold().splitlines()} <= {*done.stdout.casefold().splitlines()}, done.stdout
+        assert {*output.casefold().splitlines()} <= {
+            *done.stdout.casefold().splitlines()
+        }, done.stdout
     elif " check " in command:
         assert "0 errors, 0 warnings" in done.stdout, done.stdout
     elif output and " usage " not in command:

@@ -1,11 +1,18 @@
-"""The middleware with a policy at a fixed time, and an application that records its calls."""
+"""The middleware with a policy at a fixed time, and an application that records its
+calls.
+"""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation, notification_operations
+from flask_notifications import (
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    Operation,
+    notification_operations,
+)
 from tests.wsgi import Response, call, plain_app
 
 # Keys of the environ.
@@ -29,15 +36,28 @@ ANNOUNCED = [
     ("Link", '<https://example.com/policy>; rel="sunset"; type="text/html"'),
 ]
 DATE_ONLY = DeprecationPolicy(deprecated_at=DEPRECATED_AT)
-CLOSED = DeprecationPolicy(deprecated_at=DEPRECATED_AT, sunset_at=DEPRECATED_AT, enforce_sunset=True)
+CLOSED = DeprecationPolicy(
+    deprecated_at=DEPRECATED_AT, sunset_at=DEPRECATED_AT, enforce_sunset=True
+)
 PATH = "/API/Notification/"
 
 
 class Spy:
-    """An application that records the arguments of each call, and always sends the same response."""
+    """An application that records the arguments of each call, and always sends the same
+    response.
+    """
 
-    def __init__(self, status: str = "200 OK", headers: Iterable[tuple[str, str]] = (), body: Any = (b"ok",)) -> None:
-        self.status, self.headers, self.body = status, [("Content-Type", "text/plain"), *headers], body
+    def __init__(
+        self,
+        status: str = "200 OK",
+        headers: Iterable[tuple[str, str]] = (),
+        body: Any = (b"ok",),
+    ) -> None:
+        self.status, self.headers, self.body = (
+            status,
+            [("Content-Type", "text/plain"), *headers],
+            body,
+        )
         self.calls: list[tuple[WSGIEnvironment, StartResponse]] = []
         self.seen: dict[str, Any] = {}
 
@@ -56,13 +76,22 @@ def wrap(
     operations: Iterable[Operation] = OPERATIONS,
     **options: Any,
 ) -> Any:
-    """Return the middleware around an application, or around one that always sends ``ok``; one policy for all."""
+    """Return the middleware around an application, or around one that always sends
+    ``ok``; one policy for all.
+    """
     plan = dict.fromkeys(operations, policy)
-    return DeprecationMiddleware(plain_app() if app is None else app, plan, **{"clock": lambda: NOW, **options})
+    return DeprecationMiddleware(
+        plain_app() if app is None else app, plan, **{"clock": lambda: NOW, **options}
+    )
 
 
 def response_of(
-    status: str = "200 OK", headers: Iterable[tuple[str, str]] = (), query: str = "", **options: Any
+    status: str = "200 OK",
+    headers: Iterable[tuple[str, str]] = (),
+    query: str = "",
+    **options: Any,
 ) -> Response:
-    """Return the response of the middleware around an application that sends a status and headers."""
+    """Return the response of the middleware around an application that sends a status
+    and headers.
+    """
     return call(wrap(plain_app(status, headers), **options), "GET", PATH, query)

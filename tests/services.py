@@ -1,4 +1,6 @@
-"""What a machine may not have: its tests are skipped by name, or fail if ``REQUIRE_SERVICES=1`` is set."""
+"""What a machine may not have: its tests are skipped by name, or fail if
+``REQUIRE_SERVICES=1`` is set.
+"""
 
 import os
 import subprocess
@@ -19,7 +21,9 @@ MARIADB = "mysql+pymysql://root@127.0.0.1:3306/test"
 
 # Debian keeps some programs off the PATH.
 _POSTGRESQL = map(str, Path("/usr/lib/postgresql").glob("*/bin"))
-_PROGRAMS = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin", *_POSTGRESQL])
+_PROGRAMS = os.pathsep.join(
+    [os.environ["PATH"], "/usr/sbin", "/usr/local/sbin", *_POSTGRESQL]
+)
 
 
 def service_or_skip(name: str, present: bool) -> None:
@@ -32,7 +36,9 @@ def service_or_skip(name: str, present: bool) -> None:
 
 
 def program_or_skip(*names: str) -> str:
-    """Return the path of the first program that is installed; skip the test, or fail it, if none is."""
+    """Return the path of the first program that is installed; skip the test, or fail
+    it, if none is.
+    """
     found = next(filter(None, (which(name, path=_PROGRAMS) for name in names)), None)
     service_or_skip(names[0], found is not None)
     return str(found)
@@ -56,11 +62,20 @@ def chromium_or_skip() -> list[str]:
 
 
 def npm_program_or_skip(package: str, program: str) -> list[str]:
-    """Return the command of a program in an npm package, which npm keeps between runs; skip the test, or fail it."""
+    """Return the command of a program in an npm package, which npm keeps between runs;
+    skip the test, or fail it.
+    """
     npm = program_or_skip("npm")
-    options = ["--yes", "--prefer-offline", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
+    options = [
+        "--yes",
+        "--prefer-offline",
+        "--fetch-retry-mintimeout=500",
+        "--fetch-retry-maxtimeout=2000",
+    ]
     command = [npm, "exec", *options, f"--package={package}", "--"]
-    tried = subprocess.run([*command, "node", "--version"], capture_output=True, check=False)
+    tried = subprocess.run(
+        [*command, "node", "--version"], capture_output=True, check=False
+    )
     service_or_skip(f"{package} of a registry of npm packages", tried.returncode == 0)
     return [*command, program]
 
@@ -75,16 +90,24 @@ def _is_reachable(url: str) -> bool:
 
 @contextmanager
 def postgresql_schema() -> Iterator[str]:
-    """Provide the URL of a PostgreSQL database with a schema of its own, so that it looks empty."""
+    """Provide the URL of a PostgreSQL database with a schema of its own, so that it
+    looks empty.
+    """
     # A failed test may still lock its tables.
-    with _created(POSTGRESQL, "SCHEMA", "SET lock_timeout = '5s'; DROP SCHEMA {} CASCADE") as schema:
+    with _created(
+        POSTGRESQL, "SCHEMA", "SET lock_timeout = '5s'; DROP SCHEMA {} CASCADE"
+    ) as schema:
         yield f"{POSTGRESQL}?options=-csearch_path%3D{schema}"
 
 
 @contextmanager
 def new_database(server: str) -> Iterator[URL]:
-    """Provide the URL of a new database on a server; some drivers cannot choose a schema when they connect."""
-    force = " WITH (FORCE)" if server == POSTGRESQL else ""  # a test may still be connected
+    """Provide the URL of a new database on a server; some drivers cannot choose a
+    schema when they connect.
+    """
+    force = (
+        " WITH (FORCE)" if server == POSTGRESQL else ""
+    )  # a test may still be connected
     with _created(server, "DATABASE", f"DROP DATABASE {{}}{force}") as name:
         yield make_url(server).set(database=name)
 
@@ -92,7 +115,9 @@ def new_database(server: str) -> Iterator[URL]:
 @contextmanager
 def _created(server: str, kind: str, drop: str) -> Iterator[str]:
     """Create a schema or a database, yield its name, and drop it on exit."""
-    service_or_skip("MariaDB" if server == MARIADB else "PostgreSQL", _is_reachable(server))
+    service_or_skip(
+        "MariaDB" if server == MARIADB else "PostgreSQL", _is_reachable(server)
+    )
     name = f"test_{uuid.uuid4().hex}"
     admin = create_engine(server, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:

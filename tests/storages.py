@@ -17,7 +17,8 @@ BEARER = {"HTTP_AUTHORIZATION": f"Bearer {SESSION_ID}"}
 CURRENT_USER = "/API/Notification/"
 ACCOUNT = "/API/Notification/GetNotificationsForAccount/{}/"
 
-# A string that no response and no log line may have; the exceptions of storages have it.
+# A string that no response and no log line may have; the exceptions of storages have
+# it.
 SECRET = "hunter2 from the statement"  # noqa: S105 - no password
 
 
@@ -25,7 +26,11 @@ class Source:
     """Records that must be closed; the iteration may fail after the last of them."""
 
     def __init__(
-        self, records: Iterable[Any] = (), *, failure: BaseException | None = None, closing: BaseException | None = None
+        self,
+        records: Iterable[Any] = (),
+        *,
+        failure: BaseException | None = None,
+        closing: BaseException | None = None,
     ) -> None:
         self._records, self._failure, self._closing = records, failure, closing
         self.closed = 0
@@ -46,7 +51,9 @@ class Source:
 class OneSession:
     """A storage with one session that returns ``records()`` and keeps its calls."""
 
-    def __init__(self, records: Callable[[], Any] = tuple, *, caller: object = "alice") -> None:
+    def __init__(
+        self, records: Callable[[], Any] = tuple, *, caller: object = "alice"
+    ) -> None:
         self._records, self._caller = records, caller
         self.calls: list[tuple[object, ...]] = []
 
@@ -64,7 +71,9 @@ class OneSession:
 
 
 class OneUnit(OneSession):
-    """A storage with a unit of work, whose beginning and end are among its calls; either may fail."""
+    """A storage with a unit of work, whose beginning and end are among its calls;
+    either may fail.
+    """
 
     def __init__(
         self,
@@ -94,7 +103,9 @@ class OneUnit(OneSession):
 
 
 def raising(failure: BaseException) -> Callable[..., Any]:
-    """Return a function that raises an exception, for a storage that fails when it is called."""
+    """Return a function that raises an exception, for a storage that fails when it is
+    called.
+    """
 
     def call(*_arguments: object) -> Any:
         raise failure
@@ -110,7 +121,9 @@ def raise_and_catch(error: Error, cause: BaseException | None = None) -> Error:
         return error
 
 
-def rows(failure: BaseException | None = None, count: int = 0) -> Callable[[], Iterator[Any]]:
+def rows(
+    failure: BaseException | None = None, count: int = 0
+) -> Callable[[], Iterator[Any]]:
     """Return a generator function: some records, and then an exception if one is given."""
 
     def generate() -> Iterator[Any]:
@@ -130,6 +143,10 @@ def flask_app(storage: Any, **options: Any) -> flask.Flask:
 ENTRY_POINTS: dict[str, Callable[..., WSGIApplication]] = {
     "blueprint": flask_app,
     "application": NotificationApp,
-    "blueprint, middleware": lambda storage, **options: wrap(flask_app(storage, **options)),
-    "application, middleware": lambda storage, **options: wrap(NotificationApp(storage, **options)),
+    "blueprint, middleware": lambda storage, **options: wrap(
+        flask_app(storage, **options)
+    ),
+    "application, middleware": lambda storage, **options: wrap(
+        NotificationApp(storage, **options)
+    ),
 }

@@ -1,4 +1,6 @@
-"""Who is calling: labels that identify returns to the entry points and the middleware, and exemptions."""
+"""Who is calling: labels that identify returns to the entry points and the middleware,
+and exemptions.
+"""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -24,7 +26,16 @@ from flask_notifications import (
 )
 from flask_notifications.observers import basic_user
 from tests.middleware import PATH, Spy
-from tests.storages import ACCOUNT, BEARER, CURRENT_USER, ENTRY_POINTS, SESSION_ID, OneSession, OneUnit, raising
+from tests.storages import (
+    ACCOUNT,
+    BEARER,
+    CURRENT_USER,
+    ENTRY_POINTS,
+    SESSION_ID,
+    OneSession,
+    OneUnit,
+    raising,
+)
 from tests.test_config import make_member
 from tests.wsgi import Response, call, environ_of, plain_app, run
 
@@ -32,22 +43,34 @@ KEY = "flask_notifications.caller"
 
 
 def send_get(identify: Any, storage: Any = None, **extra: Any) -> Response:
-    app = NotificationApp(OneSession() if storage is None else storage, identify=identify)
+    app = NotificationApp(
+        OneSession() if storage is None else storage, identify=identify
+    )
     return run(app, environ_of("GET", CURRENT_USER, **{**BEARER, **extra}))
 
 
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
-@pytest.mark.parametrize(("method", "path"), [("GET", CURRENT_USER), ("POST", ACCOUNT.format("a"))])
-def test_a_caller_is_labelled_once_per_request(entry_point: Any, method: str, path: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", CURRENT_USER), ("POST", ACCOUNT.format("a"))]
+)
+def test_a_caller_is_labelled_once_per_request(
+    entry_point: Any, method: str, path: str
+) -> None:
     identify = Mock(return_value="team of alice")
-    response = run(entry_point(OneSession(), identify=identify), environ_of(method, path, **BEARER))
+    response = run(
+        entry_point(OneSession(), identify=identify), environ_of(method, path, **BEARER)
+    )
     assert (response.code, response.environ[KEY]) == (200, "team of alice")
     identify.assert_called_once_with("alice")
 
 
-@pytest.mark.parametrize(("failure", "code"), [(AccessDenied(), 403), (ValueError(), 500)], ids=repr)
+@pytest.mark.parametrize(
+    ("failure", "code"), [(AccessDenied(), 403), (ValueError(), 500)], ids=repr
+)
 @pytest.mark.parametrize("storage", [OneSession, OneUnit])
-def test_the_label_is_set_on_error_responses(failure: Exception, code: int, storage: Callable[..., Any]) -> None:
+def test_the_label_is_set_on_error_responses(
+    failure: Exception, code: int, storage: Callable[..., Any]
+) -> None:
     response = send_get(str.upper, storage(raising(failure)))
     assert (response.code, response.environ[KEY]) == (code, "ALICE")
 
@@ -59,7 +82,9 @@ def test_without_a_known_caller_there_is_no_label() -> None:
     identify.assert_not_called()
 
 
-@pytest.mark.parametrize("label", [None, "x" * 65, 7, SESSION_ID, f"of {SESSION_ID}"], ids=ascii)
+@pytest.mark.parametrize(
+    "label", [None, "x" * 65, 7, SESSION_ID, f"of {SESSION_ID}"], ids=ascii
+)
 def test_any_other_label_of_an_entry_point_is_dropped(label: Any) -> None:
     response = send_get(lambda _caller: label)
     assert response.code == 200
@@ -67,7 +92,11 @@ def test_any_other_label_of_an_entry_point_is_dropped(label: Any) -> None:
 
 
 def test_a_label_of_the_application_is_kept_unless_identify_returns_one() -> None:
-    for identify, label in ((None, "existing"), (lambda _caller: None, "existing"), (str.upper, "ALICE")):
+    for identify, label in (
+        (None, "existing"),
+        (lambda _caller: None, "existing"),
+        (str.upper, "ALICE"),
+    ):
         assert send_get(identify, **{KEY: "existing"}).environ[KEY] == label
 
 
@@ -77,7 +106,10 @@ async def identify_asynchronously(_caller: object) -> str:
 
 @pytest.mark.parametrize("identify", [identify_asynchronously, "acme"], ids=type)
 def test_an_identify_that_cannot_label_a_caller_is_refused(identify: Any) -> None:
-    builders: list[Callable[..., Any]] = [*(partial(each, OneSession()) for each in ENTRY_POINTS.values()), wrap]
+    builders: list[Callable[..., Any]] = [
+        *(partial(each, OneSession()) for each in ENTRY_POINTS.values()),
+        wrap,
+    ]
     for build in builders:
         with pytest.raises(ValueError, match=r"^identify must be an ordinary function"):
             build(identify=identify)
@@ -99,40 +131,79 @@ CLOSING = DeprecationPolicy(
     sunset_at=date(2027, 1),
     brownouts=[WINDOW],
     enforce_sunset=True,
-    exemptions=[ACME, Exemption("brief", date(2026, 11, 1) + timedelta(hours=1), "for an hour of the brownout")],
+    exemptions=[
+        ACME,
+        Exemption(
+            "brief",
+            date(2026, 11, 1) + timedelta(hours=1),
+            "for an hour of the brownout",
+        ),
+    ],
 )
 REPORT = Operation("report", "GET", "/reports/{id}", "/v2/reports/{id}")
 
 
-def wrap(app: Any = None, at: datetime = WINDOW.start, plan: Any = None, **options: Any) -> DeprecationMiddleware:
-    options = {"clock": lambda: at, "identify": lambda environ: environ.get("HTTP_X_CALLER"), **options}
-    return DeprecationMiddleware(plain_app() if app is None else app, plan or {REPORT: CLOSING}, **options)
+def wrap(
+    app: Any = None, at: datetime = WINDOW.start, plan: Any = None, **options: Any
+) -> DeprecationMiddleware:
+    options = {
+        "clock": lambda: at,
+        "identify": lambda environ: environ.get("HTTP_X_CALLER"),
+        **options,
+    }
+    return DeprecationMiddleware(
+        plain_app() if app is None else app, plan or {REPORT: CLOSING}, **options
+    )
 
 
 @pytest.mark.parametrize(
     "label",
     [
-        *("", " ", "   ", "\u3164", "\u2800 ", "\u0301", "\ufe0f", "x" * 65, "a\nb", "\x00", "\u2028", "\ud800"),
+        *(
+            "",
+            " ",
+            "   ",
+            "\u3164",
+            "\u2800 ",
+            "\u0301",
+            "\ufe0f",
+            "x" * 65,
+            "a\nb",
+            "\x00",
+            "\u2028",
+            "\ud800",
+        ),
         *("\u200b", 7, b"acme", pytest.param(["acme"], id="a list"), "of s3cret"),
     ],
 )
 def test_any_other_label_is_dropped(label: Any) -> None:
     calls: list[Call] = []
     spy = Spy()
-    app = wrap(spy, date(2026, 6), identify=lambda _environ: label, observers=[calls.append])
+    app = wrap(
+        spy, date(2026, 6), identify=lambda _environ: label, observers=[calls.append]
+    )
     assert call(app, "GET", "/reports/7", "sessionId=s3cret").code == 200
     assert KEY not in spy.seen
     assert [each.caller for each in calls] == [None]
 
 
-@pytest.mark.parametrize("failure", [ValueError("s3cret"), TypeError, "promise"], ids=["raises", "kind", "promises"])
-def test_an_identify_that_fails_is_logged_without_its_message(failure: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [ValueError("s3cret"), TypeError, "promise"],
+    ids=["raises", "kind", "promises"],
+)
+def test_an_identify_that_fails_is_logged_without_its_message(
+    failure: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     def identify(_environ: WSGIEnvironment) -> Any:
         if failure == "promise":
             return identify_asynchronously("acme")
         raise failure
 
-    assert call(wrap(identify=identify), "GET", "/reports/7", "sessionId=s3cret").code == 410
+    assert (
+        call(wrap(identify=identify), "GET", "/reports/7", "sessionId=s3cret").code
+        == 410
+    )
     (record,) = caplog.records
     assert record.getMessage().startswith("identify: builtins.")
     assert "s3cret" not in caplog.text
@@ -140,21 +211,30 @@ def test_an_identify_that_fails_is_logged_without_its_message(failure: Any, capl
 
 def test_a_credential_of_another_scheme_is_no_session_id() -> None:
     calls: list[Call] = []
-    app = wrap(identify=lambda environ: environ["HTTP_AUTHORIZATION"].partition(" ")[2], observers=[calls.append])
+    app = wrap(
+        identify=lambda environ: environ["HTTP_AUTHORIZATION"].partition(" ")[2],
+        observers=[calls.append],
+    )
     key = {"HTTP_AUTHORIZATION": "ApiKey acme", "HTTP_USER_AGENT": "acme-client/1"}
     assert call(app, "GET", "/reports/7", **key).code == 200
     assert [(each.caller, each.client) for each in calls] == [("acme", "acme-client/1")]
 
 
 def test_an_exemption_needs_identify() -> None:
-    with pytest.raises(ValueError, match=r"^identify must be a function, because \['report'\] has exemptions"):
+    with pytest.raises(
+        ValueError,
+        match=r"^identify must be a function, because \['report'\] has exemptions",
+    ):
         wrap(identify=None)
 
 
 @pytest.mark.parametrize(
-    ("replaced", "counted"), [("x" * 64, "x" * 64), ("x" * 65, "acme"), ("of s3cret", "acme"), (None, "acme")]
+    ("replaced", "counted"),
+    [("x" * 64, "x" * 64), ("x" * 65, "acme"), ("of s3cret", "acme"), (None, "acme")],
 )
-def test_the_application_may_replace_the_label_but_not_the_exemption(replaced: str | None, counted: str) -> None:
+def test_the_application_may_replace_the_label_but_not_the_exemption(
+    replaced: str | None, counted: str
+) -> None:
     calls: list[Call] = []
     seen: list[str] = []
 
@@ -164,16 +244,30 @@ def test_the_application_may_replace_the_label_but_not_the_exemption(replaced: s
         environ[KEY] = replaced
         return body
 
-    response = call(wrap(app, observers=[calls.append]), "GET", "/reports/7", "sessionId=s3cret", HTTP_X_CALLER="acme")
-    assert (response.code, response.one("Sunset")) == (200, "Mon, 01 Mar 2027 00:00:00 GMT")
+    response = call(
+        wrap(app, observers=[calls.append]),
+        "GET",
+        "/reports/7",
+        "sessionId=s3cret",
+        HTTP_X_CALLER="acme",
+    )
+    assert (response.code, response.one("Sunset")) == (
+        200,
+        "Mon, 01 Mar 2027 00:00:00 GMT",
+    )
     assert seen == ["acme"]
     assert [(each.caller, each.phase) for each in calls] == [(counted, "deprecated")]
 
 
-@pytest.mark.parametrize("label", ["acme", make_member("acme")], ids=["a string", "an Enum"])
+@pytest.mark.parametrize(
+    "label", ["acme", make_member("acme")], ids=["a string", "an Enum"]
+)
 def test_a_label_outlives_the_proxy_that_held_it(label: str) -> None:
     held, calls = [label], list[Call]()
-    for identify in (lambda _environ: LocalProxy(lambda: held[0]), lambda _environ: label):
+    for identify in (
+        lambda _environ: LocalProxy(lambda: held[0]),
+        lambda _environ: label,
+    ):
         call(wrap(identify=identify, observers=[calls.append]), "GET", "/reports/7")
     held.clear()
     assert [each.caller for each in calls] == ["acme"] * 2
@@ -184,7 +278,9 @@ def test_identify_gets_a_copy_of_the_environ_of_matched_requests_only() -> None:
 
     def identify(environ: WSGIEnvironment) -> str:
         asked.append(environ["PATH_INFO"])
-        environ["PATH_INFO"] = environ["new"] = "/changed"  # as Request classes of frameworks do
+        environ["PATH_INFO"] = environ["new"] = (
+            "/changed"  # as Request classes of frameworks do
+        )
         return "acme"
 
     spy = Spy()
@@ -202,36 +298,87 @@ def test_a_label_of_the_application_exempts_nobody() -> None:
 
 @pytest.mark.parametrize("inner", ["inner", None])
 @pytest.mark.parametrize("outer", ["outer", None])
-def test_two_middlewares_identify_for_themselves(outer: str | None, inner: str | None) -> None:
+def test_two_middlewares_identify_for_themselves(
+    outer: str | None, inner: str | None
+) -> None:
     calls: dict[str, list[Call]] = {"outer": [], "inner": []}
     app: Any = plain_app()
     for name, label in (("inner", inner), ("outer", outer)):
-        app = wrap(app, date(2026, 6), identify=lambda _environ, label=label: label, observers=[calls[name].append])
+        app = wrap(
+            app,
+            date(2026, 6),
+            identify=lambda _environ, label=label: label,
+            observers=[calls[name].append],
+        )
     call(app, "GET", "/reports/7")
-    assert {name: [each.caller for each in own] for name, own in calls.items()} == {"outer": [outer], "inner": [inner]}
+    assert {name: [each.caller for each in own] for name, own in calls.items()} == {
+        "outer": [outer],
+        "inner": [inner],
+    }
 
 
 @pytest.mark.parametrize(
     ("at", "caller", "code", "phase", "sunset"),
     [
-        pytest.param(date(2025, 12), "acme", 200, "announced", "Mon, 01 Mar 2027 00:00:00 GMT", id="before all"),
-        pytest.param(WINDOW.start, "acme", 200, "deprecated", "Mon, 01 Mar 2027 00:00:00 GMT", id="in a brownout"),
-        pytest.param(UNTIL - TICK, "acme", 200, "deprecated", "Mon, 01 Mar 2027 00:00:00 GMT", id="its last moment"),
+        pytest.param(
+            date(2025, 12),
+            "acme",
+            200,
+            "announced",
+            "Mon, 01 Mar 2027 00:00:00 GMT",
+            id="before all",
+        ),
+        pytest.param(
+            WINDOW.start,
+            "acme",
+            200,
+            "deprecated",
+            "Mon, 01 Mar 2027 00:00:00 GMT",
+            id="in a brownout",
+        ),
+        pytest.param(
+            UNTIL - TICK,
+            "acme",
+            200,
+            "deprecated",
+            "Mon, 01 Mar 2027 00:00:00 GMT",
+            id="its last moment",
+        ),
         pytest.param(UNTIL, "acme", 410, "sunset", SUNSET, id="its end"),
-        pytest.param(WINDOW.start, "brief", 200, "deprecated", SUNSET, id="one that ends before the sunset"),
-        pytest.param(date(2026, 11, 1) + timedelta(hours=1), "brief", 410, "brownout", SUNSET, id="its end"),
-        pytest.param(WINDOW.start, "Acme", 410, "brownout", SUNSET, id="another letter case"),
+        pytest.param(
+            WINDOW.start,
+            "brief",
+            200,
+            "deprecated",
+            SUNSET,
+            id="one that ends before the sunset",
+        ),
+        pytest.param(
+            date(2026, 11, 1) + timedelta(hours=1),
+            "brief",
+            410,
+            "brownout",
+            SUNSET,
+            id="its end",
+        ),
+        pytest.param(
+            WINDOW.start, "Acme", 410, "brownout", SUNSET, id="another letter case"
+        ),
         pytest.param(WINDOW.start, None, 410, "brownout", SUNSET, id="nobody"),
     ],
 )
-def test_a_caller_is_let_through_until_a_date(at: datetime, caller: Any, code: int, phase: str, sunset: str) -> None:
+def test_a_caller_is_let_through_until_a_date(
+    at: datetime, caller: Any, code: int, phase: str, sunset: str
+) -> None:
     calls: list[Call] = []
     extra = {} if caller is None else {"HTTP_X_CALLER": caller}
     response = call(wrap(at=at, observers=[calls.append]), "GET", "/reports/7", **extra)
     assert (response.code, response.one("Sunset")) == (code, sunset)
     assert [(each.phase, each.caller) for each in calls] == [(phase, caller)]
     is_exempt = code == 200 and caller in {"acme", "brief"}
-    assert response.all("Cache-Control") == (["private"] if is_exempt else [] if code == 200 else ["no-store"])
+    assert response.all("Cache-Control") == (
+        ["private"] if is_exempt else [] if code == 200 else ["no-store"]
+    )
 
 
 def test_a_lookalike_of_an_exempt_caller_reaches_the_application() -> None:
@@ -242,25 +389,37 @@ def test_a_lookalike_of_an_exempt_caller_reaches_the_application() -> None:
 
 
 def test_without_a_sunset_an_exemption_announces_none() -> None:
-    policy = DeprecationPolicy(deprecated_at=date(2026, 1), brownouts=[WINDOW], exemptions=[ACME])
-    response = call(wrap(plan={REPORT: policy}), "GET", "/reports/7", HTTP_X_CALLER="acme")
+    policy = DeprecationPolicy(
+        deprecated_at=date(2026, 1), brownouts=[WINDOW], exemptions=[ACME]
+    )
+    response = call(
+        wrap(plan={REPORT: policy}), "GET", "/reports/7", HTTP_X_CALLER="acme"
+    )
     assert (response.code, response.all("Sunset")) == (200, [])
 
 
-def test_an_exempt_caller_of_the_notification_operations_still_needs_a_session() -> None:
+def test_an_exempt_caller_of_the_notification_operations_still_needs_a_session() -> (
+    None
+):
     plan = dict.fromkeys(notification_operations(), CLOSING)
     app = wrap(plan=plan, require_session=True)
     response = call(app, "GET", PATH, HTTP_X_CALLER="acme")
     assert (response.code, response.one("Cache-Control")) == (401, "no-store")
     response = call(app, "GET", PATH, "sessionId=s", HTTP_X_CALLER="acme")
-    assert (response.code, response.one("Sunset")) == (200, "Mon, 01 Mar 2027 00:00:00 GMT")
+    assert (response.code, response.one("Sunset")) == (
+        200,
+        "Mon, 01 Mar 2027 00:00:00 GMT",
+    )
 
 
 @pytest.mark.parametrize(
     ("values", "name"),
     [
         *(((caller, UNTIL, "why"), "caller") for caller in ("", None)),
-        *((("acme", until, "why"), "until") for until in (datetime(2027, 3, 1), "2027-03-01")),  # noqa: DTZ001
+        *(
+            (("acme", until, "why"), "until")
+            for until in (datetime(2027, 3, 1), "2027-03-01")  # noqa: DTZ001
+        ),
         *((("acme", UNTIL, reason), "reason") for reason in (" \n", None)),
     ],
 )
@@ -275,10 +434,26 @@ def test_an_exemption_is_checked_when_it_is_built(values: Any, name: str) -> Non
         (f"Basic {b64encode(b'alice:s3cret').decode()}", "alice"),
         (f"bAsIc  {b64encode(b'alice:').decode()} ", "alice"),
         (f"Basic {b64encode(b'a:b:c').decode()}", "a"),
-        *((f"Basic {b64encode('Müller:x'.encode(encoding)).decode()}", "Müller") for encoding in ("utf-8", "latin-1")),
-        *((f"Basic {b64encode(user).decode()}", None) for user in (b"alice", b":s3cret")),
+        *(
+            (f"Basic {b64encode('Müller:x'.encode(encoding)).decode()}", "Müller")
+            for encoding in ("utf-8", "latin-1")
+        ),
+        *(
+            (f"Basic {b64encode(user).decode()}", None)
+            for user in (b"alice", b":s3cret")
+        ),
         (f"Bearer {b64encode(b'alice:s3cret').decode()}", None),
-        *((header, None) for header in ("Basic", "Basic !YTpi", "Basic YWxpY2U6eA", "Basic \u00e9", "", None)),
+        *(
+            (header, None)
+            for header in (
+                "Basic",
+                "Basic !YTpi",
+                "Basic YWxpY2U6eA",
+                "Basic \u00e9",
+                "",
+                None,
+            )
+        ),
     ],
     ids=ascii,
 )

@@ -1,4 +1,6 @@
-"""Plans in files and mappings: what they mean, which errors are reported where, and how they are written again."""
+"""Plans in files and mappings: what they mean, which errors are reported where, and how
+they are written again.
+"""
 
 import json
 import tomllib
@@ -14,7 +16,14 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 from marshmallow import ValidationError
 
-from flask_notifications import Brownout, DeprecationPolicy, Exemption, Operation, load_plan, notification_operations
+from flask_notifications import (
+    Brownout,
+    DeprecationPolicy,
+    Exemption,
+    Operation,
+    load_plan,
+    notification_operations,
+)
 from flask_notifications.plans import Plan
 from flask_notifications.plans.files import PlanSchema, dump_plan, flatten_messages
 from tests.growth import grows_linearly
@@ -48,13 +57,23 @@ live = true
 MAPPING = tomllib.loads(TOML)
 PLAN: Plan = {
     Operation(
-        "report", "GET", "/reports/{id}", "/v2/reports/{id}", rewrite_path=True, unify_session=True
+        "report",
+        "GET",
+        "/reports/{id}",
+        "/v2/reports/{id}",
+        rewrite_path=True,
+        unify_session=True,
     ): DeprecationPolicy(
         deprecated_at=JANUARY,
         documentation="/retire",
         sunset_documentation="https://example.com/policy",
         sunset_at=JULY,
-        brownouts=[Brownout(datetime(2026, 11, 3, 9, tzinfo=UTC), datetime(2026, 11, 3, 9, 15, tzinfo=UTC))],
+        brownouts=[
+            Brownout(
+                datetime(2026, 11, 3, 9, tzinfo=UTC),
+                datetime(2026, 11, 3, 9, 15, tzinfo=UTC),
+            )
+        ],
         enforce_sunset=True,
     ),
     Operation("me", "GET", "/reports/me"): None,
@@ -64,9 +83,16 @@ PLAN: Plan = {
 def test_a_plan_is_loaded_from_a_file_or_a_mapping(tmp_path: Path) -> None:
     toml, json_file = tmp_path / "plan.toml", tmp_path / "plan.json"
     toml.write_text(TOML, encoding="utf-8")
-    json_file.write_text(json.dumps(MAPPING, default=datetime.isoformat), encoding="utf-8")
+    json_file.write_text(
+        json.dumps(MAPPING, default=datetime.isoformat), encoding="utf-8"
+    )
     assert list(load_plan(toml).items()) == list(PLAN.items())
-    assert load_plan(str(json_file)) == load_plan(MAPPING) == PlanSchema().load(MAPPING) == PLAN
+    assert (
+        load_plan(str(json_file))
+        == load_plan(MAPPING)
+        == PlanSchema().load(MAPPING)
+        == PLAN
+    )
     assert tomllib.loads(TOML) == MAPPING
 
 
@@ -75,17 +101,29 @@ def test_a_plan_is_loaded_from_a_file_or_a_mapping(tmp_path: Path) -> None:
     [
         ("plan.toml", "a = 1\nb = = 2", "{}:2:5", "Invalid value"),
         ("plan.toml", "a = [", "{}", "(at end of document)"),
-        ("plan.json", '{\n  "a": 1,\n  b\n}', "{}:3:3", "Expecting property name enclosed in double quotes"),
+        (
+            "plan.json",
+            '{\n  "a": 1,\n  b\n}',
+            "{}:3:3",
+            "Expecting property name enclosed in double quotes",
+        ),
         ("plan.json", '{"a": [{"b": 1, "b": 1}]}', "{}", "the key 'b' is there twice"),
         ("plan.json", "[" * 200_000, "{}", "nested too deeply"),
         ("plan.toml", "a = 1\na = 2\n", "{}:2:6", ""),
         ("plan.json", f'{{"a": {"9" * 5000}}}', "{}", "Exceeds the limit"),
         ("plan.toml", f"a = {'9' * 5000}", "{}", "Exceeds the limit"),
-        ("plan.toml", "# \udcff", "{}", "'utf-8' codec can't decode byte 0xff in position 2: invalid start byte"),
+        (
+            "plan.toml",
+            "# \udcff",
+            "{}",
+            "'utf-8' codec can't decode byte 0xff in position 2: invalid start byte",
+        ),
         ("plan.yaml", "{}", "{}", "the name of the file must end with .toml or .json"),
     ],
 )
-def test_a_syntax_error_has_its_place(name: str, content: str, place: str, message: str, tmp_path: Path) -> None:
+def test_a_syntax_error_has_its_place(
+    name: str, content: str, place: str, message: str, tmp_path: Path
+) -> None:
     file = tmp_path / name
     file.write_text(content, encoding="utf-8", errors="surrogateescape")
     ((found, (text,)),) = errors_of(file).items()
@@ -99,21 +137,35 @@ POLICY = DeprecationPolicy(deprecated_at=JANUARY)
 @pytest.mark.parametrize(
     "value",
     [
-        *("2026-01-01T00:00:00Z", "2026-01-01T05:45:00+05:45", "2026-01-01T00:00:00.000Z"),
+        *(
+            "2026-01-01T00:00:00Z",
+            "2026-01-01T05:45:00+05:45",
+            "2026-01-01T00:00:00.000Z",
+        ),
         JANUARY.astimezone(timezone(timedelta(hours=5, minutes=45))),
     ],
 )
 def test_a_date_is_an_aware_datetime_or_iso_8601_with_an_offset(value: object) -> None:
-    assert load_plan({"deprecated_at": value}) == dict.fromkeys(notification_operations(), POLICY)
+    assert load_plan({"deprecated_at": value}) == dict.fromkeys(
+        notification_operations(), POLICY
+    )
 
 
-def test_a_plan_without_operations_has_the_two_of_this_library_below_its_prefixes() -> None:
-    operations = notification_operations("/v1", successor_prefix="https://new.example/v2")
+def test_a_plan_without_operations_has_the_two_of_this_library_below_its_prefixes() -> (
+    None
+):
+    operations = notification_operations(
+        "/v1", successor_prefix="https://new.example/v2"
+    )
     prefixes = {"prefix": "/v1", "successor_prefix": "https://new.example/v2"}
-    assert load_plan({"deprecated_at": JANUARY, **prefixes}) == dict.fromkeys(operations, POLICY)
+    assert load_plan({"deprecated_at": JANUARY, **prefixes}) == dict.fromkeys(
+        operations, POLICY
+    )
 
 
-def operation(name: Any = "report", path: Any = "/reports/{id}", **keys: Any) -> dict[str, Any]:
+def operation(
+    name: Any = "report", path: Any = "/reports/{id}", **keys: Any
+) -> dict[str, Any]:
     return {"name": name, "method": "GET", "path": path, **keys}
 
 
@@ -137,14 +189,20 @@ def plan_of(*operations: object, **defaults: object) -> dict[str, object]:
         ({"deprecated_at": JULY}, {"sunset_at": JULY, "deprecated_at": JULY}),
     ],
 )
-def test_the_keys_of_an_operation_replace_the_defaults(own: dict[str, Any], policy: dict[str, Any]) -> None:
+def test_the_keys_of_an_operation_replace_the_defaults(
+    own: dict[str, Any], policy: dict[str, Any]
+) -> None:
     plan = load_plan(plan_of(operation(**own), sunset_at=JULY))
-    assert list(plan.values()) == [DeprecationPolicy(**{"deprecated_at": JANUARY, **policy})]
+    assert list(plan.values()) == [
+        DeprecationPolicy(**{"deprecated_at": JANUARY, **policy})
+    ]
 
 
 def test_a_live_operation_needs_no_date_and_may_differ_in_letter_case_alone() -> None:
     live = operation("live", "/Reports/{id}", live=True)
-    assert list(load_plan({"operations": [operation(deprecated_at=JANUARY), live]}).values()) == [POLICY, None]
+    assert list(
+        load_plan({"operations": [operation(deprecated_at=JANUARY), live]}).values()
+    ) == [POLICY, None]
 
 
 def errors_of(source: Any) -> Any:
@@ -162,11 +220,25 @@ def lines(messages: Any) -> list[str]:
 
 NO_DATE = "must be a date and time with an offset, such as 2027-07-01T09:00:00Z"
 DATES: list[tuple[Any, str]] = [
-    *((value, NO_DATE) for value in ("soon", "", "2026-02-30T00:00:00Z", "Fri, 01 Jan 2027 00:00:00 GMT")),
-    *((value, NO_DATE) for value in (1767225600, float("nan"), True, b"", JANUARY.time())),
+    *(
+        (value, NO_DATE)
+        for value in (
+            "soon",
+            "",
+            "2026-02-30T00:00:00Z",
+            "Fri, 01 Jan 2027 00:00:00 GMT",
+        )
+    ),
+    *(
+        (value, NO_DATE)
+        for value in (1767225600, float("nan"), True, b"", JANUARY.time())
+    ),
     ("2026-01-01", "write 2026-01-01T00:00:00Z if 2026-01-01 is meant in UTC"),
     (date(2026, 1, 1), "write 2026-01-01T00:00:00Z if 2026-01-01 is meant in UTC"),
-    (JANUARY.replace(tzinfo=None), "write 2026-01-01T00:00:00Z if 2026-01-01 00:00:00 is meant in UTC"),
+    (
+        JANUARY.replace(tzinfo=None),
+        "write 2026-01-01T00:00:00Z if 2026-01-01 00:00:00 is meant in UTC",
+    ),
     *(
         (value, "must be a time of the years 1970 to 9999 in UTC")
         for value in ("1969-12-31T23:59:59Z", "9999-12-31T23:59:59-05:00")
@@ -176,7 +248,9 @@ DATES: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize("name", ["deprecated_at", "sunset_at"])
 @pytest.mark.parametrize(("value", "expected"), DATES)
-def test_a_value_that_is_not_a_date_is_refused_with_a_right_one(name: str, value: object, expected: str) -> None:
+def test_a_value_that_is_not_a_date_is_refused_with_a_right_one(
+    name: str, value: object, expected: str
+) -> None:
     (line,) = lines(errors_of({"deprecated_at": JANUARY, name: value}))
     assert line.startswith(f"{name}: ")
     assert expected in line
@@ -204,14 +278,29 @@ ERRORS: list[tuple[str, Any]] = [
         for value in ("yes", 1, "true")
     ),
     *(
-        (f"operations.0.{key}: {key} is for retired operations", plan_of(operation(live=True, **{key: value})))
-        for key, value in {"successor": "/v2", "rewrite_path": True, "unify_session": True}.items()
+        (
+            f"operations.0.{key}: {key} is for retired operations",
+            plan_of(operation(live=True, **{key: value})),
+        )
+        for key, value in {
+            "successor": "/v2",
+            "rewrite_path": True,
+            "unify_session": True,
+        }.items()
     ),
-    ("SUNSET_AT: is not a known key; did you mean sunset_at?", {"deprecated_at": JANUARY, "SUNSET_AT": JULY}),
-    ("operations.1.name: name must differ from that of operation 0: 'other'", plan_of(OTHER, operation("other", "/b"))),
+    (
+        "SUNSET_AT: is not a known key; did you mean sunset_at?",
+        {"deprecated_at": JANUARY, "SUNSET_AT": JULY},
+    ),
+    (
+        "operations.1.name: name must differ from that of operation 0: 'other'",
+        plan_of(OTHER, operation("other", "/b")),
+    ),
     (
         "operations.0.exemptions: exemptions must be a list with each caller once, not ['a']",
-        plan_of(operation(exemptions=[{"caller": "a", "until": JULY, "reason": "r"}] * 2)),
+        plan_of(
+            operation(exemptions=[{"caller": "a", "until": JULY, "reason": "r"}] * 2)
+        ),
     ),
 ]
 
@@ -223,7 +312,9 @@ def test_a_message_says_what_to_write(expected: str, mapping: object) -> None:
 
 def test_the_errors_of_nested_tables_have_their_index() -> None:
     exemptions = [{"caller": "a\n", "until": JULY.date(), "reason": "", "why": 1}, {}]
-    exemptions.append({"caller": "a", "until": JULY, "sunset_at": JULY})  # below a table of TOML
+    exemptions.append(
+        {"caller": "a", "until": JULY, "sunset_at": JULY}
+    )  # below a table of TOML
     assert lines(errors_of(plan_of({}, OTHER, exemptions=exemptions))) == [
         "exemptions.0.caller: caller must be a label of 1 to 64 printable characters, not 'a\\n'",
         "exemptions.0.reason: reason must be a string that says why, not ''",
@@ -234,7 +325,10 @@ def test_the_errors_of_nested_tables_have_their_index() -> None:
         f"exemptions.1.until: is missing; it {NO_DATE}",
         f"exemptions.2.reason: is missing; it {STRING}",
         "exemptions.2.sunset_at: is not a known key; known are caller, until, reason",
-        *(f"operations.0.{key}: is missing; it {STRING}" for key in ("method", "name", "path")),
+        *(
+            f"operations.0.{key}: is missing; it {STRING}"
+            for key in ("method", "name", "path")
+        ),
     ]
 
 
@@ -242,20 +336,58 @@ def test_the_errors_of_nested_tables_have_their_index() -> None:
     ("mapping", "place"),
     [
         (plan_of(operation(documentation="/new"), documentation=""), "documentation"),
-        (plan_of(operation(deprecated_at=JULY), deprecated_at="1969-01-01T00:00:00Z"), "deprecated_at"),
-        pytest.param(
-            plan_of(operation(live=True), brownouts=[window(JANUARY, JULY)] * 2), "brownouts", id="of nothing"
+        (
+            plan_of(
+                operation(deprecated_at=JULY), deprecated_at="1969-01-01T00:00:00Z"
+            ),
+            "deprecated_at",
         ),
-        ({"deprecated_at": JANUARY, "brownouts": [window(JULY, JANUARY)]}, "brownouts.0.end"),
-        pytest.param(plan_of(operation(query={"cmd": 1})), "operations.0.query", id="a number in a condition"),
-        pytest.param(plan_of(operation("\ud800")), "operations.0.name", id="half a pair of surrogates"),
-        pytest.param(plan_of(operation(path="/a/<id>")), "operations.0.path", id="another syntax of parameters"),
+        pytest.param(
+            plan_of(operation(live=True), brownouts=[window(JANUARY, JULY)] * 2),
+            "brownouts",
+            id="of nothing",
+        ),
+        (
+            {"deprecated_at": JANUARY, "brownouts": [window(JULY, JANUARY)]},
+            "brownouts.0.end",
+        ),
+        pytest.param(
+            plan_of(operation(query={"cmd": 1})),
+            "operations.0.query",
+            id="a number in a condition",
+        ),
+        pytest.param(
+            plan_of(operation("\ud800")),
+            "operations.0.name",
+            id="half a pair of surrogates",
+        ),
+        pytest.param(
+            plan_of(operation(path="/a/<id>")),
+            "operations.0.path",
+            id="another syntax of parameters",
+        ),
         (plan_of(operation(successor="/b/{x}")), "operations.0.successor"),
-        pytest.param({"deprecated_at": JANUARY, "successor_prefix": "a b"}, "successor_prefix", id="in a prefix"),
+        pytest.param(
+            {"deprecated_at": JANUARY, "successor_prefix": "a b"},
+            "successor_prefix",
+            id="in a prefix",
+        ),
         ({"deprecated_at": JANUARY, "successor_prefix": "/{x}"}, "successor_prefix"),
-        pytest.param(plan_of(OTHER, operation(sunset_at="2025-01-01T00:00:00Z")), "operations.1.sunset_at", id="early"),
-        (plan_of(operation(sunset_at=JULY), OTHER, enforce_sunset=True), "operations.1.enforce_sunset"),
-        (plan_of(OTHER, operation(sunset_at="soon", enforce_sunset=True), sunset_at=JULY), "operations.1.sunset_at"),
+        pytest.param(
+            plan_of(OTHER, operation(sunset_at="2025-01-01T00:00:00Z")),
+            "operations.1.sunset_at",
+            id="early",
+        ),
+        (
+            plan_of(operation(sunset_at=JULY), OTHER, enforce_sunset=True),
+            "operations.1.enforce_sunset",
+        ),
+        (
+            plan_of(
+                OTHER, operation(sunset_at="soon", enforce_sunset=True), sunset_at=JULY
+            ),
+            "operations.1.sunset_at",
+        ),
     ],
 )
 def test_an_error_is_reported_at_its_place(mapping: object, place: str) -> None:
@@ -263,13 +395,34 @@ def test_an_error_is_reported_at_its_place(mapping: object, place: str) -> None:
 
 
 def test_every_error_is_reported_at_once() -> None:
-    broken = operation("", "reports", method="", successor="<", sunset_at="soon", sunset=1, live=2)
-    windows = [window("1969-01-02T00:00:00Z", "1969-01-01T00:00:00Z"), window("soon", JULY)]
+    broken = operation(
+        "", "reports", method="", successor="<", sunset_at="soon", sunset=1, live=2
+    )
+    windows = [
+        window("1969-01-02T00:00:00Z", "1969-01-01T00:00:00Z"),
+        window("soon", JULY),
+    ]
     windows += [window(JANUARY, JULY), window(JANUARY, JULY)]
     last = operation("last", "/last", documentation="")
-    mapping = plan_of(OTHER, None, OTHER, broken, last, prefix="/x", documentation="", unknown=1, brownouts=windows)
+    mapping = plan_of(
+        OTHER,
+        None,
+        OTHER,
+        broken,
+        last,
+        prefix="/x",
+        documentation="",
+        unknown=1,
+        brownouts=windows,
+    )
     assert [line.partition(": ")[0] for line in lines(errors_of(mapping))] == [
-        *("brownouts.0.end", "brownouts.0.start", "brownouts.1.start", "brownouts._schema", "documentation"),
+        *(
+            "brownouts.0.end",
+            "brownouts.0.start",
+            "brownouts.1.start",
+            "brownouts._schema",
+            "documentation",
+        ),
         *("operations.1._schema", "operations.2.name", "operations.2.path"),
         *(f"operations.3.{key}" for key in sorted(broken)),
         *("operations.4.documentation", "prefix", "unknown"),
@@ -277,7 +430,14 @@ def test_every_error_is_reported_at_once() -> None:
 
 
 def test_the_errors_of_an_operation_are_in_the_same_order_in_every_process() -> None:
-    wrong = {"headers": 5, "query": 5, "successor": "", "path": "x", "method": "ANY", "name": ""}
+    wrong = {
+        "headers": 5,
+        "query": 5,
+        "successor": "",
+        "path": "x",
+        "method": "ANY",
+        "name": "",
+    }
     with pytest.raises(ValidationError) as caught:
         load_plan({"deprecated_at": JANUARY, "operations": [wrong]})
     messages: Any = caught.value.messages
@@ -286,9 +446,17 @@ def test_the_errors_of_an_operation_are_in_the_same_order_in_every_process() -> 
 
 def test_every_brownout_inside_a_longer_one_is_reported() -> None:
     days = [datetime(2026, 2, day, tzinfo=UTC) for day in range(1, 9)]
-    windows = [window(days[3], days[4]), window(days[0], days[5]), window(days[1], days[2]), window(days[5], days[7])]
+    windows = [
+        window(days[3], days[4]),
+        window(days[0], days[5]),
+        window(days[1], days[2]),
+        window(days[5], days[7]),
+    ]
     longest = "2026-02-01 00:00:00+00:00 to 2026-02-06 00:00:00+00:00 and"
-    overlaps = [f"{longest} 2026-02-0{day} 00:00:00+00:00 to 2026-02-0{day + 1} 00:00:00+00:00" for day in (2, 4)]
+    overlaps = [
+        f"{longest} 2026-02-0{day} 00:00:00+00:00 to 2026-02-0{day + 1} 00:00:00+00:00"
+        for day in (2, 4)
+    ]
     assert errors_of({"deprecated_at": JANUARY, "brownouts": windows}) == {
         "brownouts": [f"brownouts must be windows that do not overlap, not {overlaps}"]
     }
@@ -299,7 +467,15 @@ def test_every_brownout_inside_a_longer_one_is_reported() -> None:
     "keys",
     [
         pytest.param({}, id="valid"),
-        pytest.param({"name": "report", "method": "", "sunset": 1, "sunset_at": "2025-01-01T00:00:00Z"}, id="broken"),
+        pytest.param(
+            {
+                "name": "report",
+                "method": "",
+                "sunset": 1,
+                "sunset_at": "2025-01-01T00:00:00Z",
+            },
+            id="broken",
+        ),
     ],
 )
 def test_the_work_on_a_plan_grows_linearly(keys: dict[str, Any]) -> None:
@@ -310,31 +486,49 @@ def test_the_work_on_a_plan_grows_linearly(keys: dict[str, Any]) -> None:
             flatten_messages(error.messages)
 
     def make_plan(size: int) -> dict[str, object]:
-        return plan_of(*({**operation(f"o{number}", f"/{number}/{{id}}"), **keys} for number in range(size)))
+        return plan_of(
+            *(
+                {**operation(f"o{number}", f"/{number}/{{id}}"), **keys}
+                for number in range(size)
+            )
+        )
 
     assert grows_linearly(load, make_plan)
 
 
 TIMES = st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - the bounds
 URIS = st.none() | st.sampled_from(["/a", "https://x.example/%C3%A9"])
-VALUES = st.none() | st.dictionaries(st.sampled_from("aB"), st.sampled_from(["", "*", ("a", "b")]))
+VALUES = st.none() | st.dictionaries(
+    st.sampled_from("aB"), st.sampled_from(["", "*", ("a", "b")])
+)
 
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
     plan: dict[Operation, DeprecationPolicy | None] = {}
     for number in (1, 2):
-        first, second, third, last = sorted(draw(st.lists(TIMES, min_size=4, max_size=4, unique=True)))
+        first, second, third, last = sorted(
+            draw(st.lists(TIMES, min_size=4, max_size=4, unique=True))
+        )
         names = [f"\u00e9 {number}", "PURGE", f"/{number}/{{id}}"]
         switches = {key: st.booleans() for key in ("rewrite_path", "unify_session")}
-        operations = st.builds(Operation, *map(st.just, names), URIS, query=VALUES, headers=VALUES, **switches)
+        operations = st.builds(
+            Operation,
+            *map(st.just, names),
+            URIS,
+            query=VALUES,
+            headers=VALUES,
+            **switches,
+        )
         policies = st.builds(
             DeprecationPolicy,
             deprecated_at=st.just(first),
             brownouts=st.sampled_from([[], [Brownout(second, third)]]),
             sunset_at=st.sampled_from([last, first]),
             enforce_sunset=st.booleans(),
-            exemptions=st.sampled_from([(), (Exemption("\u00e9", last, "why"), Exemption("b", first, "?"))]),
+            exemptions=st.sampled_from(
+                [(), (Exemption("\u00e9", last, "why"), Exemption("b", first, "?"))]
+            ),
             documentation=URIS,
             sunset_documentation=URIS,
         )
@@ -350,16 +544,22 @@ def test_a_plan_that_is_dumped_is_loaded_again(plan: Plan) -> None:
 
 
 def make_member(value: str) -> str:
-    """Return a string that is a member of an Enum, so that ``str()`` returns another one."""
+    """Return a string that is a member of an Enum, so that ``str()`` returns another
+    one.
+    """
     member: str = Enum("Page", {"MEMBER": value}, type=str).MEMBER  # type: ignore[attr-defined]
     return member
 
 
-@pytest.mark.parametrize("spell", [make_member, Markup], ids=["a member of an Enum", "markup"])
+@pytest.mark.parametrize(
+    "spell", [make_member, Markup], ids=["a member of an Enum", "markup"]
+)
 def test_a_plan_holds_plain_strings(spell: Callable[[str], str]) -> None:
     def make_plan(spell: Callable[[str], str]) -> Plan:
         names = (spell(each) for each in ("x", "GET", "/x/{id}", "/y/{id}"))
-        operation = Operation(*names, query={spell("v"): spell("1")}, headers={spell("V"): [spell("1")]})
+        operation = Operation(
+            *names, query={spell("v"): spell("1")}, headers={spell("V"): [spell("1")]}
+        )
         policy = DeprecationPolicy(
             deprecated_at=JANUARY,
             documentation=spell("/d"),
@@ -370,15 +570,31 @@ def test_a_plan_holds_plain_strings(spell: Callable[[str], str]) -> None:
 
     assert repr(make_plan(spell)) == repr(make_plan(str))
     loaded = load_plan({"deprecated_at": JANUARY, "documentation": spell("/d")})
-    assert {repr(policy.documentation) for policy in loaded.values() if policy is not None} == {"'/d'"}
+    assert {
+        repr(policy.documentation) for policy in loaded.values() if policy is not None
+    } == {"'/d'"}
 
 
 def test_a_dump_leaves_out_what_is_not_said() -> None:
     live = Operation("y", "GET", "/y", headers={"V": ("1", "")})
-    plan = {Operation("x", "GET", "/x"): DeprecationPolicy(deprecated_at=JANUARY), live: None}
+    plan = {
+        Operation("x", "GET", "/x"): DeprecationPolicy(deprecated_at=JANUARY),
+        live: None,
+    }
     assert dump_plan(plan) == {
         "operations": [
-            {"name": "x", "method": "GET", "path": "/x", "deprecated_at": "2026-01-01T00:00:00Z"},
-            {"name": "y", "method": "GET", "path": "/y", "headers": {"V": ["1", ""]}, "live": True},
+            {
+                "name": "x",
+                "method": "GET",
+                "path": "/x",
+                "deprecated_at": "2026-01-01T00:00:00Z",
+            },
+            {
+                "name": "y",
+                "method": "GET",
+                "path": "/y",
+                "headers": {"V": ["1", ""]},
+                "live": True,
+            },
         ]
     }

@@ -17,7 +17,16 @@ from flask_notifications.dates import parse_sunset
 from flask_notifications.headers import HeaderList
 from flask_notifications.pages import render_guide
 from flask_notifications.plans.policy import DeprecationHeaders
-from tests.middleware import ANNOUNCED, DEPRECATED_AT, NOW, PATH, SUNSET_AT, Spy, response_of, wrap
+from tests.middleware import (
+    ANNOUNCED,
+    DEPRECATED_AT,
+    NOW,
+    PATH,
+    SUNSET_AT,
+    Spy,
+    response_of,
+    wrap,
+)
 from tests.storages import raising
 from tests.wsgi import call, environ_of, plain_app, run
 
@@ -30,21 +39,48 @@ NEW_YORK = timezone(timedelta(hours=-5))
 
 
 def render(deprecated_at: datetime = JANUARY, **values: Any) -> HeaderList:
-    return DeprecationHeaders(DeprecationPolicy(deprecated_at=deprecated_at, **values)).render(None, "")
+    return DeprecationHeaders(
+        DeprecationPolicy(deprecated_at=deprecated_at, **values)
+    ).render(None, "")
 
 
 @pytest.mark.parametrize(
     ("at", "deprecation", "sunset"),
     [
-        pytest.param("2023-06-30T23:59:59.9Z", "@1688169599", "Fri, 30 Jun 2023 23:59:59 GMT", id="RFC 9745"),
-        pytest.param("2026-11-11T11:11:11Z", "@1794395471", "Wed, 11 Nov 2026 11:11:11 GMT", id="RFC 8594"),
-        pytest.param("1970-01-01T05:45:00+05:45", "@0", "Thu, 01 Jan 1970 00:00:00 GMT", id="the first"),
-        pytest.param("9999-12-31T23:59:59.999999Z", "@253402300799", "Fri, 31 Dec 9999 23:59:59 GMT", id="the last"),
+        pytest.param(
+            "2023-06-30T23:59:59.9Z",
+            "@1688169599",
+            "Fri, 30 Jun 2023 23:59:59 GMT",
+            id="RFC 9745",
+        ),
+        pytest.param(
+            "2026-11-11T11:11:11Z",
+            "@1794395471",
+            "Wed, 11 Nov 2026 11:11:11 GMT",
+            id="RFC 8594",
+        ),
+        pytest.param(
+            "1970-01-01T05:45:00+05:45",
+            "@0",
+            "Thu, 01 Jan 1970 00:00:00 GMT",
+            id="the first",
+        ),
+        pytest.param(
+            "9999-12-31T23:59:59.999999Z",
+            "@253402300799",
+            "Fri, 31 Dec 9999 23:59:59 GMT",
+            id="the last",
+        ),
     ],
 )
-def test_dates_are_announced_in_whole_seconds(at: str, deprecation: str, sunset: str) -> None:
+def test_dates_are_announced_in_whole_seconds(
+    at: str, deprecation: str, sunset: str
+) -> None:
     date = datetime.fromisoformat(at)
-    assert render(date, sunset_at=date) == [("Deprecation", deprecation), ("Sunset", sunset)]
+    assert render(date, sunset_at=date) == [
+        ("Deprecation", deprecation),
+        ("Sunset", sunset),
+    ]
 
 
 class OtherDatetime(datetime):
@@ -61,7 +97,9 @@ def test_a_date_of_another_package_becomes_a_plain_one() -> None:
     assert render_guide(plan, at=other) == render_guide(plan, at=JANUARY)
 
 
-OFFSETS = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+OFFSETS = st.integers(-1439, 1439).map(
+    lambda minutes: timezone(timedelta(minutes=minutes))
+)
 DATES = st.datetimes(datetime(1970, 1, 2), datetime(9999, 12, 30), timezones=OFFSETS)  # noqa: DTZ001 - bounds
 
 
@@ -84,24 +122,72 @@ NO_DATES = [
 
 @pytest.mark.parametrize(
     ("deprecated_at", "sunset_at"),
-    [(JULY, JULY - TICK), (JULY.replace(tzinfo=NEW_YORK), JULY.replace(tzinfo=KATHMANDU))],
+    [
+        (JULY, JULY - TICK),
+        (JULY.replace(tzinfo=NEW_YORK), JULY.replace(tzinfo=KATHMANDU)),
+    ],
     ids=["a microsecond, across seconds", "by their time zones"],
 )
-def test_a_sunset_before_the_deprecation_is_refused(deprecated_at: datetime, sunset_at: datetime) -> None:
+def test_a_sunset_before_the_deprecation_is_refused(
+    deprecated_at: datetime, sunset_at: datetime
+) -> None:
     with pytest.raises(ValueError, match=r"^sunset_at\b"):
         DeprecationPolicy(deprecated_at=deprecated_at, sunset_at=sunset_at)
 
 
 NO_URIS = [
-    *("", " ", "/a b", "/a\n", "/a\r\nX: y", "/a\x00", "/<a", "/a>", '/"', "/\\", "/\xe9", "/\u20ac", 1, b"/a"),
+    *(
+        "",
+        " ",
+        "/a b",
+        "/a\n",
+        "/a\r\nX: y",
+        "/a\x00",
+        "/<a",
+        "/a>",
+        '/"',
+        "/\\",
+        "/\xe9",
+        "/\u20ac",
+        1,
+        b"/a",
+    ),
     *("/100%", "/%4", "/%zz", "/?a=%", "/#%u2010"),
-    *("//", "///a", "//?a", "https://", "https:///a", "http://:80/", "//user@/a", "https:/a", "HTTPS:a", "http:"),
+    *(
+        "//",
+        "///a",
+        "//?a",
+        "https://",
+        "https:///a",
+        "http://:80/",
+        "//user@/a",
+        "https:/a",
+        "HTTPS:a",
+        "http:",
+    ),
     *("http://[::1", "//[x]/"),
-    *("https://me:secret@x.example/", "ftp://:secret@x.example", "//me:@x.example", "//m@e:secret@x.example"),
+    *(
+        "https://me:secret@x.example/",
+        "ftp://:secret@x.example",
+        "//me:@x.example",
+        "//m@e:secret@x.example",
+    ),
     "https://me:se cret@x@x.example",
 ]
-WINDOWS = [Brownout(JANUARY + hours * HOUR, JANUARY + (hours + 2) * HOUR) for hours in (0, 2, 10)]
-NO_WINDOWS = [None, WINDOWS[0], "soon", [(JANUARY, JULY)], [None], 5, iter(WINDOWS), {"start": JANUARY}]
+WINDOWS = [
+    Brownout(JANUARY + hours * HOUR, JANUARY + (hours + 2) * HOUR)
+    for hours in (0, 2, 10)
+]
+NO_WINDOWS = [
+    None,
+    WINDOWS[0],
+    "soon",
+    [(JANUARY, JULY)],
+    [None],
+    5,
+    iter(WINDOWS),
+    {"start": JANUARY},
+]
 
 
 @pytest.mark.parametrize(
@@ -132,21 +218,55 @@ def test_a_date_of_a_brownout_is_refused_by_name(value: Any) -> None:
     [
         *(
             (uri, True)
-            for uri in ("/", "/v1.2/a/", "/v1.2/a", "/a.html", "https://x.example", "//x.example/a", "/a?b=c.pdf#d.e")
+            for uri in (
+                "/",
+                "/v1.2/a/",
+                "/v1.2/a",
+                "/a.html",
+                "https://x.example",
+                "//x.example/a",
+                "/a?b=c.pdf#d.e",
+            )
         ),
-        *((uri, False) for uri in ("/a.pdf", "https://x.example/a.md", "/a.HTML5", "/v1.2", "mailto:me@x.example")),
-        *((uri, True) for uri in ("https://me@x.example/", "/a//b:c@d", "/%C3%A9", "https://[::1]:8/a", "?a", "a:b")),
+        *(
+            (uri, False)
+            for uri in (
+                "/a.pdf",
+                "https://x.example/a.md",
+                "/a.HTML5",
+                "/v1.2",
+                "mailto:me@x.example",
+            )
+        ),
+        *(
+            (uri, True)
+            for uri in (
+                "https://me@x.example/",
+                "/a//b:c@d",
+                "/%C3%A9",
+                "https://[::1]:8/a",
+                "?a",
+                "a:b",
+            )
+        ),
     ],
 )
 def test_only_what_may_be_a_page_has_the_type_of_html(uri: str, is_page: bool) -> None:
     media_type = '; type="text/html"' if is_page else ""
-    links = [("Link", f'<{uri}>; rel="{relation}"{media_type}') for relation in ("deprecation", "sunset")]
+    links = [
+        ("Link", f'<{uri}>; rel="{relation}"{media_type}')
+        for relation in ("deprecation", "sunset")
+    ]
     assert render(documentation=uri, sunset_documentation=uri)[1:] == links
 
 
 @pytest.mark.parametrize(
     "intruder",
-    [Brownout(JANUARY + HOUR, JANUARY + 2 * HOUR), Brownout(JANUARY - HOUR, JANUARY + TICK), WINDOWS[2]],
+    [
+        Brownout(JANUARY + HOUR, JANUARY + 2 * HOUR),
+        Brownout(JANUARY - HOUR, JANUARY + TICK),
+        WINDOWS[2],
+    ],
     ids=["inside", "by a microsecond", "the same twice"],
 )
 def test_overlapping_brownouts_are_refused_in_any_order(intruder: Brownout) -> None:
@@ -157,17 +277,29 @@ def test_overlapping_brownouts_are_refused_in_any_order(intruder: Brownout) -> N
 
 def test_brownouts_in_an_hour_that_occurs_twice_are_compared_in_utc() -> None:
     berlin = ZoneInfo("Europe/Berlin")
-    first, last = (datetime(2026, 10, 25, 2, minute, tzinfo=berlin, fold=minute < 30) for minute in (45, 15))
-    assert last.astimezone(UTC) - first.astimezone(UTC) == HOUR / 2  # though the clock says 02:45, then 02:15
+    first, last = (
+        datetime(2026, 10, 25, 2, minute, tzinfo=berlin, fold=minute < 30)
+        for minute in (45, 15)
+    )
+    assert (
+        last.astimezone(UTC) - first.astimezone(UTC) == HOUR / 2
+    )  # though the clock says 02:45, then 02:15
     policy = DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(first, last)])
     assert policy.phase(first.astimezone(UTC)) == "brownout"
     for start, end in ((last, first), (first, first)):
         with pytest.raises(ValueError, match=r"^end\b"):
             Brownout(start, end)
-    earlier, later = Brownout(first, first + HOUR / 12), Brownout(last, last.astimezone(UTC) + HOUR)
-    assert DeprecationPolicy(deprecated_at=JANUARY, brownouts=[later, earlier]).brownouts == (earlier, later)
+    earlier, later = (
+        Brownout(first, first + HOUR / 12),
+        Brownout(last, last.astimezone(UTC) + HOUR),
+    )
+    assert DeprecationPolicy(
+        deprecated_at=JANUARY, brownouts=[later, earlier]
+    ).brownouts == (earlier, later)
     with pytest.raises(ValueError, match=r"^brownouts\b"):
-        DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(first - HOUR, last), earlier])
+        DeprecationPolicy(
+            deprecated_at=JANUARY, brownouts=[Brownout(first - HOUR, last), earlier]
+        )
 
 
 def test_a_policy_cannot_be_changed() -> None:
@@ -181,9 +313,19 @@ def test_a_policy_cannot_be_changed() -> None:
 
 
 def test_a_brownout_overrides_the_deprecation_and_a_sunset_overrides_both() -> None:
-    early, late = Brownout(JANUARY - HOUR, JANUARY + HOUR), Brownout(JULY - HOUR, JULY + HOUR)
-    dates: dict[str, Any] = {"deprecated_at": JANUARY, "sunset_at": JULY, "brownouts": [early, late]}
-    enforced, kept = DeprecationPolicy(**dates, enforce_sunset=True), DeprecationPolicy(**dates)
+    early, late = (
+        Brownout(JANUARY - HOUR, JANUARY + HOUR),
+        Brownout(JULY - HOUR, JULY + HOUR),
+    )
+    dates: dict[str, Any] = {
+        "deprecated_at": JANUARY,
+        "sunset_at": JULY,
+        "brownouts": [early, late],
+    }
+    enforced, kept = (
+        DeprecationPolicy(**dates, enforce_sunset=True),
+        DeprecationPolicy(**dates),
+    )
     assert enforced.phase(JANUARY - TICK) == kept.phase(JANUARY - TICK) == "brownout"
     assert (enforced.phase(JULY), kept.phase(JULY)) == ("sunset", "brownout")
 
@@ -216,15 +358,31 @@ PHASES = [
 
 
 @pytest.mark.parametrize(("now", "phase", "retry_after"), PHASES)
-@pytest.mark.parametrize("zone", [KATHMANDU, NEW_YORK, None], ids=["east", "west", "naive, in local time"])
-def test_the_clock_decides_the_phase(now: datetime, phase: str, retry_after: str | None, zone: Any) -> None:
+@pytest.mark.parametrize(
+    "zone", [KATHMANDU, NEW_YORK, None], ids=["east", "west", "naive, in local time"]
+)
+def test_the_clock_decides_the_phase(
+    now: datetime, phase: str, retry_after: str | None, zone: Any
+) -> None:
     calls: list[Call] = []
     spy, shown = Spy(), now.astimezone(zone).replace(tzinfo=zone)
     app = wrap(spy, POLICY_WITH_PHASES, clock=lambda: shown, observers=[calls.append])
-    response = call(app, "GET", PATH, "sessionId=a&sessionId=b" if phase in {"brownout", "sunset"} else "")
+    response = call(
+        app,
+        "GET",
+        PATH,
+        "sessionId=a&sessionId=b" if phase in {"brownout", "sunset"} else "",
+    )
     open_for_use = phase in {"announced", "deprecated"}
-    assert (response.status, len(spy.calls)) == (("200 OK", 1) if open_for_use else ("410 Gone", 0))
-    assert (calls[0].phase, calls[0].status, calls[0].at, calls[0].at.tzinfo) == (phase, response.code, now, UTC)
+    assert (response.status, len(spy.calls)) == (
+        ("200 OK", 1) if open_for_use else ("410 Gone", 0)
+    )
+    assert (calls[0].phase, calls[0].status, calls[0].at, calls[0].at.tzinfo) == (
+        phase,
+        response.code,
+        now,
+        UTC,
+    )
     if not open_for_use:
         assert response.all("Retry-After") == ([retry_after] if retry_after else [])
         assert response.one("Cache-Control") == "no-store"
@@ -240,7 +398,11 @@ def test_the_clock_decides_the_phase(now: datetime, phase: str, retry_after: str
             "code": phase,
             "successor": "/API/Notification/CurrentUser",
             "documentation": "/docs",
-            **({"sunset": "2027-01-01T00:00:00Z"} if phase == "sunset" else {"brownout_ends": "2026-06-01T01:00:00Z"}),
+            **(
+                {"sunset": "2027-01-01T00:00:00Z"}
+                if phase == "sunset"
+                else {"brownout_ends": "2026-06-01T01:00:00Z"}
+            ),
         }
 
 
@@ -257,10 +419,15 @@ def test_the_clock_is_called_once_per_matched_request() -> None:
         pytest.param(raising(OSError("no clock")), id="raises"),
         pytest.param(lambda: None, id="returns nothing"),
         pytest.param(lambda: 1767225600, id="returns seconds"),
-        pytest.param(lambda: datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), id="is out of range in UTC"),
+        pytest.param(
+            lambda: datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
+            id="is out of range in UTC",
+        ),
     ],
 )
-def test_a_clock_that_fails_is_logged_and_the_system_time_applies(clock: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_clock_that_fails_is_logged_and_the_system_time_applies(
+    clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     calls: list[Call] = []
     before = datetime.now(UTC)
     assert call(wrap(clock=clock, observers=[calls.append]), "GET", PATH).code == 200
@@ -270,18 +437,36 @@ def test_a_clock_that_fails_is_logged_and_the_system_time_applies(clock: Any, ca
     assert record.getMessage().startswith(f"clock {clock!r} failed: Traceback")
 
 
-@pytest.mark.parametrize("status", ["200 OK", "204 No Content", "304 Not Modified", "404 Not Found", "410 A", "599 X"])
+@pytest.mark.parametrize(
+    "status",
+    ["200 OK", "204 No Content", "304 Not Modified", "404 Not Found", "410 A", "599 X"],
+)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_a_response_of_any_status_announces_the_same_headers(status: str, method: str) -> None:
-    own = [("X-Own", "1"), ("Set-Cookie", "a=1"), ("Link", '</a>; rel="next", </b>; rel="deprecation"')]
+def test_a_response_of_any_status_announces_the_same_headers(
+    status: str, method: str
+) -> None:
+    own = [
+        ("X-Own", "1"),
+        ("Set-Cookie", "a=1"),
+        ("Link", '</a>; rel="next", </b>; rel="deprecation"'),
+    ]
     own += [("Set-Cookie", "b=2"), ("link", "<c>;rel=sunset")]
     response = run(wrap(plain_app(status, own, b"")), environ_of(method, PATH))
     assert response.status == status
-    assert response.headers == [("Content-Type", "text/plain"), *own, ("Vary", "Authorization"), *ANNOUNCED]
+    assert response.headers == [
+        ("Content-Type", "text/plain"),
+        *own,
+        ("Vary", "Authorization"),
+        *ANNOUNCED,
+    ]
 
 
-def test_links_that_are_there_already_are_not_repeated_whatever_the_case_of_their_names() -> None:
-    own = [(name.lower(), value) for name, value in ANNOUNCED]  # as ASGI servers between two middlewares send them
+def test_links_that_are_there_already_are_not_repeated_whatever_the_case_of_their_names() -> (
+    None
+):
+    own = [
+        (name.lower(), value) for name, value in ANNOUNCED
+    ]  # as ASGI servers between two middlewares send them
     assert response_of(headers=own).headers[-5:] == ANNOUNCED
     assert len(response_of(headers=own).all("Link")) == 3
 
@@ -296,14 +481,23 @@ TARGETS = [
     ("/erp", None, "https://host/new", "https://host/new"),
     ("/erp", None, "new", "new"),
     ("", "https://api.example/", "/new", "https://api.example/new"),
-    ("/erp", "https://api.example:8443/root", "/new", "https://api.example:8443/root/erp/new"),
+    (
+        "/erp",
+        "https://api.example:8443/root",
+        "/new",
+        "https://api.example:8443/root/erp/new",
+    ),
     ("/erp", "http://[::1]", "/new", "http://[::1]/erp/new"),
 ]
 
 
 @pytest.mark.parametrize(("mount", "base_url", "target", "resolved"), TARGETS)
-def test_one_slash_means_below_the_mount_point(mount: str, base_url: str | None, target: str, resolved: str) -> None:
-    policy = DeprecationPolicy(deprecated_at=DEPRECATED_AT, documentation=target, sunset_documentation=target)
+def test_one_slash_means_below_the_mount_point(
+    mount: str, base_url: str | None, target: str, resolved: str
+) -> None:
+    policy = DeprecationPolicy(
+        deprecated_at=DEPRECATED_AT, documentation=target, sunset_documentation=target
+    )
     operations = [Operation("x", "GET", PATH, successor=target)]
     app = wrap(None, policy, operations=operations, base_url=base_url)
     response = run(app, environ_of(path=PATH, SCRIPT_NAME=mount))
@@ -327,11 +521,20 @@ EXPOSE = "Access-Control-Expose-Headers"
     ],
 )
 @pytest.mark.parametrize("origin", ["*", "https://page.example"])
-def test_a_page_that_may_read_the_response_may_read_the_announcement(own: Any, exposed: Any, origin: str) -> None:
-    headers = [("access-control-allow-origin", origin), *((EXPOSE, value) for value in own)]
+def test_a_page_that_may_read_the_response_may_read_the_announcement(
+    own: Any, exposed: Any, origin: str
+) -> None:
+    headers = [
+        ("access-control-allow-origin", origin),
+        *((EXPOSE, value) for value in own),
+    ]
     assert response_of(headers=headers).all(EXPOSE) == exposed
 
 
 def test_no_cors_header_is_added_to_a_response_that_allows_no_origin() -> None:
-    assert not [name for name, _value in response_of().headers if name.startswith("Access-Control")]
+    assert not [
+        name
+        for name, _value in response_of().headers
+        if name.startswith("Access-Control")
+    ]
     assert response_of(headers=[(EXPOSE, "ETag")]).all(EXPOSE) == ["ETag"]

@@ -15,7 +15,11 @@ pytestmark = pytest.mark.slow
 
 GUIDE = (Path(__file__).parents[1] / "docs" / "django.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```py\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
-(SHOWN,) = re.findall(r"^\$ curl -i http://127.0.0.1:8000/reports/7/\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+(SHOWN,) = re.findall(
+    r"^\$ curl -i http://127.0.0.1:8000/reports/7/\n(.*?)^```$",
+    GUIDE,
+    re.MULTILINE | re.DOTALL,
+)
 (PLAN,) = re.findall(r"^```toml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 CLIENT_PROGRAM = """
 from werkzeug.test import Client
@@ -28,7 +32,9 @@ for path in {paths}:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a new Django project with the files of the guide, up to its section on sessions."""
+    """Return a new Django project with the files of the guide, up to its section on
+    sessions.
+    """
     run(tmp_path, "-m", "django", "startproject", "mysite", ".")
     urls, settings, wsgi, log_filter, tests, _installed, _authentication, _view = BLOCKS
     (tmp_path / "retirement.toml").write_text(PLAN, encoding="utf-8")
@@ -41,12 +47,18 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> Any:
-    environ = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "DJANGO_SETTINGS_MODULE"
+    }
     return run_program(sys.executable, *arguments, cwd=folder, env=environ)
 
 
 def call(project: Path, *paths: str) -> list[str]:
-    lines: list[str] = run(project, "-c", CLIENT_PROGRAM.format(paths=paths)).stdout.splitlines()
+    lines: list[str] = run(
+        project, "-c", CLIENT_PROGRAM.format(paths=paths)
+    ).stdout.splitlines()
     return lines
 
 
@@ -54,13 +66,30 @@ def test_the_tests_in_the_guide_pass(project: Path) -> None:
     assert "Ran 2 tests" in run(project, "manage.py", "test", "mysite").stderr
 
 
-def test_the_development_server_announces_as_the_guide_shows_and_logs_no_session(project: Path) -> None:
+def test_the_development_server_announces_as_the_guide_shows_and_logs_no_session(
+    project: Path,
+) -> None:
     port = free_port()
-    serve = [sys.executable, str(project / "manage.py"), "runserver", "--noreload", f"127.0.0.1:{port}"]
-    with running(["env", "-u", "DJANGO_SETTINGS_MODULE", *serve], project, port) as server:
-        with urlopen(f"http://127.0.0.1:{port}/reports/7/?sessionId=s3cret", timeout=10) as response:
+    serve = [
+        sys.executable,
+        str(project / "manage.py"),
+        "runserver",
+        "--noreload",
+        f"127.0.0.1:{port}",
+    ]
+    with running(
+        ["env", "-u", "DJANGO_SETTINGS_MODULE", *serve], project, port
+    ) as server:
+        with urlopen(
+            f"http://127.0.0.1:{port}/reports/7/?sessionId=s3cret", timeout=10
+        ) as response:
             headers = map(": ".join, response.headers.items())
-            sent = {*headers, f"HTTP/1.1 {response.status} OK", "", response.read().decode()}
+            sent = {
+                *headers,
+                f"HTTP/1.1 {response.status} OK",
+                "",
+                response.read().decode(),
+            }
         assert {*SHOWN.splitlines()} <= sent
         eventually(lambda: "/reports/7/?sessionId=REDACTED" in server.written())
         assert "s3cret" not in server.written()
@@ -73,7 +102,9 @@ def test_django_rest_framework_reads_the_session(project: Path) -> None:
     with (project / "mysite/settings.py").open("a", encoding="utf-8") as file:
         file.write(installed)
     (project / "mysite/authentication.py").write_text(authentication, encoding="utf-8")
-    urls = re.sub(r"@require_safe\ndef old_report.*?\n\n\n", f"{view}\n\n", urls, flags=re.DOTALL)
+    urls = re.sub(
+        r"@require_safe\ndef old_report.*?\n\n\n", f"{view}\n\n", urls, flags=re.DOTALL
+    )
     (project / "mysite/urls.py").write_text(urls, encoding="utf-8")
     known, in_a_browser, successor, unknown, without, ambiguous = call(
         project,
@@ -88,6 +119,9 @@ def test_django_rest_framework_reads_the_session(project: Path) -> None:
     assert unknown.startswith("401 @1767225600")
     assert in_a_browser.startswith("200 @1767225600 <!DOCTYPE html>")
     assert successor == '200 None {"report": 7, "version": 2}'
-    assert without == '401 @1767225600 {"detail":"Authentication credentials were not provided."}'
+    assert (
+        without
+        == '401 @1767225600 {"detail":"Authentication credentials were not provided."}'
+    )
     assert ambiguous.startswith("400 @1767225600")
     assert '"code": "invalid_request"' in ambiguous

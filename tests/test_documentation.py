@@ -1,4 +1,7 @@
-"""Links and tests in the documentation exist. make check builds the pages, and checks their links and contents."""
+"""Links and tests in the documentation exist.
+
+make check builds the pages, and checks their links and contents.
+"""
 
 import re
 import tomllib
@@ -10,12 +13,18 @@ from tests.examples import ELSEWHERE
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SITE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Documentation"]
+SITE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"][
+    "Documentation"
+]
 # Except links that leave the site, and anchors on the same page.
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 
 
-@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")],
+    ids=lambda page: page.name,
+)
 def test_every_link_leads_to_a_file(page: Path) -> None:
     targets = LINK.findall(page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
@@ -23,7 +32,10 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
 
 def test_every_link_of_the_readme_is_absolute_and_leads_to_a_page() -> None:
     assert LINK.findall(README) == []
-    targets = [target.removeprefix(SITE) for target in re.findall(r"\]\((https:[^)#\s]+)", README)]
+    targets = [
+        target.removeprefix(SITE)
+        for target in re.findall(r"\]\((https:[^)#\s]+)", README)
+    ]
     assert len(targets) > 5
     for target in targets:
         source = target.replace("_images/", "").replace(".html", ".md")
@@ -37,7 +49,9 @@ def test_the_readme_fits_on_a_page_and_its_first_example_ends_by_line_thirty() -
 
 
 def test_the_quickstart_is_the_example_of_the_readme() -> None:
-    examples = re.findall(r"^```(?:toml|python|)\n.*?^```$", README, re.MULTILINE | re.DOTALL)[:4]
+    examples = re.findall(
+        r"^```(?:toml|python|)\n.*?^```$", README, re.MULTILINE | re.DOTALL
+    )[:4]
     quickstart = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     assert [example for example in examples if example not in quickstart] == []
 
@@ -45,9 +59,17 @@ def test_the_quickstart_is_the_example_of_the_readme() -> None:
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_every_target_of_make_is_in_the_menu(page: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = re.findall(r"(?:`|^)make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    targets = re.findall(
+        r"(?:`|^)make ([a-z-]+)",
+        (ROOT / page).read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
     assert len(targets) >= 3
-    assert [target for target in targets if not re.search(rf"^{target}:.*##", makefile, re.MULTILINE)] == []
+    assert [
+        target
+        for target in targets
+        if not re.search(rf"^{target}:.*##", makefile, re.MULTILINE)
+    ] == []
 
 
 # A row of a table, and the tests in it.
@@ -56,7 +78,9 @@ TEST = re.compile(r"\b(tests/[\w/]+\.py)::(test_\w+)")
 
 
 def rows(heading: str) -> list[str]:
-    """Return the rows of the first table below a heading of the guarantees, without its title row."""
+    """Return the rows of the first table below a heading of the guarantees, without its
+    title row.
+    """
     page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
     _, _, section = f"\n{page}".partition(f"\n{heading}\n")
     table = re.search(r"(?:^\|.*\n)+", section.partition("\n## ")[0], re.MULTILINE)
@@ -69,7 +93,9 @@ def assert_tests_exist(row: str) -> None:
     listed = TEST.findall(row)
     assert listed, f"no test is listed: {row}"
     for file, name in listed:
-        assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{name}"
+        assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), (
+            f"{file}::{name}"
+        )
 
 
 @pytest.mark.parametrize("test", [text for text in ELSEWHERE.values() if "::" in text])
@@ -78,7 +104,9 @@ def test_an_example_that_is_not_followed_has_a_test(test: str) -> None:
 
 
 def test_there_are_seven_guarantees() -> None:
-    assert [row.split("|")[0].strip() for row in rows("# Guarantees")] == list("1234567")
+    assert [row.split("|")[0].strip() for row in rows("# Guarantees")] == list(
+        "1234567"
+    )
 
 
 @pytest.mark.parametrize("heading", ["# Guarantees", "## Failures"])

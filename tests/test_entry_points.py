@@ -1,4 +1,6 @@
-"""Every response is the same through both entry points, with and without the middleware."""
+"""Every response is the same through both entry points, with and without the
+middleware.
+"""
 
 import json
 import os
@@ -41,11 +43,23 @@ from tests.storages import (
 )
 from tests.wsgi import Response, call, environ_of, run
 
-COMMON_HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"), ("Vary", "Authorization")]
+COMMON_HEADERS = [
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Vary", "Authorization"),
+]
 BARE_CHALLENGE = ("WWW-Authenticate", 'Bearer realm="notifications"')
-INVALID_TOKEN = ("WWW-Authenticate", 'Bearer realm="notifications", error="invalid_token"')
-INVALID_REQUEST = ("WWW-Authenticate", 'Bearer realm="notifications", error="invalid_request"')
-OF_AN_ACCOUNT = [(name, value.replace("CurrentUser", "Account")) for name, value in ANNOUNCED]
+INVALID_TOKEN = (
+    "WWW-Authenticate",
+    'Bearer realm="notifications", error="invalid_token"',
+)
+INVALID_REQUEST = (
+    "WWW-Authenticate",
+    'Bearer realm="notifications", error="invalid_request"',
+)
+OF_AN_ACCOUNT = [
+    (name, value.replace("CurrentUser", "Account")) for name, value in ANNOUNCED
+]
 
 A, B = SESSION_ID, "another"
 OF_ALICE, LONG = ACCOUNT.format("alice"), "x" * 513
@@ -72,7 +86,11 @@ class Case:
         return self.call(build(self, entry_point), method)
 
     def call(self, app: WSGIApplication, method: str | None = None) -> Response:
-        header = {} if self.authorization is None else {"HTTP_AUTHORIZATION": self.authorization}
+        header = (
+            {}
+            if self.authorization is None
+            else {"HTTP_AUTHORIZATION": self.authorization}
+        )
         return call(app, method or self.method, self.path, self.query, **header)
 
     @property
@@ -99,40 +117,85 @@ def unavailable(seconds: str) -> tuple[str, str, list[tuple[str, str]]]:
 
 
 SCHEMA = Schema.from_dict({"n": fields.String()})
-STATUSES = {"statuses": Statuses(session_missing=440, session_invalid=440, account_not_found=410)}
+STATUSES = {
+    "statuses": Statuses(
+        session_missing=440, session_invalid=440, account_not_found=410
+    )
+}
 OTHER_CHALLENGE = ("WWW-Authenticate", 'Bearer realm="Bob\'s"')
 CASES = {
     "no notifications": Case("200 OK", body=b"[]"),
     "the array": Case("200 OK", body=b'[{"n":0},{"n":1}]', records=rows(count=2)),
-    "the array, of an account": Case("200 OK", body=b'[{"n":0}]', method="POST", path=OF_ALICE, records=rows(count=1)),
-    "a schema": Case("200 OK", body=b'[{"n":"0"}]', records=rows(count=1), options={"schema": SCHEMA()}),
-    "the class of a schema": Case("200 OK", body=b'[{"n":"0"}]', records=rows(count=1), options={"schema": SCHEMA}),
-    "session in the query": Case("200 OK", body=b"[]", query=f"a=1&sessionId={A}", authorization=None),
+    "the array, of an account": Case(
+        "200 OK", body=b'[{"n":0}]', method="POST", path=OF_ALICE, records=rows(count=1)
+    ),
+    "a schema": Case(
+        "200 OK",
+        body=b'[{"n":"0"}]',
+        records=rows(count=1),
+        options={"schema": SCHEMA()},
+    ),
+    "the class of a schema": Case(
+        "200 OK", body=b'[{"n":"0"}]', records=rows(count=1), options={"schema": SCHEMA}
+    ),
+    "session in the query": Case(
+        "200 OK", body=b"[]", query=f"a=1&sessionId={A}", authorization=None
+    ),
     "no session": Case(*MISSING, authorization=None),
     "both and different": Case(*AMBIGUOUS, query=f"sessionId={B}"),
-    "key repeated": Case(*AMBIGUOUS, query=f"sessionId={A}&sessionId={A}", authorization=None),
-    "too long": Case(*MALFORMED, method="POST", path=OF_ALICE, authorization="Bearer " + "x" * 4097),
+    "key repeated": Case(
+        *AMBIGUOUS, query=f"sessionId={A}&sessionId={A}", authorization=None
+    ),
+    "too long": Case(
+        *MALFORMED, method="POST", path=OF_ALICE, authorization="Bearer " + "x" * 4097
+    ),
     "unknown": Case(*UNKNOWN, authorization=f"Bearer {B}"),
     "control character": Case(*NO_ID, method="POST", path=ACCOUNT.format("a\x00")),
-    "access denied": Case("403 Forbidden", "access_denied", **FOR_ALICE, records=raising(AccessDenied())),
-    "unavailable": Case(*unavailable("30"), records=raising(StorageUnavailable(SECRET))),
-    "unavailable for longer": Case(*unavailable("3"), records=rows(StorageUnavailable(retry_after=2.5), 200)),
-    "a storage that fails while the records are read": Case(*STORAGE_ERROR, records=rows(ValueError(SECRET), 200)),
+    "access denied": Case(
+        "403 Forbidden", "access_denied", **FOR_ALICE, records=raising(AccessDenied())
+    ),
+    "unavailable": Case(
+        *unavailable("30"), records=raising(StorageUnavailable(SECRET))
+    ),
+    "unavailable for longer": Case(
+        *unavailable("3"), records=rows(StorageUnavailable(retry_after=2.5), 200)
+    ),
+    "a storage that fails while the records are read": Case(
+        *STORAGE_ERROR, records=rows(ValueError(SECRET), 200)
+    ),
     "a storage that returns nothing": Case(*STORAGE_ERROR, records=lambda: None),
     "a wrong record": Case(*WRONG_RECORD, records=lambda: [{}, SECRET]),
-    "a wrong record, spooled": Case(*WRONG_RECORD, records=lambda: [{}] * 500 + [None], options={"spool_threshold": 9}),
-    "410 for a missing account": Case(
-        "410 Gone", "account_not_found", **FOR_ALICE, records=raising(AccountNotFound()), options=STATUSES
+    "a wrong record, spooled": Case(
+        *WRONG_RECORD,
+        records=lambda: [{}] * 500 + [None],
+        options={"spool_threshold": 9},
     ),
-    "statuses that do not apply to a refusal": Case(*AMBIGUOUS, authorization="Bearer", options=STATUSES),
-    "a realm": Case(*MISSING[:2], [OTHER_CHALLENGE], authorization=None, options={"realm": "Bob's"}),
+    "410 for a missing account": Case(
+        "410 Gone",
+        "account_not_found",
+        **FOR_ALICE,
+        records=raising(AccountNotFound()),
+        options=STATUSES,
+    ),
+    "statuses that do not apply to a refusal": Case(
+        *AMBIGUOUS, authorization="Bearer", options=STATUSES
+    ),
+    "a realm": Case(
+        *MISSING[:2], [OTHER_CHALLENGE], authorization=None, options={"realm": "Bob's"}
+    ),
 }
 
 # The order of the checks: session, account ID, storage.
 CASES |= {
-    "no session before a bad ID": Case(*MISSING, method="POST", path=ACCOUNT.format("\x00"), authorization=None),
-    "a bad ID before an unknown session": Case(*NO_ID, **FROM_B | {"path": ACCOUNT.format(LONG)}),
-    "an unknown session before a denied account": Case(*UNKNOWN, **FROM_B, records=raising(AccessDenied())),
+    "no session before a bad ID": Case(
+        *MISSING, method="POST", path=ACCOUNT.format("\x00"), authorization=None
+    ),
+    "a bad ID before an unknown session": Case(
+        *NO_ID, **FROM_B | {"path": ACCOUNT.format(LONG)}
+    ),
+    "an unknown session before a denied account": Case(
+        *UNKNOWN, **FROM_B, records=raising(AccessDenied())
+    ),
 }
 
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -141,25 +204,46 @@ every_entry_point = pytest.mark.parametrize("entry_point", ENTRY_POINTS)
 
 @every_case
 @every_entry_point
-def test_each_request_gets_the_response_listed(case: Case, entry_point: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_request_gets_the_response_listed(
+    case: Case, entry_point: str, caplog: pytest.LogCaptureFixture
+) -> None:
     response = case.run(entry_point)
     assert response.status == case.status
     extra, announced = list(case.headers), []
     if "middleware" in entry_point:
         announced = ANNOUNCED if case.method == "GET" else OF_AN_ACCOUNT
-        extra += [("Referrer-Policy", "no-referrer")] if case.has_session_in_query else []
+        extra += (
+            [("Referrer-Policy", "no-referrer")] if case.has_session_in_query else []
+        )
     media_type = "application/problem+json" if case.code else "application/json"
-    described = [("Content-Type", media_type), ("Content-Length", str(len(response.body)))]
-    assert sorted(response.headers) == sorted([*described, *COMMON_HEADERS, *extra, *announced])
+    described = [
+        ("Content-Type", media_type),
+        ("Content-Length", str(len(response.body))),
+    ]
+    assert sorted(response.headers) == sorted(
+        [*described, *COMMON_HEADERS, *extra, *announced]
+    )
     assert response.headers[len(response.headers) - len(announced) :] == announced
     if case.code is None:
         assert response.body == case.body
     else:
         check_document(response, case.code)
-    assert case.run(entry_point.replace("blueprint", "application")).wire == response.wire
+    assert (
+        case.run(entry_point.replace("blueprint", "application")).wire == response.wire
+    )
     if case.method == "GET":
-        assert case.run(entry_point, "HEAD").wire == (response.status, response.headers, b"")
-    for string in (SESSION_ID, SECRET, "/API/", "sessionId", "GetNotificationsForAccount"):
+        assert case.run(entry_point, "HEAD").wire == (
+            response.status,
+            response.headers,
+            b"",
+        )
+    for string in (
+        SESSION_ID,
+        SECRET,
+        "/API/",
+        "sessionId",
+        "GetNotificationsForAccount",
+    ):
         assert string not in caplog.text
 
 
@@ -170,22 +254,46 @@ def check_document(response: Response, code: str) -> None:
     detail = body.pop("detail")
     assert detail.endswith(".")
     assert detail.isascii()
-    assert body == {"type": "about:blank", "title": phrase, "status": int(number), "code": code}
-    for string in (A, B, SECRET, "alice", LONG, "API/Notification", "Traceback", "Error"):
+    assert body == {
+        "type": "about:blank",
+        "title": phrase,
+        "status": int(number),
+        "code": code,
+    }
+    for string in (
+        A,
+        B,
+        SECRET,
+        "alice",
+        LONG,
+        "API/Notification",
+        "Traceback",
+        "Error",
+    ):
         assert string not in detail
 
 
 # The phase is checked before everything else, and only by the middleware.
 
 JANUARY, JUNE = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
-SUNSET = DeprecationPolicy(deprecated_at=JANUARY, sunset_at=datetime(2026, 2, 1, tzinfo=UTC), enforce_sunset=True)
-BROWNOUT = DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(JUNE, JUNE.replace(second=30))])
+SUNSET = DeprecationPolicy(
+    deprecated_at=JANUARY,
+    sunset_at=datetime(2026, 2, 1, tzinfo=UTC),
+    enforce_sunset=True,
+)
+BROWNOUT = DeprecationPolicy(
+    deprecated_at=JANUARY, brownouts=[Brownout(JUNE, JUNE.replace(second=30))]
+)
 NOW = JUNE.replace(microsecond=1)
 
 
 @every_case
-@pytest.mark.parametrize(("policy", "code"), [(SUNSET, "sunset"), (BROWNOUT, "brownout")])
-def test_the_phase_is_checked_first(case: Case, policy: DeprecationPolicy, code: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "code"), [(SUNSET, "sunset"), (BROWNOUT, "brownout")]
+)
+def test_the_phase_is_checked_first(
+    case: Case, policy: DeprecationPolicy, code: str
+) -> None:
     refuse = raising(AssertionError("the application must not be called"))
     plan = dict.fromkeys(notification_operations(), policy)
     response = case.call(DeprecationMiddleware(refuse, plan, clock=lambda: NOW))
@@ -203,9 +311,15 @@ class Unread(BytesIO):
 ADDITIONS: dict[str, dict[str, Any]] = {
     "chunked": {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input_terminated": True},
     "huge": {"CONTENT_LENGTH": "99999999999", "CONTENT_TYPE": "application/json"},
-    "nothing acceptable": {"HTTP_ACCEPT": "*/*;q=0", "HTTP_ACCEPT_ENCODING": "identity;q=0"},
+    "nothing acceptable": {
+        "HTTP_ACCEPT": "*/*;q=0",
+        "HTTP_ACCEPT_ENCODING": "identity;q=0",
+    },
     "expect": {"HTTP_EXPECT": "100-continue", "CONTENT_LENGTH": "2"},
-    "conditional": {"HTTP_IF_NONE_MATCH": "*", "HTTP_IF_MODIFIED_SINCE": "Fri, 01 Jan 2027 00:00:00 GMT"},
+    "conditional": {
+        "HTTP_IF_NONE_MATCH": "*",
+        "HTTP_IF_MODIFIED_SINCE": "Fri, 01 Jan 2027 00:00:00 GMT",
+    },
     "range": {"HTTP_RANGE": "bytes=0-1"},
     "cookies": {"HTTP_COOKIE": "session=x; sessionId=y"},
     "method override": {"HTTP_X_HTTP_METHOD_OVERRIDE": "DELETE"},
@@ -215,25 +329,61 @@ ADDITIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("threshold", [1_000_000, 5], ids=["memory", "file"])
 @every_entry_point
-def test_headers_and_bodies_that_clients_add_make_no_difference(threshold: int, entry_point: str) -> None:
-    app = ENTRY_POINTS[entry_point](OneSession(rows(count=3)), spool_threshold=threshold)
-    for method, path in (("GET", CURRENT_USER), ("POST", OF_ALICE), ("POST", OF_ALICE.rstrip("/"))):
+def test_headers_and_bodies_that_clients_add_make_no_difference(
+    threshold: int, entry_point: str
+) -> None:
+    app = ENTRY_POINTS[entry_point](
+        OneSession(rows(count=3)), spool_threshold=threshold
+    )
+    for method, path in (
+        ("GET", CURRENT_USER),
+        ("POST", OF_ALICE),
+        ("POST", OF_ALICE.rstrip("/")),
+    ):
         plain = call(app, method, path, **BEARER)
         assert plain.code == 200
         assert plain.body == b'[{"n":0},{"n":1},{"n":2}]'
         for name, addition in ADDITIONS.items():
-            response = call(app, method, path, **BEARER, **{"wsgi.input": Unread(b"{}"), **addition})
+            response = call(
+                app, method, path, **BEARER, **{"wsgi.input": Unread(b"{}"), **addition}
+            )
             assert response.wire == plain.wire, name
 
 
-IDS = ["acc0", "A B", "Ünï-東京", "\xa0\xad\u2028\u200b\ufeff", "a;b=c", "a%2Fb", "+", "x" * 512, "é" * 512, "..a", "…"]
+IDS = [
+    "acc0",
+    "A B",
+    "Ünï-東京",
+    "\xa0\xad\u2028\u200b\ufeff",
+    "a;b=c",
+    "a%2Fb",
+    "+",
+    "x" * 512,
+    "é" * 512,
+    "..a",
+    "…",
+]
 NO_UTF_8, TOO_LONG = ["\xff", "\xc3", "\xc0\x80"], [LONG, "\xc3\xa9" * 513]
-NO_IDS = [*NO_UTF_8, *TOO_LONG, "\x00", "a\n", "\na", "\r", "\t", "\x1f", "\x7f", "\xc2\x85"]
+NO_IDS = [
+    *NO_UTF_8,
+    *TOO_LONG,
+    "\x00",
+    "a\n",
+    "\na",
+    "\r",
+    "\t",
+    "\x1f",
+    "\x7f",
+    "\xc2\x85",
+]
 
 
 @pytest.mark.parametrize(
     ("segment", "account_id"),
-    [*((each.encode().decode("latin-1"), each) for each in IDS), *((each, None) for each in NO_IDS)],
+    [
+        *((each.encode().decode("latin-1"), each) for each in IDS),
+        *((each, None) for each in NO_IDS),
+    ],
 )
 @pytest.mark.parametrize("slash", ["", "/"])
 @every_entry_point
@@ -244,15 +394,24 @@ def test_an_account_id_reaches_the_storage_as_it_was_sent_or_is_refused(
     path = ACCOUNT.rstrip("/").format(segment) + slash
     response = call(ENTRY_POINTS[entry_point](storage), "POST", path, **BEARER)
     if account_id is None:
-        assert (response.code, response.json["code"], storage.calls) == (400, "invalid_account_id", [])
+        assert (response.code, response.json["code"], storage.calls) == (
+            400,
+            "invalid_account_id",
+            [],
+        )
     else:
-        assert (response.code, storage.calls[-1]) == (200, ("account_notifications", "alice", account_id))
+        assert (response.code, storage.calls[-1]) == (
+            200,
+            ("account_notifications", "alice", account_id),
+        )
 
 
 MANY = rows(count=1000)
 
 
-def make_spooling_app(entry_point: str, records: Callable[[], Any] = MANY) -> WSGIApplication:
+def make_spooling_app(
+    entry_point: str, records: Callable[[], Any] = MANY
+) -> WSGIApplication:
     return ENTRY_POINTS[entry_point](OneSession(records), spool_threshold=100)
 
 
@@ -260,16 +419,24 @@ def start(app: WSGIApplication, **extra: Any) -> tuple[Any, dict[str, str]]:
     """Return the iterable of an application, and its headers."""
     headers: dict[str, str] = {}
 
-    def start_response(_status: str, sent: list[tuple[str, str]], _exc_info: Any = None) -> Callable[..., None]:
+    def start_response(
+        _status: str, sent: list[tuple[str, str]], _exc_info: Any = None
+    ) -> Callable[..., None]:
         headers.update(sent)
         return lambda _data: None
 
-    return app(environ_of("GET", CURRENT_USER, **BEARER, **extra), start_response), headers
+    return app(
+        environ_of("GET", CURRENT_USER, **BEARER, **extra), start_response
+    ), headers
 
 
 @every_entry_point
-def test_the_file_wrapper_of_a_server_gets_a_real_file(entry_point: str, spooled: list[BinaryIO]) -> None:
-    body, headers = start(make_spooling_app(entry_point), **{"wsgi.file_wrapper": FileWrapper})
+def test_the_file_wrapper_of_a_server_gets_a_real_file(
+    entry_point: str, spooled: list[BinaryIO]
+) -> None:
+    body, headers = start(
+        make_spooling_app(entry_point), **{"wsgi.file_wrapper": FileWrapper}
+    )
     assert type(body) is FileWrapper
     assert body.filelike is spooled[0]
     status = os.fstat(body.filelike.fileno())
@@ -284,7 +451,9 @@ def test_the_file_wrapper_of_a_server_gets_a_real_file(entry_point: str, spooled
 
 @every_entry_point
 @pytest.mark.parametrize("parts", [0, 1, 2])
-def test_the_file_is_closed_when_the_client_disconnects(entry_point: str, parts: int, spooled: list[BinaryIO]) -> None:
+def test_the_file_is_closed_when_the_client_disconnects(
+    entry_point: str, parts: int, spooled: list[BinaryIO]
+) -> None:
     body, _headers = start(make_spooling_app(entry_point, rows(count=30_000)))
     for _part, _number in zip(body, range(parts), strict=False):
         pass
@@ -294,11 +463,18 @@ def test_the_file_is_closed_when_the_client_disconnects(entry_point: str, parts:
 
 @every_entry_point
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("wrapper", [{}, {"wsgi.file_wrapper": FileWrapper}], ids=["no file wrapper", "file wrapper"])
+@pytest.mark.parametrize(
+    "wrapper",
+    [{}, {"wsgi.file_wrapper": FileWrapper}],
+    ids=["no file wrapper", "file wrapper"],
+)
 def test_the_file_is_closed_if_a_server_refuses_the_headers(
     entry_point: str, method: str, wrapper: Any, spooled: list[BinaryIO]
 ) -> None:
-    app, environ = make_spooling_app(entry_point), environ_of(method, CURRENT_USER, **BEARER, **wrapper)
+    app, environ = (
+        make_spooling_app(entry_point),
+        environ_of(method, CURRENT_USER, **BEARER, **wrapper),
+    )
     with pytest.raises(ConnectionResetError) as caught:
         app(environ, raising(ConnectionResetError()))
     assert [file.closed for file in spooled] == [True]
@@ -307,12 +483,20 @@ def test_the_file_is_closed_if_a_server_refuses_the_headers(
 
 @every_entry_point
 def test_without_a_directory_for_the_file_the_response_is_a_503(
-    entry_point: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, caplog: pytest.LogCaptureFixture
+    entry_point: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     source = Source(MANY())
-    response = call(make_spooling_app(entry_point, lambda: source), path=CURRENT_USER, **BEARER)
-    assert call(make_spooling_app(entry_point, tuple), path=CURRENT_USER, **BEARER).code == 200
+    response = call(
+        make_spooling_app(entry_point, lambda: source), path=CURRENT_USER, **BEARER
+    )
+    assert (
+        call(make_spooling_app(entry_point, tuple), path=CURRENT_USER, **BEARER).code
+        == 200
+    )
     assert response.status == "503 Service Unavailable"
     assert source.closed == 1
     check_document(response, "spool_unavailable")
@@ -324,7 +508,13 @@ GET, POST = notification_operations()
 
 
 OTHER_PATHS = [
-    *("*", "/API/Notification//", "/API//Notification", "/API/Notification/CurrentUser", "/\xff/\x00"),
+    *(
+        "*",
+        "/API/Notification//",
+        "/API//Notification",
+        "/API/Notification/CurrentUser",
+        "/\xff/\x00",
+    ),
     "/API/Notification/GetNotificationsForAccount/a/b",
 ]
 
@@ -332,8 +522,15 @@ OTHER_PATHS = [
 @pytest.mark.parametrize(
     ("path", "methods", "allow"),
     [
-        *((path, ["GET", "HEAD", "POST", "OPTIONS", "BREW"], []) for path in OTHER_PATHS),
-        (CURRENT_USER, ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"], ["GET, HEAD"]),
+        *(
+            (path, ["GET", "HEAD", "POST", "OPTIONS", "BREW"], [])
+            for path in OTHER_PATHS
+        ),
+        (
+            CURRENT_USER,
+            ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"],
+            ["GET, HEAD"],
+        ),
         ("/api/notification", ["POST"], ["GET, HEAD"]),
         (OF_ALICE, ["GET", "HEAD", "PUT", "OPTIONS"], ["POST"]),
         (OF_ALICE.rstrip("/").lower(), ["GET"], ["POST"]),
@@ -345,7 +542,9 @@ def test_any_other_path_is_not_found_and_any_other_method_is_not_allowed(
     storage = OneSession()
     for method in methods:
         response = run(NotificationApp(storage), environ_of(method, path, **BEARER))
-        assert response.status == ("405 Method Not Allowed" if allow else "404 Not Found")
+        assert response.status == (
+            "405 Method Not Allowed" if allow else "404 Not Found"
+        )
         assert response.all("Allow") == allow
         if method != "HEAD":
             check_document(response, "method_not_allowed" if allow else "not_found")
@@ -353,7 +552,9 @@ def test_any_other_path_is_not_found_and_any_other_method_is_not_allowed(
 
 
 @pytest.mark.parametrize("method", ["GET", "*"])
-def test_a_request_that_does_not_fulfil_the_conditions_of_an_operation_is_not_found(method: str) -> None:
+def test_a_request_that_does_not_fulfil_the_conditions_of_an_operation_is_not_found(
+    method: str,
+) -> None:
     operation = Operation("current_user", method, CURRENT_USER, query={"v": "1"})
     app = NotificationApp(OneSession(), operations=[operation])
     for query, code in (("v=1", 200), ("v=2", 404)):
@@ -363,22 +564,38 @@ def test_a_request_that_does_not_fulfil_the_conditions_of_an_operation_is_not_fo
 
 def test_operations_are_distinguished_by_their_names() -> None:
     storage = OneSession()
-    operations = [Operation("account", "GET", "/of/{whom}/list"), Operation("current_user", "POST", "/mine")]
+    operations = [
+        Operation("account", "GET", "/of/{whom}/list"),
+        Operation("current_user", "POST", "/mine"),
+    ]
     app = NotificationApp(storage, operations=operations)
     assert call(app, "POST", "/MINE/", **BEARER).code == 200
     assert call(app, "HEAD", "/of/Bob/LIST", **BEARER).code == 200
-    assert [call[0] for call in storage.calls[1::2]] == ["current_user_notifications", "account_notifications"]
+    assert [call[0] for call in storage.calls[1::2]] == [
+        "current_user_notifications",
+        "account_notifications",
+    ]
     assert storage.calls[-1][-1] == "Bob"
 
 
 @pytest.mark.parametrize(
     "operations",
     [
-        pytest.param([GET, Operation("query", "POST", "/q")], id="a name that is neither"),
-        pytest.param([Operation("account", "POST", "/a")], id="account without a parameter"),
-        pytest.param([Operation("current_user", "GET", "/a/{b}")], id="current user with a parameter"),
+        pytest.param(
+            [GET, Operation("query", "POST", "/q")], id="a name that is neither"
+        ),
+        pytest.param(
+            [Operation("account", "POST", "/a")], id="account without a parameter"
+        ),
+        pytest.param(
+            [Operation("current_user", "GET", "/a/{b}")],
+            id="current user with a parameter",
+        ),
         pytest.param([GET, GET], id="an operation twice"),
-        pytest.param((operation for operation in [Operation("query", "POST", "/q")]), id="a generator"),
+        pytest.param(
+            (operation for operation in [Operation("query", "POST", "/q")]),
+            id="a generator",
+        ),
         pytest.param([GET, "account"], id="a name beside an operation"),
         pytest.param(GET, id="an operation alone"),
         pytest.param(iter(()), id="an empty iterator"),

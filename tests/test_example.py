@@ -1,4 +1,6 @@
-"""The example application on both databases: access to notifications, its usage report and its pages."""
+"""The example application on both databases: access to notifications, its usage report
+and its pages.
+"""
 
 import stat
 from collections.abc import Iterator
@@ -17,15 +19,26 @@ from flask_notifications.usage import UsageRecorder, read_usage
 from tests.usage.databases import empty_database
 from tests.wsgi import call
 
-ALICE, BOB = "a11ce000-0000-4000-8000-000000000001", "b0b00000-0000-4000-8000-000000000002"
-ADMIN, EXPIRED = "ad000000-0000-4000-8000-000000000003", "ca401000-0000-4000-8000-000000000004"
+ALICE, BOB = (
+    "a11ce000-0000-4000-8000-000000000001",
+    "b0b00000-0000-4000-8000-000000000002",
+)
+ADMIN, EXPIRED = (
+    "ad000000-0000-4000-8000-000000000003",
+    "ca401000-0000-4000-8000-000000000004",
+)
 ACCOUNT = "acc00000-0000-4000-8000-00000000000{}"
 FOR_ACCOUNT = "/API/Notification/GetNotificationsForAccount/{}/"
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def application(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WSGIApplication]:
-    with empty_database(request.param, tmp_path_factory.mktemp("example")) as url, served(url) as application:
+def application(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WSGIApplication]:
+    with (
+        empty_database(request.param, tmp_path_factory.mktemp("example")) as url,
+        served(url) as application,
+    ):
         yield application
 
 
@@ -38,10 +51,26 @@ def served(database_url: str | None = None) -> Iterator[WSGIApplication]:
 
 @pytest.mark.parametrize(
     ("session", "status", "records"),
-    [(ALICE, 200, 3), (BOB, 200, 0), (ADMIN, 200, 1), (ALICE.upper(), 200, 3), (EXPIRED, 401, 0), ("unknown", 401, 0)],
-    ids=["alice", "bob", "admin", "alice in upper case", "an expired session", "an unknown session"],
+    [
+        (ALICE, 200, 3),
+        (BOB, 200, 0),
+        (ADMIN, 200, 1),
+        (ALICE.upper(), 200, 3),
+        (EXPIRED, 401, 0),
+        ("unknown", 401, 0),
+    ],
+    ids=[
+        "alice",
+        "bob",
+        "admin",
+        "alice in upper case",
+        "an expired session",
+        "an unknown session",
+    ],
 )
-def test_callers_see_their_own_notifications(application: Any, session: str, status: int, records: int) -> None:
+def test_callers_see_their_own_notifications(
+    application: Any, session: str, status: int, records: int
+) -> None:
     response = call(application, "GET", "/api/notification", f"sessionId={session}")
     assert response.code == status
     assert status != 200 or len(response.json) == records
@@ -50,17 +79,35 @@ def test_callers_see_their_own_notifications(application: Any, session: str, sta
 @pytest.mark.parametrize(
     ("session", "account", "status"),
     [
-        *((ALICE, account, 200) for account in (ACCOUNT.format("a"), ACCOUNT.format("A").upper())),  # her own
-        *((BOB, ACCOUNT.format(last), status) for last, status in {"b": 200, "a": 403, "0": 403}.items()),
-        *((ADMIN, ACCOUNT.format(last), status) for last, status in {"a": 200, "0": 404}.items()),
+        *(
+            (ALICE, account, 200)
+            for account in (ACCOUNT.format("a"), ACCOUNT.format("A").upper())
+        ),  # her own
+        *(
+            (BOB, ACCOUNT.format(last), status)
+            for last, status in {"b": 200, "a": 403, "0": 403}.items()
+        ),
+        *(
+            (ADMIN, ACCOUNT.format(last), status)
+            for last, status in {"a": 200, "0": 404}.items()
+        ),
         (ADMIN, "no guid", 404),
     ],
 )
-def test_only_callers_with_access_see_an_account(application: Any, session: str, account: str, status: int) -> None:
-    assert call(application, "POST", FOR_ACCOUNT.format(account), f"sessionId={session}").code == status
+def test_only_callers_with_access_see_an_account(
+    application: Any, session: str, account: str, status: int
+) -> None:
+    assert (
+        call(
+            application, "POST", FOR_ACCOUNT.format(account), f"sessionId={session}"
+        ).code
+        == status
+    )
 
 
-def test_the_announced_documentation_is_an_html_page(application: WSGIApplication) -> None:
+def test_the_announced_documentation_is_an_html_page(
+    application: WSGIApplication,
+) -> None:
     response = call(application, "GET", "/docs/retirement")
     assert response.one("Content-Type").startswith("text/html")
     assert b"2027-07-01" in response.body
@@ -78,16 +125,27 @@ REPORTS: dict[str, tuple[str | None, str, int, str]] = {
 }
 
 
-@pytest.mark.parametrize(("session", "query", "status", "word"), REPORTS.values(), ids=REPORTS)
+@pytest.mark.parametrize(
+    ("session", "query", "status", "word"), REPORTS.values(), ids=REPORTS
+)
 def test_only_an_administrator_sees_who_calls(
-    application: WSGIApplication, session: str | None, query: str, status: int, word: str
+    application: WSGIApplication,
+    session: str | None,
+    query: str,
+    status: int,
+    word: str,
 ) -> None:
     headers = {} if session is None else {"HTTP_AUTHORIZATION": f"Bearer {session}"}
     response = call(application, "GET", "/usage", query, **headers)
     assert (response.code, word in response.body.decode()) == (status, True)
-    assert (response.one("Vary"), response.one("X-Content-Type-Options")) == ("Authorization", "nosniff")
+    assert (response.one("Vary"), response.one("X-Content-Type-Options")) == (
+        "Authorization",
+        "nosniff",
+    )
     assert response.one("Cache-Control") == "no-store"
-    media_type = "text/html; charset=utf-8" if status == 200 else "application/problem+json"
+    media_type = (
+        "text/html; charset=utf-8" if status == 200 else "application/problem+json"
+    )
     assert response.one("Content-Type") == media_type
     assert ("Bearer" in str(response.all("WWW-Authenticate"))) == (status == 401)
     strict = "default-src 'none'; style-src 'unsafe-inline'"
@@ -97,30 +155,46 @@ def test_only_an_administrator_sees_who_calls(
 def test_calls_are_recorded_with_the_name_of_the_caller(tmp_path: Path) -> None:
     app = create_app(f"sqlite:///{tmp_path}/example.sqlite3")
     recorder = UsageRecorder(app.extensions["engine"], create_tables=False)
-    application = DeprecationMiddleware(app, app.extensions["plan"], observers=[recorder])
+    application = DeprecationMiddleware(
+        app, app.extensions["plan"], observers=[recorder]
+    )
     call(application, "GET", "/API/Notification/", f"sessionId={ALICE}")
     recorder.close()
-    report = call(application, "GET", "/usage", HTTP_AUTHORIZATION=f"Bearer {ADMIN}").body.decode()
+    report = call(
+        application, "GET", "/usage", HTTP_AUTHORIZATION=f"Bearer {ADMIN}"
+    ).body.decode()
     app.extensions["engine"].dispose()
     assert "<bdi>alice</bdi>" in report
-    assert report.count(">in use</span>") == 2  # one operation, in the list and in its own section
+    assert (
+        report.count(">in use</span>") == 2
+    )  # one operation, in the list and in its own section
 
 
 @pytest.mark.parametrize("day", [20, 22], ids=["Friday", "Sunday"])
 def test_the_demonstration_has_half_a_year_of_calls(day: int, tmp_path: Path) -> None:
     now = datetime(2026, 11, day, 16, tzinfo=UTC)
     make_demo(tmp_path, now)
-    current_user, _account = read_usage(f"sqlite:///{tmp_path}/example.sqlite3", days=180, until=now).operations[::-1]
-    assert {each.caller for each in current_user.callers if each.failed or each.closed} == {None}
+    current_user, _account = read_usage(
+        f"sqlite:///{tmp_path}/example.sqlite3", days=180, until=now
+    ).operations[::-1]
+    assert {
+        each.caller for each in current_user.callers if each.failed or each.closed
+    } == {None}
     assert sum(each.closed for each in current_user.callers) > 20
     assert current_user.longest_gap_hours == 9
     report = (tmp_path / "usage.html").read_text(encoding="utf-8")
-    assert report.count(">in use</span>") == 2  # one operation, in the list and in its own section
+    assert (
+        report.count(">in use</span>") == 2
+    )  # one operation, in the list and in its own section
     assert "What the brownouts changed" in report
-    assert "2 operations are being retired" in (tmp_path / "guide.html").read_text(encoding="utf-8")
+    assert "2 operations are being retired" in (tmp_path / "guide.html").read_text(
+        encoding="utf-8"
+    )
 
 
-def test_an_environment_variable_replaces_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_replaces_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "plan.toml"
     dates = "deprecated_at = 2026-01-01T00:00:00Z\nsunset_at = 2026-02-01T00:00:00Z\nenforce_sunset = true\n"
     file.write_text(dates, encoding="utf-8")
@@ -131,20 +205,39 @@ def test_an_environment_variable_replaces_the_plan(tmp_path: Path, monkeypatch: 
     assert response.one("Sunset") == "Sun, 01 Feb 2026 00:00:00 GMT"
 
 
-def test_the_database_is_a_file_in_the_instance_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_database_is_a_file_in_the_instance_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DATABASE_URL", raising=False)
-    monkeypatch.setattr("flask.Flask.auto_find_instance_path", lambda _app: str(tmp_path / "instance"))
+    monkeypatch.setattr(
+        "flask.Flask.auto_find_instance_path", lambda _app: str(tmp_path / "instance")
+    )
     (tmp_path / "instance").mkdir(mode=0o755)
     with served():
         file = tmp_path / "instance" / "example.sqlite3"
-        assert [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)] == [0o700, 0o600]
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)] == [
+            0o700,
+            0o600,
+        ]
 
 
 @pytest.mark.parametrize(
     ("host", "status"),
-    [("127.0.0.1", 200), ("::1", 200), ("localhost", 200), ("0.0.0.0", 401), ("::", 401), ("x", 401)],  # noqa: S104 - a case
+    [
+        ("127.0.0.1", 200),
+        ("::1", 200),
+        ("localhost", 200),
+        ("0.0.0.0", 401),  # noqa: S104
+        ("::", 401),
+        ("x", 401),
+    ],
 )
-def test_documented_sessions_are_local(host: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_sessions_are_local(
+    host: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOST", host)
     with served(f"sqlite:///{tmp_path}/example.sqlite3") as application:
-        assert call(application, "GET", "/API/Notification/", f"sessionId={ALICE}").code == status
+        assert (
+            call(application, "GET", "/API/Notification/", f"sessionId={ALICE}").code
+            == status
+        )

@@ -15,9 +15,30 @@ pytestmark = pytest.mark.slow
 
 # The documented names; to remove one is a breaking change.
 NAMES = [
-    *("create_blueprint", "NotificationApp", "DeprecationMiddleware", "DeprecationPolicy", "Brownout", "Exemption"),
-    *("Operation", "notification_operations", "load_plan", "Call", "NotificationStorage", "StorageError"),
-    *("AccessDenied", "AccountNotFound", "StorageUnavailable", "TransactionalStorage", "Phase", "SessionCredential"),
+    *(
+        "create_blueprint",
+        "NotificationApp",
+        "DeprecationMiddleware",
+        "DeprecationPolicy",
+        "Brownout",
+        "Exemption",
+    ),
+    *(
+        "Operation",
+        "notification_operations",
+        "load_plan",
+        "Call",
+        "NotificationStorage",
+        "StorageError",
+    ),
+    *(
+        "AccessDenied",
+        "AccountNotFound",
+        "StorageUnavailable",
+        "TransactionalStorage",
+        "Phase",
+        "SessionCredential",
+    ),
     *("SessionRefused", "session_of", "SessionLogFilter", "Statuses"),
 ]
 
@@ -32,10 +53,22 @@ NotificationApp(MemoryStorage(sessions={}, notifications={}))
 @pytest.mark.parametrize(
     ("code", "needless"),
     [
-        pytest.param("import flask_notifications", {"flask", "werkzeug", "orjson", "sqlalchemy"}, id="the package"),
-        pytest.param("from flask_notifications import create_blueprint", set(), id="the blueprint"),
+        pytest.param(
+            "import flask_notifications",
+            {"flask", "werkzeug", "orjson", "sqlalchemy"},
+            id="the package",
+        ),
+        pytest.param(
+            "from flask_notifications import create_blueprint",
+            set(),
+            id="the blueprint",
+        ),
         pytest.param(MAKE_AN_APPLICATION, {"flask", "werkzeug"}, id="the application"),
-        pytest.param("import flask_notifications.pages", {"flask", "werkzeug", "sqlalchemy"}, id="the pages"),
+        pytest.param(
+            "import flask_notifications.pages",
+            {"flask", "werkzeug", "sqlalchemy"},
+            id="the pages",
+        ),
     ],
 )
 def test_no_needless_library_is_loaded(code: str, needless: set[str]) -> None:
@@ -51,7 +84,9 @@ def test_the_documented_names_are_all_public_names_and_can_be_imported() -> None
 
 
 @pytest.mark.parametrize("module", [flask_notifications, metrics])
-def test_editors_and_the_reference_find_names_that_are_loaded_on_first_use(module: Any) -> None:
+def test_editors_and_the_reference_find_names_that_are_loaded_on_first_use(
+    module: Any,
+) -> None:
     assert set(module.__all__) <= set(dir(module))
 
 
@@ -65,12 +100,36 @@ def test_an_unknown_name_is_an_attribute_error(module: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("module", "missing", "needed"),
     [
-        ("sql", "sqlalchemy", "SQLAlchemy 2: pip install 'Flask-Notifications[sqlalchemy]'"),
-        ("sql", "sqlalchemy>=2", "SQLAlchemy 2: pip install 'Flask-Notifications[sqlalchemy]'"),
-        ("usage", "sqlalchemy", "SQLAlchemy 2: pip install 'Flask-Notifications[usage]'"),
-        ("usage", "sqlalchemy>=2", "SQLAlchemy 2: pip install 'Flask-Notifications[usage]'"),
-        ("metrics.prometheus", "prometheus_client", "pip install 'Flask-Notifications[prometheus]'"),
-        ("metrics.opentelemetry", "opentelemetry", "pip install 'Flask-Notifications[opentelemetry]'"),
+        (
+            "sql",
+            "sqlalchemy",
+            "SQLAlchemy 2: pip install 'Flask-Notifications[sqlalchemy]'",
+        ),
+        (
+            "sql",
+            "sqlalchemy>=2",
+            "SQLAlchemy 2: pip install 'Flask-Notifications[sqlalchemy]'",
+        ),
+        (
+            "usage",
+            "sqlalchemy",
+            "SQLAlchemy 2: pip install 'Flask-Notifications[usage]'",
+        ),
+        (
+            "usage",
+            "sqlalchemy>=2",
+            "SQLAlchemy 2: pip install 'Flask-Notifications[usage]'",
+        ),
+        (
+            "metrics.prometheus",
+            "prometheus_client",
+            "pip install 'Flask-Notifications[prometheus]'",
+        ),
+        (
+            "metrics.opentelemetry",
+            "opentelemetry",
+            "pip install 'Flask-Notifications[opentelemetry]'",
+        ),
     ],
 )
 def test_the_error_about_a_missing_extra_has_the_command_that_installs_it(
@@ -79,13 +138,19 @@ def test_the_error_about_a_missing_extra_has_the_command_that_installs_it(
     loaded = importlib.import_module(f"flask_notifications.{module}")
     if missing == "sqlalchemy>=2":
         monkeypatch.setattr("sqlalchemy.__version__", "1.4.54")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else name)
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == missing else name
+    )
     with pytest.raises(ModuleNotFoundError, match=re.escape(needed)):
         importlib.reload(loaded)
 
 
-def test_writing_an_openapi_document_without_its_extra_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_an_openapi_document_without_its_extra_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     module = importlib.import_module("flask_notifications.openapi.writer")
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'Flask-Notifications\[openapi\]'"):
+    with pytest.raises(
+        ModuleNotFoundError, match=r"pip install 'Flask-Notifications\[openapi\]'"
+    ):
         module.openapi_document({})

@@ -14,7 +14,10 @@ from flask_notifications.check.links import Link, own_links, parse_links, read_l
         ('</a>; rel="a" ,,\t</b>; rel="b",', [Link("/a", ("a",)), Link("/b", ("b",))]),
         ('</a>; title="x, </b>; \\"y\\""; rel=a; crossorigin;', [Link("/a", ("a",))]),
         ("<>; rel=self", [Link("", ("self",))]),
-        ('<https://a.example/%C3%A9?b=c&d#e>; rel="a"', [Link("https://a.example/%C3%A9?b=c&d#e", ("a",))]),
+        (
+            '<https://a.example/%C3%A9?b=c&d#e>; rel="a"',
+            [Link("https://a.example/%C3%A9?b=c&d#e", ("a",))],
+        ),
         ('</a>; rel="https://a.example/Rel"', [Link("/a", ("https://a.example/rel",))]),
         ('</a>; rel=a; anchor="/b"; anchor="/c"', [Link("/a", ("a",), "/b")]),
         ("</a>; title*=UTF-8''%e2%82%ac; rel=\"a\"", [Link("/a", ("a",))]),
@@ -29,14 +32,33 @@ def test_a_valid_header_is_read(value: str, links: list[Link]) -> None:
     [
         ("it contains no link", ["", " , "]),
         ("a link is like", ['/new; rel="a"', '</new; rel="a"']),
-        ("needs one rel that is not empty$", ["</new>", "</new>; type=a", '</new>; rel="a"; rel="b"']),
+        (
+            "needs one rel that is not empty$",
+            ["</new>", "</new>; type=a", '</new>; rel="a"; rel="b"'],
+        ),
         ("needs one rel that is not empty$", ['</new>; rel=""', "</new>; rel"]),
-        ("a link is like", ['</new> rel="a"', '</new>; rel="a" x', '</new>; rel="a', '</a>; rel="a" </b>; rel="b"']),
-        ("not a URI reference", [f'<{uri}>; rel="a"' for uri in ("/a b", "/v2/{id}", "http://[x/", "/%zz", "/\u00e9")]),
+        (
+            "a link is like",
+            [
+                '</new> rel="a"',
+                '</new>; rel="a" x',
+                '</new>; rel="a',
+                '</a>; rel="a" </b>; rel="b"',
+            ],
+        ),
+        (
+            "not a URI reference",
+            [
+                f'<{uri}>; rel="a"'
+                for uri in ("/a b", "/v2/{id}", "http://[x/", "/%zz", "/\u00e9")
+            ],
+        ),
         ("not a URI reference", ['<http://x:99999/>; rel="a"']),
     ],
 )
-def test_an_invalid_header_is_refused_with_a_reason(reason: str, values: list[str]) -> None:
+def test_an_invalid_header_is_refused_with_a_reason(
+    reason: str, values: list[str]
+) -> None:
     for value in values:
         with pytest.raises(ValueError, match=reason):
             parse_links(value)
@@ -51,12 +73,19 @@ def test_an_invalid_header_does_not_hide_the_others() -> None:
 @pytest.mark.parametrize(
     ("anchor", "is_own"),
     [
-        *(("", True), ("/old?a=1", True), ("http://a.example/old?a=1", True), ("/other", False)),
+        *(
+            ("", True),
+            ("/old?a=1", True),
+            ("http://a.example/old?a=1", True),
+            ("/other", False),
+        ),
         *(("#part", False), ("http://[x", False)),
     ],
 )
 def test_a_link_of_another_resource_is_recognised(anchor: str, is_own: bool) -> None:
-    found = own_links(parse_links(f'</b>; rel=a; anchor="{anchor}"'), "http://a.example/old?a=1")
+    found = own_links(
+        parse_links(f'</b>; rel=a; anchor="{anchor}"'), "http://a.example/old?a=1"
+    )
     assert found == ([Link("/b", ("a",), anchor)] if is_own else [])
 
 

@@ -1,4 +1,6 @@
-"""A request that may reach a retired operation is announced, reported and closed, whatever router reads its path."""
+"""A request that may reach a retired operation is announced, reported and closed,
+whatever router reads its path.
+"""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +20,9 @@ STATES = {"closed": CLOSED, "retired": DATE_ONLY, "live": None}
 
 
 class Outcome(NamedTuple):
-    """The operation that a request may reach, its state, and whether the application decides that it is a lookalike."""
+    """The operation that a request may reach, its state, and whether the application
+    decides that it is a lookalike.
+    """
 
     name: str
     state: str
@@ -26,41 +30,59 @@ class Outcome(NamedTuple):
 
 
 def parse_key(key: str) -> Operation:
-    """Return the operation of a key: a method if it is not GET, a path, and a condition after ``?``."""
+    """Return the operation of a key: a method if it is not GET, a path, and a condition
+    after ``?``.
+    """
     method, path = key.split(" ") if " " in key else ("GET", key)
     template, _mark, condition = path.partition("?")
     name, _equals, value = condition.partition("=")
     return Operation(key, method, template, query={name: value} if condition else None)
 
 
-def outcome_of(plan: dict[str, str], path: str, method: str = "GET", query: str = "") -> Outcome | None:
-    """Return the outcome of a request; ``plan`` has the state of each operation by its key."""
+def outcome_of(
+    plan: dict[str, str], path: str, method: str = "GET", query: str = ""
+) -> Outcome | None:
+    """Return the outcome of a request; ``plan`` has the state of each operation by its
+    key.
+    """
     policies = {parse_key(key): STATES[state] for key, state in plan.items()}
     found, wire = look(policies, path, method, "200 OK", query)
     missed, wire_of_missed = look(policies, path, method, "404 Not Found", query)
-    assert (found is None) == (not any(name in {"Deprecation", "Sunset"} for name, _value in wire))
+    assert (found is None) == (
+        not any(name in {"Deprecation", "Sunset"} for name, _value in wire)
+    )
     assert (missed is None) == (wire_of_missed == [("Content-Type", "text/plain")])
     if found is None:
         return None
-    return Outcome(found.operation, "closed" if found.status == 410 else "retired", missed is None)
+    return Outcome(
+        found.operation, "closed" if found.status == 410 else "retired", missed is None
+    )
 
 
-def look(policies: Any, path: str, method: str, status: str, query: str) -> tuple[Call | None, list[tuple[str, str]]]:
-    """Return the call that observers see and the headers of the response, of an application with a status."""
+def look(
+    policies: Any, path: str, method: str, status: str, query: str
+) -> tuple[Call | None, list[tuple[str, str]]]:
+    """Return the call that observers see and the headers of the response, of an
+    application with a status.
+    """
     calls: list[Call] = []
     spy = Spy(status)
     environ = environ_of(method, path, query)
     before = dict(environ)
     if all(policy is None for policy in policies.values()):
         policies = {**policies, Operation("other", "GET", "/other"): STATES["retired"]}
-    response = run(DeprecationMiddleware(spy, policies, observers=[calls.append]), environ)
+    response = run(
+        DeprecationMiddleware(spy, policies, observers=[calls.append]), environ
+    )
     assert environ == before
     assert len(calls) <= 1
     assert len(spy.calls) == (response.code != 410)
     return (calls[0] if calls else None), response.headers
 
 
-closed, retired = (partial(Outcome, state=state, is_lookalike=False) for state in ("closed", "retired"))
+closed, retired = (
+    partial(Outcome, state=state, is_lookalike=False) for state in ("closed", "retired")
+)
 lookalike = partial(Outcome, state="retired", is_lookalike=True)
 USERS = {"/users/{id}": "closed", "/users/me": "live"}
 CITIES = {"/city/{name}": "closed", "/city/\u0131zmir": "live", "/city/new": "live"}
@@ -72,61 +94,224 @@ SEARCH = {"/search/": "closed", "/search/{word}/": "live"}
     ("plan", "path", "expected"),
     [
         pytest.param(USERS, "/users/me", None, id="a live sibling"),
-        pytest.param(USERS, "/users/ME", closed("/users/{id}"), id="a live sibling in another letter case"),
-        pytest.param(USERS, "/USERS/Me", None, id="a live sibling, and both in another letter case"),
-        pytest.param(USERS, "/users/me/\n", None, id="a live sibling with a line feed at the end"),
-        pytest.param({"/New": "retired", "/{id}": "retired"}, "/new", retired("/{id}"), id="in this letter case"),
-        pytest.param({"/\u0131": "live", "/{x}/": "retired", "/i": "closed"}, "/\xc4\xb1/", closed("/i"), id="three"),
-        pytest.param({"/users/{id}/": "closed", "/users/me": "live"}, "/users/me/", closed("/users/{id}/"), id="slash"),
-        pytest.param({"/users/{id}": "live", "/users/me": "closed"}, "/users/me ", None, id="live, with this space"),
-        pytest.param(CITIES, "/city/\xc4\xb1zmir/", None, id="a live sibling that folds to ASCII"),
-        pytest.param(CITIES, "/city/new ", closed("/city/{name}"), id="a live sibling with a space"),
-        pytest.param(SEARCH, "/search/\xd7\xc9\xce\xcf", None, id="a live word in KOI8-R"),
+        pytest.param(
+            USERS,
+            "/users/ME",
+            closed("/users/{id}"),
+            id="a live sibling in another letter case",
+        ),
+        pytest.param(
+            USERS,
+            "/USERS/Me",
+            None,
+            id="a live sibling, and both in another letter case",
+        ),
+        pytest.param(
+            USERS, "/users/me/\n", None, id="a live sibling with a line feed at the end"
+        ),
+        pytest.param(
+            {"/New": "retired", "/{id}": "retired"},
+            "/new",
+            retired("/{id}"),
+            id="in this letter case",
+        ),
+        pytest.param(
+            {"/\u0131": "live", "/{x}/": "retired", "/i": "closed"},
+            "/\xc4\xb1/",
+            closed("/i"),
+            id="three",
+        ),
+        pytest.param(
+            {"/users/{id}/": "closed", "/users/me": "live"},
+            "/users/me/",
+            closed("/users/{id}/"),
+            id="slash",
+        ),
+        pytest.param(
+            {"/users/{id}": "live", "/users/me": "closed"},
+            "/users/me ",
+            None,
+            id="live, with this space",
+        ),
+        pytest.param(
+            CITIES, "/city/\xc4\xb1zmir/", None, id="a live sibling that folds to ASCII"
+        ),
+        pytest.param(
+            CITIES,
+            "/city/new ",
+            closed("/city/{name}"),
+            id="a live sibling with a space",
+        ),
+        pytest.param(
+            SEARCH, "/search/\xd7\xc9\xce\xcf", None, id="a live word in KOI8-R"
+        ),
         pytest.param({"/old": "retired"}, "//old", lookalike("/old"), id="open"),
-        pytest.param({"/a/{b}/{c}": "closed"}, "/a/b/..", closed("/a/{b}/{c}"), id="dots as a parameter"),
-        pytest.param({"/a\u017fk": "retired", "/ask": "closed"}, "/a\xc5\xbfk", closed("/ask"), id="a long s"),
-        pytest.param({"/ask": "closed"}, "/as\xe2\x84\xaa", closed("/ask"), id="a Kelvin sign"),
-        pytest.param({"/new": "retired", "/{id}": "closed"}, "/new\xff", closed("/{id}"), id="a retired lookalike"),
-        pytest.param({"/{id}": "retired", "/new": "closed"}, "/new\xff", closed("/new"), id="a closed lookalike"),
-        pytest.param({"/{id}": "retired", "/new": "live"}, "/new\xff", retired("/{id}"), id="a live lookalike"),
-        pytest.param({"/a/b/": "retired", "/a/b": "closed"}, "/a//..//b/.", lookalike("/a/b/"), id="dots first"),
-        pytest.param({"/a": "retired", "/a/": "closed"}, "/b//../a", lookalike("/a"), id="slashes first"),
-        pytest.param({"HEAD /x": "live", "GET /x": "closed"}, "/x", closed("GET /x"), id="another method"),
-        pytest.param(VERSION, "//v1/health///", closed("* /v1/**"), id="slashes that Werkzeug joins at the start only"),
-        pytest.param(VERSION, "/v1/x//y/../z", closed("* /v1/**"), id="empty and dot segments below a subtree"),
-        pytest.param({"/v1/**": "closed", "/v1/h/**": "live"}, "/v1/h/a/", None, id="a live subtree"),
-        pytest.param({"/v1/**": "closed", "/v1/h/**": "live"}, "/v1/h/../x", closed("/v1/**"), id="dots lead out"),
-        pytest.param({"/a/{x}": "live", "/a/b/": "closed"}, "/a/B", closed("/a/b/"), id="any case, any slash"),
-        pytest.param({"/a/B": "live", "/a/b/": "closed"}, "/a/b", closed("/a/b/"), id="this case, any slash"),
-        pytest.param({"/A/{x}": "closed", "/a/b/": "live"}, "/a/b", closed("/A/{x}"), id="any case, this slash"),
-        pytest.param({"/{x}/b": "live", "/i/b": "closed"}, "/\xc4\xb1/B", closed("/i/b"), id="live, in other letters"),
-        pytest.param({"/v1/**": "closed", "/v1": "live"}, "/v1", None, id="a path before a subtree's own"),
-        pytest.param({"/{x}": "closed", "* /v1/**": "live"}, "/v1", None, id="a subtree's own path is a literal"),
-        pytest.param({"/v1/{x}": "live", "* /v1/**": "closed"}, "/v1/x", None, id="a parameter before a subtree"),
-        pytest.param({"/Users": "closed", "/users": "live"}, "/users", None, id="a live one in another letter case"),
+        pytest.param(
+            {"/a/{b}/{c}": "closed"},
+            "/a/b/..",
+            closed("/a/{b}/{c}"),
+            id="dots as a parameter",
+        ),
+        pytest.param(
+            {"/a\u017fk": "retired", "/ask": "closed"},
+            "/a\xc5\xbfk",
+            closed("/ask"),
+            id="a long s",
+        ),
+        pytest.param(
+            {"/ask": "closed"}, "/as\xe2\x84\xaa", closed("/ask"), id="a Kelvin sign"
+        ),
+        pytest.param(
+            {"/new": "retired", "/{id}": "closed"},
+            "/new\xff",
+            closed("/{id}"),
+            id="a retired lookalike",
+        ),
+        pytest.param(
+            {"/{id}": "retired", "/new": "closed"},
+            "/new\xff",
+            closed("/new"),
+            id="a closed lookalike",
+        ),
+        pytest.param(
+            {"/{id}": "retired", "/new": "live"},
+            "/new\xff",
+            retired("/{id}"),
+            id="a live lookalike",
+        ),
+        pytest.param(
+            {"/a/b/": "retired", "/a/b": "closed"},
+            "/a//..//b/.",
+            lookalike("/a/b/"),
+            id="dots first",
+        ),
+        pytest.param(
+            {"/a": "retired", "/a/": "closed"},
+            "/b//../a",
+            lookalike("/a"),
+            id="slashes first",
+        ),
+        pytest.param(
+            {"HEAD /x": "live", "GET /x": "closed"},
+            "/x",
+            closed("GET /x"),
+            id="another method",
+        ),
+        pytest.param(
+            VERSION,
+            "//v1/health///",
+            closed("* /v1/**"),
+            id="slashes that Werkzeug joins at the start only",
+        ),
+        pytest.param(
+            VERSION,
+            "/v1/x//y/../z",
+            closed("* /v1/**"),
+            id="empty and dot segments below a subtree",
+        ),
+        pytest.param(
+            {"/v1/**": "closed", "/v1/h/**": "live"},
+            "/v1/h/a/",
+            None,
+            id="a live subtree",
+        ),
+        pytest.param(
+            {"/v1/**": "closed", "/v1/h/**": "live"},
+            "/v1/h/../x",
+            closed("/v1/**"),
+            id="dots lead out",
+        ),
+        pytest.param(
+            {"/a/{x}": "live", "/a/b/": "closed"},
+            "/a/B",
+            closed("/a/b/"),
+            id="any case, any slash",
+        ),
+        pytest.param(
+            {"/a/B": "live", "/a/b/": "closed"},
+            "/a/b",
+            closed("/a/b/"),
+            id="this case, any slash",
+        ),
+        pytest.param(
+            {"/A/{x}": "closed", "/a/b/": "live"},
+            "/a/b",
+            closed("/A/{x}"),
+            id="any case, this slash",
+        ),
+        pytest.param(
+            {"/{x}/b": "live", "/i/b": "closed"},
+            "/\xc4\xb1/B",
+            closed("/i/b"),
+            id="live, in other letters",
+        ),
+        pytest.param(
+            {"/v1/**": "closed", "/v1": "live"},
+            "/v1",
+            None,
+            id="a path before a subtree's own",
+        ),
+        pytest.param(
+            {"/{x}": "closed", "* /v1/**": "live"},
+            "/v1",
+            None,
+            id="a subtree's own path is a literal",
+        ),
+        pytest.param(
+            {"/v1/{x}": "live", "* /v1/**": "closed"},
+            "/v1/x",
+            None,
+            id="a parameter before a subtree",
+        ),
+        pytest.param(
+            {"/Users": "closed", "/users": "live"},
+            "/users",
+            None,
+            id="a live one in another letter case",
+        ),
     ],
 )
-def test_one_operation_decides(plan: dict[str, str], path: str, expected: Outcome | None) -> None:
+def test_one_operation_decides(
+    plan: dict[str, str], path: str, expected: Outcome | None
+) -> None:
     assert outcome_of(plan, path) == expected
 
 
 def test_the_application_sees_a_lookalike_as_it_was_sent() -> None:
     calls: list[Call] = []
-    spy, environ = Spy(), environ_of("GET", "//API/Notification", "sessionId=a", RAW_URI="//?sessionId=a")
+    spy, environ = (
+        Spy(),
+        environ_of(
+            "GET", "//API/Notification", "sessionId=a", RAW_URI="//?sessionId=a"
+        ),
+    )
     before = dict(environ)
     response = run(wrap(spy, observers=[calls.append]), environ)
     assert spy.seen == before == environ
-    private = [("Vary", "Authorization"), ("Referrer-Policy", "no-referrer"), ("Cache-Control", "private")]
+    private = [
+        ("Vary", "Authorization"),
+        ("Referrer-Policy", "no-referrer"),
+        ("Cache-Control", "private"),
+    ]
     assert response.headers == [("Content-Type", "text/plain"), *private, *ANNOUNCED]
-    assert [(each.operation, each.status, each.source) for each in calls] == [("current_user", 200, None)]
+    assert [(each.operation, each.status, each.source) for each in calls] == [
+        ("current_user", 200, None)
+    ]
 
 
-@pytest.mark.parametrize("status", ["404 Not Found", "405 Method Not Allowed", b"404 Not Found"])
-def test_an_application_that_does_not_know_a_lookalike_was_not_called(status: Any) -> None:
+@pytest.mark.parametrize(
+    "status", ["404 Not Found", "405 Method Not Allowed", b"404 Not Found"]
+)
+def test_an_application_that_does_not_know_a_lookalike_was_not_called(
+    status: Any,
+) -> None:
     calls: list[Call] = []
     headers = [("Deprecation", "its own"), ("Link", "<a>")]
     app = wrap(Spy(status, headers), observers=[calls.append])
-    assert run(app, environ_of("GET", "//API/Notification")).headers == [("Content-Type", "text/plain"), *headers]
+    assert run(app, environ_of("GET", "//API/Notification")).headers == [
+        ("Content-Type", "text/plain"),
+        *headers,
+    ]
     assert calls == []
     run(app, environ_of("GET", PATH))
     assert len(calls) == 1
@@ -135,11 +320,15 @@ def test_an_application_that_does_not_know_a_lookalike_was_not_called(status: An
 def test_an_error_after_404_is_a_response_of_the_operation() -> None:
     def app(_environ: Any, start_response: Any) -> list[bytes]:
         start_response("404 Not Found", [])
-        start_response("500 Internal Server Error", [], (LookupError, LookupError(), None))
+        start_response(
+            "500 Internal Server Error", [], (LookupError, LookupError(), None)
+        )
         return []
 
     calls: list[Call] = []
-    response = run(wrap(app, observers=[calls.append]), environ_of("GET", "//API/Notification"))
+    response = run(
+        wrap(app, observers=[calls.append]), environ_of("GET", "//API/Notification")
+    )
     assert response.headers == [("Vary", "Authorization"), *ANNOUNCED]
     assert [each.status for each in calls] == [500]
 
@@ -183,27 +372,47 @@ def read_naively(path: str) -> Iterator[tuple[str, bool]]:
         yield reading.encode("utf-8", "surrogateescape").decode("latin-1"), True
 
 
-def fits(template: str, path: str, *, is_lenient: bool, any_case: bool, any_slash: bool) -> bool:
+def fits(
+    template: str, path: str, *, is_lenient: bool, any_case: bool, any_slash: bool
+) -> bool:
     value = "[^/]+" if is_lenient else r"(?!\.\.?(?:/|\Z))[^/]+"
     literal = template.encode().decode("latin-1").removesuffix("/**").rstrip("/")
     parts = re.split(r"({})", re.sub("{.*?}", "{}", literal))
     pattern = "".join(value if part == "{}" else re.escape(part) for part in parts)
-    slash = "(?:/.*)?" if template.endswith("/**") else "/?" if any_slash else "/" * template.endswith("/")
-    return bool(re.fullmatch(pattern + slash, path or "/", re.ASCII | re.DOTALL | re.IGNORECASE * any_case))
+    slash = (
+        "(?:/.*)?"
+        if template.endswith("/**")
+        else "/?"
+        if any_slash
+        else "/" * template.endswith("/")
+    )
+    return bool(
+        re.fullmatch(
+            pattern + slash,
+            path or "/",
+            re.ASCII | re.DOTALL | re.IGNORECASE * any_case,
+        )
+    )
 
 
 def holds(key: str, state: str, query: str) -> bool:
     name, mark, condition = key.partition("?")[2].partition("=")
     pairs = [pair.partition("=") for pair in query.split("&")]
     values = [value for sent, _equals, value in pairs if sent.lower() == name] or [""]
-    fitting = [value == condition or (condition == "*" and value != "") for value in values]
+    fitting = [
+        value == condition or (condition == "*" and value != "") for value in values
+    ]
     return not mark or (all if state == "live" else any)(fitting)
 
 
 def rank_naively(operation: Operation, path: str) -> tuple[Any, ...]:
     template = operation.path
     parts = [part for part in template.removesuffix("/**").split("/") if part]
-    is_below = template.endswith("/**") and len(parts) < len(path[1:].removesuffix("/").split("/")) and path != "/"
+    is_below = (
+        template.endswith("/**")
+        and len(parts) < len(path[1:].removesuffix("/").split("/"))
+        and path != "/"
+    )
     return (
         [part.startswith("{") for part in parts] + [2] * is_below,
         not template.endswith("/**") and template.endswith("/") != path.endswith("/"),
@@ -216,37 +425,107 @@ def rank_naively(operation: Operation, path: str) -> tuple[Any, ...]:
 
 def decide_naively(plan: dict[str, str], path: str, query: str) -> Outcome | None:
     winners: list[Outcome] = []
-    operations = [parse_key(key) for key, state in plan.items() if holds(key, state, query)]
+    operations = [
+        parse_key(key) for key, state in plan.items() if holds(key, state, query)
+    ]
     for reading, is_lenient in read_naively(path):
-        for any_slash, any_case in [(False, False), (False, True), (True, False), (True, True)]:
-            options = {"is_lenient": is_lenient, "any_case": any_case, "any_slash": any_slash}
-            fitting = [each for each in operations if fits(each.path, reading, **options)]
+        for any_slash, any_case in [
+            (False, False),
+            (False, True),
+            (True, False),
+            (True, True),
+        ]:
+            options = {
+                "is_lenient": is_lenient,
+                "any_case": any_case,
+                "any_slash": any_slash,
+            }
+            fitting = [
+                each for each in operations if fits(each.path, reading, **options)
+            ]
             ranks = [rank_naively(each, reading or "/") for each in fitting]
             winners += [
                 Outcome(each.name, plan[each.name], is_lenient)
                 for each, rank in zip(fitting, ranks, strict=True)
                 if rank == min(ranks)
             ]
-        if not is_lenient and winners and all(winner.state == "live" for winner in winners):
+        if (
+            not is_lenient
+            and winners
+            and all(winner.state == "live" for winner in winners)
+        ):
             for winner in winners:
                 template = parse_key(winner.name).path
-                below = reading.split("/")[template.count("/") :] if template.endswith("/**") else []
+                below = (
+                    reading.split("/")[template.count("/") :]
+                    if template.endswith("/**")
+                    else []
+                )
                 is_plain = "" not in below[:-1] and {".", ".."}.isdisjoint(below)
-                if is_plain and fits(template, reading, is_lenient=False, any_case=False, any_slash=True):
+                if is_plain and fits(
+                    template, reading, is_lenient=False, any_case=False, any_slash=True
+                ):
                     return None
-    chosen = min(winners, key=lambda winner: ["closed", "retired", "live"].index(winner.state), default=None)
+    chosen = min(
+        winners,
+        key=lambda winner: ["closed", "retired", "live"].index(winner.state),
+        default=None,
+    )
     if chosen is None or chosen.state == "live":
         return None
-    return chosen._replace(is_lookalike=chosen.is_lookalike and chosen.state == "retired")
+    return chosen._replace(
+        is_lookalike=chosen.is_lookalike and chosen.state == "retired"
+    )
 
 
-TEMPLATES = ["/a", "/a/", "/A/{x}", "/A/{x}/", "/a/b", "/a/\u0131", "/a/i", "/{x}", "/{x}/b", "/a/{x}/b", "/", "/b/a"]
-TEMPLATES += ["/a/**", "* /a/**", "/{x}/b/**", "/a/b/**", "/**", "* /a", "/a?v=1", "* /a/**?v=1", "/a/**?v=*", "/a?v="]
-SEGMENTS = ["a", "A", "b", "B", "\u0131", "i", "I", "", ".", "..", "a ", "\xff", "b\xff", "K"]
+TEMPLATES = [
+    "/a",
+    "/a/",
+    "/A/{x}",
+    "/A/{x}/",
+    "/a/b",
+    "/a/\u0131",
+    "/a/i",
+    "/{x}",
+    "/{x}/b",
+    "/a/{x}/b",
+    "/",
+    "/b/a",
+]
+TEMPLATES += [
+    "/a/**",
+    "* /a/**",
+    "/{x}/b/**",
+    "/a/b/**",
+    "/**",
+    "* /a",
+    "/a?v=1",
+    "* /a/**?v=1",
+    "/a/**?v=*",
+    "/a?v=",
+]
+SEGMENTS = [
+    "a",
+    "A",
+    "b",
+    "B",
+    "\u0131",
+    "i",
+    "I",
+    "",
+    ".",
+    "..",
+    "a ",
+    "\xff",
+    "b\xff",
+    "K",
+]
 
 
 @given(
-    st.dictionaries(st.sampled_from(TEMPLATES), st.sampled_from([*STATES]), min_size=1, max_size=5),
+    st.dictionaries(
+        st.sampled_from(TEMPLATES), st.sampled_from([*STATES]), min_size=1, max_size=5
+    ),
     st.lists(st.sampled_from(SEGMENTS), max_size=5),
     st.sampled_from(["/", "//", ""]),
     st.sampled_from(["", "v=1", "V=1&v=2", "v=", "v", "w=1"]),
@@ -254,7 +533,11 @@ SEGMENTS = ["a", "A", "b", "B", "\u0131", "i", "I", "", ".", "..", "a ", "\xff",
 @example({"/{x}": "retired", "/a": "closed"}, [" a"], "/", "")
 @example({"/a": "closed", "/a/**": "closed"}, ["a", "..", "a"], "", "")
 @example({"/a?v=1": "closed"}, ["a"], "//", "w=1")
-def test_every_path_has_the_outcome_that_the_rules_give(plan: Any, words: list[str], start: str, query: str) -> None:
+def test_every_path_has_the_outcome_that_the_rules_give(
+    plan: Any, words: list[str], start: str, query: str
+) -> None:
     path = start + "/".join(words)
-    sent = "".join(char if char == "\xff" else char.encode().decode("latin-1") for char in path)
+    sent = "".join(
+        char if char == "\xff" else char.encode().decode("latin-1") for char in path
+    )
     assert outcome_of(plan, sent, query=query) == decide_naively(plan, sent, query)

@@ -1,4 +1,6 @@
-"""The middleware matches requests, refuses wrong arguments, follows PEP 3333 and keeps sessions private."""
+"""The middleware matches requests, refuses wrong arguments, follows PEP 3333 and keeps
+sessions private.
+"""
 
 import re
 import sys
@@ -17,7 +19,19 @@ from hypothesis import strategies as st
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from flask_notifications import Call, DeprecationMiddleware, Operation, Statuses
-from tests.middleware import ANNOUNCED, CLOSED, DATE_ONLY, NOW, PATH, PLAN, POLICY, SESSION, Spy, response_of, wrap
+from tests.middleware import (
+    ANNOUNCED,
+    CLOSED,
+    DATE_ONLY,
+    NOW,
+    PATH,
+    PLAN,
+    POLICY,
+    SESSION,
+    Spy,
+    response_of,
+    wrap,
+)
 from tests.wsgi import call, environ_of, plain_app, run
 
 ORIGINAL_PATH = "flask_notifications.original_path"
@@ -33,7 +47,11 @@ MATCHED_REQUESTS = [
     ("POST", "/api/notification/getnotificationsforaccount/a b;c=\xff"),
 ]
 OTHER_REQUESTS = [
-    *(("POST", "/API/Notification/"), ("OPTIONS", "/API/Notification/"), ("GET", "/API/Notification/CurrentUser")),
+    *(
+        ("POST", "/API/Notification/"),
+        ("OPTIONS", "/API/Notification/"),
+        ("GET", "/API/Notification/CurrentUser"),
+    ),
     *(("POST", "/API/Notification/query"), ("GET", "/")),
 ]
 
@@ -53,14 +71,23 @@ def test_a_request_for_an_operation_matches(method: str, path: str, mount: str) 
 
 @pytest.mark.parametrize(("method", "path"), OTHER_REQUESTS)
 @pytest.mark.parametrize("mount", ["", "/API/Notification"])
-def test_every_other_request_passes_untouched(method: str, path: str, mount: str) -> None:
-    headers = [("Deprecation", "?1"), ("Vary", "x"), ("Access-Control-Allow-Origin", "*"), ("Set-Cookie", "a=1")]
+def test_every_other_request_passes_untouched(
+    method: str, path: str, mount: str
+) -> None:
+    headers = [
+        ("Deprecation", "?1"),
+        ("Vary", "x"),
+        ("Access-Control-Allow-Origin", "*"),
+        ("Set-Cookie", "a=1"),
+    ]
     spy = Spy(headers=headers)
     calls: list[Call] = []
     start_response = Mock()
     environ = {**environ_of(method, path, SCRIPT_NAME=mount), **LEAKING_ENVIRON}
     before = dict(environ)
-    body = wrap(spy, observers=[calls.append], require_session=True)(environ, start_response)
+    body = wrap(spy, observers=[calls.append], require_session=True)(
+        environ, start_response
+    )
     assert body is spy.body
     assert spy.calls == [(environ, start_response)]
     assert spy.calls[0][0] is environ
@@ -74,24 +101,49 @@ def test_an_environ_without_optional_keys_is_a_request_for_the_root() -> None:
     environ = environ_of(path="")
     del environ["PATH_INFO"], environ["QUERY_STRING"], environ["SCRIPT_NAME"]
     before = set(environ)
-    assert run(wrap(operations=[root], observers=[lambda _call: None]), environ).one("Deprecation") == "@1767225600"
+    assert (
+        run(wrap(operations=[root], observers=[lambda _call: None]), environ).one(
+            "Deprecation"
+        )
+        == "@1767225600"
+    )
     assert set(environ) - before == {ORIGINAL_PATH, "PATH_INFO"}
     assert (environ[ORIGINAL_PATH], environ["PATH_INFO"]) == ("", "/")
 
 
 def test_the_iterable_of_the_application_is_returned_as_the_same_object() -> None:
-    for body in ([b"a", b"b"], (b"",), iter([b"a"]), (part for part in [b"a"]), object()):
+    for body in (
+        [b"a", b"b"],
+        (b"",),
+        iter([b"a"]),
+        (part for part in [b"a"]),
+        object(),
+    ):
         spy = Spy(body=body)
-        assert wrap(spy)(environ_of(path=PATH), lambda *_arguments: lambda _data: None) is body
+        assert (
+            wrap(spy)(environ_of(path=PATH), lambda *_arguments: lambda _data: None)
+            is body
+        )
     not_started = iter([b"a"])
-    assert wrap(lambda *_arguments: not_started)(environ_of(path=PATH), lambda *_arguments: len) is not_started
+    assert (
+        wrap(lambda *_arguments: not_started)(
+            environ_of(path=PATH), lambda *_arguments: len
+        )
+        is not_started
+    )
 
 
 @pytest.mark.parametrize("times", [2, 3])
 @pytest.mark.parametrize("query", ["", "a=1&sessionId=x", "sessionId=x&sessionId=y"])
-def test_a_second_middleware_changes_nothing_and_reports_its_own_call(times: int, query: str) -> None:
+def test_a_second_middleware_changes_nothing_and_reports_its_own_call(
+    times: int, query: str
+) -> None:
     calls: list[Call] = []
-    headers = [("Access-Control-Allow-Origin", "*"), ("Link", "<a>; rel=next"), ("Location", PATH)]
+    headers = [
+        ("Access-Control-Allow-Origin", "*"),
+        ("Link", "<a>; rel=next"),
+        ("Location", PATH),
+    ]
     once = repeated = wrap(plain_app("302 Found", headers), observers=[calls.append])
     for _time in range(times - 1):
         repeated = wrap(repeated, observers=[calls.append])
@@ -103,21 +155,36 @@ def test_a_second_middleware_changes_nothing_and_reports_its_own_call(times: int
     assert call(repeated, "POST", PATH).all("Deprecation") == []
 
 
-def test_an_inner_middleware_reports_its_own_operation_where_its_application_is_mounted() -> None:
+def test_an_inner_middleware_reports_its_own_operation_where_its_application_is_mounted() -> (
+    None
+):
     calls: list[Call] = []
-    inner = wrap(policy=DATE_ONLY, operations=[Operation("inner", "GET", "/{id}")], observers=[calls.append])
+    inner = wrap(
+        policy=DATE_ONLY,
+        operations=[Operation("inner", "GET", "/{id}")],
+        observers=[calls.append],
+    )
 
     def mount(environ: WSGIEnvironment, start_response: StartResponse) -> Any:
-        return inner(environ | {"SCRIPT_NAME": "/users", "PATH_INFO": "/7"}, start_response)
+        return inner(
+            environ | {"SCRIPT_NAME": "/users", "PATH_INFO": "/7"}, start_response
+        )
 
-    app = wrap(mount, operations=[Operation("outer", "GET", "/users/{id}")], observers=[calls.append])
+    app = wrap(
+        mount,
+        operations=[Operation("outer", "GET", "/users/{id}")],
+        observers=[calls.append],
+    )
     assert call(app, "GET", "/users/7").one("Sunset") == "Fri, 01 Jan 2027 00:00:00 GMT"
     assert [call.operation for call in calls] == ["inner", "outer"]
 
 
 def test_headers_may_come_from_a_generator_and_no_third_argument_is_added() -> None:
     def app(_environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-        start_response("200 OK", (header for header in [("X-Own", "1"), ("Sunset", "1")]))  # type: ignore[arg-type]
+        start_response(
+            "200 OK",
+            (header for header in [("X-Own", "1"), ("Sunset", "1")]),  # type: ignore[arg-type]
+        )
         return []
 
     sent = list[tuple[str, str]]()
@@ -135,14 +202,30 @@ async def asynchronous_app(_scope: Any, _receive: Any, _send: Any) -> None:
         pytest.param("app", None, id="no application"),
         pytest.param("app", asynchronous_app, id="an ASGI application"),
         pytest.param("require_session", "yes", id="a string for a switch"),
-        *(("base_url", f"https://{base}") for base in ("a/?x=1", "[::1", "\xe4.example", "a/?", "a/#", "a:0")),
-        *(("base_url", base) for base in ("/erp", "https://api.example:99999", "https://api.example:port")),
+        *(
+            ("base_url", f"https://{base}")
+            for base in ("a/?x=1", "[::1", "\xe4.example", "a/?", "a/#", "a:0")
+        ),
+        *(
+            ("base_url", base)
+            for base in (
+                "/erp",
+                "https://api.example:99999",
+                "https://api.example:port",
+            )
+        ),
         pytest.param("clock", NOW, id="a time instead of a clock"),
         pytest.param("clock", asynchronous_app, id="a function that promises a time"),
         pytest.param("observers", [None], id="an observer that is None"),
         pytest.param("observers", print, id="one observer"),
-        pytest.param("observers", [asynchronous_app], id="an observer that is asynchronous"),
-        pytest.param("observers", [lambda _call: (yield)], id="an observer that is a generator function"),
+        pytest.param(
+            "observers", [asynchronous_app], id="an observer that is asynchronous"
+        ),
+        pytest.param(
+            "observers",
+            [lambda _call: (yield)],
+            id="an observer that is a generator function",
+        ),
         pytest.param("observers", [Spy], id="an observer that is a class"),
     ],
 )
@@ -161,19 +244,30 @@ def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> No
         pytest.param(lambda app: wrap(wrap(app)), id="twice"),
     ],
 )
-def test_an_application_that_is_wrapped_around_itself_is_refused_with_the_line_to_write(around: Any) -> None:
+def test_an_application_that_is_wrapped_around_itself_is_refused_with_the_line_to_write(
+    around: Any,
+) -> None:
     app = flask.Flask("shop")
     app.wsgi_app = around(app)  # type: ignore[method-assign]
-    with pytest.raises(RuntimeError, match=r"write app\.wsgi_app = DeprecationMiddleware\(app\.wsgi_app, plan\)"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"write app\.wsgi_app = DeprecationMiddleware\(app\.wsgi_app, plan\)",
+    ):
         call(app, "GET", PATH)
 
 
 @pytest.mark.parametrize(
     "conditions",
-    [{"query": {"sessionId": "*"}}, {"query": {"sessionId": "a+="}}, {"headers": {"Authorization": ""}}],
+    [
+        {"query": {"sessionId": "*"}},
+        {"query": {"sessionId": "a+="}},
+        {"headers": {"Authorization": ""}},
+    ],
     ids=str,
 )
-def test_an_inner_middleware_sees_the_session_where_the_client_sent_it(conditions: dict[str, Any]) -> None:
+def test_an_inner_middleware_sees_the_session_where_the_client_sent_it(
+    conditions: dict[str, Any],
+) -> None:
     carrier = Operation("carrier", "GET", PATH, **conditions)
     app = wrap(wrap(policy=CLOSED, operations=[carrier]))
     assert call(app, "GET", PATH, "x=1&SessionID=a%2B=").code == 410
@@ -186,34 +280,68 @@ def test_local_variables_of_an_inner_middleware_show_no_session_id() -> None:
     variables: list[str] = []
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        variables.extend(repr(each.frame.f_locals) for each in stack() if "/flask_notifications/" in each.filename)
+        variables.extend(
+            repr(each.frame.f_locals)
+            for each in stack()
+            if "/flask_notifications/" in each.filename
+        )
         return plain_app()(environ, start_response)
 
-    assert call(wrap(wrap(app)), "GET", PATH, "sessionId=secret", HTTP_AUTHORIZATION="Basic x").code == 200
+    assert (
+        call(
+            wrap(wrap(app)),
+            "GET",
+            PATH,
+            "sessionId=secret",
+            HTTP_AUTHORIZATION="Basic x",
+        ).code
+        == 200
+    )
     assert variables
     assert "secret" not in "".join(variables)
 
 
-@pytest.mark.parametrize("query", ["sessionId=a&sessionId=b", "sessionId=", "sessionId=%22", "sessionId=\u20ac"])
+@pytest.mark.parametrize(
+    "query",
+    ["sessionId=a&sessionId=b", "sessionId=", "sessionId=%22", "sessionId=\u20ac"],
+)
 @pytest.mark.parametrize("policy", [POLICY, CLOSED], ids=["refused", "sunset"])
-def test_sessions_are_masked_in_the_environ_of_a_refused_request(query: str, policy: Any) -> None:
+def test_sessions_are_masked_in_the_environ_of_a_refused_request(
+    query: str, policy: Any
+) -> None:
     spy = Spy()
-    environ = {**environ_of(path=PATH), **LEAKING_ENVIRON, "QUERY_STRING": f"a=1&{query}", SESSION: "forged"}
+    environ = {
+        **environ_of(path=PATH),
+        **LEAKING_ENVIRON,
+        "QUERY_STRING": f"a=1&{query}",
+        SESSION: "forged",
+    }
     assert run(wrap(spy, policy), environ).code >= 400
     assert spy.calls == []
     assert SESSION not in environ
-    assert re.fullmatch(r"a=1(&flask_notifications\.session=[0-9a-f]{16})+", environ["QUERY_STRING"])
+    assert re.fullmatch(
+        r"a=1(&flask_notifications\.session=[0-9a-f]{16})+", environ["QUERY_STRING"]
+    )
     assert "secret" not in str(environ)
 
 
 def test_a_request_without_a_required_session_is_refused() -> None:
     refused = response_of(require_session=True)
-    assert (refused.status, refused.json["code"]) == ("401 Unauthorized", "session_missing")
+    assert (refused.status, refused.json["code"]) == (
+        "401 Unauthorized",
+        "session_missing",
+    )
     assert refused.all("WWW-Authenticate") == ['Bearer realm="notifications"']
     spy = Spy()
-    app = wrap(spy, require_session=True, realm="r s", statuses=Statuses(session_missing=440))
+    app = wrap(
+        spy, require_session=True, realm="r s", statuses=Statuses(session_missing=440)
+    )
     response = call(app, "GET", PATH)
-    assert (response.status, response.json["status"], spy.calls) == ("440 Login Time-out", 440, [])
+    assert (response.status, response.json["status"], spy.calls) == (
+        "440 Login Time-out",
+        440,
+        [],
+    )
     assert response.all("WWW-Authenticate") == ['Bearer realm="r s"']
 
 
@@ -230,14 +358,18 @@ Step = tuple[str, Any]
 
 
 def serve(app: WSGIApplication) -> bytes:
-    """Return what wsgiref sends, which replaces a failure before the headers with a 500 of its own."""
+    """Return what wsgiref sends, which replaces a failure before the headers with a 500
+    of its own.
+    """
     sent = BytesIO()
     BaseCGIHandler(BytesIO(), sent, StringIO(), environ_of("GET", "/page")).run(app)
     return sent.getvalue()
 
 
 class Scripted:
-    """An application that takes given steps when it is called, and further steps before each part of its body."""
+    """An application that takes given steps when it is called, and further steps before
+    each part of its body.
+    """
 
     def __init__(self, called: list[Step], read: list[list[Step]]) -> None:
         self._called, self._read = called, read
@@ -274,7 +406,10 @@ class Scripted:
 
 STARTS = st.sampled_from(
     [
-        *(("200 OK", [TEXT]), ("404 Not Found", [TEXT, ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")])),
+        *(
+            ("200 OK", [TEXT]),
+            ("404 Not Found", [TEXT, ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]),
+        ),
         *(("304 Not Modified", []), ("500 Oops", [("X-A", "1")] * 2)),
     ]
 )
@@ -288,11 +423,15 @@ STEPS = st.lists(
 
 @given(STEPS, st.lists(STEPS, max_size=3), st.sampled_from([1, 2]))
 @example([], [[("start", ("200 OK", [TEXT]))], []], 1)  # it starts when it is read
-def test_any_sequence_of_calls_is_as_without_the_middleware(called: list[Step], read: list[Any], times: int) -> None:
+def test_any_sequence_of_calls_is_as_without_the_middleware(
+    called: list[Step], read: list[Any], times: int
+) -> None:
     bare, app, calls = Scripted(called, read), Scripted(called, read), list[Call]()
     wrapped: WSGIApplication = app
     for _time in range(times):
-        wrapped = DeprecationMiddleware(wrapped, {PAGE: DATE_ONLY}, observers=[calls.append])
+        wrapped = DeprecationMiddleware(
+            wrapped, {PAGE: DATE_ONLY}, observers=[calls.append]
+        )
     expected, sent = serve(bare), serve(wrapped)
     assert sent.replace(ADDED, b"", 1) == expected
     assert (ADDED in sent) == (b"Status: 500 Internal Server Error" not in sent)

@@ -20,38 +20,74 @@ from tests.wsgi import call, environ_of, plain_app, run
     ("method", "path", "query", "headers", "expected"),
     [
         ("GET", PATH, "", {}, ("current_user", "GET", 418, "deprecated", None, None)),
-        ("HEAD", "/api/notification", "sessionId=s", {}, ("current_user", "HEAD", 418, "deprecated", "query", None)),
+        (
+            "HEAD",
+            "/api/notification",
+            "sessionId=s",
+            {},
+            ("current_user", "HEAD", 418, "deprecated", "query", None),
+        ),
         (
             "POST",
             "/API/Notification/GetNotificationsForAccount/x",
             "",
-            {"HTTP_AUTHORIZATION": "Bearer s", "HTTP_USER_AGENT": "erp-client/7.1 (x; y) python/3"},
+            {
+                "HTTP_AUTHORIZATION": "Bearer s",
+                "HTTP_USER_AGENT": "erp-client/7.1 (x; y) python/3",
+            },
             ("account", "POST", 418, "deprecated", "header", "erp-client/7.1"),
         ),
-        ("GET", PATH, "sessionId=s&sessionId=s", {}, ("current_user", "GET", 400, "deprecated", None, None)),
+        (
+            "GET",
+            PATH,
+            "sessionId=s&sessionId=s",
+            {},
+            ("current_user", "GET", 400, "deprecated", None, None),
+        ),
     ],
 )
-def test_observers_see_each_matched_request(method: str, path: str, query: str, headers: Any, expected: Any) -> None:
+def test_observers_see_each_matched_request(
+    method: str, path: str, query: str, headers: Any, expected: Any
+) -> None:
     calls: list[Call] = []
-    call(wrap(plain_app("418 Teapot"), observers=[calls.append]), method, path, query, **headers)
+    call(
+        wrap(plain_app("418 Teapot"), observers=[calls.append]),
+        method,
+        path,
+        query,
+        **headers,
+    )
     (seen,) = calls
-    assert (seen.operation, seen.method, seen.status, seen.phase, seen.source, seen.client) == expected
+    assert (
+        seen.operation,
+        seen.method,
+        seen.status,
+        seen.phase,
+        seen.source,
+        seen.client,
+    ) == expected
     assert seen.at == NOW
     assert "'s'" not in repr(seen)
 
 
-def test_an_observer_that_raises_affects_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_observer_that_raises_affects_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     calls: list[Call] = []
 
     def fail(call: Call) -> None:
         raise ValueError(call)
 
-    unnamed = MagicMock(side_effect=ArithmeticError, __repr__=Mock(side_effect=ArithmeticError))
+    unnamed = MagicMock(
+        side_effect=ArithmeticError, __repr__=Mock(side_effect=ArithmeticError)
+    )
     app = wrap(observers=[fail, calls.append, unnamed, calls.append])
     response = call(app, "GET", PATH, "sessionId=s3cret")
     assert response.wire == call(wrap(), "GET", PATH, "sessionId=s3cret").wire
     assert len(calls) == 2
-    assert [(record.name, record.levelno) for record in caplog.records] == [("flask_notifications", logging.ERROR)] * 2
+    assert [(record.name, record.levelno) for record in caplog.records] == [
+        ("flask_notifications", logging.ERROR)
+    ] * 2
     assert f"observer {fail!r} failed: Traceback" in caplog.text
     assert "s3cret" not in caplog.text
 
@@ -64,7 +100,9 @@ def test_an_observer_that_raises_affects_nothing_else(caplog: pytest.LogCaptureF
         pytest.param("\xb2\xb2\xb2 Teapot", None, id="superscript digits"),
     ],
 )
-def test_an_unusual_status_line_is_sent_unchanged(status: Any, code: int | None) -> None:
+def test_an_unusual_status_line_is_sent_unchanged(
+    status: Any, code: int | None
+) -> None:
     calls: list[Call] = []
     response = run(wrap(Spy(status), observers=[calls.append]), environ_of(path=PATH))
     assert (response.status, response.body) == (status, b"ok")
@@ -72,11 +110,16 @@ def test_an_unusual_status_line_is_sent_unchanged(status: Any, code: int | None)
 
 
 @pytest.mark.parametrize("error", [ValueError(), SystemExit(3)], ids=repr)
-def test_an_application_that_fails_during_iteration_before_its_start_is_reported(error: BaseException) -> None:
+def test_an_application_that_fails_during_iteration_before_its_start_is_reported(
+    error: BaseException,
+) -> None:
     calls: list[Call] = []
     body = Source(failure=error)
     with pytest.raises(type(error)) as caught:
-        run(wrap(lambda *_arguments: body, observers=[calls.append]), environ_of(path=PATH))
+        run(
+            wrap(lambda *_arguments: body, observers=[calls.append]),
+            environ_of(path=PATH),
+        )
     assert caught.value is error
     assert [call.status for call in calls] == [None]
     assert body.closed == 1
@@ -87,7 +130,9 @@ def test_an_application_that_is_closed_before_it_starts_is_reported(parts: int) 
     calls: list[Call] = []
     body = MagicMock(__next__=Mock(return_value=b"a"))
     body.__iter__.side_effect = lambda: body
-    wrapped = wrap(lambda *_arguments: body, observers=[calls.append])(environ_of(path=PATH), lambda *_arguments: None)
+    wrapped = wrap(lambda *_arguments: body, observers=[calls.append])(
+        environ_of(path=PATH), lambda *_arguments: None
+    )
     assert list(islice(wrapped, parts)) == [b"a"] * parts
     wrapped.close()
     assert [call.status for call in calls] == [None]
@@ -98,11 +143,21 @@ def test_an_application_that_is_closed_before_it_starts_is_reported(parts: int) 
 @pytest.mark.parametrize(
     ("query", "authorization"),
     [
-        *(("sessionId=s3cret", ""), ("", "Bearer s3cret"), ("sessionId=s3cret&sessionId=other", "Bearer s3cret")),
-        *(("sessionId=other&sessionId=s3cret", ""), ("", "Bearer other,Bearer s3cret"), ("", "Bearer s3cret,Basic x")),
+        *(
+            ("sessionId=s3cret", ""),
+            ("", "Bearer s3cret"),
+            ("sessionId=s3cret&sessionId=other", "Bearer s3cret"),
+        ),
+        *(
+            ("sessionId=other&sessionId=s3cret", ""),
+            ("", "Bearer other,Bearer s3cret"),
+            ("", "Bearer s3cret,Basic x"),
+        ),
     ],
 )
-def test_a_label_or_client_with_a_session_id_is_never_kept(operations: Any, query: str, authorization: str) -> None:
+def test_a_label_or_client_with_a_session_id_is_never_kept(
+    operations: Any, query: str, authorization: str
+) -> None:
     calls: list[Call] = []
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
@@ -114,14 +169,23 @@ def test_a_label_or_client_with_a_session_id_is_never_kept(operations: Any, quer
         return [b""]
 
     headers = {"HTTP_AUTHORIZATION": authorization, "HTTP_USER_AGENT": "job-s3cret/1"}
-    run(wrap(app, operations=operations, observers=[calls.append]), environ_of("GET", PATH, query, **headers))
+    run(
+        wrap(app, operations=operations, observers=[calls.append]),
+        environ_of("GET", PATH, query, **headers),
+    )
     assert [(call.caller, call.client) for call in calls] == [(None, None)]
 
 
 @pytest.mark.parametrize("operations", [[Operation("x", "GET", PATH)], OPERATIONS])
-def test_a_label_of_an_inner_middleware_has_no_session_id_that_an_outer_one_has_moved(operations: Any) -> None:
+def test_a_label_of_an_inner_middleware_has_no_session_id_that_an_outer_one_has_moved(
+    operations: Any,
+) -> None:
     calls: list[Call] = []
-    inner = wrap(operations=operations, observers=[calls.append], identify=lambda environ: environ[SESSION].value)
+    inner = wrap(
+        operations=operations,
+        observers=[calls.append],
+        identify=lambda environ: environ[SESSION].value,
+    )
     headers = {"HTTP_AUTHORIZATION": "Basic x", "HTTP_USER_AGENT": "job-s3cret/1"}
     run(wrap(inner), environ_of("GET", PATH, "sessionId=s3cret", **headers))
     assert [(call.caller, call.client) for call in calls] == [(None, None)]
@@ -133,14 +197,32 @@ LONG = "x" * 1000
 @pytest.mark.parametrize(
     ("user_agent", "query", "client"),
     [
-        *(("curl", "", "curl"), ("a/b/c d", "", "a/b"), ("", "", None), ("(x) y/1", "", None), ("\xe9/1", "", None)),
+        *(
+            ("curl", "", "curl"),
+            ("a/b/c d", "", "a/b"),
+            ("", "", None),
+            ("(x) y/1", "", None),
+            ("\xe9/1", "", None),
+        ),
         pytest.param(LONG, "", LONG[:64], id="a long name"),
         pytest.param(LONG, f"sessionId={LONG}", None, id="a long session ID"),
-        pytest.param("s3/cr/et x", "sessionId=s3/cr/et", None, id="a session ID longer than a product"),
-        pytest.param("curl/8 (s3cret)", "sessionId=s3cret", "curl/8", id="a session ID in a comment"),
+        pytest.param(
+            "s3/cr/et x",
+            "sessionId=s3/cr/et",
+            None,
+            id="a session ID longer than a product",
+        ),
+        pytest.param(
+            "curl/8 (s3cret)",
+            "sessionId=s3cret",
+            "curl/8",
+            id="a session ID in a comment",
+        ),
     ],
 )
-def test_a_client_is_the_first_product_and_has_no_session_id(user_agent: str, query: str, client: str | None) -> None:
+def test_a_client_is_the_first_product_and_has_no_session_id(
+    user_agent: str, query: str, client: str | None
+) -> None:
     calls: list[Call] = []
     call(wrap(observers=[calls.append]), "GET", PATH, query, HTTP_USER_AGENT=user_agent)
     assert [call.client for call in calls] == [client]
@@ -166,9 +248,14 @@ class Watcher:
         raise LookupError
 
 
-def test_a_watcher_gets_the_plan_and_is_notified_once_that_requests_pass(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_watcher_gets_the_plan_and_is_notified_once_that_requests_pass(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     watcher = Watcher()
-    retired, live = Operation("retired", "GET", "/{page}"), Operation("live", "GET", "/live")
+    retired, live = (
+        Operation("retired", "GET", "/{page}"),
+        Operation("live", "GET", "/live"),
+    )
     plan = {retired: DATE_ONLY, live: None}
     app = DeprecationMiddleware(plain_app(), plan, observers=[watcher])
     for path in ("/a/b", "/live", "/x"):  # the first matches nothing
@@ -180,7 +267,9 @@ def test_a_watcher_gets_the_plan_and_is_notified_once_that_requests_pass(caplog:
 def test_observers_of_a_lazy_application_are_called_when_it_starts() -> None:
     calls: list[Call] = []
 
-    def app(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterator[bytes]:
+    def app(
+        _environ: WSGIEnvironment, start_response: StartResponse
+    ) -> Iterator[bytes]:
         assert not calls
         start_response("202 Accepted", [("Content-Type", "text/plain")])
         assert len(calls) == 1
@@ -202,9 +291,15 @@ def test_an_observer_that_ends_the_process_leaves_no_body_open(closable: bool) -
     assert not isinstance(body, Source) or body.closed == 1
 
 
-@pytest.mark.parametrize("failure", [ValueError(), SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+@pytest.mark.parametrize(
+    "failure",
+    [ValueError(), SystemExit(3), KeyboardInterrupt(), GeneratorExit()],
+    ids=repr,
+)
 @pytest.mark.parametrize("started", [True, False])
-def test_observers_are_called_when_the_application_raises(failure: BaseException, started: bool) -> None:
+def test_observers_are_called_when_the_application_raises(
+    failure: BaseException, started: bool
+) -> None:
     calls: list[Call] = []
 
     def app(_environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:

@@ -9,7 +9,11 @@ from urllib.parse import unquote
 import pytest
 from prometheus_client import CollectorRegistry
 
-from flask_notifications import DeprecationMiddleware, Operation, notification_operations
+from flask_notifications import (
+    DeprecationMiddleware,
+    Operation,
+    notification_operations,
+)
 from flask_notifications.metrics import PrometheusObserver
 from flask_notifications.openapi import openapi_document
 from flask_notifications.pages import render_guide
@@ -26,28 +30,60 @@ LIKE_OLD_SERVER: dict[str, Any] = {"rewrite_path": True, "unify_session": True}
 TABLE = OperationTable(notification_operations())
 
 
-def find_match(method: str, path: str, table: OperationTable = TABLE) -> tuple[str, ...] | None:
-    """Return the operation's name, the path as its template spells it and the parameters, or ``None``."""
+def find_match(
+    method: str, path: str, table: OperationTable = TABLE
+) -> tuple[str, ...] | None:
+    """Return the operation's name, the path as its template spells it and the
+    parameters, or ``None``.
+    """
     match = table.match(method, path)
-    return None if match is None else (match.operation.name, match.path, *match.parameters.values())
+    return (
+        None
+        if match is None
+        else (match.operation.name, match.path, *match.parameters.values())
+    )
 
 
-def send(plan: Any, method: str = "GET", path: str = "/", query: str = "", **extra: str) -> Response:
-    return run(DeprecationMiddleware(Spy(), plan), environ_of(method, path, query, **extra))
+def send(
+    plan: Any, method: str = "GET", path: str = "/", query: str = "", **extra: str
+) -> Response:
+    return run(
+        DeprecationMiddleware(Spy(), plan), environ_of(method, path, query, **extra)
+    )
 
 
 @pytest.mark.parametrize(
     ("path", "account_id"),
     [
-        pytest.param("/api/notification/getnotificationsforaccount/AcC", "AcC", id="the parameter keeps its case"),
-        pytest.param("/API/Notification/GetNotificationsForAccount/..;", "..;", id="more than a dot segment"),
-        pytest.param("/API/Notification/GetNotificationsForAccount/\xc3\x84\xff", "\xc3\x84\xff", id="bytes"),
-        pytest.param("/API/Notification/GetNotificationsForAccount/ ", " ", id="a space is a segment"),
+        pytest.param(
+            "/api/notification/getnotificationsforaccount/AcC",
+            "AcC",
+            id="the parameter keeps its case",
+        ),
+        pytest.param(
+            "/API/Notification/GetNotificationsForAccount/..;",
+            "..;",
+            id="more than a dot segment",
+        ),
+        pytest.param(
+            "/API/Notification/GetNotificationsForAccount/\xc3\x84\xff",
+            "\xc3\x84\xff",
+            id="bytes",
+        ),
+        pytest.param(
+            "/API/Notification/GetNotificationsForAccount/ ",
+            " ",
+            id="a space is a segment",
+        ),
     ],
 )
 def test_an_account_matches_in_any_spelling(path: str, account_id: str) -> None:
     own = f"/API/Notification/GetNotificationsForAccount/{account_id}/"
-    assert find_match("POST", path) == find_match("post", path) == ("account", own, account_id)
+    assert (
+        find_match("POST", path)
+        == find_match("post", path)
+        == ("account", own, account_id)
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,9 +93,19 @@ def test_an_account_matches_in_any_spelling(path: str, account_id: str) -> None:
         pytest.param("GET", "", id="an empty path"),
         pytest.param("GET", "/API/Notification;v=1/", id="; in a literal"),
         pytest.param("GET", "/API/Not\u0131fication/", id="the Turkish i is not ASCII"),
-        pytest.param("GET", "/API/Notification/GetNotificationsForAccount/acc/", id="another method"),
-        pytest.param("POST", "/API/Notification/GetNotificationsForAccount/", id="no parameter"),
-        pytest.param("POST", "/API/Notification/GetNotificationsForAccount/a/b", id="a decoded slash"),
+        pytest.param(
+            "GET",
+            "/API/Notification/GetNotificationsForAccount/acc/",
+            id="another method",
+        ),
+        pytest.param(
+            "POST", "/API/Notification/GetNotificationsForAccount/", id="no parameter"
+        ),
+        pytest.param(
+            "POST",
+            "/API/Notification/GetNotificationsForAccount/a/b",
+            id="a decoded slash",
+        ),
         pytest.param("GET", "/API/../Notification/", id="dots that lead elsewhere"),
         pytest.param("GET", "/ /API/Notification/", id="a space as a segment"),
         pytest.param("GET", "x/API/Notification/", id="no slash at the beginning"),
@@ -73,9 +119,21 @@ def test_every_other_request_does_not_match(method: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("template", "path", "own"),
     [
-        pytest.param("/caf%C3%A9/", "/caf\xc3\xa9", "/caf\xc3\xa9/", id="a literal that is percent-encoded"),
-        pytest.param("/caf\xe9/", "/CAF\xc3\xa9/", "/caf\xc3\xa9/", id="a literal that is sent as UTF-8"),
-        pytest.param("/caf%C3%A9/", "/caf\xc3\x89/", None, id="only ASCII letters have two cases"),
+        pytest.param(
+            "/caf%C3%A9/",
+            "/caf\xc3\xa9",
+            "/caf\xc3\xa9/",
+            id="a literal that is percent-encoded",
+        ),
+        pytest.param(
+            "/caf\xe9/",
+            "/CAF\xc3\xa9/",
+            "/caf\xc3\xa9/",
+            id="a literal that is sent as UTF-8",
+        ),
+        pytest.param(
+            "/caf%C3%A9/", "/caf\xc3\x89/", None, id="only ASCII letters have two cases"
+        ),
         pytest.param("/%E9/", "/\xc9/", None, id="letters of latin-1 have one case"),
         pytest.param("/%E9/", "/\xe9/", "/\xe9/", id="a byte that is not UTF-8"),
         pytest.param("/", "", "/", id="the root, without a path"),
@@ -83,34 +141,65 @@ def test_every_other_request_does_not_match(method: str, path: str) -> None:
         pytest.param("/{id}", "/..", None, id="dots as a parameter"),
         pytest.param("/@AZ[\xe9", "/`AZ[\xc3\xa9", None, id="before the letters"),
         pytest.param("/@AZ[\xe9", "/@az{\xc3\xa9", None, id="after the letters"),
-        pytest.param("/{a}/B/{c}/", "/X/b/Y", "/X/B/Y/", id="parameters around a literal"),
+        pytest.param(
+            "/{a}/B/{c}/", "/X/b/Y", "/X/B/Y/", id="parameters around a literal"
+        ),
     ],
 )
-def test_a_path_is_returned_as_its_template_spells_it(template: str, path: str, own: str | None) -> None:
+def test_a_path_is_returned_as_its_template_spells_it(
+    template: str, path: str, own: str | None
+) -> None:
     match = OperationTable([Operation("own", "GET", template)]).match("GET", path)
     assert (match and match.path) == own
 
 
 def test_a_literal_wins_over_a_parameter_in_any_order() -> None:
     operations = [
-        *(Operation("parameter", "GET", "/items/{id}"), Operation("literal", "GET", "/items/New")),
-        *(Operation("deep", "GET", "/items/{id}/parts"), Operation("deeper", "GET", "/{kind}/new/price")),
-        *(Operation("left", "GET", "/stock/{id}"), Operation("right", "GET", "/{kind}/one")),
+        *(
+            Operation("parameter", "GET", "/items/{id}"),
+            Operation("literal", "GET", "/items/New"),
+        ),
+        *(
+            Operation("deep", "GET", "/items/{id}/parts"),
+            Operation("deeper", "GET", "/{kind}/new/price"),
+        ),
+        *(
+            Operation("left", "GET", "/stock/{id}"),
+            Operation("right", "GET", "/{kind}/one"),
+        ),
     ]
     for order in (operations, operations[::-1]):
         table = OperationTable(order)
         assert find_match("GET", "/items/New", table) == ("literal", "/items/New")
-        assert find_match("GET", "/items/news", table) == ("parameter", "/items/news", "news")
+        assert find_match("GET", "/items/news", table) == (
+            "parameter",
+            "/items/news",
+            "news",
+        )
         # A literal that leads nowhere does not hide the parameter beside it.
-        assert find_match("GET", "/items/new/parts", table) == ("deep", "/items/new/parts", "new")
-        assert find_match("GET", "/items/NEW/price", table) == ("deeper", "/items/new/price", "items")
+        assert find_match("GET", "/items/new/parts", table) == (
+            "deep",
+            "/items/new/parts",
+            "new",
+        )
+        assert find_match("GET", "/items/NEW/price", table) == (
+            "deeper",
+            "/items/new/price",
+            "items",
+        )
         # Of two equal ones, the one with the leftmost literal wins.
         assert find_match("GET", "/stock/one", table) == ("left", "/stock/one", "one")
-        assert find_match("GET", "/shelf/one", table) == ("right", "/shelf/one", "shelf")
+        assert find_match("GET", "/shelf/one", table) == (
+            "right",
+            "/shelf/one",
+            "shelf",
+        )
 
 
 def test_the_methods_of_a_path_are_those_of_its_operations() -> None:
-    table = OperationTable([*notification_operations(), Operation("replace", "PUT", "/API/Notification")])
+    table = OperationTable(
+        [*notification_operations(), Operation("replace", "PUT", "/API/Notification")]
+    )
     assert table.methods("/api/notification") == ["GET", "HEAD", "PUT"]
     assert table.methods("/API/Notification/GetNotificationsForAccount/x") == ["POST"]
     assert table.methods("/nothing") == table.methods("") == []
@@ -119,17 +208,43 @@ def test_the_methods_of_a_path_are_those_of_its_operations() -> None:
 @pytest.mark.parametrize(
     ("prefix", "successor_prefix", "paths", "successors"),
     [
-        pytest.param("/API/Notification", None, "/API/Notification", "/API/Notification", id="the default"),
-        pytest.param("/v1/notes/", None, "/v1/notes", "/v1/notes", id="a slash at the end"),
-        pytest.param("/v1", "https://v2.example/n/", "/v1", "https://v2.example/n", id="successors on another host"),
+        pytest.param(
+            "/API/Notification",
+            None,
+            "/API/Notification",
+            "/API/Notification",
+            id="the default",
+        ),
+        pytest.param(
+            "/v1/notes/", None, "/v1/notes", "/v1/notes", id="a slash at the end"
+        ),
+        pytest.param(
+            "/v1",
+            "https://v2.example/n/",
+            "/v1",
+            "https://v2.example/n",
+            id="successors on another host",
+        ),
         pytest.param("", "", "", "", id="at the root"),
     ],
 )
-def test_operations_may_have_another_prefix(prefix: str, successor_prefix: Any, paths: str, successors: str) -> None:
+def test_operations_may_have_another_prefix(
+    prefix: str, successor_prefix: Any, paths: str, successors: str
+) -> None:
     assert notification_operations(prefix, successor_prefix=successor_prefix) == (
-        Operation("current_user", "GET", f"{paths}/", f"{successors}/CurrentUser", **LIKE_OLD_SERVER),
         Operation(
-            "account", "POST", f"{paths}/GetNotificationsForAccount/{{id}}/", f"{successors}/Account", **LIKE_OLD_SERVER
+            "current_user",
+            "GET",
+            f"{paths}/",
+            f"{successors}/CurrentUser",
+            **LIKE_OLD_SERVER,
+        ),
+        Operation(
+            "account",
+            "POST",
+            f"{paths}/GetNotificationsForAccount/{{id}}/",
+            f"{successors}/Account",
+            **LIKE_OLD_SERVER,
         ),
     )
 
@@ -140,7 +255,19 @@ def test_operations_may_have_another_prefix(prefix: str, successor_prefix: Any, 
         ("name", ["", "a\0b", "\ud800"], ""),
         ("method", ["GE T", 1], ""),
         ("method", ["ANY", "any"], r" be one HTTP method, such as 'GET', or '\*'"),
-        ("path", ["x", 1, "/\udc80", "/reports//", "/reports/%2E/x", "/reports%2Fx", "/{a}/{a}"], ""),
+        (
+            "path",
+            [
+                "x",
+                1,
+                "/\udc80",
+                "/reports//",
+                "/reports/%2E/x",
+                "/reports%2Fx",
+                "/{a}/{a}",
+            ],
+            "",
+        ),
         ("path", ["/a//**"], " be free of empty segments"),
         ("path", ["/**/x"], " be a template, which may end in '/"),
         ("rewrite_path", ["yes"], ""),
@@ -149,40 +276,76 @@ def test_operations_may_have_another_prefix(prefix: str, successor_prefix: Any, 
         ("successor", ["/b/**"], " be without"),
         ("query", ["cmd=x"], " be a mapping"),
         ("query", [{"": "x"}, {1: "x"}], " be a mapping whose keys"),
-        ("query", [{"a": 1}, {"a": "\ud800"}, {"a": []}, {"a": ["b", 1]}], " be a mapping whose values"),
+        (
+            "query",
+            [{"a": 1}, {"a": "\ud800"}, {"a": []}, {"a": ["b", 1]}],
+            " be a mapping whose values",
+        ),
         ("headers", [{"API Version": "1"}], " be a mapping whose keys"),
         ("headers", [{"Accept": "\xe9"}], " be a mapping whose values"),
     ],
 )
-def test_an_invalid_argument_of_an_operation_is_refused_by_name(argument: str, values: list[Any], message: str) -> None:
+def test_an_invalid_argument_of_an_operation_is_refused_by_name(
+    argument: str, values: list[Any], message: str
+) -> None:
     for value in values:
         with pytest.raises(ValueError, match=f"^{argument} must{message}"):
-            Operation(**{"name": "report", "method": "GET", "path": "/reports/{a}", argument: value})
+            Operation(
+                **{
+                    "name": "report",
+                    "method": "GET",
+                    "path": "/reports/{a}",
+                    argument: value,
+                }
+            )
 
 
 @pytest.mark.parametrize(
     "segment",
     [
-        *("<id>", "<int:id>", "report-<id>", ":id", "*", "**/x", "**/", "{id}**", "*.json", "(.+)", "(?P<id>x)"),
+        *(
+            "<id>",
+            "<int:id>",
+            "report-<id>",
+            ":id",
+            "*",
+            "**/x",
+            "**/",
+            "{id}**",
+            "*.json",
+            "(.+)",
+            "(?P<id>x)",
+        ),
         *(r"\d+", "{id:int}", "v(1|2)"),
     ],
 )
-def test_a_template_in_the_syntax_of_a_router_is_refused_with_the_right_form(segment: str) -> None:
-    with pytest.raises(ValueError, match=r"^path must be .*'/items/\{id\}', not '/reports/"):
+def test_a_template_in_the_syntax_of_a_router_is_refused_with_the_right_form(
+    segment: str,
+) -> None:
+    with pytest.raises(
+        ValueError, match=r"^path must be .*'/items/\{id\}', not '/reports/"
+    ):
         Operation("report", "GET", f"/reports/{segment}")
 
 
-@pytest.mark.parametrize("segment", ["$metadata", "items:batch", "a(b)", "~user", "%2A", "%3Aid", "@me"])
+@pytest.mark.parametrize(
+    "segment", ["$metadata", "items:batch", "a(b)", "~user", "%2A", "%3Aid", "@me"]
+)
 def test_a_literal_that_only_looks_like_a_parameter_matches(segment: str) -> None:
     path = f"/{segment}"
-    assert OperationTable([Operation("x", "GET", path)]).match("GET", unquote(path)) is not None
+    assert (
+        OperationTable([Operation("x", "GET", path)]).match("GET", unquote(path))
+        is not None
+    )
 
 
 @pytest.mark.parametrize(
     "path",
     [
         pytest.param("API/Notification/", id="no slash at the beginning"),
-        pytest.param("/API/Notification/\x00\x7f\xc2\x9f", id="control characters at the end"),
+        pytest.param(
+            "/API/Notification/\x00\x7f\xc2\x9f", id="control characters at the end"
+        ),
         pytest.param("/API/Notification/\xc2\xa0", id="a space that does not break"),
         pytest.param("/API/Notification/\xe3\x80\x80", id="an ideographic space"),
         pytest.param("/API/Notification/\xe2\x82", id="a truncated character"),
@@ -195,8 +358,14 @@ def test_a_literal_that_only_looks_like_a_parameter_matches(segment: str) -> Non
 def test_a_path_that_a_lenient_router_may_accept_is_a_lookalike(path: str) -> None:
     assert TABLE.match("GET", path) is None
     (match,) = TABLE.find("get", path)
-    assert (match.operation.name, match.path, match.is_lookalike) == ("current_user", "/API/Notification/", True)
-    assert send(dict.fromkeys(notification_operations(), CLOSED), "get", path).code == 410
+    assert (match.operation.name, match.path, match.is_lookalike) == (
+        "current_user",
+        "/API/Notification/",
+        True,
+    )
+    assert (
+        send(dict.fromkeys(notification_operations(), CLOSED), "get", path).code == 410
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,7 +376,9 @@ def test_a_path_that_a_lenient_router_may_accept_is_a_lookalike(path: str) -> No
         pytest.param("/reports/{id}", "/r%65ports/{id}", id="percent-encoding"),
     ],
 )
-def test_two_operations_that_match_the_same_requests_are_refused(first: str, second: str) -> None:
+def test_two_operations_that_match_the_same_requests_are_refused(
+    first: str, second: str
+) -> None:
     twins = [Operation("one", "GET", first), Operation("two", "GET", second)]
     with pytest.raises(ValueError, match="operations"):
         OperationTable(twins)
@@ -221,7 +392,9 @@ def test_two_operations_that_match_the_same_requests_are_refused(first: str, sec
     ],
 )
 def test_a_prefix_that_is_no_path_is_refused_by_name(name: str, prefix: Any) -> None:
-    with pytest.raises(ValueError, match=f"^{name} must be .*, not {re.escape(repr(prefix))}$"):
+    with pytest.raises(
+        ValueError, match=f"^{name} must be .*, not {re.escape(repr(prefix))}$"
+    ):
         notification_operations(**{name: prefix})
 
 
@@ -232,109 +405,307 @@ REST, ID = ("/v1/**", "/v2/**"), ("/reports/{id}", "/v2/{id}?again={id}")
 @pytest.mark.parametrize(
     ("operation", "path", "target"),
     [
-        pytest.param(ID, "/reports/\xc3\xa4;v=.", "/v2/%C3%A4%3Bv%3D.?again=%C3%A4%3Bv%3D.", id="bytes and delimiters"),
-        pytest.param(ID, "/reports/>\r\n<", "/v2/%3E%0D%0A%3C?again=%3E%0D%0A%3C", id="the end of a header"),
+        pytest.param(
+            ID,
+            "/reports/\xc3\xa4;v=.",
+            "/v2/%C3%A4%3Bv%3D.?again=%C3%A4%3Bv%3D.",
+            id="bytes and delimiters",
+        ),
+        pytest.param(
+            ID,
+            "/reports/>\r\n<",
+            "/v2/%3E%0D%0A%3C?again=%3E%0D%0A%3C",
+            id="the end of a header",
+        ),
         pytest.param(ID, "/reports/\u20ac", "/v2/%3F?again=%3F", id="no WSGI string"),
         pytest.param(ID, "/reports/.", None, id="a dot as a parameter"),
         pytest.param(REST, "/v1", "/v2", id="its own path"),
-        pytest.param(REST, "/v1/a b;c/\xc3\xa4\xff?", "/v2/a%20b%3Bc/%C3%A4%FF%3F", id="percent-encoded anew"),
-        pytest.param(("/v1/**", "x:/**"), "/v1/{x}/**", "x:/%7Bx%7D/%2A%2A", id="braces and asterisks"),
-        pytest.param(("/v1/**", "/v2?at=**"), "/v1/a%2Fb", "/v2?at=/a%252Fb", id="encoded twice by the client"),
+        pytest.param(
+            REST,
+            "/v1/a b;c/\xc3\xa4\xff?",
+            "/v2/a%20b%3Bc/%C3%A4%FF%3F",
+            id="percent-encoded anew",
+        ),
+        pytest.param(
+            ("/v1/**", "x:/**"),
+            "/v1/{x}/**",
+            "x:/%7Bx%7D/%2A%2A",
+            id="braces and asterisks",
+        ),
+        pytest.param(
+            ("/v1/**", "/v2?at=**"),
+            "/v1/a%2Fb",
+            "/v2?at=/a%252Fb",
+            id="encoded twice by the client",
+        ),
         pytest.param(REST, "/v1/a//b", None, id="an empty segment inside"),
         pytest.param(REST, "/v1/..", None, id="dots"),
-        pytest.param(("/old/**", "/**"), "/old//evil.example", None, id="never another host"),
-        pytest.param(("/old/**", "/**?from=old"), "/old", "/?from=old", id="the root with a query"),
-        pytest.param(("/{x}/v1/**", "/v2/{x}"), "/**/v1/x", "/v2/%2A%2A", id="a parameter of asterisks"),
+        pytest.param(
+            ("/old/**", "/**"), "/old//evil.example", None, id="never another host"
+        ),
+        pytest.param(
+            ("/old/**", "/**?from=old"),
+            "/old",
+            "/?from=old",
+            id="the root with a query",
+        ),
+        pytest.param(
+            ("/{x}/v1/**", "/v2/{x}"),
+            "/**/v1/x",
+            "/v2/%2A%2A",
+            id="a parameter of asterisks",
+        ),
         pytest.param(("/**", "/v2/**"), "", "/v2/", id="of everything"),
     ],
 )
-def test_a_successor_is_filled_in_from_the_request(operation: tuple[str, str], path: str, target: str | None) -> None:
+def test_a_successor_is_filled_in_from_the_request(
+    operation: tuple[str, str], path: str, target: str | None
+) -> None:
     links = send({Operation("old", "*", *operation): POLICY}, path=path).all("Link")
     assert links == ([] if target is None else [f'<{target}>; rel="successor-version"'])
 
 
-@pytest.mark.parametrize(("method", "is_closed"), [("GET", 1), ("PATCH", 1), ("PROPFIND", 1), ("OPTIONS", 0)])
-def test_any_method_is_not_the_one_that_a_preflight_has(method: str, is_closed: int) -> None:
+@pytest.mark.parametrize(
+    ("method", "is_closed"), [("GET", 1), ("PATCH", 1), ("PROPFIND", 1), ("OPTIONS", 0)]
+)
+def test_any_method_is_not_the_one_that_a_preflight_has(
+    method: str, is_closed: int
+) -> None:
     assert send({V1: CLOSED}, method, "/api/v1/x").code == (410 if is_closed else 200)
 
 
 def test_a_method_of_its_own_wins_over_any_method() -> None:
-    table = OperationTable([V1, Operation("head", "HEAD", "/api/v1/**"), Operation("get", "GET", "/api/v1/**")])
-    for method, *names in (("HEAD", "head"), ("GET", "get"), ("PUT", "v1"), ("get", "v1", "get")):
-        assert [match.operation.name for match in table.find(method, "/api/v1/x")] == names
+    table = OperationTable(
+        [
+            V1,
+            Operation("head", "HEAD", "/api/v1/**"),
+            Operation("get", "GET", "/api/v1/**"),
+        ]
+    )
+    for method, *names in (
+        ("HEAD", "head"),
+        ("GET", "get"),
+        ("PUT", "v1"),
+        ("get", "v1", "get"),
+    ):
+        assert [
+            match.operation.name for match in table.find(method, "/api/v1/x")
+        ] == names
     assert table.methods("/api/v1/x") == ["*", "GET", "HEAD"]
 
 
 QUERY = {"query": {"cmd": ["getbundle", "b c"]}}
 VERSION = {"headers": {"API-Version": ["1", ""]}}
-MEDIA = {"headers": {"Accept": ["application/vnd.shop.v1+json", "application/json;version=1"]}}
+MEDIA = {
+    "headers": {
+        "Accept": ["application/vnd.shop.v1+json", "application/json;version=1"]
+    }
+}
 
 
 @pytest.mark.parametrize(
     ("conditions", "sent", "retired", "live"),
     [
-        pytest.param(QUERY, {"query": "cmd=getbundle"}, True, True, id="a value of the query"),
-        pytest.param(QUERY, {"query": "x=1&CMD=b+c"}, True, True, id="form-decoded, and a name in upper case"),
-        pytest.param(QUERY, {"query": "c%6Dd=get%62undle"}, True, True, id="percent-encoded"),
-        pytest.param({"query": {"q": "\xe4="}}, {"query": "q=\xc3\xa4=&\u20ac"}, True, True, id="bytes"),
-        pytest.param(QUERY, {"query": "cmd=GETBUNDLE"}, False, False, id="a value in upper case"),
-        pytest.param(QUERY, {"query": "x=1;cmd=getbundle"}, False, False, id="only & separates pairs"),
-        pytest.param({"query": {"sessionId": "*"}}, {"query": "sessionid=1"}, True, True, id="any value"),
-        pytest.param({"query": {"v": ""}}, {"query": "v"}, True, True, id="without a value"),
+        pytest.param(
+            QUERY, {"query": "cmd=getbundle"}, True, True, id="a value of the query"
+        ),
+        pytest.param(
+            QUERY,
+            {"query": "x=1&CMD=b+c"},
+            True,
+            True,
+            id="form-decoded, and a name in upper case",
+        ),
+        pytest.param(
+            QUERY, {"query": "c%6Dd=get%62undle"}, True, True, id="percent-encoded"
+        ),
+        pytest.param(
+            {"query": {"q": "\xe4="}},
+            {"query": "q=\xc3\xa4=&\u20ac"},
+            True,
+            True,
+            id="bytes",
+        ),
+        pytest.param(
+            QUERY, {"query": "cmd=GETBUNDLE"}, False, False, id="a value in upper case"
+        ),
+        pytest.param(
+            QUERY,
+            {"query": "x=1;cmd=getbundle"},
+            False,
+            False,
+            id="only & separates pairs",
+        ),
+        pytest.param(
+            {"query": {"sessionId": "*"}},
+            {"query": "sessionid=1"},
+            True,
+            True,
+            id="any value",
+        ),
+        pytest.param(
+            {"query": {"v": ""}}, {"query": "v"}, True, True, id="without a value"
+        ),
         pytest.param({"query": {"v": ""}}, {"query": "w=1"}, True, True, id="absent"),
-        pytest.param({"query": {"v": ""}}, {"query": "v=1"}, False, False, id="there although it must be absent"),
-        pytest.param({"query": {"v": "*"}}, {"query": "v="}, False, False, id="empty although any other is asked for"),
+        pytest.param(
+            {"query": {"v": ""}},
+            {"query": "v=1"},
+            False,
+            False,
+            id="there although it must be absent",
+        ),
+        pytest.param(
+            {"query": {"v": "*"}},
+            {"query": "v="},
+            False,
+            False,
+            id="empty although any other is asked for",
+        ),
         pytest.param(VERSION, {}, True, True, id="no header"),
-        pytest.param(VERSION, {"HTTP_API_VERSION": " ,;"}, True, True, id="empty members"),
+        pytest.param(
+            VERSION, {"HTTP_API_VERSION": " ,;"}, True, True, id="empty members"
+        ),
         pytest.param(VERSION, {"HTTP_API_VERSION": "1"}, True, True, id="a header"),
-        pytest.param(VERSION, {"HTTP_API_VERSION": '"a,1"'}, False, False, id="a comma in quotes"),
-        pytest.param(MEDIA, {"HTTP_ACCEPT": "Application/VND.shop.v1+json;q=0.9"}, True, True, id="no parameters"),
-        pytest.param(MEDIA, {"HTTP_ACCEPT": "application/json; q=0.5; version = 1, ,"}, True, True, id="white space"),
-        pytest.param(MEDIA, {"HTTP_ACCEPT": 'application/json;version="1"'}, True, True, id="a parameter in quotes"),
-        pytest.param(MEDIA, {"HTTP_ACCEPT": r'application/json;version="\1"'}, True, True, id="an escape in quotes"),
-        pytest.param(MEDIA, {"HTTP_ACCEPT": 'application/json;version="1'}, False, False, id="a quote without an end"),
-        pytest.param(MEDIA, {"HTTP_ACCEPT": "application/json; version=2; q=1"}, False, False, id="another parameter"),
-        pytest.param(MEDIA, {"HTTP_ACCEPT": "text/html, application/json;version=1"}, True, False, id="one of a list"),
-        pytest.param({"headers": {"V": " "}}, {"HTTP_V": "1"}, False, False, id="a blank value, which no header has"),
-        pytest.param({"headers": {"Content-Type": "a/b"}}, {"CONTENT_TYPE": "a/b"}, True, True, id="own key"),
-        pytest.param({"headers": {"Content-Length": "0"}}, {"CONTENT_LENGTH": "0"}, True, True, id="a length"),
+        pytest.param(
+            VERSION, {"HTTP_API_VERSION": '"a,1"'}, False, False, id="a comma in quotes"
+        ),
+        pytest.param(
+            MEDIA,
+            {"HTTP_ACCEPT": "Application/VND.shop.v1+json;q=0.9"},
+            True,
+            True,
+            id="no parameters",
+        ),
+        pytest.param(
+            MEDIA,
+            {"HTTP_ACCEPT": "application/json; q=0.5; version = 1, ,"},
+            True,
+            True,
+            id="white space",
+        ),
+        pytest.param(
+            MEDIA,
+            {"HTTP_ACCEPT": 'application/json;version="1"'},
+            True,
+            True,
+            id="a parameter in quotes",
+        ),
+        pytest.param(
+            MEDIA,
+            {"HTTP_ACCEPT": r'application/json;version="\1"'},
+            True,
+            True,
+            id="an escape in quotes",
+        ),
+        pytest.param(
+            MEDIA,
+            {"HTTP_ACCEPT": 'application/json;version="1'},
+            False,
+            False,
+            id="a quote without an end",
+        ),
+        pytest.param(
+            MEDIA,
+            {"HTTP_ACCEPT": "application/json; version=2; q=1"},
+            False,
+            False,
+            id="another parameter",
+        ),
+        pytest.param(
+            MEDIA,
+            {"HTTP_ACCEPT": "text/html, application/json;version=1"},
+            True,
+            False,
+            id="one of a list",
+        ),
+        pytest.param(
+            {"headers": {"V": " "}},
+            {"HTTP_V": "1"},
+            False,
+            False,
+            id="a blank value, which no header has",
+        ),
+        pytest.param(
+            {"headers": {"Content-Type": "a/b"}},
+            {"CONTENT_TYPE": "a/b"},
+            True,
+            True,
+            id="own key",
+        ),
+        pytest.param(
+            {"headers": {"Content-Length": "0"}},
+            {"CONTENT_LENGTH": "0"},
+            True,
+            True,
+            id="a length",
+        ),
     ],
 )
-def test_conditions_select_requests(conditions: Any, sent: Any, retired: bool, live: bool) -> None:
+def test_conditions_select_requests(
+    conditions: Any, sent: Any, retired: bool, live: bool
+) -> None:
     own = Operation("own", "GET", "/x", **conditions)
     assert (send({own: CLOSED}, path="/x", **sent).code == 410) == retired
     everything = Operation("all", "*", "/**")
-    assert (send({everything: CLOSED, own: None}, path="/x", **sent).code == 200) == live
+    assert (
+        send({everything: CLOSED, own: None}, path="/x", **sent).code == 200
+    ) == live
 
 
-def test_of_operations_that_differ_in_conditions_alone_a_closed_one_wins_and_then_the_earlier_one() -> None:
+def test_of_operations_that_differ_in_conditions_alone_a_closed_one_wins_and_then_the_earlier_one() -> (
+    None
+):
     first = Operation("first", "GET", "/x", "/first", query={"a": "1"})
     second = Operation("second", "GET", "/x", "/second", query={"b": "1"})
     both = {"path": "/x", "query": "a=1&b=1"}
     assert "/first" in send({first: POLICY, second: POLICY}, **both).one("Link")
     assert "/second" in send({first: POLICY, second: CLOSED}, **both).one("Link")
-    assert find_match("GET", "/x", OperationTable([first, second])) is None  # without QUERY_STRING
+    assert (
+        find_match("GET", "/x", OperationTable([first, second])) is None
+    )  # without QUERY_STRING
 
 
 @pytest.mark.parametrize("status", ["200 OK", "410 Gone"])
-def test_a_header_that_decides_is_in_vary_also_where_it_decides_against_an_operation(status: str) -> None:
-    old = Operation("old", "*", "/api/**", headers={"Accept": "a/b", "API-Version": "1"})
+def test_a_header_that_decides_is_in_vary_also_where_it_decides_against_an_operation(
+    status: str,
+) -> None:
+    old = Operation(
+        "old", "*", "/api/**", headers={"Accept": "a/b", "API-Version": "1"}
+    )
     plan = {old: CLOSED if status.startswith("410") else POLICY}
     response = send(plan, path="/api/x", HTTP_ACCEPT="a/b", HTTP_API_VERSION="1")
-    assert (response.status[:3], response.all("Vary")) == (status[:3], ["Accept, API-Version"])
+    assert (response.status[:3], response.all("Vary")) == (
+        status[:3],
+        ["Accept, API-Version"],
+    )
     live = Operation("new", "*", "/api/**", headers={"API-Version": "2"})
     every = {Operation("all", "*", "/api/**"): POLICY, live: None, old: None}
     assert send(every, path="/api/x").all("Vary") == ["API-Version, Accept"]
     assert send(plan, path="/api/x").headers == [("Content-Type", "text/plain")]
-    own = Operation("own", "GET", "/x", headers={"authorization": "*"}, unify_session=True)
-    assert send({own: POLICY}, path="/x", HTTP_AUTHORIZATION="Bearer a").all("Vary") == ["Authorization"]
+    own = Operation(
+        "own", "GET", "/x", headers={"authorization": "*"}, unify_session=True
+    )
+    assert send({own: POLICY}, path="/x", HTTP_AUTHORIZATION="Bearer a").all(
+        "Vary"
+    ) == ["Authorization"]
 
 
 def test_two_retired_operations_may_differ_in_their_conditions_alone() -> None:
-    same = {"query": {"CMD": ["a", "b"]}, "headers": {"Accept": "A/b; c=d"}}
-    also = {"query": {"cmd": ("b", "a")}, "headers": {"accept": ["a/B;c=D"]}}
-    OperationTable([Operation("one", "*", "/x/**", **same), Operation("two", "*", "/x/**")])  # type: ignore[arg-type]
-    twins = [Operation("one", "*", "/x/**", **same), Operation("two", "*", "/X/**", **also)]  # type: ignore[arg-type]
+    same: dict[str, Any] = {
+        "query": {"CMD": ["a", "b"]},
+        "headers": {"Accept": "A/b; c=d"},
+    }
+    also: dict[str, Any] = {
+        "query": {"cmd": ("b", "a")},
+        "headers": {"accept": ["a/B;c=D"]},
+    }
+    OperationTable(
+        [Operation("one", "*", "/x/**", **same), Operation("two", "*", "/x/**")]
+    )
+    twins = [
+        Operation("one", "*", "/x/**", **same),
+        Operation("two", "*", "/X/**", **also),
+    ]
     with pytest.raises(ValueError, match=r"^operations\b"):
         OperationTable(twins)
 
@@ -344,10 +715,14 @@ UNITS = {"QUERY_STRING": ["&cmd=x", "%41", "+", "&", "="], "HTTP_ACCEPT": ACCEPT
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("key", "unit"), [(key, unit) for key, units in UNITS.items() for unit in units])
+@pytest.mark.parametrize(
+    ("key", "unit"), [(key, unit) for key, units in UNITS.items() for unit in units]
+)
 def test_work_on_a_condition_grows_linearly(key: str, unit: str) -> None:
     table = OperationTable([Operation("x", "GET", "/x", **QUERY, **MEDIA)])  # type: ignore[arg-type]
-    assert grows_linearly(lambda value: table.find("GET", "/x", {key: value}), lambda size: unit * size)
+    assert grows_linearly(
+        lambda value: table.find("GET", "/x", {key: value}), lambda size: unit * size
+    )
 
 
 USER = Operation("user", "GET", "/users/{id}/", "/v2/users/{id}")
@@ -358,12 +733,17 @@ UNSHOWABLE = type("Unshowable", (), {"__repr__": raising(RuntimeError())})()
     "value",
     [
         *("a" * 10_000 + "\n", ["GET"] * 10_000, UNSHOWABLE, 10**5_000),
-        type("array", (), {})(),  # the name of another type, which reprlib would take it for
+        type(
+            "array", (), {}
+        )(),  # the name of another type, which reprlib would take it for
     ],
     ids=["long", "many", "broken", "a number of many digits", "array"],
 )
 def test_an_error_shows_a_value_of_any_size_and_type(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"^name must be a string of one or more printable characters, not .{,1050}$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^name must be a string of one or more printable characters, not .{,1050}$",
+    ):
         Operation(value, "GET", "/reports")
 
 
@@ -380,15 +760,29 @@ BROKEN_PLANS = [
     ([USER], "a mapping"),
     ({"/users": POLICY}, "a mapping"),
     ({USER: POLICY, V1: "2027"}, "a mapping"),
-    ({USER: POLICY, Operation("user", "GET", "/other"): None}, r"different names, not \['user'\]"),
-    ({USER: POLICY, Operation("a", "GET", "/a", "/b"): None}, "without successor, .* in live operations"),
-    ({USER: POLICY, Operation("a", "GET", "/a", rewrite_path=True): None}, "in live operations"),
-    ({USER: POLICY, Operation("a", "GET", "/a", unify_session=True): None}, "in live operations"),
+    (
+        {USER: POLICY, Operation("user", "GET", "/other"): None},
+        r"different names, not \['user'\]",
+    ),
+    (
+        {USER: POLICY, Operation("a", "GET", "/a", "/b"): None},
+        "without successor, .* in live operations",
+    ),
+    (
+        {USER: POLICY, Operation("a", "GET", "/a", rewrite_path=True): None},
+        "in live operations",
+    ),
+    (
+        {USER: POLICY, Operation("a", "GET", "/a", unify_session=True): None},
+        "in live operations",
+    ),
 ]
 
 
 @pytest.mark.parametrize("consume", CONSUMERS)
 @pytest.mark.parametrize(("plan", "expected"), BROKEN_PLANS)
-def test_everything_that_takes_a_plan_refuses_a_broken_one(consume: Any, plan: Any, expected: str) -> None:
+def test_everything_that_takes_a_plan_refuses_a_broken_one(
+    consume: Any, plan: Any, expected: str
+) -> None:
     with pytest.raises(ValueError, match=rf"^plan must be .*{expected}"):
         consume(plan)

@@ -22,7 +22,11 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 # The dependencies of an installation with all extras, and of the example application.
 EXTRAS = chain(*PROJECT["optional-dependencies"].values())
-REQUIRED = [*PROJECT["dependencies"], *EXTRAS, *PYPROJECT["dependency-groups"]["example"]]
+REQUIRED = [
+    *PROJECT["dependencies"],
+    *EXTRAS,
+    *PYPROJECT["dependency-groups"]["example"],
+]
 
 
 USED_ALONE = """
@@ -50,19 +54,37 @@ print(json.dumps([sent, [[call.operation, call.status, call.phase] for call in c
 @pytest.fixture(scope="module")
 def committed() -> list[Path]:
     """Return the paths of the files that are committed or may be."""
-    command = [program_or_skip("git"), "ls-files", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    command = [
+        program_or_skip("git"),
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]
+    listed = subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
     return [Path(name) for name in listed.splitlines() if (ROOT / name).is_file()]
 
 
 @pytest.fixture(scope="module")
 def built(committed: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the source distribution and from it the wheel, as a release does, and return their folder."""
+    """Build the source distribution and from it the wheel, as a release does, and
+    return their folder.
+    """
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
     for path in committed:
         (source / path).parent.mkdir(parents=True, exist_ok=True)
         (source / path).write_bytes((ROOT / path).read_bytes())
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source)]
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--outdir",
+        str(folder),
+        str(source),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     return folder
 
@@ -73,21 +95,39 @@ def wheel(built: Path) -> Path:
     return wheel
 
 
-def test_the_wheel_has_one_top_level_name_the_type_marker_and_the_licence(wheel: Path) -> None:
+def test_the_wheel_has_one_top_level_name_the_type_marker_and_the_licence(
+    wheel: Path,
+) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"flask_notifications"}
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {
+        "flask_notifications"
+    }
     assert "flask_notifications/py.typed" in names
     assert "flask_notifications/formats/templates/guide.html" in names
     assert "flask_notifications/formats/templates/style.css" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_the_middleware_and_openapi_need_no_other_package(wheel: Path, tmp_path: Path) -> None:
+def test_the_middleware_and_openapi_need_no_other_package(
+    wheel: Path, tmp_path: Path
+) -> None:
     venv.create(tmp_path / "alone", with_pip=False)
     python = str(tmp_path / "alone" / "bin" / "python")
-    install = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", str(wheel)]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--no-deps",
+        "--no-index",
+        str(wheel),
+    ]
     subprocess.run(install, check=True, capture_output=True)
-    result = subprocess.run([python, "-I", "-c", USED_ALONE], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [python, "-I", "-c", USED_ALONE], capture_output=True, text=True, check=False
+    )
     assert (result.returncode, result.stderr) == (0, "")
     assert json.loads(result.stdout) == [
         [["200 OK", "@1767225600"], ["410 Gone", "@1767225600"]],
@@ -95,7 +135,8 @@ def test_the_middleware_and_openapi_need_no_other_package(wheel: Path, tmp_path:
     ]
 
 
-# Packages that many install, and that need Flask, Werkzeug, marshmallow, click, Jinja2 or SQLAlchemy.
+# Packages that many install, and that need Flask, Werkzeug, marshmallow, click, Jinja2
+# or SQLAlchemy.
 NEIGHBOURS = """
 alembic ansible-core apache-airflow apache-superset azure-ai-ml black celery connexion dash dataclasses-json
 databricks-sql-connector dbt-core feast flask-appbuilder flask-restx flask-smorest great-expectations hug
@@ -108,16 +149,28 @@ streamlit torch typer uvicorn wandb webargs
 @pytest.mark.parametrize("package", [*NEIGHBOURS.split(), "apache-airflow==2.11.0"])
 def test_the_wheel_can_be_installed_beside(package: str, wheel: Path) -> None:
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "-"]
-    done = subprocess.run(command, input=f"{wheel}\n{package}\n", capture_output=True, text=True, check=False)
-    needs_an_older = "depends on werkzeug>=2.0,<3" if package == "apache-airflow==2.11.0" else None
+    done = subprocess.run(
+        command,
+        input=f"{wheel}\n{package}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    needs_an_older = (
+        "depends on werkzeug>=2.0,<3" if package == "apache-airflow==2.11.0" else None
+    )
     assert done.returncode == (0 if needs_an_older is None else 1), done.stderr
     assert needs_an_older is None or needs_an_older in done.stderr
 
 
-def test_the_source_distribution_has_every_committed_file(committed: list[Path], built: Path) -> None:
+def test_the_source_distribution_has_every_committed_file(
+    committed: list[Path], built: Path
+) -> None:
     (archive,) = built.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
-        missing = set(committed).difference(Path(*Path(name).parts[1:]) for name in opened.getnames())
+        missing = set(committed).difference(
+            Path(*Path(name).parts[1:]) for name in opened.getnames()
+        )
     assert missing <= {Path(".gitignore"), Path(".readthedocs.yaml")}
 
 
@@ -134,17 +187,33 @@ VULNERABLE = {
 
 
 @pytest.mark.metadata
-def test_dependencies_have_lower_bounds_and_no_upper_ones_and_none_is_known_to_be_vulnerable() -> None:
-    required = {each.name: each.specifier for each in map(Requirement, REQUIRED) if each.name != "flask-notifications"}
-    assert {name: {each.operator for each in specifiers} - {"!="} for name, specifiers in required.items()} == (
-        {name: {">="} for name in required}
-    )
-    assert [(name, each) for name, last in VULNERABLE.items() for each in last if each in required[name]] == []
+def test_dependencies_have_lower_bounds_and_no_upper_ones_and_none_is_known_to_be_vulnerable() -> (
+    None
+):
+    required = {
+        each.name: each.specifier
+        for each in map(Requirement, REQUIRED)
+        if each.name != "flask-notifications"
+    }
+    assert {
+        name: {each.operator for each in specifiers} - {"!="}
+        for name, specifiers in required.items()
+    } == ({name: {">="} for name in required})
+    assert [
+        (name, each)
+        for name, last in VULNERABLE.items()
+        for each in last
+        if each in required[name]
+    ] == []
 
 
 @pytest.mark.metadata
 def test_the_changelog_begins_with_the_version() -> None:
-    headings = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")]
+    headings = [
+        line
+        for line in (ROOT / "CHANGELOG.md").read_text().splitlines()
+        if line.startswith("## ")
+    ]
     assert headings[0].split()[1] == PROJECT["version"]
 
 
@@ -152,6 +221,12 @@ def test_the_changelog_begins_with_the_version() -> None:
 def test_every_dependency_has_its_reason_beside_it() -> None:
     lines = (ROOT / "pyproject.toml").read_text().splitlines()
     listed = chain(REQUIRED, *PYPROJECT["dependency-groups"].values())
-    for requirement in (each for each in listed if isinstance(each, str)):  # the others include a group
-        unexplained = [line for line in lines if f'"{requirement}"' in line and " # " not in line]
-        assert unexplained == [] or requirement.startswith("flask-notifications["), requirement
+    for requirement in (
+        each for each in listed if isinstance(each, str)
+    ):  # the others include a group
+        unexplained = [
+            line for line in lines if f'"{requirement}"' in line and " # " not in line
+        ]
+        assert unexplained == [] or requirement.startswith("flask-notifications["), (
+            requirement
+        )

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from flask_notifications import Brownout, DeprecationPolicy, Operation, Phase, notification_operations
+from flask_notifications import (
+    Brownout,
+    DeprecationPolicy,
+    Operation,
+    Phase,
+    notification_operations,
+)
 from flask_notifications.plans import Event, next_event, schedule
 from flask_notifications.plans.mistakes import plan_warnings
 from flask_notifications.plans.overlaps import find_rivals
@@ -22,7 +28,11 @@ def policy(month: int = 1, **values: Any) -> DeprecationPolicy:
 
 
 POLICY = policy()
-WINDOWS = [Brownout(date(5), date(6)), Brownout(date(3), date(4)), Brownout(date(4), date(4, 2))]
+WINDOWS = [
+    Brownout(date(5), date(6)),
+    Brownout(date(3), date(4)),
+    Brownout(date(4), date(4, 2)),
+]
 ENFORCED = policy(2, brownouts=WINDOWS, sunset_at=date(8), enforce_sunset=True)
 
 
@@ -38,43 +48,80 @@ def test_a_schedule_is_in_chronological_order() -> None:
 @pytest.mark.parametrize(
     ("at", "following"),
     [
-        *((date(1), Event(Phase.DEPRECATED, date(2))), (date(2), Event(Phase.BROWNOUT, date(3)))),
-        *((date(3), Event(Phase.DEPRECATED, date(4, 2))), (date(4, 2), Event(Phase.BROWNOUT, date(5)))),
+        *(
+            (date(1), Event(Phase.DEPRECATED, date(2))),
+            (date(2), Event(Phase.BROWNOUT, date(3))),
+        ),
+        *(
+            (date(3), Event(Phase.DEPRECATED, date(4, 2))),
+            (date(4, 2), Event(Phase.BROWNOUT, date(5))),
+        ),
         *((date(6), Event(Phase.SUNSET, date(8))), (date(8), None)),
     ],
-    ids=["announced", "deprecated", "in two brownouts that touch", "between brownouts", "after the last", "sunset"],
+    ids=[
+        "announced",
+        "deprecated",
+        "in two brownouts that touch",
+        "between brownouts",
+        "after the last",
+        "sunset",
+    ],
 )
-def test_the_next_event_is_the_next_change_of_phase(at: datetime, following: Event | None) -> None:
+def test_the_next_event_is_the_next_change_of_phase(
+    at: datetime, following: Event | None
+) -> None:
     assert next_event(ENFORCED, at) == following
 
 
-def operation(path: str, *, name: str = "old", method: str = "GET", **more: Any) -> Operation:
+def operation(
+    path: str, *, name: str = "old", method: str = "GET", **more: Any
+) -> Operation:
     return Operation(name, method, path, **more)
 
 
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(dict.fromkeys(notification_operations(), POLICY), id="the operations of this library"),
-        pytest.param({operation("/users/{id}"): POLICY, operation("/users/me", name="me"): None}, id="a live one"),
         pytest.param(
-            {operation("/users/{id}"): POLICY, operation("/users/me", method="HEAD", name="m"): None}, id="HEAD"
+            dict.fromkeys(notification_operations(), POLICY),
+            id="the operations of this library",
         ),
-        {operation("/a/{x}", successor="/a/new"): POLICY, operation("/a/new", name="new"): None},
+        pytest.param(
+            {operation("/users/{id}"): POLICY, operation("/users/me", name="me"): None},
+            id="a live one",
+        ),
+        pytest.param(
+            {
+                operation("/users/{id}"): POLICY,
+                operation("/users/me", method="HEAD", name="m"): None,
+            },
+            id="HEAD",
+        ),
+        {
+            operation("/a/{x}", successor="/a/new"): POLICY,
+            operation("/a/new", name="new"): None,
+        },
         pytest.param(
             {
                 operation("/v1/**", method="*", successor="/v2/**"): POLICY,
                 operation("/v1/health", name="h"): None,
                 operation("/v1/w/{id}", name="own dates"): policy(2),
                 operation("/v1/x", name="own successor", successor="/v3/x"): POLICY,
-                operation("/v1/y", name="own session", successor="/v2/y", unify_session=True): POLICY,
+                operation(
+                    "/v1/y", name="own session", successor="/v2/y", unify_session=True
+                ): POLICY,
                 operation("/v1/z/**", name="live"): None,
-                operation("/v1/z/a", name="inside a live one", successor="/v2/z/a"): POLICY,
+                operation(
+                    "/v1/z/a", name="inside a live one", successor="/v2/z/a"
+                ): POLICY,
                 operation("/v2/x", name="without conditions", query={"a": "1"}): POLICY,
             },
             id="parts of a version",
         ),
-        pytest.param({operation("/a", successor="/a?v=2", query={"v": ""}): POLICY}, id="another query"),
+        pytest.param(
+            {operation("/a", successor="/a?v=2", query={"v": ""}): POLICY},
+            id="another query",
+        ),
         pytest.param({operation("/a"): policy(sunset_at=date(8, 2))}, id="to come"),
     ],
 )
@@ -85,7 +132,9 @@ def test_a_plan_that_makes_sense_has_no_warnings(plan: Any) -> None:
 SOON = [Brownout(date(1), date(3))]
 MISTAKES: dict[str, Any] = {
     "no operation of the plan is retired": {operation("/a"): None},
-    "old: GTE is not an HTTP method (RFC 9110 section 9); is it misspelled?": {operation("/a", method="GTE"): POLICY},
+    "old: GTE is not an HTTP method (RFC 9110 section 9); is it misspelled?": {
+        operation("/a", method="GTE"): POLICY
+    },
     "me: no retired operation matches its paths, so live = true has no effect": {
         operation("/users/{id}"): POLICY,
         operation("/user/me", name="me"): None,
@@ -101,10 +150,18 @@ MISTAKES: dict[str, Any] = {
     "old: no request has 'a/b, c/d' as one member of the header Accept; list several members": {
         operation("/a", headers={"Accept": "a/b, c/d", "V": ["a", ""]}): POLICY
     },
-    "old: documentation /a is a path of the retired operation old": {operation("/{x}"): policy(documentation="/a")},
-    "old: the brownout of 1 Jan 2026, 00:00 UTC is before deprecated_at": {operation("/a"): policy(2, brownouts=SOON)},
+    "old: documentation /a is a path of the retired operation old": {
+        operation("/{x}"): policy(documentation="/a")
+    },
+    "old: the brownout of 1 Jan 2026, 00:00 UTC is before deprecated_at": {
+        operation("/a"): policy(2, brownouts=SOON)
+    },
     "old: the brownout of 1 Apr 2026, 00:00 UTC is not over at the enforced sunset": {
-        operation("/a"): policy(brownouts=[Brownout(date(4), date(6))], sunset_at=date(5), enforce_sunset=True)
+        operation("/a"): policy(
+            brownouts=[Brownout(date(4), date(6))],
+            sunset_at=date(5),
+            enforce_sunset=True,
+        )
     },
     "old: the sunset of 1 Aug 2026, 00:00 UTC has passed and is not enforced, so it keeps working": {
         operation("/a"): policy(sunset_at=date(8))
@@ -118,12 +175,20 @@ def test_a_probable_mistake_is_a_warning(warning: str, plan: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["/a/{}/{{x}}", "/{{x}}/{}/{{y}}", "/{}", "/{{x}}/{}/**"])
+@pytest.mark.parametrize(
+    "path", ["/a/{}/{{x}}", "/{{x}}/{}/{{y}}", "/{}", "/{{x}}/{}/**"]
+)
 @pytest.mark.parametrize("is_live", [True, False])
 def test_the_work_on_warnings_grows_linearly(path: str, is_live: bool) -> None:
     def make_plan(size: int) -> Any:
-        live = {operation(path.format(f"l{n}"), name=f"l{n}"): None for n in range(size) if is_live}
-        return live | {operation(path.format(n), name=f"r{n}"): POLICY for n in range(size)}
+        live = {
+            operation(path.format(f"l{n}"), name=f"l{n}"): None
+            for n in range(size)
+            if is_live
+        }
+        return live | {
+            operation(path.format(n), name=f"r{n}"): POLICY for n in range(size)
+        }
 
     assert grows_linearly(partial(plan_warnings, at=date(8)), make_plan)
 
@@ -131,15 +196,34 @@ def test_the_work_on_warnings_grows_linearly(path: str, is_live: bool) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "are_rivals"),
     [
-        *(("/a/{x}", "/A/b/", True), ("/a/{x}", "/{y}/c", True), ("/a/b", "/a/c", False), ("/a/{x}", "/a", True)),
-        *(("/a/{x}", "/a/b/c", False), ("/x/{y}/export", "/export", True), ("/x/{y}/export", "/x/export/", True)),
-        *(("/x/{y}/export", "/import", False), ("/{x}/{y}/{z}", "/", True), ("/a/**", "/A", True)),
+        *(
+            ("/a/{x}", "/A/b/", True),
+            ("/a/{x}", "/{y}/c", True),
+            ("/a/b", "/a/c", False),
+            ("/a/{x}", "/a", True),
+        ),
+        *(
+            ("/a/{x}", "/a/b/c", False),
+            ("/x/{y}/export", "/export", True),
+            ("/x/{y}/export", "/x/export/", True),
+        ),
+        *(
+            ("/x/{y}/export", "/import", False),
+            ("/{x}/{y}/{z}", "/", True),
+            ("/a/**", "/A", True),
+        ),
         *(("/a/**", "/a/b/c", True), ("/a/**", "/{x}/b/**", True)),
         *(("/a/{x}/**", "/{y}", False), ("/a/**", "/ab", False)),
         ("".join(f"/{{{name}}}" for name in "abcdefghijklmnopqrst") + "/z", "/z", True),
     ],
 )
-def test_operations_that_may_take_the_same_request_are_rivals(one: str, other: str, are_rivals: bool) -> None:
+def test_operations_that_may_take_the_same_request_are_rivals(
+    one: str, other: str, are_rivals: bool
+) -> None:
     first, second = operation(one, name="1"), operation(other, name="2", method="POST")
     found = find_rivals([first, second, operation("/far/away/is/it", name="3")])
-    assert found == {"1": {second} if are_rivals else set(), "2": {first} if are_rivals else set(), "3": set()}
+    assert found == {
+        "1": {second} if are_rivals else set(),
+        "2": {first} if are_rivals else set(),
+        "3": set(),
+    }

@@ -38,7 +38,9 @@ class AlertSchema(Schema):
 
 
 def make_writer(
-    encode: Callable[[list[Any]], Any] = orjson.dumps, schema: Any = None, threshold: int = MEMORY
+    encode: Callable[[list[Any]], Any] = orjson.dumps,
+    schema: Any = None,
+    threshold: int = MEMORY,
 ) -> ArrayWriter:
     return ArrayWriter(encode=encode, schema=schema, spool_threshold=threshold)
 
@@ -71,21 +73,51 @@ def make_records(count: int) -> list[dict[str, int]]:
     ("records", "expected"),
     [
         pytest.param([], b"[]", id="none"),
-        pytest.param([{"z": 1, "a": {"y": [1, {"x": None}], "b": {}}}], None, id="key order and nested objects"),
-        pytest.param([b'{ "n" : 1.50 , "n" : 2}'], b'[{ "n" : 1.50 , "n" : 2}]', id="bytes untouched"),
-        pytest.param([b"{}", DOCUMENT, {}], b'[{},{"n": 1.50},{}]', id="bytes of a subclass among others"),
-        pytest.param([b"{}", {"n": 1}, {"n": 2}, b"{}", {}], b'[{},{"n":1},{"n":2},{},{}]', id="mixed"),
-        pytest.param([Alert("x"), {"n": 1}, b"{}"], b'[{"name":"x","limit":3},{"n":1},{}]', id="dataclass"),
-        pytest.param([types.MappingProxyType({"b": 1, "a": 2})], b'[{"b":1,"a":2}]', id="mappingproxy"),
+        pytest.param(
+            [{"z": 1, "a": {"y": [1, {"x": None}], "b": {}}}],
+            None,
+            id="key order and nested objects",
+        ),
+        pytest.param(
+            [b'{ "n" : 1.50 , "n" : 2}'],
+            b'[{ "n" : 1.50 , "n" : 2}]',
+            id="bytes untouched",
+        ),
+        pytest.param(
+            [b"{}", DOCUMENT, {}],
+            b'[{},{"n": 1.50},{}]',
+            id="bytes of a subclass among others",
+        ),
+        pytest.param(
+            [b"{}", {"n": 1}, {"n": 2}, b"{}", {}],
+            b'[{},{"n":1},{"n":2},{},{}]',
+            id="mixed",
+        ),
+        pytest.param(
+            [Alert("x"), {"n": 1}, b"{}"],
+            b'[{"name":"x","limit":3},{"n":1},{}]',
+            id="dataclass",
+        ),
+        pytest.param(
+            [types.MappingProxyType({"b": 1, "a": 2})],
+            b'[{"b":1,"a":2}]',
+            id="mappingproxy",
+        ),
     ],
 )
 @pytest.mark.parametrize("threshold", [MEMORY, 0], ids=["memory", "file"])
-def test_records_are_written_unchanged(records: list[Any], expected: bytes | None, threshold: int) -> None:
-    assert write(records, make_writer(threshold=threshold)) == (orjson.dumps(records) if expected is None else expected)
+def test_records_are_written_unchanged(
+    records: list[Any], expected: bytes | None, threshold: int
+) -> None:
+    assert write(records, make_writer(threshold=threshold)) == (
+        orjson.dumps(records) if expected is None else expected
+    )
 
 
 def test_a_proxy_of_bytes_is_a_record_for_encode() -> None:
-    writer = make_writer(lambda batch: json.dumps(batch, default=lambda _proxy: {"n": 1}).encode())
+    writer = make_writer(
+        lambda batch: json.dumps(batch, default=lambda _proxy: {"n": 1}).encode()
+    )
     assert write([b"{}", LocalProxy(lambda: b"{}")], writer) == b'[{},{"n": 1}]'
 
 
@@ -105,18 +137,45 @@ def test_records_are_not_read_beyond_the_batch_of_a_wrong_record() -> None:
 @pytest.mark.parametrize(
     ("encode", "record", "expected"),
     [
-        (encode_with_flask, {"b": Decimal("1.50"), "a": 2**70}, b'[{"a": 1180591620717411303424, "b": "1.50"}]'),
+        (
+            encode_with_flask,
+            {"b": Decimal("1.50"), "a": 2**70},
+            b'[{"a": 1180591620717411303424, "b": "1.50"}]',
+        ),
         (encode_with_flask, Alert("x"), b'[{"limit": 3, "name": "x"}]'),
         (encode_with_flask, {"a": "\ud800"}, rb'[{"a": "\ud800"}]'),
-        (lambda batch: orjson.dumps(batch, option=orjson.OPT_INDENT_2), {"a": 1}, b'[{\n    "a": 1\n  }]'),
-        (lambda batch: orjson.dumps(batch, option=orjson.OPT_APPEND_NEWLINE), {"a": 1}, b'[{"a":1}]'),
+        (
+            lambda batch: orjson.dumps(batch, option=orjson.OPT_INDENT_2),
+            {"a": 1},
+            b'[{\n    "a": 1\n  }]',
+        ),
+        (
+            lambda batch: orjson.dumps(batch, option=orjson.OPT_APPEND_NEWLINE),
+            {"a": 1},
+            b'[{"a":1}]',
+        ),
         (lambda _batch: b"[ {} ]", {}, b"[{}]"),
         (lambda batch: bytearray(orjson.dumps(batch)), {"a": 1}, b'[{"a":1}]'),
-        (lambda batch: json.dumps(batch, default=vars).encode(), types.SimpleNamespace(a=1), b'[{"a": 1}]'),
+        (
+            lambda batch: json.dumps(batch, default=vars).encode(),
+            types.SimpleNamespace(a=1),
+            b'[{"a": 1}]',
+        ),
     ],
-    ids=["Decimal and big int", "dataclass", "lone surrogate", "indent", "newline", "spaces", "bytearray", "default"],
+    ids=[
+        "Decimal and big int",
+        "dataclass",
+        "lone surrogate",
+        "indent",
+        "newline",
+        "spaces",
+        "bytearray",
+        "default",
+    ],
 )
-def test_an_application_may_have_its_own_encode(encode: Any, record: object, expected: bytes) -> None:
+def test_an_application_may_have_its_own_encode(
+    encode: Any, record: object, expected: bytes
+) -> None:
     assert write([record], make_writer(encode)) == expected
 
 
@@ -127,19 +186,30 @@ def test_a_schema_dumps_objects_and_leaves_bytes_unchanged() -> None:
     assert write(records, make_writer(schema=AlertSchema())) == expected
 
 
-# Keys of a subclass of str, which orjson refuses. SQLAlchemy uses one for names of columns.
+# Keys of a subclass of str, which orjson refuses. SQLAlchemy uses one for names of
+# columns.
 def make_keyed(number: int) -> dict[str, int]:
     return {quoted_name("n", quote=None): number, "m": number}
 
 
 @pytest.mark.parametrize("count", [1, BATCH, 1000])
-@pytest.mark.parametrize("encode", [encode_and_clear, encode_with_flask], ids=["orjson", "Flask"])
+@pytest.mark.parametrize(
+    "encode", [encode_and_clear, encode_with_flask], ids=["orjson", "Flask"]
+)
 def test_keys_may_be_of_a_subclass_of_str(count: int, encode: Any) -> None:
     expected = [{"n": number, "m": number} for number in range(count)]
-    for records in ([make_keyed(number) for number in range(count)], map(make_keyed, range(count))):
+    for records in (
+        [make_keyed(number) for number in range(count)],
+        map(make_keyed, range(count)),
+    ):
         assert json.loads(write(records, make_writer(encode))) == expected
     mixed = [{"n": -1}, make_keyed(0), b"{}", types.MappingProxyType(make_keyed(1))]
-    assert json.loads(write(mixed, make_writer(encode))) == [{"n": -1}, {"n": 0, "m": 0}, {}, {"n": 1, "m": 1}]
+    assert json.loads(write(mixed, make_writer(encode))) == [
+        {"n": -1},
+        {"n": 0, "m": 0},
+        {},
+        {"n": 1, "m": 1},
+    ]
 
 
 def list_batch_sizes(records: Iterable[Any], threshold: int = MEMORY) -> list[int]:
@@ -156,7 +226,9 @@ def list_batch_sizes(records: Iterable[Any], threshold: int = MEMORY) -> list[in
 
 @pytest.mark.parametrize("kind", [list, tuple])
 @pytest.mark.parametrize("threshold", [MEMORY, 10], ids=["memory", "file"])
-def test_a_list_of_moderate_size_is_encoded_in_one_call(kind: type, threshold: int) -> None:
+def test_a_list_of_moderate_size_is_encoded_in_one_call(
+    kind: type, threshold: int
+) -> None:
     assert list_batch_sizes(kind(make_records(10_000)), threshold) == [10_000]
 
 
@@ -165,7 +237,10 @@ def test_a_list_of_moderate_size_is_encoded_in_one_call(kind: type, threshold: i
     [
         pytest.param(Source(make_records(10_000)), id="another iterable"),
         pytest.param([{"text": "x" * 5_000}] * 1_000, id="a list whose array is large"),
-        pytest.param([{}] * 500 + [{"text": "x" * 10_000}] * 500, id="a list whose first records are small"),
+        pytest.param(
+            [{}] * 500 + [{"text": "x" * 10_000}] * 500,
+            id="a list whose first records are small",
+        ),
     ],
 )
 def test_every_other_iterable_is_encoded_in_batches(records: Iterable[Any]) -> None:
@@ -173,8 +248,12 @@ def test_every_other_iterable_is_encoded_in_batches(records: Iterable[Any]) -> N
 
 
 @pytest.mark.parametrize("count", [1, BATCH, BATCH + 1, 1000])
-@pytest.mark.parametrize("schema", [None, Schema.from_dict({"tags": fields.List(fields.String())})])
-def test_a_generator_in_a_record_is_complete_in_a_list_of_any_length(count: int, schema: Any) -> None:
+@pytest.mark.parametrize(
+    "schema", [None, Schema.from_dict({"tags": fields.List(fields.String())})]
+)
+def test_a_generator_in_a_record_is_complete_in_a_list_of_any_length(
+    count: int, schema: Any
+) -> None:
     writer = make_writer(lambda batch: json.dumps(batch, default=list).encode(), schema)
     records = [{"tags": iter("ab")} for _number in range(count)]
     assert json.loads(write(records, writer)) == [{"tags": ["a", "b"]}] * count
@@ -188,7 +267,11 @@ def dump_and_clear(batch: list[Any], **_many: bool) -> list[Any]:
 
 @pytest.mark.parametrize("count", [10, BATCH, 1000])
 @pytest.mark.parametrize(
-    "change", [{"encode": encode_and_clear}, {"schema": types.SimpleNamespace(dump=dump_and_clear)}]
+    "change",
+    [
+        {"encode": encode_and_clear},
+        {"schema": types.SimpleNamespace(dump=dump_and_clear)},
+    ],
 )
 def test_the_lists_of_a_storage_are_never_changed(count: int, change: Any) -> None:
     records = [b"{}", *make_records(count), b"{}"]
@@ -202,7 +285,10 @@ WRONG_RECORDS = [
     pytest.param({1: "a"}, id="key that is no string"),
     pytest.param({"a": Decimal(1)}, id="Decimal"),
     pytest.param({"a": "\ud800"}, id="lone surrogate"),
-    pytest.param(reduce(lambda inner, _level: {"a": inner}, range(100_000), dict[str, Any]()), id="nested deeply"),
+    pytest.param(
+        reduce(lambda inner, _level: {"a": inner}, range(100_000), dict[str, Any]()),
+        id="nested deeply",
+    ),
     pytest.param(b"[1]", id="bytes of an array"),
     pytest.param(b'{"a":1', id="truncated bytes"),
     pytest.param(bytearray(b"{}"), id="bytearray"),
@@ -216,31 +302,55 @@ WRONG_RECORDS = [
         pytest.param([], [], id="alone"),
         pytest.param(make_records(3), make_records(3), id="among objects"),
         pytest.param([b"{}", {}, b"{}"], [{}, b"{}"], id="among both"),
-        pytest.param(make_records(2 * BATCH - 1), make_records(1), id="last of a batch"),
-        pytest.param(make_records(1000), make_records(1000), id="in the sample of a long list"),
+        pytest.param(
+            make_records(2 * BATCH - 1), make_records(1), id="last of a batch"
+        ),
+        pytest.param(
+            make_records(1000), make_records(1000), id="in the sample of a long list"
+        ),
     ],
 )
-def test_a_wrong_record_is_found_by_its_index(record: object, before: Any, after: Any, spooled: list[BinaryIO]) -> None:
+def test_a_wrong_record_is_found_by_its_index(
+    record: object, before: Any, after: Any, spooled: list[BinaryIO]
+) -> None:
     records = [*before, record, *after]
     for given_records in (records, iter(records)):
         with pytest.raises(UnserialisableRecord) as caught:
             write(given_records, make_writer(threshold=10))
         assert caught.value.index == len(before)
-        assert str(caught.value) == f"record {len(before)} cannot be expressed as a JSON object"
+        assert (
+            str(caught.value)
+            == f"record {len(before)} cannot be expressed as a JSON object"
+        )
     assert all(file.closed for file in spooled)
 
 
-@pytest.mark.parametrize("result", [None, "[{}]", b"", b"[{},1]", b"[ 1,{}]", b"[{}] 1", 3, [{}]], ids=repr)
-def test_a_result_of_encode_that_is_no_array_of_objects_is_refused(result: object) -> None:
+@pytest.mark.parametrize(
+    "result", [None, "[{}]", b"", b"[{},1]", b"[ 1,{}]", b"[{}] 1", 3, [{}]], ids=repr
+)
+def test_a_result_of_encode_that_is_no_array_of_objects_is_refused(
+    result: object,
+) -> None:
     with pytest.raises(UnserialisableRecord) as caught:
         write([{}], make_writer(lambda _batch: result))
     assert caught.value.index == 0
 
 
-@pytest.mark.parametrize("records", [[], [{}], [b'{"a":1}', {"b": 2}], make_records(1000)], ids=["0", "1", "2", "1000"])
-def test_the_threshold_is_the_last_size_that_stays_in_memory(records: list[Any], spooled: list[BinaryIO]) -> None:
+@pytest.mark.parametrize(
+    "records",
+    [[], [{}], [b'{"a":1}', {"b": 2}], make_records(1000)],
+    ids=["0", "1", "2", "1000"],
+)
+def test_the_threshold_is_the_last_size_that_stays_in_memory(
+    records: list[Any], spooled: list[BinaryIO]
+) -> None:
     array = write(records)
-    for size, in_file in ((len(array) + 1, False), (len(array), False), (len(array) - 1, True), (0, True)):
+    for size, in_file in (
+        (len(array) + 1, False),
+        (len(array), False),
+        (len(array) - 1, True),
+        (0, True),
+    ):
         for given_records in (records, iter(records)):
             spooled.clear()
             assert write(given_records, make_writer(threshold=size)) == array
@@ -254,23 +364,37 @@ VALUES = st.recursive(
     | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | STRINGS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(STRINGS, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(STRINGS, inner, max_size=3)
+    ),
     max_leaves=6,
 )
 OBJECTS = st.dictionaries(STRINGS, VALUES, max_size=4)
 
 
-@given(st.lists(st.tuples(OBJECTS, st.booleans()), max_size=8), st.sampled_from([1, 40]), st.integers(0, 200))
-def test_the_array_is_the_same_as_that_of_json(drawn: list[tuple[Any, bool]], times: int, threshold: int) -> None:
+@given(
+    st.lists(st.tuples(OBJECTS, st.booleans()), max_size=8),
+    st.sampled_from([1, 40]),
+    st.integers(0, 200),
+)
+def test_the_array_is_the_same_as_that_of_json(
+    drawn: list[tuple[Any, bool]], times: int, threshold: int
+) -> None:
     """The keys have the same order, for objects and bytes, and at every end of a batch."""
-    records = [json.dumps(record).encode() if ready else record for record, ready in drawn] * times
+    records = [
+        json.dumps(record).encode() if ready else record for record, ready in drawn
+    ] * times
     expected = json.dumps([record for record, _ready in drawn] * times)
     array = write(iter(records), make_writer(threshold=threshold))
-    assert json.loads(array, object_pairs_hook=tuple) == json.loads(expected, object_pairs_hook=tuple)
+    assert json.loads(array, object_pairs_hook=tuple) == json.loads(
+        expected, object_pairs_hook=tuple
+    )
 
 
 def test_a_schema_that_drops_a_record_is_refused() -> None:
-    filtering = types.SimpleNamespace(dump=lambda batch, **_many: [each for each in batch if each["n"] % 2 == 0])
+    filtering = types.SimpleNamespace(
+        dump=lambda batch, **_many: [each for each in batch if each["n"] % 2 == 0]
+    )
     with pytest.raises(UnserialisableRecord) as caught:
         write(make_records(4), make_writer(schema=filtering, threshold=10))
     assert caught.value.index == 1

@@ -14,14 +14,30 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Row, Text, TypeDecorator, column, create_engine, event, select
+from sqlalchemy import (
+    Engine,
+    Row,
+    Text,
+    TypeDecorator,
+    column,
+    create_engine,
+    event,
+    select,
+)
 from sqlalchemy.exc import OperationalError as SQLOperationalError
 from sqlalchemy.exc import ProgrammingError, ResourceClosedError, SQLAlchemyError
 
 from flask_notifications import AccessDenied, NotificationApp, StorageUnavailable
 from flask_notifications.sql import SQLAlchemyStorage, rows
 from flask_notifications.sql import storage as sql_storage
-from tests.drivers.drivers import POSTGRESQL, SQLITE, create_tables, read, select_documents, storage_on
+from tests.drivers.drivers import (
+    POSTGRESQL,
+    SQLITE,
+    create_tables,
+    read,
+    select_documents,
+    storage_on,
+)
 from tests.storages import ACCOUNT, CURRENT_USER
 from tests.usage.databases import empty_database
 from tests.wsgi import Response, call
@@ -39,21 +55,35 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 
 
 def many_documents(engine: Engine) -> Any:
-    return select_documents({"sqlite": SQLITE, "postgresql": POSTGRESQL}[engine.dialect.name], 2_500)
+    return select_documents(
+        {"sqlite": SQLITE, "postgresql": POSTGRESQL}[engine.dialect.name], 2_500
+    )
 
 
 @pytest.mark.parametrize(
     ("query", "account_id"),
-    [("sessionId=a1%27--", None), ("sessionId=a1", "alice' OR '1'='1"), ("sessionId=c3", "b'; DROP TABLE alerts; --")],
+    [
+        ("sessionId=a1%27--", None),
+        ("sessionId=a1", "alice' OR '1'='1"),
+        ("sessionId=c3", "b'; DROP TABLE alerts; --"),
+    ],
 )
-def test_values_are_bound_and_never_part_of_a_statement(engine: Engine, query: str, account_id: str | None) -> None:
+def test_values_are_bound_and_never_part_of_a_statement(
+    engine: Engine, query: str, account_id: str | None
+) -> None:
     app = NotificationApp(storage_on(engine))
     path = CURRENT_USER if account_id is None else ACCOUNT.format(account_id)
-    assert call(app, "GET" if account_id is None else "POST", path, query).code in {401, 403, 404}
+    assert call(app, "GET" if account_id is None else "POST", path, query).code in {
+        401,
+        403,
+        404,
+    }
     assert call(app, "GET", "/API/Notification/", "sessionId=a1").code == 200
 
 
-def test_an_account_id_in_the_callers_row_never_replaces_that_of_the_request(engine: Engine) -> None:
+def test_an_account_id_in_the_callers_row_never_replaces_that_of_the_request(
+    engine: Engine,
+) -> None:
     query = "SELECT login, is_admin, 'alice' AS account_id FROM users WHERE session = :session_id"
     storage = storage_on(engine, session_query=query)
     assert list(read(storage, "c3", "bob")) == [b'{"n":3}']
@@ -61,40 +91,69 @@ def test_an_account_id_in_the_callers_row_never_replaces_that_of_the_request(eng
 
 def test_without_a_rule_no_caller_may_see_any_account(engine: Engine) -> None:
     with pytest.raises(AccessDenied):
-        list(read(storage_on(engine, may_see_account=None, account_exists_query=None), "a1", "alice"))
+        list(
+            read(
+                storage_on(engine, may_see_account=None, account_exists_query=None),
+                "a1",
+                "alice",
+            )
+        )
 
 
 @pytest.mark.parametrize(
     ("method", "path", "session", "code"),
     [
         *(("GET", CURRENT_USER, "a1", 200), ("GET", CURRENT_USER, "nobody", 401)),
-        *(("POST", ACCOUNT.format("bob"), "c3", 200), ("POST", ACCOUNT.format("carol"), "c3", 200)),
-        *(("POST", ACCOUNT.format("bob"), "a1", 403), ("POST", ACCOUNT.format("nobody"), "c3", 404)),
+        *(
+            ("POST", ACCOUNT.format("bob"), "c3", 200),
+            ("POST", ACCOUNT.format("carol"), "c3", 200),
+        ),
+        *(
+            ("POST", ACCOUNT.format("bob"), "a1", 403),
+            ("POST", ACCOUNT.format("nobody"), "c3", 404),
+        ),
     ],
 )
-def test_a_request_uses_one_connection(engine: Engine, method: str, path: str, session: str, code: int) -> None:
+def test_a_request_uses_one_connection(
+    engine: Engine, method: str, path: str, session: str, code: int
+) -> None:
     checkouts: list[object] = []
     event.listen(engine, "checkout", lambda *connection: checkouts.append(connection))
-    assert call(NotificationApp(storage_on(engine)), method, path, f"sessionId={session}").code == code
+    assert (
+        call(
+            NotificationApp(storage_on(engine)), method, path, f"sessionId={session}"
+        ).code
+        == code
+    )
     assert len(checkouts) == 1
     with engine.connect():  # the only connection is free again
         pass
 
 
-def test_a_unit_of_work_applies_to_the_storage_that_it_yields_only(engine: Engine) -> None:
+def test_a_unit_of_work_applies_to_the_storage_that_it_yields_only(
+    engine: Engine,
+) -> None:
     storage = storage_on(engine)
     with storage.unit_of_work() as bound:
         assert bound.resolve_session("a1") is not None
-        with pytest.raises(StorageUnavailable):  # it needs another connection, and the pool has none
+        with pytest.raises(
+            StorageUnavailable
+        ):  # it needs another connection, and the pool has none
             storage.resolve_session("a1")
     with pytest.raises(ResourceClosedError):
         bound.resolve_session("a1")
     assert storage.resolve_session("a1") is not None
 
 
-@pytest.mark.parametrize("use", [list, methodcaller("close")], ids=["read on", "closed"])
-def test_records_of_a_nested_unit_of_work_that_has_ended_do_not_block(engine: Engine, use: Any) -> None:
-    two_connections = create_engine(engine.url, pool_size=2, max_overflow=0, pool_timeout=0.05)
+@pytest.mark.parametrize(
+    "use", [list, methodcaller("close")], ids=["read on", "closed"]
+)
+def test_records_of_a_nested_unit_of_work_that_has_ended_do_not_block(
+    engine: Engine, use: Any
+) -> None:
+    two_connections = create_engine(
+        engine.url, pool_size=2, max_overflow=0, pool_timeout=0.05
+    )
     storage = storage_on(two_connections, many_documents(engine))
     with storage.unit_of_work() as outer:
         with storage.unit_of_work() as inner:
@@ -120,17 +179,24 @@ class Interrupted(Exception):
 
 
 def interrupt_at(number: int) -> None:
-    """Raise after a number of calls and returns in the storage, between which a signal handler may run."""
+    """Raise after a number of calls and returns in the storage, between which a signal
+    handler may run.
+    """
     remaining = count(number, -1)
 
     def profile(frame: FrameType, _event: str, _argument: object) -> None:
-        if frame.f_code.co_filename in {sql_storage.__file__, rows.__file__} and next(remaining) == 0:
+        if (
+            frame.f_code.co_filename in {sql_storage.__file__, rows.__file__}
+            and next(remaining) == 0
+        ):
             raise Interrupted
 
     sys.setprofile(profile)
 
 
-def test_an_exception_of_a_signal_handler_at_any_moment_releases_the_connection(engine: Engine) -> None:
+def test_an_exception_of_a_signal_handler_at_any_moment_releases_the_connection(
+    engine: Engine,
+) -> None:
     app = NotificationApp(storage_on(engine))
     interrupted, expected = 0, call(app, "GET", CURRENT_USER, "sessionId=a1").body
     for number in count():
@@ -160,7 +226,11 @@ class Filters(SQLAlchemyStorage):
 
 class Generates(SQLAlchemyStorage):
     def current_user_notifications(self, caller: Row[Any]) -> Any:
-        return (record for record in super().current_user_notifications(caller) if is_visible(record))
+        return (
+            record
+            for record in super().current_user_notifications(caller)
+            if is_visible(record)
+        )
 
 
 @pytest.mark.parametrize("kind", [Filters, Generates])
@@ -170,10 +240,15 @@ def test_rows_that_an_override_leaves_open_do_not_block_the_connection(
     engine = create_engine(engine.url, pool_size=2, max_overflow=0, pool_timeout=0.05)
     app = NotificationApp(storage_on(engine, many_documents(engine), kind=kind))
     responses = list[Response]()
-    thread = Thread(target=lambda: responses.append(call(app, "GET", CURRENT_USER, "sessionId=a1")), daemon=True)
+    thread = Thread(
+        target=lambda: responses.append(call(app, "GET", CURRENT_USER, "sessionId=a1")),
+        daemon=True,
+    )
     thread.start()
     thread.join(timeout=10)  # it must not wait forever
-    assert [(response.code, response.json["code"]) for response in responses] == [(500, "storage_error")]
+    assert [(response.code, response.json["code"]) for response in responses] == [
+        (500, "storage_error")
+    ]
     gc.collect()
     with engine.connect(), engine.connect():
         pass
@@ -181,15 +256,21 @@ def test_rows_that_an_override_leaves_open_do_not_block_the_connection(
 
 
 @pytest.mark.parametrize("name", ["account_query", "account_exists_query"])
-def test_a_query_that_fails_does_not_affect_the_next_one(engine: Engine, name: str) -> None:
-    storage = storage_on(engine, **{name: "SELECT nothing FROM nowhere WHERE owner = :account_id"})
+def test_a_query_that_fails_does_not_affect_the_next_one(
+    engine: Engine, name: str
+) -> None:
+    storage = storage_on(
+        engine, **{name: "SELECT nothing FROM nowhere WHERE owner = :account_id"}
+    )
     with storage.unit_of_work() as bound:
         with pytest.raises((ProgrammingError, SQLOperationalError)):
             list(read(bound, "a1", "alice"))
         assert len(list(read(bound, "a1"))) == 2
 
 
-def test_stop_iteration_in_the_type_of_a_column_is_an_error_and_not_the_end(engine: Engine) -> None:
+def test_stop_iteration_in_the_type_of_a_column_is_an_error_and_not_the_end(
+    engine: Engine,
+) -> None:
     class Wanted(TypeDecorator[Any]):
         impl = Text
         cache_ok = True
@@ -197,7 +278,9 @@ def test_stop_iteration_in_the_type_of_a_column_is_an_error_and_not_the_end(engi
         def process_result_value(self, value: Any, _dialect: object) -> Any:
             return next(each for each in (value,) if not each.startswith('{"n":300,'))
 
-    storage = storage_on(engine, current_user_query=many_documents(engine).columns(document=Wanted))
+    storage = storage_on(
+        engine, current_user_query=many_documents(engine).columns(document=Wanted)
+    )
     response = call(NotificationApp(storage), "GET", CURRENT_USER, "sessionId=a1")
     assert (response.code, response.json["code"]) == (500, "storage_error")
 
@@ -213,7 +296,9 @@ async def promise_permission(_caller: object, _account_id: object) -> bool:
         pytest.param("account_query", "SELECT 1", id="no account_id"),
         pytest.param("session_query", "SELECT 1", id="no session_id"),
         pytest.param("may_see_account", "yes", id="no function"),
-        pytest.param("may_see_account", promise_permission, id="an asynchronous function"),
+        pytest.param(
+            "may_see_account", promise_permission, id="an asynchronous function"
+        ),
     ],
 )
 def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> None:
@@ -222,18 +307,29 @@ def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> No
 
 
 def test_a_statement_without_its_parameter_is_shown_as_sql() -> None:
-    with pytest.raises(ValueError, match=r"^session_query must be a SELECT with .* :session_id, not 'SELECT"):
+    with pytest.raises(
+        ValueError,
+        match=r"^session_query must be a SELECT with .* :session_id, not 'SELECT",
+    ):
         storage_on(create_engine("sqlite://"), session_query=select(column("login")))
 
 
 @pytest.mark.parametrize(
     ("argument", "query"),
     [
-        ("current_user_query", "SELECT id, owner AS id FROM alerts WHERE owner = :login"),
-        ("session_query", "SELECT login, session AS login FROM users WHERE session = :session_id"),
+        (
+            "current_user_query",
+            "SELECT id, owner AS id FROM alerts WHERE owner = :login",
+        ),
+        (
+            "session_query",
+            "SELECT login, session AS login FROM users WHERE session = :session_id",
+        ),
     ],
 )
-def test_two_columns_with_the_same_name_are_refused(engine: Engine, argument: str, query: str) -> None:
+def test_two_columns_with_the_same_name_are_refused(
+    engine: Engine, argument: str, query: str
+) -> None:
     storage = storage_on(engine, **{argument: query})
     with pytest.raises(ValueError, match="columns"):
         list(read(storage, "a1"))
@@ -241,14 +337,25 @@ def test_two_columns_with_the_same_name_are_refused(engine: Engine, argument: st
 
 @pytest.mark.parametrize(
     "returned",
-    [lambda: promise_permission(None, None), Future, lambda: "no", lambda: column("is_admin") == 1],
+    [
+        lambda: promise_permission(None, None),
+        Future,
+        lambda: "no",
+        lambda: column("is_admin") == 1,
+    ],
     ids=["coroutine", "future", "string", "SQL"],
 )
-def test_only_a_truth_value_is_a_permission(engine: Engine, returned: Callable[[], Any]) -> None:
-    storage = storage_on(engine, may_see_account=lambda _caller, _account_id: returned())
+def test_only_a_truth_value_is_a_permission(
+    engine: Engine, returned: Callable[[], Any]
+) -> None:
+    storage = storage_on(
+        engine, may_see_account=lambda _caller, _account_id: returned()
+    )
     with warnings.catch_warnings(record=True) as left_behind:
         warnings.simplefilter("always")
-        refused = call(NotificationApp(storage), "POST", ACCOUNT.format("bob"), "sessionId=a1")
+        refused = call(
+            NotificationApp(storage), "POST", ACCOUNT.format("bob"), "sessionId=a1"
+        )
         gc.collect(1)  # young objects only, because a full collection is slow
     assert (refused.code, refused.json["code"]) == (500, "storage_error")
     assert left_behind == []

@@ -20,7 +20,9 @@ def _application(respond: Callable[[list[Record]], flask.Response]) -> flask.Fla
     def notifications() -> flask.Response:
         session_id = flask.request.args.get("sessionId")
         if session_id is None:
-            session_id = flask.request.headers.get("Authorization", "").removeprefix("Bearer ")
+            session_id = flask.request.headers.get("Authorization", "").removeprefix(
+                "Bearer "
+            )
         if session_id not in SESSIONS:
             flask.abort(401)
         return respond(RECORDS_OF[SESSIONS[session_id]])

@@ -1,4 +1,6 @@
-"""This library with its middleware: the blueprint in a Flask application, and the application without Flask."""
+"""This library with its middleware: the blueprint in a Flask application, and the
+application without Flask.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

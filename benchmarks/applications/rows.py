@@ -1,4 +1,6 @@
-"""The same two queries with the library's storage and without it, as WSGI applications on a database."""
+"""The same two queries with the library's storage and without it, as WSGI applications
+on a database.
+"""
 
 from collections.abc import Iterable
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -28,7 +30,9 @@ def core(url: str) -> WSGIApplication:
     engine = create_engine(url)
     session, documents = text(_SESSION.format(":id")), text(_DOCUMENTS.format(":owner"))
 
-    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    def application(
+        environ: WSGIEnvironment, start_response: StartResponse
+    ) -> Iterable[bytes]:
         with engine.connect() as connection:
             session_id = environ["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
             owner = connection.execute(session, {"id": session_id}).scalar()

@@ -1,6 +1,8 @@
-"""Send requests to a live URL with a limit of time, and keep credentials to its own origin and out of messages.
+"""Send requests to a live URL with a limit of time, and keep credentials to its own
+origin and out of messages.
 
-Standard library only: ``urllib.request`` keeps repeated headers apart and knows proxies.
+Standard library only: ``urllib.request`` keeps repeated headers apart and knows
+proxies.
 """
 
 import json
@@ -24,19 +26,31 @@ from flask_notifications.sessions.redaction import MASK, redact_uri
 
 from .links import is_splittable
 
-# The canary of the usage report: calls of this client prove that calls are recorded, and do not count as use.
+# The canary of the usage report: calls of this client prove that calls are recorded,
+# and do not count as use.
 USER_AGENT = "flask-notifications-check"
 
 _MAX_REDIRECTS = 5
-# Characters that every recipient should accept (RFC 9110 section 4.1). A longer target is not followed.
+# Characters that every recipient should accept (RFC 9110 section 4.1). A longer target
+# is not followed.
 _MAX_TARGET = 8_000
 # Bytes: more of a body than this is not read.
 _MAX_BODY = 65_536
 # Characters: shorter values, and shorter words of a value, are not secret.
 _SECRET_LENGTH = 4
-# Headers without credentials: masking their values in a URL would make messages unreadable.
+# Headers without credentials: masking their values in a URL would make messages
+# unreadable.
 _PUBLIC = (
-    *("accept", "accept-encoding", "accept-language", "cache-control", "content-type", "host", "origin", "pragma"),
+    *(
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "cache-control",
+        "content-type",
+        "host",
+        "origin",
+        "pragma",
+    ),
     *("access-control-request-headers", "access-control-request-method", "user-agent"),
     *("x-forwarded-host", "x-forwarded-proto", "x-requested-with"),
 )
@@ -51,9 +65,11 @@ class OutOfTime(Unreachable):
 
 
 class LiveResponse(NamedTuple):
-    """A response as it was received; header lines are in their order, and repeated ones apart.
+    """A response as it was received; header lines are in their order, and repeated ones
+    apart.
 
-    ``code`` is that of a 410 of this library (RFC 9457 section 3.2), and ``None`` for any other response.
+    ``code`` is that of a 410 of this library (RFC 9457 section 3.2), and ``None`` for
+    any other response.
     """
 
     url: str
@@ -67,14 +83,20 @@ class LiveResponse(NamedTuple):
 
 
 class Fetcher:
-    """Send requests with the headers of the caller to the origin of a URL, and without them to all others.
+    """Send requests with the headers of the caller to the origin of a URL, and without
+    them to all others.
 
-    A ``User-Agent`` among the headers is sent after our own product. The limits are seconds until a response must have
-    arrived, and from now until the last one must.
+    A ``User-Agent`` among the headers is sent after our own product. The limits are
+    seconds until a response must have arrived, and from now until the last one must.
     """
 
     def __init__(
-        self, url: str, headers: Sequence[tuple[str, str]] = (), *, time_limit: float = 10.0, total_limit: float = 60.0
+        self,
+        url: str,
+        headers: Sequence[tuple[str, str]] = (),
+        *,
+        time_limit: float = 10.0,
+        total_limit: float = 60.0,
     ) -> None:
         self.headers = headers
         self._home = _origin_of(url)
@@ -84,15 +106,19 @@ class Fetcher:
         self._own = _join_repeated([("User-Agent", USER_AGENT), *headers])
         self._user_agent = self._own.pop("User-Agent")
         self._opener = urllib.request.build_opener(_AsReceived)
-        self._secrets = _pattern_of([value for name, value in headers if name.lower() not in _PUBLIC])
+        self._secrets = _pattern_of(
+            [value for name, value in headers if name.lower() not in _PUBLIC]
+        )
         # Why the target of a link does not respond; each is called once.
         self.find_problem: Callable[[str], str | None] = cache(self._find_problem)
 
     def fetch(self, method: str, url: str) -> LiveResponse:
-        """Send a request without a body and return the response, whatever its status; redirects are not followed.
+        """Send a request without a body and return the response, whatever its status;
+        redirects are not followed.
 
         :raises OutOfTime: the time for all requests is over.
-        :raises Unreachable: no response arrived within the limit of time, or what arrived is not HTTP.
+        :raises Unreachable: no response arrived within the limit of time, or what
+            arrived is not HTTP.
         """
         self._check_time()
         own = self._own if _origin_of(url) == self._home else {}
@@ -104,7 +130,11 @@ class Fetcher:
         # Not by the timeouts of sockets alone, which start anew with each byte.
         seconds = max(0.0, min(self._time_limit, self._end - monotonic()))
         thread.join(seconds)
-        found = received[-1] if received else TimeoutError(f"no response within {seconds:g} seconds")
+        found = (
+            received[-1]
+            if received
+            else TimeoutError(f"no response within {seconds:g} seconds")
+        )
         if isinstance(found, Exception):
             self._check_time()
             raise Unreachable(_reason_of(found)) from found
@@ -116,9 +146,11 @@ class Fetcher:
             raise OutOfTime(message)
 
     def follow(self, method: str, url: str) -> LiveResponse:
-        """Send a request, and follow redirects as long as they announce nothing themselves.
+        """Send a request, and follow redirects as long as they announce nothing
+        themselves.
 
-        A redirect that would change the method, or whose target has no response, is not followed.
+        A redirect that would change the method, or whose target has no response, is not
+        followed.
         """
         response = self.fetch(method, url)
         with suppress(Unreachable):
@@ -136,43 +168,69 @@ class Fetcher:
             raise
         except Unreachable as error:
             return str(error)
-        return f"its status is {status}" if status in {404, 410} or status >= 500 else None
+        return (
+            f"its status is {status}" if status in {404, 410} or status >= 500 else None
+        )
 
     def mask(self, text: str) -> str:
-        """Return a string without the credentials in our headers, and without session IDs of a query."""
+        """Return a string without the credentials in our headers, and without session
+        IDs of a query.
+        """
         return redact_uri(self._secrets.sub(MASK, text))
 
-    def _send(self, request: urllib.request.Request, found: list[LiveResponse | Exception]) -> None:
-        """Append the response and, if it is a 410 with a code, the same with that; or else the exception."""
+    def _send(
+        self, request: urllib.request.Request, found: list[LiveResponse | Exception]
+    ) -> None:
+        """Append the response and, if it is a 410 with a code, the same with that; or
+        else the exception.
+        """
         try:
             with self._opener.open(request, timeout=self._time_limit) as received:
                 # RFC 9110 section 5.5: white space around a value is not part of it.
-                headers = [(name, value.strip(" \t")) for name, value in received.headers.items()]
+                headers = [
+                    (name, value.strip(" \t"))
+                    for name, value in received.headers.items()
+                ]
                 response = LiveResponse(request.full_url, received.status, headers)
                 found.append(response)
                 if response.status == HTTPStatus.GONE:
-                    found.append(response._replace(code=json.loads(received.read(_MAX_BODY)).get("code")))
+                    found.append(
+                        response._replace(
+                            code=json.loads(received.read(_MAX_BODY)).get("code")
+                        )
+                    )
         except Exception as error:  # noqa: BLE001 - the server decides how the standard library fails
             if not found:
                 found.append(error)
 
 
 class _AsReceived(urllib.request.HTTPErrorProcessor):
-    """Return every response as it is: redirects are not followed, and errors are not raised."""
+    """Return every response as it is: redirects are not followed, and errors are not
+    raised.
+    """
 
-    def http_response(self, request: urllib.request.Request, response: HTTPResponse) -> Any:  # noqa: ARG002
+    def http_response(
+        self,
+        request: urllib.request.Request,  # noqa: ARG002
+        response: HTTPResponse,
+    ) -> Any:
         return response
 
     https_response = http_response
 
 
 def _redirect_target(method: str, response: LiveResponse) -> str | None:
-    # RFC 9110 section 15.4: clients may change other methods than these after 301, 302 and 303.
+    # RFC 9110 section 15.4: clients may change other methods than these after 301, 302
+    # and 303.
     statuses = {301, 302, 303, 307, 308} if method in {"GET", "HEAD"} else {307, 308}
     locations = response.values("Location")
     if response.status not in statuses or response.values("Deprecation"):
         return None
-    if len(locations) != 1 or len(locations[0]) > _MAX_TARGET or not is_splittable(locations[0]):
+    if (
+        len(locations) != 1
+        or len(locations[0]) > _MAX_TARGET
+        or not is_splittable(locations[0])
+    ):
         return None
     target = urljoin(response.url, locations[0])
     return target if urlsplit(target).scheme in {"http", "https"} else None
@@ -180,29 +238,48 @@ def _redirect_target(method: str, response: LiveResponse) -> str | None:
 
 def _origin_of(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return (
+        parts.scheme,
+        parts.hostname,
+        parts.port or {"http": 80, "https": 443}.get(parts.scheme),
+    )
 
 
 def _join_repeated(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return headers with repeated ones joined, because urllib keeps only the last (RFC 9110 section 5.3)."""
+    """Return headers with repeated ones joined, because urllib keeps only the last (RFC
+    9110 section 5.3).
+    """
     merged: defaultdict[str, list[str]] = defaultdict(list)
     for name, value in headers:
         merged[name.title()].append(value)
     separators = {"Cookie": "; ", "User-Agent": " "}
-    return {name: separators.get(name, ", ").join(values) for name, values in merged.items()}
+    return {
+        name: separators.get(name, ", ").join(values) for name, values in merged.items()
+    }
 
 
 def _pattern_of(values: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern of header values and their words, as they are, percent-encoded, or as ``repr`` shows them."""
-    words = {word for value in values for word in (value, *re.split(r'[\s,;=<>"]+', value))}
-    longest_first = sorted((word for word in words if len(word) >= _SECRET_LENGTH), key=len, reverse=True)
+    """Return a pattern of header values and their words, as they are, percent-encoded,
+    or as ``repr`` shows them.
+    """
+    words = {
+        word for value in values for word in (value, *re.split(r'[\s,;=<>"]+', value))
+    }
+    longest_first = sorted(
+        (word for word in words if len(word) >= _SECRET_LENGTH), key=len, reverse=True
+    )
     patterns = ("".join(map(_pattern_of_character, word)) for word in longest_first)
     return re.compile("|".join(patterns) or r"(?!)", re.IGNORECASE)
 
 
 def _pattern_of_character(character: str) -> str:
-    encoded = {quote(character, safe="", encoding=encoding, errors="replace") for encoding in ("utf-8", "latin-1")}
-    shown = repr(f'"{character}')[2:-1]  # after a double quote, so that a single one is escaped
+    encoded = {
+        quote(character, safe="", encoding=encoding, errors="replace")
+        for encoding in ("utf-8", "latin-1")
+    }
+    shown = repr(f'"{character}')[
+        2:-1
+    ]  # after a double quote, so that a single one is escaped
     return f"(?:{'|'.join(map(re.escape, sorted({character, shown} | encoded)))})"
 
 

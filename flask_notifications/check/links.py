@@ -1,4 +1,7 @@
-"""Read ``Link`` headers strictly (RFC 8288 section 3). Common parsers skip unreadable parts."""
+"""Read ``Link`` headers strictly (RFC 8288 section 3).
+
+Common parsers skip unreadable parts.
+"""
 
 import re
 from collections.abc import Iterable
@@ -7,21 +10,27 @@ from urllib.parse import urljoin, urlsplit
 
 from flask_notifications.headers import TOKEN
 
-_PARAMETER = rf'[ \t]*;[ \t]*(?:({TOKEN})(?:[ \t]*=[ \t]*(?:({TOKEN})|"((?:[^"\\]|\\.)*)"))?)?'
+_PARAMETER = (
+    rf'[ \t]*;[ \t]*(?:({TOKEN})(?:[ \t]*=[ \t]*(?:({TOKEN})|"((?:[^"\\]|\\.)*)"))?)?'
+)
 _NEXT_PARAMETER = re.compile(_PARAMETER)
 # A link, and the commas before another one.
 _LINK = re.compile(rf"<([^<>]*)>((?:{_PARAMETER})*+)[ \t]*(?:,[ \t,]*|\Z)")
 _ESCAPED = re.compile(r"\\(.)")
 # RFC 3986 appendix A: the characters of a URI reference.
-_URI_REFERENCE = re.compile(r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*", re.ASCII)
+_URI_REFERENCE = re.compile(
+    r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*", re.ASCII
+)
 # More than these would keep a client busy.
 _MAX_LINKS = 1_000
 
 
 class Link(NamedTuple):
-    """A link: the URI reference as it was sent, its relations in lower case, and what it is a link of.
+    """A link: the URI reference as it was sent, its relations in lower case, and what
+    it is a link of.
 
-    ``anchor`` is a URI reference too, and empty for the resource that was requested (RFC 8288 section 3.2).
+    ``anchor`` is a URI reference too, and empty for the resource that was requested
+    (RFC 8288 section 3.2).
     """
 
     target: str
@@ -30,7 +39,9 @@ class Link(NamedTuple):
 
 
 def parse_links(value: str) -> list[Link]:
-    """Return the links in the value of one header line, or raise ``ValueError`` with the reason if it is invalid."""
+    """Return the links in the value of one header line, or raise ``ValueError`` with
+    the reason if it is invalid.
+    """
     links: list[Link] = []
     place = len(value) - len(value.lstrip(" \t,"))
     while place < len(value):
@@ -50,8 +61,12 @@ def parse_links(value: str) -> list[Link]:
     return links
 
 
-def read_links(values: Iterable[str]) -> tuple[list[Link], list[tuple[str, ValueError]]]:
-    """Return the links of valid ``Link`` headers, no more after a thousand, and the invalid ones with the reasons."""
+def read_links(
+    values: Iterable[str],
+) -> tuple[list[Link], list[tuple[str, ValueError]]]:
+    """Return the links of valid ``Link`` headers, no more after a thousand, and the
+    invalid ones with the reasons.
+    """
     links: list[Link] = []
     invalid = []
     for value in values:
@@ -65,8 +80,14 @@ def read_links(values: Iterable[str]) -> tuple[list[Link], list[tuple[str, Value
 
 
 def own_links(links: Iterable[Link], url: str) -> list[Link]:
-    """Return the links of the resource at a URL itself, and not those of another one that they name."""
-    return [link for link in links if is_splittable(link.anchor) and urljoin(url, link.anchor) == url]
+    """Return the links of the resource at a URL itself, and not those of another one
+    that they name.
+    """
+    return [
+        link
+        for link in links
+        if is_splittable(link.anchor) and urljoin(url, link.anchor) == url
+    ]
 
 
 def is_splittable(uri: str) -> bool:

@@ -1,6 +1,9 @@
-"""The command line: arguments in, results and exit codes out. Logic is in the modules that the commands import.
+"""The command line: arguments in, results and exit codes out.
 
-Each command imports what it needs when it runs, so ``--help`` needs neither Flask nor SQLAlchemy nor marshmallow.
+Logic is in the modules that the commands import.
+
+Each command imports what it needs when it runs, so ``--help`` needs neither Flask nor
+SQLAlchemy nor marshmallow.
 """
 
 import os
@@ -20,13 +23,20 @@ __all__ = ["main"]
 
 class _Group(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command with output in UTF-8, except on terminals; the exit code is 1 if the disk is full."""
+        """Run a command with output in UTF-8, except on terminals; the exit code is 1
+        if the disk is full.
+        """
         if isinstance(sys.stdout, TextIOWrapper):
-            sys.stdout.reconfigure(errors="backslashreplace", encoding=None if sys.stdout.isatty() else "utf-8")
+            sys.stdout.reconfigure(
+                errors="backslashreplace",
+                encoding=None if sys.stdout.isatty() else "utf-8",
+            )
         try:
             return super().main(*args, **extra)
         except OSError as error:
-            click.echo(f"Error: the output cannot be written to: {error.strerror}", err=True)
+            click.echo(
+                f"Error: the output cannot be written to: {error.strerror}", err=True
+            )
             sys.exit(1)
 
 
@@ -38,9 +48,11 @@ class _Group(click.Group):
 @click.version_option(package_name="Flask-Notifications", message="%(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Retire operations of an HTTP API: check the plan, check production, and find out who still calls.
+    """Retire operations of an HTTP API: check the plan, check production, and find out
+    who still calls.
 
-    Results go to standard output, messages to standard error. NO_COLOR switches colours off.
+    Results go to standard output, messages to standard error. NO_COLOR switches colours
+    off.
     """
     if os.environ.get("NO_COLOR"):
         context.color = False

@@ -31,17 +31,29 @@ def demand(condition: object, message: str) -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """Raise ``click.ClickException``, which is the exit code 1; the message may hold what a file or a server sent."""
+    """Raise ``click.ClickException``, which is the exit code 1; the message may hold
+    what a file or a server sent.
+    """
     raise click.ClickException(escape(message))
 
 
 def format_option(*formats: str) -> Callable[[Any], Any]:
-    """Return the option ``--format`` with these formats, of which the first is the default."""
-    return click.option("--format", "output", type=click.Choice(formats), default=formats[0], help="Output format.")
+    """Return the option ``--format`` with these formats, of which the first is the
+    default.
+    """
+    return click.option(
+        "--format",
+        "output",
+        type=click.Choice(formats),
+        default=formats[0],
+        help="Output format.",
+    )
 
 
 def parse_date(value: str) -> datetime:
-    """Return a date, which begins at midnight UTC, or a date and time with an offset, as a datetime in UTC."""
+    """Return a date, which begins at midnight UTC, or a date and time with an offset,
+    as a datetime in UTC.
+    """
     try:
         return parse_time(value)
     except ValueError as error:
@@ -58,7 +70,9 @@ AT = click.option(
 
 
 def parse_day(value: str) -> datetime | date:
-    """Return a date as it is, which includes all of the day, or a date and time with an offset in UTC."""
+    """Return a date as it is, which includes all of the day, or a date and time with an
+    offset in UTC.
+    """
     time = parse_date(value)
     return time.date() if DATE.fullmatch(value) else time
 
@@ -73,14 +87,18 @@ def parse_base_url(value: str) -> str:
 
 
 def is_watched() -> bool:
-    """Return whether standard error is a terminal, where somebody sees progress; it may be closed."""
+    """Return whether standard error is a terminal, where somebody sees progress; it may
+    be closed.
+    """
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 def read_plan(path: Path, *, shown: str = "") -> "Plan":
-    """Read a plan file, or standard input, where JSON begins with ``{``; or print each error as ``place: message``.
+    """Read a plan file, or standard input, where JSON begins with ``{``; or print each
+    error as ``place: message``.
 
-    :param shown: a prefix for each place of an error, which distinguishes two files; by default none.
+    :param shown: a prefix for each place of an error, which distinguishes two files; by
+        default none.
     """
     from marshmallow import ValidationError
 
@@ -89,7 +107,9 @@ def read_plan(path: Path, *, shown: str = "") -> "Plan":
     is_known = path == STANDARD_INPUT or path.suffix in {".toml", ".json"}
     demand(is_known, f"the name of {str(path)!r} must end with .toml or .json")
     content = read_file(path)
-    suffix = path.suffix or (".json" if content.lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"{") else ".toml")
+    suffix = path.suffix or (
+        ".json" if content.lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"{") else ".toml"
+    )
     try:
         return load_plan(parse_plan(content, suffix, str(path)))
     except ValidationError as error:

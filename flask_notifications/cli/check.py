@@ -14,28 +14,49 @@ from flask_notifications.check.links import is_splittable
 from flask_notifications.headers import TOKEN
 from flask_notifications.wording import escape
 
-from .arguments import FILE, demand, fail, format_option, is_watched, parse_base_url, read_file, read_plan
+from .arguments import (
+    FILE,
+    demand,
+    fail,
+    format_option,
+    is_watched,
+    parse_base_url,
+    read_file,
+    read_plan,
+)
 
 if TYPE_CHECKING:
     from flask_notifications.plans.plan import Plan
 
-# RFC 9110 sections 5.1 and 5.5: a token, a colon, and a value without control characters.
+# RFC 9110 sections 5.1 and 5.5: a token, a colon, and a value without control
+# characters.
 _VISIBLE = r"[\x21-\x7e\xa1-\xff]"
 _HEADER = re.compile(rf"({TOKEN}):[ \t]*({_VISIBLE}+(?:[ \t]+{_VISIBLE}+)*)[ \t]*")
 
 
 def _check(condition: object, message: str) -> None:
-    """Raise ``click.BadParameter``, which shows the name of the argument, unless a condition holds."""
+    """Raise ``click.BadParameter``, which shows the name of the argument, unless a
+    condition holds.
+    """
     if not condition:
         raise click.BadParameter(message)
 
 
 def _parse_url(value: str) -> str:
-    """Return a URL without its fragment; the messages do not show it, because it may hold credentials."""
+    """Return a URL without its fragment; the messages do not show it, because it may
+    hold credentials.
+    """
     parts = urlsplit(value if is_splittable(value) else "")
-    is_url = parts.scheme in {"http", "https"} and parts.hostname and re.fullmatch(r"[\x21-\x7e]+", value)
+    is_url = (
+        parts.scheme in {"http", "https"}
+        and parts.hostname
+        and re.fullmatch(r"[\x21-\x7e]+", value)
+    )
     _check(is_url, "must be like https://example.com/old, percent-encoded")
-    _check("@" not in parts.netloc, "must not hold credentials: use --header 'Authorization: …'")
+    _check(
+        "@" not in parts.netloc,
+        "must not hold credentials: use --header 'Authorization: …'",
+    )
     return parts._replace(fragment="").geturl()
 
 
@@ -46,7 +67,9 @@ def _parse_base_url(value: str) -> str:
 def _parse_headers(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> list[tuple[str, str]]:
-    """Return names and values; the message does not show a value, because it may be a credential."""
+    """Return names and values; the message does not show a value, because it may be a
+    credential.
+    """
     lines = os.environ.get("FLASK_NOTIFICATIONS_HEADERS", "").splitlines()
     for value in values:
         if value.startswith("@"):
@@ -75,7 +98,9 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
         raise click.UsageError(message)
     simple = find_simple(plan)
     if all(plan[operation] is None for operation in simple):
-        fail("the plan has no retired GET operation without parameters and conditions: give the URL of one request")
+        fail(
+            "the plan has no retired GET operation without parameters and conditions: give the URL of one request"
+        )
     others = [operation.name for operation in plan if operation not in simple]
     if others:
         message = f"{len(others)} of {len(plan)} operations not checked, because each needs a URL of its own: "
@@ -91,7 +116,13 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     type=_parse_base_url,
     help="Without URL: check each GET operation of the plan without parameters and conditions, below this URL.",
 )
-@option("--method", default="GET", metavar="M", type=_parse_method, help="The HTTP method to call.")
+@option(
+    "--method",
+    default="GET",
+    metavar="M",
+    type=_parse_method,
+    help="The HTTP method to call.",
+)
 @option(
     "--header",
     "headers",
@@ -102,9 +133,24 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     "keeps credentials out of the list of processes. May be repeated. Headers in $FLASK_NOTIFICATIONS_HEADERS are sent "
     "too.",
 )
-@option("--plan", "file", type=FILE, metavar="FILE", help="Compare with this plan file.")
-@option("--no-links", "calls_links", flag_value=False, default=True, show_default=False, help="Do not call the links.")
-@option("--timeout", "time_limit", default=10.0, metavar="SECONDS", help="The limit for each response, at most 3600.")
+@option(
+    "--plan", "file", type=FILE, metavar="FILE", help="Compare with this plan file."
+)
+@option(
+    "--no-links",
+    "calls_links",
+    flag_value=False,
+    default=True,
+    show_default=False,
+    help="Do not call the links.",
+)
+@option(
+    "--timeout",
+    "time_limit",
+    default=10.0,
+    metavar="SECONDS",
+    help="The limit for each response, at most 3600.",
+)
 @format_option("text", "json")
 @click.pass_context
 def check(
@@ -122,27 +168,38 @@ def check(
 ) -> None:
     """Call a live URL and check its announcement strictly.
 
-    It checks the syntax of Deprecation, Sunset and Link, the order of the dates, the links, the caching of 410, CORS,
-    and the response to HEAD. With --plan, it also compares production with the plan. The request is real, so take care
-    with methods that change data.
+    It checks the syntax of Deprecation, Sunset and Link, the order of the dates, the
+    links, the caching of 410, CORS, and the response to HEAD. With --plan, it also
+    compares production with the plan. The request is real, so take care with methods
+    that change data.
 
-    Exit code: 0; 1 if a URL is not reachable or the plan has errors; 3 if a finding is an error.
+    Exit code: 0; 1 if a URL is not reachable or the plan has errors; 3 if a finding is
+    an error.
     """
     from flask_notifications.check.checker import check_url
     from flask_notifications.check.fetching import Fetcher, Unreachable
     from flask_notifications.formats import json, text
 
-    demand(0 < time_limit <= 3600, "--timeout must be a number of seconds, more than 0 and at most 3600")
-    demand(base_url is None or method == "GET", "--base-url calls operations with GET only")
+    demand(
+        0 < time_limit <= 3600,
+        "--timeout must be a number of seconds, more than 0 and at most 3600",
+    )
+    demand(
+        base_url is None or method == "GET", "--base-url calls operations with GET only"
+    )
     plan = None if file is None else read_plan(file)
     urls = _list_urls(url, base_url, plan)
     fetcher = Fetcher(urls[0], headers, time_limit=time_limit)
     reports, errors = [], []
     is_hidden = len(urls) == 1 or not is_watched()
-    with click.progressbar(urls, label="Checking", file=sys.stderr, hidden=is_hidden) as bar:
+    with click.progressbar(
+        urls, label="Checking", file=sys.stderr, hidden=is_hidden
+    ) as bar:
         for each in bar:
             try:
-                reports.append(check_url(fetcher, each, method=method, plan=plan, **options))
+                reports.append(
+                    check_url(fetcher, each, method=method, plan=plan, **options)
+                )
             except Unreachable as error:
                 errors.append(str(error))
     if reports and output == "json":
@@ -151,4 +208,6 @@ def check(
         click.echo("\n\n".join(text.format_check(method, report) for report in reports))
     for message in errors:
         click.echo(f"Error: {escape(message)}", err=True)
-    context.exit(1 if errors else 3 if any(report.has_errors for report in reports) else 0)
+    context.exit(
+        1 if errors else 3 if any(report.has_errors for report in reports) else 0
+    )

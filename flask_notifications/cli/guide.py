@@ -11,14 +11,23 @@ from .arguments import AT, FILE, parse_base_url, read_plan
 
 @click.command
 @click.argument("file", type=FILE)
-@option("--base-url", type=parse_base_url, metavar="U", help="The URL of your API, for complete links.")
-@option("--contact", metavar="TEXT", help="The contact for questions: a name, an address or a URL.")
+@option(
+    "--base-url",
+    type=parse_base_url,
+    metavar="U",
+    help="The URL of your API, for complete links.",
+)
+@option(
+    "--contact",
+    metavar="TEXT",
+    help="The contact for questions: a name, an address or a URL.",
+)
 @AT
 def guide(file: Path, **options: Any) -> None:
     """Write the migration guide of a plan as HTML.
 
-    FILE must end with .toml or .json, or be - for standard input. The page shows callers which operations end and when,
-    and the requests to send instead.
+    FILE must end with .toml or .json, or be - for standard input. The page shows
+    callers which operations end and when, and the requests to send instead.
 
     Exit code: 0, or 1 with one line per error (place: message).
     """

@@ -15,7 +15,9 @@ from .arguments import AT, FILE, demand, fail, format_option, read_file, read_pl
 
 @click.command
 @click.argument("file", type=FILE, required=False)
-@option("--schema", is_flag=True, help="Print the JSON Schema of a plan file, for editors.")
+@option(
+    "--schema", is_flag=True, help="Print the JSON Schema of a plan file, for editors."
+)
 @option(
     "--from-openapi",
     "document",
@@ -24,7 +26,12 @@ from .arguments import AT, FILE, demand, fail, format_option, read_file, read_pl
     help="Print a plan file in TOML of the operations that an OpenAPI document deprecates, from the date of --at on.",
 )
 @AT
-@option("--against", type=FILE, metavar="OLD", help="Show the changes for callers since OLD.")
+@option(
+    "--against",
+    type=FILE,
+    metavar="OLD",
+    help="Show the changes for callers since OLD.",
+)
 @option(
     "--min-notice",
     type=click.IntRange(0, 36500),
@@ -48,40 +55,65 @@ def plan(
 ) -> None:
     """Check a plan file, and show its schedule.
 
-    FILE must end with .toml or .json, or be - for standard input. The output shows the phase of each operation, its
-    next change, and its headers as they are sent. Probable mistakes are printed to standard error as warnings.
+    FILE must end with .toml or .json, or be - for standard input. The output shows the
+    phase of each operation, its next change, and its headers as they are sent. Probable
+    mistakes are printed to standard error as warnings.
 
-    Exit code: 0; 1 with one line per error (place: message); 3 if --against finds a broken promise to callers.
+    Exit code: 0; 1 with one line per error (place: message); 3 if --against finds a
+    broken promise to callers.
     """
     is_one = (file is not None) + schema + (document is not None) == 1
     demand(is_one, "give one of FILE, --schema and --from-openapi DOCUMENT")
-    demand(against is None or file is not None, "--against needs FILE, because it compares two plans")
-    demand(against is not None or not min_notice, "--min-notice needs --against OLD, because it applies to new dates")
+    demand(
+        against is None or file is not None,
+        "--against needs FILE, because it compares two plans",
+    )
+    demand(
+        against is not None or not min_notice,
+        "--min-notice needs --against OLD, because it applies to new dates",
+    )
     time = datetime.now(UTC) if at is None else at
     if file is None:
         click.echo(_make_file(document, time))
     else:
-        context.exit(_print_plan(file, time, against, timedelta(days=min_notice), output))
+        context.exit(
+            _print_plan(file, time, against, timedelta(days=min_notice), output)
+        )
 
 
-def _print_plan(file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str) -> int:
-    """Print a plan, its warnings and the changes since the plan ``against``, and return the exit code."""
+def _print_plan(
+    file: Path, time: datetime, against: Path | None, min_notice: timedelta, output: str
+) -> int:
+    """Print a plan, its warnings and the changes since the plan ``against``, and return
+    the exit code.
+    """
     from flask_notifications.formats import json, text
     from flask_notifications.plans.changes import compare_plans
     from flask_notifications.plans.mistakes import plan_warnings
 
     plan, changes = read_plan(file), None
     if against is not None:
-        changes = compare_plans(read_plan(against, shown=f"{against}: "), plan, at=time, min_notice=min_notice)
+        changes = compare_plans(
+            read_plan(against, shown=f"{against}: "),
+            plan,
+            at=time,
+            min_notice=min_notice,
+        )
     for warning in plan_warnings(plan, at=time):
         click.echo(f"{text.style('warning')}: {escape(warning)}", err=True)
     is_json = output == "json"
-    click.echo(json.format_plan(plan, time, changes or ()) if is_json else text.format_plan(plan, time, changes))
+    click.echo(
+        json.format_plan(plan, time, changes or ())
+        if is_json
+        else text.format_plan(plan, time, changes)
+    )
     return 3 if any(change.level == "error" for change in changes or ()) else 0
 
 
 def _make_file(document: Path | None, at: datetime) -> str:
-    """Return the plan file of an OpenAPI document or, without one, the JSON Schema of plan files."""
+    """Return the plan file of an OpenAPI document or, without one, the JSON Schema of
+    plan files.
+    """
     try:
         if document is not None:
             return _convert(document, at)
@@ -98,14 +130,21 @@ def _convert(document: Path, at: datetime) -> str:
     from flask_notifications.plans.policy import DeprecationPolicy
 
     try:
-        plan = plan_from_openapi(_read_document(document), DeprecationPolicy(deprecated_at=at.replace(microsecond=0)))
+        plan = plan_from_openapi(
+            _read_document(document),
+            DeprecationPolicy(deprecated_at=at.replace(microsecond=0)),
+        )
     except ValueError as error:
         fail(f"{document}: {error}")
-    return format_plan(plan or fail(f"{document}: no operation has deprecated: true")).removesuffix("\n")
+    return format_plan(
+        plan or fail(f"{document}: no operation has deprecated: true")
+    ).removesuffix("\n")
 
 
 def _read_document(path: Path) -> Any:
-    """Return an OpenAPI document in YAML or JSON; raise ``ValueError`` if an object has a key twice."""
+    """Return an OpenAPI document in YAML or JSON; raise ``ValueError`` if an object has
+    a key twice.
+    """
     import yaml
 
     from flask_notifications.plans.files import refuse_repetitions

@@ -14,7 +14,17 @@ from click import option
 
 from flask_notifications.wording import count
 
-from .arguments import FILE, STANDARD_INPUT, demand, fail, format_option, is_watched, open_file, parse_day, read_plan
+from .arguments import (
+    FILE,
+    STANDARD_INPUT,
+    demand,
+    fail,
+    format_option,
+    is_watched,
+    open_file,
+    parse_day,
+    read_plan,
+)
 
 if TYPE_CHECKING:
     from flask_notifications.formats.notice import Notice
@@ -27,28 +37,99 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
 
 @click.command
 @click.argument("database", envvar="FLASK_NOTIFICATIONS_DATABASE", required=False)
-@option("--log", "files", type=FILE, multiple=True, metavar="FILE", help="Read this access log; needs --plan.")
+@option(
+    "--log",
+    "files",
+    type=FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Read this access log; needs --plan.",
+)
 @option(
     "--log-format",
     metavar="REGEX",
     help="A regular expression for lines that are neither in the Common nor in the Combined format, with the groups "
     "time, method, target and status, and optionally agent and user.",
 )
-@option("--log-prefix", metavar="PATH", help="The mount point of the application in the logs; / is the root.")
-@option("--plan", "file", type=FILE, metavar="FILE", help="Report the retired operations of this plan.")
-@option("--days", type=click.IntRange(1, 3650), default=30, metavar="N", help="The window, in complete UTC days.")
-@option("--operation", "operations", multiple=True, metavar="NAME", help="Report this operation only.")
-@option("--caller", metavar="NAME", help="Write a notice for this caller alone; needs --plan.")
-@option("--ignore-client", "ignore_clients", multiple=True, metavar="C", help="Ignore this client in the verdict.")
-@option("--ignore-caller", "ignore_callers", multiple=True, metavar="C", help="Ignore this caller in the verdict.")
-@option("--allow-gap", type=_HOURS, default=6.0, metavar="HOURS", help="The longest gap that a safe verdict allows.")
 @option(
-    "--min-coverage", type=_SHARE, default=0.99, metavar="SHARE", help="The covered share that a safe verdict needs."
+    "--log-prefix",
+    metavar="PATH",
+    help="The mount point of the application in the logs; / is the root.",
 )
-@option("--service", metavar="NAME", help="The application, if several share the database.")
-@option("--hosts", type=click.IntRange(min=1), metavar="N", help="Require N hosts that record in each hour.")
-@option("--require-canary", is_flag=True, help="Require a call of flask-notifications-check on each day.")
-@option("--until", type=parse_day, metavar="DATE", help="The end of the window, such as 2027-06-30; by default now.")
+@option(
+    "--plan",
+    "file",
+    type=FILE,
+    metavar="FILE",
+    help="Report the retired operations of this plan.",
+)
+@option(
+    "--days",
+    type=click.IntRange(1, 3650),
+    default=30,
+    metavar="N",
+    help="The window, in complete UTC days.",
+)
+@option(
+    "--operation",
+    "operations",
+    multiple=True,
+    metavar="NAME",
+    help="Report this operation only.",
+)
+@option(
+    "--caller",
+    metavar="NAME",
+    help="Write a notice for this caller alone; needs --plan.",
+)
+@option(
+    "--ignore-client",
+    "ignore_clients",
+    multiple=True,
+    metavar="C",
+    help="Ignore this client in the verdict.",
+)
+@option(
+    "--ignore-caller",
+    "ignore_callers",
+    multiple=True,
+    metavar="C",
+    help="Ignore this caller in the verdict.",
+)
+@option(
+    "--allow-gap",
+    type=_HOURS,
+    default=6.0,
+    metavar="HOURS",
+    help="The longest gap that a safe verdict allows.",
+)
+@option(
+    "--min-coverage",
+    type=_SHARE,
+    default=0.99,
+    metavar="SHARE",
+    help="The covered share that a safe verdict needs.",
+)
+@option(
+    "--service", metavar="NAME", help="The application, if several share the database."
+)
+@option(
+    "--hosts",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Require N hosts that record in each hour.",
+)
+@option(
+    "--require-canary",
+    is_flag=True,
+    help="Require a call of flask-notifications-check on each day.",
+)
+@option(
+    "--until",
+    type=parse_day,
+    metavar="DATE",
+    help="The end of the window, such as 2027-06-30; by default now.",
+)
 @format_option("text", "json", "csv", "markdown", "html")
 @click.pass_context
 def usage(
@@ -66,26 +147,41 @@ def usage(
 ) -> None:
     """Show who still calls, and whether it is safe to switch off.
 
-    DATABASE is the SQLAlchemy URL that UsageRecorder writes to, as in sqlite:///usage.sqlite3. To keep a password out
-    of the list of processes, put the URL into FLASK_NOTIFICATIONS_DATABASE instead. With --log, calls are read from
-    access logs, also compressed with gzip, alone or for the time before the first recorder of the database.
+    DATABASE is the SQLAlchemy URL that UsageRecorder writes to, as in
+    sqlite:///usage.sqlite3. To keep a password out of the list of processes, put the
+    URL into FLASK_NOTIFICATIONS_DATABASE instead. With --log, calls are read from
+    access logs, also compressed with gzip, alone or for the time before the first
+    recorder of the database.
 
     --log, --operation, --ignore-client and --ignore-caller may be repeated.
 
-    Exit code: 0 if all operations are safe, 3 if any is in use, 4 if none is in use and any is unknown, 1 on an error,
-    such as a missing database. With --caller, the code is for that caller alone, and a caller without a recorded call
-    is an error.
+    Exit code: 0 if all operations are safe, 3 if any is in use, 4 if none is in use and
+    any is unknown, 1 on an error, such as a missing database. With --caller, the code
+    is for that caller alone, and a caller without a recorded call is an error.
     """
     plan = None if file is None else read_plan(file)
-    demand(caller is None or plan is not None, "--caller needs --plan, for the dates and the successors")
+    demand(
+        caller is None or plan is not None,
+        "--caller needs --plan, for the dates and the successors",
+    )
     demand(database is not None or files, "give a DATABASE, or access logs with --log")
-    demand(not files or plan is not None, "--log needs --plan, for the operations to look for")
+    demand(
+        not files or plan is not None,
+        "--log needs --plan, for the operations to look for",
+    )
     describes_logs = {options["log_format"], options["log_prefix"]} != {None}
     demand(files or not describes_logs, "--log-format and --log-prefix need --log")
     names = _select(plan, operations)
     with _open_logs(files) as logs:
         report = _call(
-            "read_usage", database, plan=plan, operations=names, until=until, caller=caller, logs=logs, **options
+            "read_usage",
+            database,
+            plan=plan,
+            operations=names,
+            until=until,
+            caller=caller,
+            logs=logs,
+            **options,
         )
     notice = None
     if caller is not None and plan is not None:
@@ -98,19 +194,28 @@ def usage(
 
 
 def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
-    """Return the names of the operations to report, or ``None`` for all of the plan or the database."""
+    """Return the names of the operations to report, or ``None`` for all of the plan or
+    the database.
+    """
     if plan is not None:
-        retired = {operation.name for operation, policy in plan.items() if policy is not None}
+        retired = {
+            operation.name for operation, policy in plan.items() if policy is not None
+        }
         demand(retired, "the plan has no retired operation")
         unknown = sorted(set(names) - retired)
-        demand(not unknown, f"the plan has no retired operation {', '.join(map(repr, unknown))}")
+        demand(
+            not unknown,
+            f"the plan has no retired operation {', '.join(map(repr, unknown))}",
+        )
     return list(names) or None
 
 
 class _Watched(io.RawIOBase):
     """A file that reports how many bytes have been read."""
 
-    def __init__(self, path: Path, stream: Any, report: Callable[[int], object]) -> None:
+    def __init__(
+        self, path: Path, stream: Any, report: Callable[[int], object]
+    ) -> None:
         self.name = str(path)
         self._stream = stream
         self._report = report
@@ -126,16 +231,27 @@ class _Watched(io.RawIOBase):
 
 @contextmanager
 def _open_logs(paths: Sequence[Path]) -> Iterator[list[io.RawIOBase]]:
-    """Open files, each once, and show on standard error how much of them has been read, if that is a terminal."""
-    different = list({path if path == STANDARD_INPUT else path.resolve(): path for path in paths}.values())
+    """Open files, each once, and show on standard error how much of them has been read,
+    if that is a terminal.
+    """
+    different = list(
+        {
+            path if path == STANDARD_INPUT else path.resolve(): path for path in paths
+        }.values()
+    )
     size = sum(path.stat().st_size for path in different if path != STANDARD_INPUT)
     is_hidden = size == 0 or not is_watched()
     with (
         ExitStack() as stack,
-        click.progressbar(length=size, label="Reading logs", file=sys.stderr, hidden=is_hidden) as bar,
+        click.progressbar(
+            length=size, label="Reading logs", file=sys.stderr, hidden=is_hidden
+        ) as bar,
     ):
         streams = [stack.enter_context(open_file(path)) for path in different]
-        yield [_Watched(path, stream, bar.update) for path, stream in zip(different, streams, strict=True)]
+        yield [
+            _Watched(path, stream, bar.update)
+            for path, stream in zip(different, streams, strict=True)
+        ]
 
 
 def _call(function: str, *arguments: Any, **options: Any) -> Any:
@@ -151,7 +267,9 @@ def _call(function: str, *arguments: Any, **options: Any) -> Any:
         raise click.UsageError(str(error)) from error
 
 
-def _format(report: "UsageReport", plan: "Plan | None", notice: "Notice | None", output: str) -> str:
+def _format(
+    report: "UsageReport", plan: "Plan | None", notice: "Notice | None", output: str
+) -> str:
     """Return the notice, or the report if there is none or the format is for programs."""
     from flask_notifications.formats import csv, json, markdown, text
 
@@ -163,9 +281,15 @@ def _format(report: "UsageReport", plan: "Plan | None", notice: "Notice | None",
         from flask_notifications.formats.notice import render_notice
         from flask_notifications.pages import render_usage
 
-        return render_usage(report, plan=plan) if notice is None else render_notice(notice)
+        return (
+            render_usage(report, plan=plan) if notice is None else render_notice(notice)
+        )
     module = text if output == "text" else markdown
-    result: str = module.format_usage(report, plan) if notice is None else module.format_notice(notice)
+    result: str = (
+        module.format_usage(report, plan)
+        if notice is None
+        else module.format_notice(notice)
+    )
     return result
 
 
@@ -175,9 +299,9 @@ def _format(report: "UsageReport", plan: "Plan | None", notice: "Notice | None",
 def collect(spool: Path, database: str) -> None:
     """Import the counts of ended processes into the database.
 
-    SPOOL is the folder of UsageRecorder's spool on this machine, and DATABASE the SQLAlchemy URL of the recorder. A
-    recorder with a thread does this every two seconds. Run the command if no process starts again, or if none can start
-    threads.
+    SPOOL is the folder of UsageRecorder's spool on this machine, and DATABASE the
+    SQLAlchemy URL of the recorder. A recorder with a thread does this every two
+    seconds. Run the command if no process starts again, or if none can start threads.
     """
     try:
         number = _call("collect_spool", spool, database)

@@ -1,4 +1,6 @@
-"""Time from left to right: where a date is on a plot, in per cent of its width, and which dates label the axis."""
+"""Time from left to right: where a date is on a plot, in per cent of its width, and
+which dates label the axis.
+"""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -11,15 +13,19 @@ _DAY = timedelta(days=1)
 # The times that Python can represent in UTC.
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
-# How many labels an axis may have, so that each fits into its part of the narrowest plot.
+# How many labels an axis may have, so that each fits into its part of the narrowest
+# plot.
 _TICKS = 4
 
-# The width of a letter in per cent of the narrowest plot, which is about 300 pixels wide.
+# The width of a letter in per cent of the narrowest plot, which is about 300 pixels
+# wide.
 _LETTER = 2.15
 
 
 class Label(NamedTuple):
-    """A label that belongs to a place, in a row in which it covers no other label; its anchor is SVG's text-anchor."""
+    """A label that belongs to a place, in a row in which it covers no other label; its
+    anchor is SVG's text-anchor.
+    """
 
     name: str
     kind: str
@@ -35,7 +41,9 @@ class Axis(NamedTuple):
     until: datetime
 
     def place(self, at: datetime) -> float:
-        """Return the place of a datetime in per cent; one outside of the axis is at the nearer end."""
+        """Return the place of a datetime in per cent; one outside of the axis is at the
+        nearer end.
+        """
         share = (at - self.since) / (self.until - self.since)
         return round(100 * min(max(share, 0.0), 1.0), 3)
 
@@ -44,7 +52,9 @@ class Axis(NamedTuple):
         return round(self.place(end) - self.place(start), 3)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return places and dates at the beginnings of a few equal parts, each of a day or more."""
+        """Return places and dates at the beginnings of a few equal parts, each of a day
+        or more.
+        """
         length = self.until - self.since
         parts = min(_TICKS, length // _DAY)
         dates = [self.since + number * length / parts for number in range(parts)]
@@ -58,12 +68,16 @@ def pad(since: datetime, until: datetime) -> Axis:
 
 
 def arrange_labels(labels: Iterable[tuple[str, str, float]]) -> list[Label]:
-    """Place labels, each a name, a kind and a place, in as few rows as their lengths need; the first row is 0."""
+    """Place labels, each a name, a kind and a place, in as few rows as their lengths
+    need; the first row is 0.
+    """
     ends: dict[int, float] = {}  # of the last label in each row
     arranged = []
     for name, kind, place in sorted(labels, key=lambda label: label[2]):
         width = _LETTER * len(name) + 2
-        anchor, start = ("end", place - width) if place + width > 100 else ("start", place)
+        anchor, start = (
+            ("end", place - width) if place + width > 100 else ("start", place)
+        )
         row = next(row for row in count() if ends.get(row, start) <= start)
         ends[row] = start + width
         arranged.append(Label(name, kind, place, anchor, row))

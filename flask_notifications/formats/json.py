@@ -23,22 +23,40 @@ def format_result(result: object) -> str:
 
 def format_plan(plan: Plan, at: datetime, changes: "Sequence[Change]") -> str:
     """Return the state of a plan on a date, and the changes for callers."""
-    operations = [_describe_state(operation, policy, at) for operation, policy in plan.items()]
+    operations = [
+        _describe_state(operation, policy, at) for operation, policy in plan.items()
+    ]
     listed = [each._asdict() for each in changes]
-    return format_result({"schema": 1, "at": iso(at), "operations": operations, "changes": listed})
+    return format_result(
+        {"schema": 1, "at": iso(at), "operations": operations, "changes": listed}
+    )
 
 
-def _describe_state(operation: Operation, policy: DeprecationPolicy | None, at: datetime) -> dict[str, Any]:
-    described: dict[str, Any] = {"name": operation.name, "method": operation.method, "path": operation.path}
+def _describe_state(
+    operation: Operation, policy: DeprecationPolicy | None, at: datetime
+) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "name": operation.name,
+        "method": operation.method,
+        "path": operation.path,
+    }
     if operation.query or operation.headers:
-        described["conditions"] = {"query": {**(operation.query or {})}, "headers": {**(operation.headers or {})}}
+        described["conditions"] = {
+            "query": {**(operation.query or {})},
+            "headers": {**(operation.headers or {})},
+        }
     if policy is None:
         return {**described, "phase": None, "next": None, "headers": []}
     change = next_event(policy, at)
     described |= {
         "phase": policy.phase(at),
-        "next": None if change is None else {"phase": change.phase, "at": iso(change.start)},
+        "next": None
+        if change is None
+        else {"phase": change.phase, "at": iso(change.start)},
         "headers": DeprecationHeaders(policy).render(operation.successor, ""),
     }
-    exempt = [{"caller": each.caller, "until": iso(each.until), "reason": each.reason} for each in policy.exemptions]
+    exempt = [
+        {"caller": each.caller, "until": iso(each.until), "reason": each.reason}
+        for each in policy.exemptions
+    ]
     return described | ({"exemptions": exempt} if exempt else {})

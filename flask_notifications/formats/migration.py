@@ -1,22 +1,30 @@
-"""What the callers of an operation have to know: its end, its replacement, and the requests before and after."""
+"""What the callers of an operation have to know: its end, its replacement, and the
+requests before and after.
+"""
 
 import shlex
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from flask_notifications.plans.operations import ANY_METHOD, REST, Operation
-from flask_notifications.plans.policy import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Phase
+from flask_notifications.plans.policy import (
+    CLOSED_PHASES,
+    DeprecationHeaders,
+    DeprecationPolicy,
+    Phase,
+)
 from flask_notifications.wording import full_date, long_date, moment, period, relative
 
 from .requests import EXAMPLE_URL, Request, describe_requests
 
 
 class Migration:
-    """What the callers of an operation that is retired have to know, or one caller with its label.
+    """What the callers of an operation that is retired have to know, or one caller with
+    its label.
 
-    ``before`` is its request, and ``after`` that of a successor at a URL. ``sentences`` are without markup, ``headers``
-    are those of its responses, and ``search`` is the first part of the path, up to a parameter, as an argument for a
-    POSIX shell.
+    ``before`` is its request, and ``after`` that of a successor at a URL. ``sentences``
+    are without markup, ``headers`` are those of its responses, and ``search`` is the
+    first part of the path, up to a parameter, as an argument for a POSIX shell.
     """
 
     def __init__(
@@ -34,27 +42,48 @@ class Migration:
         self.before: Request
         self.after: Request | None
         self.placeholders: list[str]
-        self.before, self.after, self.placeholders = describe_requests(operation, base_url or EXAMPLE_URL)
+        self.before, self.after, self.placeholders = describe_requests(
+            operation, base_url or EXAMPLE_URL
+        )
         dates = (_say_end(policy, caller, now), *_say_brownout(policy, caller, now))
-        self.sentences: list[str] = [*_say_scope(operation), *dates, *_say_successor(operation, self.after)]
-        self.headers: list[tuple[str, str]] = DeprecationHeaders(policy).render(operation.successor, "")
+        self.sentences: list[str] = [
+            *_say_scope(operation),
+            *dates,
+            *_say_successor(operation, self.after),
+        ]
+        self.headers: list[tuple[str, str]] = DeprecationHeaders(policy).render(
+            operation.successor, ""
+        )
         path = operation.path.removesuffix(f"/{REST}").partition("{")[0]
         self.search: str = shlex.quote(path.removesuffix("/") or "/")
 
 
-def say_placeholders(migrations: Iterable[Migration], base_url: str | None = None) -> str:
+def say_placeholders(
+    migrations: Iterable[Migration], base_url: str | None = None
+) -> str:
     """Return a sentence on what to replace in the examples, or an empty string."""
-    names = list(dict.fromkeys(name for each in migrations for name in each.placeholders))
-    parts = [f"the address that you call in place of {EXAMPLE_URL}"] if base_url is None else []
+    names = list(
+        dict.fromkeys(name for each in migrations for name in each.placeholders)
+    )
+    parts = (
+        [f"the address that you call in place of {EXAMPLE_URL}"]
+        if base_url is None
+        else []
+    )
     listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
     parts += [f"your own values in place of {listed}"] if names else []
     return f"In the examples, put {', and '.join(parts)}." if parts else ""
 
 
 def _say_scope(operation: Operation) -> Iterator[str]:
-    """Yield the meaning of the method ``*`` and of a final ``/**``, because callers know no plans."""
+    """Yield the meaning of the method ``*`` and of a final ``/**``, because callers
+    know no plans.
+    """
     base = operation.path.removesuffix(f"/{REST}")
-    is_any, below = operation.method == ANY_METHOD, "" if base == operation.path else " and to paths below it"
+    is_any, below = (
+        operation.method == ANY_METHOD,
+        "" if base == operation.path else " and to paths below it",
+    )
     if is_any:
         yield f"It means requests to {base or '/'}{below}, with any method."
     elif below:
@@ -64,25 +93,43 @@ def _say_scope(operation: Operation) -> Iterator[str]:
 def _say_end(policy: DeprecationPolicy, caller: str | None, now: datetime) -> str:
     exemption = policy.exemption(caller, now)
     end = policy.sunset_of(exemption)
-    more = "" if exemption is None else f" An exemption lets you through until {full_date(exemption.until)}."
+    more = (
+        ""
+        if exemption is None
+        else f" An exemption lets you through until {full_date(exemption.until)}."
+    )
     if end is None:
         return f"It has no date yet on which it ends.{more}"
     if end <= now and policy.enforce_sunset:
         return f"It ended on {long_date(end)}. Every request gets 410 Gone."
     if end <= now:
         return f"Its sunset was on {long_date(end)}. It may stop working at any time."
-    after = "every request gets 410 Gone" if policy.enforce_sunset else "it may stop working at any time"
+    after = (
+        "every request gets 410 Gone"
+        if policy.enforce_sunset
+        else "it may stop working at any time"
+    )
     return f"It ends on {long_date(end)}, {relative(end, now)}. From then on, {after}.{more}"
 
 
-def _say_brownout(policy: DeprecationPolicy, caller: str | None, now: datetime) -> Iterator[str]:
+def _say_brownout(
+    policy: DeprecationPolicy, caller: str | None, now: datetime
+) -> Iterator[str]:
     running = policy.brownout(now)
     if running is not None and policy.phase(now, caller) is Phase.BROWNOUT:
         yield f"A brownout is running until {moment(running.end)}. Requests get 410 Gone until then."
     exemption = policy.exemption(caller, now)
     earliest = now if exemption is None else exemption.until
-    coming = [(max(each.start, earliest), each.end) for each in policy.brownouts if each.end > earliest]
-    times = (each for each in coming if each[0] > now and policy.phase(each[0], caller) is Phase.BROWNOUT)
+    coming = [
+        (max(each.start, earliest), each.end)
+        for each in policy.brownouts
+        if each.end > earliest
+    ]
+    times = (
+        each
+        for each in coming
+        if each[0] > now and policy.phase(each[0], caller) is Phase.BROWNOUT
+    )
     following = next(times, None)
     if following is not None:
         yield (

@@ -1,4 +1,7 @@
-"""A notice for one caller: its calls, the end of each operation and the replacement. It names no other caller."""
+"""A notice for one caller: its calls, the end of each operation and the replacement.
+
+It names no other caller.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,9 +25,16 @@ class Notice(NamedTuple):
     migrations: Sequence[Migration]
 
 
-def describe_notice(report: "UsageReport", plan: Plan, caller: str, last_at: datetime) -> Notice:
-    """Return the notice for a caller, whose last call may have been before the report, or of another operation."""
-    retired = {operation.name: (operation, policy) for operation, policy in retired_operations(plan).items()}
+def describe_notice(
+    report: "UsageReport", plan: Plan, caller: str, last_at: datetime
+) -> Notice:
+    """Return the notice for a caller, whose last call may have been before the report,
+    or of another operation.
+    """
+    retired = {
+        operation.name: (operation, policy)
+        for operation, policy in retired_operations(plan).items()
+    }
     migrations = []
     for usage in report.operations:
         rows = [each for each in usage.callers if each.caller == caller]
@@ -35,11 +45,23 @@ def describe_notice(report: "UsageReport", plan: Plan, caller: str, last_at: dat
     if not migrations:
         covered = min(report.operations, key=lambda each: each.coverage).coverage_text
         is_whole = len(report.operations) == len(retired)
-        target = "" if is_whole else f" to {', '.join(each.name for each in report.operations)}"
+        target = (
+            ""
+            if is_whole
+            else f" to {', '.join(each.name for each in report.operations)}"
+        )
         silence = f"No call of yours{target} was recorded from {format_days(report.since, report.until)} ({covered})."
-        return Notice(f"{caller}: no calls", (silence, f"Your last call was on {full_date(last_at)}."), ())
+        return Notice(
+            f"{caller}: no calls",
+            (silence, f"Your last call was on {full_date(last_at)}."),
+            (),
+        )
     number = len(migrations)
-    subject = "an operation that you call is" if number == 1 else f"{number} operations that you call are"
+    subject = (
+        "an operation that you call is"
+        if number == 1
+        else f"{number} operations that you call are"
+    )
     hint = say_placeholders(migrations)
     return Notice(f"{caller}: {subject} being retired", (hint,), migrations)
 
@@ -50,10 +72,19 @@ def render_notice(notice: Notice) -> str:
 
 
 def _say_calls(rows: Sequence["CallerUsage"], report: "UsageReport") -> str:
-    calls, failed, closed = (sum(getattr(each, name) for each in rows) for name in ("calls", "failed", "closed"))
+    calls, failed, closed = (
+        sum(getattr(each, name) for each in rows)
+        for name in ("calls", "failed", "closed")
+    )
     last = max(each.last_at for each in rows)
-    clients = list(dict.fromkeys(each.client for each in rows if each.client is not None))
+    clients = list(
+        dict.fromkeys(each.client for each in rows if each.client is not None)
+    )
     using = f", with {', '.join(clients)}" if clients else ""
     window = format_days(report.since, report.until)
-    outcome = f" {count(failed, 'call')} failed, and {count(closed, 'call')} got 410 Gone." if failed or closed else ""
+    outcome = (
+        f" {count(failed, 'call')} failed, and {count(closed, 'call')} got 410 Gone."
+        if failed or closed
+        else ""
+    )
     return f"You called it {count(calls, 'time')} from {window}, the last time on {full_date(last)}{using}.{outcome}"

@@ -1,4 +1,6 @@
-"""Templates to HTML: everything that is put into a template is escaped, and only safe URLs become links."""
+"""Templates to HTML: everything that is put into a template is escaped, and only safe
+URLs become links.
+"""
 
 import re
 from typing import Any
@@ -22,7 +24,9 @@ _NOT_IN_HTML = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def is_link(uri: str | None) -> bool:
-    """Return whether a URI reference is safe as a link: http, https or relative, without characters that hide that."""
+    """Return whether a URI reference is safe as a link: http, https or relative,
+    without characters that hide that.
+    """
     try:
         check_uri("uri", uri)
         return urlsplit(str(uri)).scheme in {"", "http", "https"}
@@ -31,8 +35,15 @@ def is_link(uri: str | None) -> bool:
 
 
 def check_title(title: object) -> None:
-    """Check that a title has words, because a heading without any is not accessible, or is ``None``."""
-    require(title is None or (isinstance(title, str) and title.strip()), "title", "a string that is not empty", title)
+    """Check that a title has words, because a heading without any is not accessible, or
+    is ``None``.
+    """
+    require(
+        title is None or (isinstance(title, str) and title.strip()),
+        "title",
+        "a string that is not empty",
+        title,
+    )
 
 
 def breakable(path: str) -> Markup:
@@ -41,12 +52,23 @@ def breakable(path: str) -> Markup:
 
 
 def render(template: str, **values: Any) -> str:
-    """Return an HTML document, with escapes in place of control characters and surrogates."""
+    """Return an HTML document, with escapes in place of control characters and
+    surrogates.
+    """
     document = _templates.get_template(template).render(**values)
     return _NOT_IN_HTML.sub(lambda found: wording.escape(found[0]), document)
 
 
 _templates.tests["link"] = is_link
 _templates.filters["breakable"] = breakable
-for _name in ("count", "duration", "iso", "long_date", "moment", "period", "relative", "short_date"):
+for _name in (
+    "count",
+    "duration",
+    "iso",
+    "long_date",
+    "moment",
+    "period",
+    "relative",
+    "short_date",
+):
     _templates.filters[_name] = getattr(wording, _name)

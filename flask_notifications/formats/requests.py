@@ -7,14 +7,21 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode, urljoin
 
 from flask_notifications.plans.conditions import example_values
-from flask_notifications.plans.operations import ACCOUNT, ANY_METHOD, PARAMETER, REST, Operation
+from flask_notifications.plans.operations import (
+    ACCOUNT,
+    ANY_METHOD,
+    PARAMETER,
+    REST,
+    Operation,
+)
 from flask_notifications.plans.plan import is_notification_operation
 from flask_notifications.plans.policy import resolve_below
 
 from .rendering import is_link
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]+")
-# Kept unencoded: percent signs, and the characters of a URI (RFC 3986 section 2). Curl would expand brackets.
+# Kept unencoded: percent signs, and the characters of a URI (RFC 3986 section 2). Curl
+# would expand brackets.
 _URI_CHARACTERS = "%:/?#@!$&'()*+,;=-._~"
 
 # The placeholder for the rest of a path.
@@ -23,7 +30,8 @@ _REST_PARAMETER = "{rest-of-path}"
 # What each example has where your own value belongs.
 SESSION_ID = "SESSION_ID"
 
-# The address in the examples where none is given, which the page asks readers to replace (RFC 2606 section 3).
+# The address in the examples where none is given, which the page asks readers to
+# replace (RFC 2606 section 3).
 EXAMPLE_URL = "https://api.example.com"
 
 # A backslash at the end of a line, and the beginning of the next one.
@@ -40,35 +48,59 @@ class Request(NamedTuple):
     def in_curl(self, *options: str) -> str:
         """Return a command for a POSIX shell, with more options of curl."""
         method = {"GET": [], "HEAD": ["--head"]}.get(self.method, ["-X", self.method])
-        headers = [word for name, value in self.headers for word in ("-H", f"{name}: {value}")]
+        headers = [
+            word for name, value in self.headers for word in ("-H", f"{name}: {value}")
+        ]
         command = shlex.join(["curl", *options, *method, *headers])
         return f"{command}{_CONTINUE if headers else ' '}{shlex.quote(self.url)}"
 
 
-def describe_requests(operation: Operation, base_url: str) -> tuple[Request, Request | None, list[str]]:
-    """Return the request of an operation, that of a successor at a URL, and the placeholders in them, in capitals."""
+def describe_requests(
+    operation: Operation, base_url: str
+) -> tuple[Request, Request | None, list[str]]:
+    """Return the request of an operation, that of a successor at a URL, and the
+    placeholders in them, in capitals.
+    """
     has_session = operation.unify_session
     method = "GET" if operation.method == ANY_METHOD else operation.method
     query = example_values(operation.query, _placeholder(""))
     if has_session:
-        others = {name: value for name, value in query.items() if name.lower() != "sessionid"}
+        others = {
+            name: value for name, value in query.items() if name.lower() != "sessionid"
+        }
         query = others | {"sessionId": SESSION_ID}
     headers = list(example_values(operation.headers, _placeholder("")).items())
-    before = Request(method, f"{base_url}{_fill_in(operation.path)}{'?' * bool(query)}{urlencode(query)}", headers)
-    names = [_placeholder(name) for name in PARAMETER.findall(operation.path.replace(REST, _REST_PARAMETER))]
+    before = Request(
+        method,
+        f"{base_url}{_fill_in(operation.path)}{'?' * bool(query)}{urlencode(query)}",
+        headers,
+    )
+    names = [
+        _placeholder(name)
+        for name in PARAMETER.findall(operation.path.replace(REST, _REST_PARAMETER))
+    ]
     placeholders = [*names, *([SESSION_ID] if has_session else [])]
     target = operation.successor
     if target is None or not is_link(PARAMETER.sub("", target) or "/"):
         return before, None, placeholders
-    if operation.name == ACCOUNT and is_notification_operation(operation) and target.endswith("/Account"):
-        method, target = "GET", f"{target}?accountId={{{PARAMETER.findall(operation.path)[0]}}}"
+    if (
+        operation.name == ACCOUNT
+        and is_notification_operation(operation)
+        and target.endswith("/Account")
+    ):
+        method, target = (
+            "GET",
+            f"{target}?accountId={{{PARAMETER.findall(operation.path)[0]}}}",
+        )
     successor = urljoin(before.url, resolve_below(_fill_in(target), base_url))
     credential = [("Authorization", f"Bearer {SESSION_ID}")] if has_session else []
     return before, Request(method, successor, credential), placeholders
 
 
 def _fill_in(template: str) -> str:
-    named = PARAMETER.sub(lambda match: _placeholder(match[1]), template.replace(REST, _REST_PARAMETER))
+    named = PARAMETER.sub(
+        lambda match: _placeholder(match[1]), template.replace(REST, _REST_PARAMETER)
+    )
     return quote(named, safe=_URI_CHARACTERS)
 
 

@@ -1,4 +1,6 @@
-"""Observers that count matched requests for a monitoring system; each needs the extra of its system."""
+"""Observers that count matched requests for a monitoring system; each needs the extra
+of its system.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -7,7 +9,10 @@ if TYPE_CHECKING:
     from .opentelemetry import OpenTelemetryObserver as OpenTelemetryObserver
     from .prometheus import PrometheusObserver as PrometheusObserver
 
-_MODULES = {"OpenTelemetryObserver": "opentelemetry", "PrometheusObserver": "prometheus"}
+_MODULES = {
+    "OpenTelemetryObserver": "opentelemetry",
+    "PrometheusObserver": "prometheus",
+}
 
 __all__ = sorted(_MODULES)  # noqa: PLE0605 - a list, which ruff cannot see
 

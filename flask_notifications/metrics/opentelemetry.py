@@ -1,4 +1,6 @@
-"""An observer that counts matched requests with OpenTelemetry (extra ``opentelemetry``, which is its API only)."""
+"""An observer that counts matched requests with OpenTelemetry (extra ``opentelemetry``,
+which is its API only).
+"""
 
 from importlib.util import find_spec
 
@@ -7,35 +9,62 @@ from flask_notifications.plans.plan import Plan, retired_operations
 from flask_notifications.validation import require
 
 if find_spec("opentelemetry") is None:
-    message = "OpenTelemetryObserver needs: pip install 'Flask-Notifications[opentelemetry]'"
+    message = (
+        "OpenTelemetryObserver needs: pip install 'Flask-Notifications[opentelemetry]'"
+    )
     raise ModuleNotFoundError(message, name="opentelemetry")
 
 from opentelemetry import metrics, trace
 
 # The methods that have a name in the semantic conventions; a client may send any other.
-_METHODS = {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"}
+_METHODS = {
+    "CONNECT",
+    "DELETE",
+    "GET",
+    "HEAD",
+    "OPTIONS",
+    "PATCH",
+    "POST",
+    "PUT",
+    "QUERY",
+    "TRACE",
+}
 
 
 class OpenTelemetryObserver:
-    """Count the requests of each retired operation, as an observer of ``DeprecationMiddleware``.
+    """Count the requests of each retired operation, as an observer of
+    ``DeprecationMiddleware``.
 
-    The counter ``flask_notifications.requests`` has the attributes ``http.route`` (the path of the operation),
-    ``http.request.method`` (``_OTHER`` for a method that HTTP does not define), ``http.response.status_code`` (absent
-    when the application raised) and ``flask_notifications.phase``. The current span gets the attributes
-    ``flask_notifications.operation`` and ``flask_notifications.phase``, if the middleware runs inside of it.
+    The counter ``flask_notifications.requests`` has the attributes ``http.route`` (the
+    path of the operation), ``http.request.method`` (``_OTHER`` for a method that HTTP
+    does not define), ``http.response.status_code`` (absent when the application raised)
+    and ``flask_notifications.phase``. The current span gets the attributes
+    ``flask_notifications.operation`` and ``flask_notifications.phase``, if the
+    middleware runs inside of it.
 
-    :param plan: the policy of each operation; one with ``None`` is live and is not counted.
-    :param meter_provider: where the counter is created; by default the global one of ``opentelemetry.metrics``.
-    :raises ValueError: ``plan`` is not a plan, or ``meter_provider`` is not a ``MeterProvider``.
+    :param plan: the policy of each operation; one with ``None`` is live and is not
+        counted.
+    :param meter_provider: where the counter is created; by default the global one of
+        ``opentelemetry.metrics``.
+    :raises ValueError: ``plan`` is not a plan, or ``meter_provider`` is not a
+        ``MeterProvider``.
     """
 
-    def __init__(self, plan: Plan, *, meter_provider: metrics.MeterProvider | None = None) -> None:
-        self._routes = {operation.name: operation.path for operation in retired_operations(plan)}
-        is_provider = meter_provider is None or isinstance(meter_provider, metrics.MeterProvider)
+    def __init__(
+        self, plan: Plan, *, meter_provider: metrics.MeterProvider | None = None
+    ) -> None:
+        self._routes = {
+            operation.name: operation.path for operation in retired_operations(plan)
+        }
+        is_provider = meter_provider is None or isinstance(
+            meter_provider, metrics.MeterProvider
+        )
         require(is_provider, "meter_provider", "a MeterProvider", meter_provider)
         meter = metrics.get_meter("flask_notifications", meter_provider=meter_provider)
         self._requests = meter.create_counter(
-            "flask_notifications.requests", unit="{request}", description="Requests to retired operations."
+            "flask_notifications.requests",
+            unit="{request}",
+            description="Requests to retired operations.",
         )
 
     def __call__(self, call: Call) -> None:

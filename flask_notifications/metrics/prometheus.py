@@ -17,46 +17,87 @@ if find_spec("prometheus_client") is None:
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
 
 _PREFIX = "flask_notifications"
-# The value of a label without a session, or without a status because the application raised.
+# The value of a label without a session, or without a status because the application
+# raised.
 _NONE = "none"
 
-# The status that a phase usually has; its series exist before the first request, or rate() would not see that one.
-_USUAL = {Phase.ANNOUNCED: "200", Phase.DEPRECATED: "200", Phase.BROWNOUT: "410", Phase.SUNSET: "410"}
+# The status that a phase usually has; its series exist before the first request, or
+# rate() would not see that one.
+_USUAL = {
+    Phase.ANNOUNCED: "200",
+    Phase.DEPRECATED: "200",
+    Phase.BROWNOUT: "410",
+    Phase.SUNSET: "410",
+}
 _SOURCES = ("header", "query", _NONE)
 
 
 class PrometheusObserver:
-    """Count the requests of each retired operation, as an observer of ``DeprecationMiddleware``.
+    """Count the requests of each retired operation, as an observer of
+    ``DeprecationMiddleware``.
 
-    ``flask_notifications_requests_total`` has the labels ``operation``, ``phase``, ``source`` (``header``, ``query`` or
-    ``none``) and ``code`` (the status, or ``none`` when the application raised). The gauges
-    ``flask_notifications_deprecated_timestamp_seconds``, ``flask_notifications_sunset_timestamp_seconds`` and
-    ``flask_notifications_last_request_timestamp_seconds`` have the label ``operation``; their values are seconds since
-    1970, and 0 where there is no date, or no request yet.
+    ``flask_notifications_requests_total`` has the labels ``operation``, ``phase``,
+    ``source`` (``header``, ``query`` or ``none``) and ``code`` (the status, or ``none``
+    when the application raised). The gauges
+    ``flask_notifications_deprecated_timestamp_seconds``,
+    ``flask_notifications_sunset_timestamp_seconds`` and
+    ``flask_notifications_last_request_timestamp_seconds`` have the label ``operation``;
+    their values are seconds since 1970, and 0 where there is no date, or no request
+    yet.
 
-    :param plan: the policy of each operation; one with ``None`` is live and has no metrics.
+    :param plan: the policy of each operation; one with ``None`` is live and has no
+        metrics.
     :param registry: where the metrics are registered, once for each registry.
-    :raises ValueError: ``plan`` is not a plan, ``registry`` is not a registry, or it has these metrics already.
+    :raises ValueError: ``plan`` is not a plan, ``registry`` is not a registry, or it
+        has these metrics already.
     """
 
     def __init__(self, plan: Plan, *, registry: CollectorRegistry = REGISTRY) -> None:
         retired = retired_operations(plan)
-        require(isinstance(registry, CollectorRegistry), "registry", "a CollectorRegistry", registry)
+        require(
+            isinstance(registry, CollectorRegistry),
+            "registry",
+            "a CollectorRegistry",
+            registry,
+        )
         labels = ("operation", "phase", "source", "code")
-        self._requests = Counter(f"{_PREFIX}_requests", "Requests to retired operations.", labels, registry=registry)
+        self._requests = Counter(
+            f"{_PREFIX}_requests",
+            "Requests to retired operations.",
+            labels,
+            registry=registry,
+        )
 
-        def make_gauge(name: str, documentation: str, mode: Literal["mostrecent", "max"]) -> Gauge:
+        def make_gauge(
+            name: str, documentation: str, mode: Literal["mostrecent", "max"]
+        ) -> Gauge:
             name = f"{_PREFIX}_{name}_timestamp_seconds"
-            return Gauge(name, documentation, ("operation",), registry=registry, multiprocess_mode=mode)
+            return Gauge(
+                name,
+                documentation,
+                ("operation",),
+                registry=registry,
+                multiprocess_mode=mode,
+            )
 
-        deprecated = make_gauge("deprecated", "The date from which an operation is deprecated.", "mostrecent")
-        sunset = make_gauge("sunset", "The date at which an operation is to end, or 0.", "mostrecent")
-        self._last_request = make_gauge("last_request", "The time of the last request to an operation, or 0.", "max")
+        deprecated = make_gauge(
+            "deprecated",
+            "The date from which an operation is deprecated.",
+            "mostrecent",
+        )
+        sunset = make_gauge(
+            "sunset", "The date at which an operation is to end, or 0.", "mostrecent"
+        )
+        self._last_request = make_gauge(
+            "last_request", "The time of the last request to an operation, or 0.", "max"
+        )
         self._latest: dict[str, float] = {}
         self._lock = Lock()
         for operation, policy in retired.items():
             deprecated.labels(operation.name).set(policy.deprecated_at.timestamp())
-            sunset.labels(operation.name).set(0 if policy.sunset_at is None else policy.sunset_at.timestamp())
+            sunset.labels(operation.name).set(
+                0 if policy.sunset_at is None else policy.sunset_at.timestamp()
+            )
             self._last_request.labels(operation.name)
             for (phase, code), source in product(_USUAL.items(), _SOURCES):
                 self._requests.labels(operation.name, phase.value, source, code)
@@ -64,7 +105,9 @@ class PrometheusObserver:
     def __call__(self, call: Call) -> None:
         """Count one request."""
         code = _NONE if call.status is None else str(call.status)
-        self._requests.labels(call.operation, call.phase.value, call.source or _NONE, code).inc()
+        self._requests.labels(
+            call.operation, call.phase.value, call.source or _NONE, code
+        ).inc()
         at = call.at.timestamp()
         with self._lock:  # a request that began later may have ended before
             if at > self._latest.get(call.operation, 0):

@@ -1,8 +1,9 @@
 """What is retired, and when.
 
-Begin with ``plan``: a plan maps each operation to its policy. ``operations`` finds the operation of a request, with its
-``conditions``, ``policy`` computes phases and headers, and ``files`` reads and writes plans. ``overlaps``, ``mistakes``
-and ``changes`` compare operations, look for errors, and compare two plans.
+Begin with ``plan``: a plan maps each operation to its policy. ``operations`` finds the
+operation of a request, with its ``conditions``, ``policy`` computes phases and headers,
+and ``files`` reads and writes plans. ``overlaps``, ``mistakes`` and ``changes`` compare
+operations, look for errors, and compare two plans.
 """
 
 from .operations import Operation, notification_operations

@@ -1,7 +1,8 @@
-"""Load plans from TOML and JSON files and from mappings, such as Flask's configuration, and dump them.
+"""Load plans from TOML and JSON files and from mappings, such as Flask's configuration,
+and dump them.
 
-Knows how values are written outside of Python. ``deprecation`` decides what makes a policy valid, ``operations`` what
-makes an operation valid.
+Knows how values are written outside of Python. ``deprecation`` decides what makes a
+policy valid, ``operations`` what makes an operation valid.
 """
 
 import json
@@ -16,7 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from marshmallow import EXCLUDE, Schema, ValidationError, fields, post_load, pre_dump, validates_schema
+from marshmallow import (
+    EXCLUDE,
+    Schema,
+    ValidationError,
+    fields,
+    post_load,
+    pre_dump,
+    validates_schema,
+)
 from marshmallow.validate import Length
 
 from flask_notifications.headers import TOKEN
@@ -26,7 +35,8 @@ from .operations import Operation, notification_operations, template_shape
 from .plan import RETIRED_KEYS, Plan, check_plan
 from .policy import Brownout, DeprecationPolicy, Exemption
 
-# A place in a plan, as in ("operations", 1, "sunset_at"), and the same with a message about it as the last item.
+# A place in a plan, as in ("operations", 1, "sunset_at"), and the same with a message
+# about it as the last item.
 Place = tuple[str | int, ...]
 _Error = tuple[str | int, ...]
 
@@ -42,34 +52,44 @@ _TEMPLATE = r"^(?=/[^\x00-\x20\x7f?#<>|\\]*$)(/(\{[^{}/:]+\}|(?![:(]|\.\.?(/|$))
 _URI = {"pattern": r"^([!#$&-;=?-\[\]-~]|%[0-9A-Fa-f]{2})*$", "minLength": 1}
 
 
-def load_plan(source: str | os.PathLike[str] | Mapping[str, Any]) -> dict[Operation, DeprecationPolicy | None]:
-    """Load a plan: the policy of each operation, or ``None`` for a live operation, which is not retired.
+def load_plan(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+) -> dict[Operation, DeprecationPolicy | None]:
+    """Load a plan: the policy of each operation, or ``None`` for a live operation,
+    which is not retired.
 
-    :param source: the path of a file that ends with ``.toml`` or ``.json``, or a mapping, such as
-        ``app.config.get_namespace("NOTIFICATIONS_")``. Its keys are the attributes of ``DeprecationPolicy``, which are
-        the defaults of all operations, and ``operations``, a list of mappings. Each of these has ``name``, ``method``
-        and ``path``, and optionally ``successor``, ``query``, ``headers``, ``rewrite_path``, ``unify_session``,
-        ``live`` and attributes of ``DeprecationPolicy``, which replace the defaults. Without ``operations`` the plan
-        has the two notification operations, below ``prefix`` and with successors below ``successor_prefix``, as in
-        ``notification_operations``.
-        Dates are aware datetimes, or strings in ISO 8601 with an offset.
-    :raises marshmallow.ValidationError: something is wrong; ``messages`` has every error by place, as in
-        ``{"operations": {1: {"sunset_at": [...]}}}``, where 1 is the second operation. The place of an error that all
-        retired operations inherit is the default; that of an error in the syntax of a file is file, line and column.
+    :param source: the path of a file that ends with ``.toml`` or ``.json``, or a
+        mapping, such as ``app.config.get_namespace("NOTIFICATIONS_")``. Its keys are
+        the attributes of ``DeprecationPolicy``, which are the defaults of all
+        operations, and ``operations``, a list of mappings. Each of these has ``name``,
+        ``method`` and ``path``, and optionally ``successor``, ``query``, ``headers``,
+        ``rewrite_path``, ``unify_session``, ``live`` and attributes of
+        ``DeprecationPolicy``, which replace the defaults. Without ``operations`` the
+        plan has the two notification operations, below ``prefix`` and with successors
+        below ``successor_prefix``, as in ``notification_operations``. Dates are aware
+        datetimes, or strings in ISO 8601 with an offset.
+    :raises marshmallow.ValidationError: something is wrong; ``messages`` has every
+        error by place, as in ``{"operations": {1: {"sunset_at": [...]}}}``, where 1 is
+        the second operation. The place of an error that all retired operations inherit
+        is the default; that of an error in the syntax of a file is file, line and
+        column.
     :raises OSError: the file cannot be read.
     """
     mapping: Any = source
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         if path.suffix not in _PARSERS:
-            raise ValidationError({str(path): ["the name of the file must end with .toml or .json"]})
+            raise ValidationError(
+                {str(path): ["the name of the file must end with .toml or .json"]}
+            )
         mapping = parse_plan(path.read_bytes(), path.suffix, str(path))
     plan: dict[Operation, DeprecationPolicy | None] = PlanSchema().load(mapping)
     return plan
 
 
 def dump_plan(plan: Plan) -> dict[str, Any]:
-    """Return a plan as a mapping of plain values, from which ``load_plan`` loads an equal plan.
+    """Return a plan as a mapping of plain values, from which ``load_plan`` loads an
+    equal plan.
 
     :param plan: the operations and their policies.
     :raises ValueError: ``plan`` is not a plan.
@@ -80,11 +100,15 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
 
 
 def flatten_messages(messages: Any, place: Place = ()) -> list[tuple[Place, str]]:
-    """Return the attribute ``messages`` of a ``ValidationError`` one by one, each with its place, and ordered by it."""
+    """Return the attribute ``messages`` of a ``ValidationError`` one by one, each with
+    its place, and ordered by it.
+    """
     if not isinstance(messages, Mapping):
         return [(place, message) for message in messages]
     keys = sorted(messages, key=lambda key: (isinstance(key, str), key))
-    return [each for key in keys for each in flatten_messages(messages[key], (*place, key))]
+    return [
+        each for key in keys for each in flatten_messages(messages[key], (*place, key))
+    ]
 
 
 def parse_plan(content: bytes, suffix: str, name: str) -> Any:
@@ -95,12 +119,16 @@ def parse_plan(content: bytes, suffix: str, name: str) -> Any:
         raise ValidationError({name: ["nested too deeply"]}) from error
     except ValueError as error:
         found = _POSITION.fullmatch(str(error))
-        place, message = (f"{name}:{found[2]}:{found[3]}", found[1]) if found else (name, str(error))
+        place, message = (
+            (f"{name}:{found[2]}:{found[3]}", found[1]) if found else (name, str(error))
+        )
         raise ValidationError({place: [message]}) from error
 
 
 def refuse_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs of a JSON object as a mapping; of two with the same key, one would be lost."""
+    """Return the pairs of a JSON object as a mapping; of two with the same key, one
+    would be lost.
+    """
     mapping: dict[str, Any] = {}
     for key, value in pairs:
         if key in mapping:
@@ -141,7 +169,9 @@ class _Tables(fields.Nested):
 
 
 class _Boolean(fields.Boolean):
-    default_error_messages: dict[str, Any] = _messages("true or false, without quotation marks")
+    default_error_messages: dict[str, Any] = _messages(
+        "true or false, without quotation marks"
+    )
 
     def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> bool:
         if not isinstance(value, bool):
@@ -152,7 +182,9 @@ class _Boolean(fields.Boolean):
 class _Date(fields.AwareDateTime):
     """An aware datetime, or one written in ISO 8601 with an offset."""
 
-    default_error_messages: dict[str, Any] = _messages("a date and time with an offset, such as 2027-07-01T09:00:00Z")
+    default_error_messages: dict[str, Any] = _messages(
+        "a date and time with an offset, such as 2027-07-01T09:00:00Z"
+    )
 
     def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> datetime:
         try:
@@ -168,11 +200,14 @@ class _Date(fields.AwareDateTime):
         return str(value.isoformat()).replace("+00:00", "Z")
 
 
-# The classes that tables become, with valid arguments in place of those that are missing or wrong.
+# The classes that tables become, with valid arguments in place of those that are
+# missing or wrong.
 _brownout = partial(Brownout, start=_FIRST, end=_LAST)
 _exemption = partial(Exemption, caller="?", until=_LAST, reason="?")
 _operation = partial(Operation, name="?", method="GET", path="/")
-_policy = partial(DeprecationPolicy, deprecated_at=_FIRST, sunset_at=_LAST, enforce_sunset=False)
+_policy = partial(
+    DeprecationPolicy, deprecated_at=_FIRST, sunset_at=_LAST, enforce_sunset=False
+)
 
 # What checks the value of a key.
 _CHECKS: dict[str, Callable[..., object]] = {
@@ -185,8 +220,12 @@ _CHECKS: dict[str, Callable[..., object]] = {
 }
 
 
-def _find_error(check: Callable[..., object], arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the first error that ``check`` raises about arguments: the name of one, with which the message begins."""
+def _find_error(
+    check: Callable[..., object], arguments: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """Yield the first error that ``check`` raises about arguments: the name of one,
+    with which the message begins.
+    """
     try:
         check(**arguments)
     except ValueError as error:
@@ -200,19 +239,33 @@ class _TableSchema(Schema):
 
     error_messages: dict[str, Any] = {"type": "must be a table of keys and values"}  # noqa: RUF012 - as marshmallow declares it
 
-    def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
-        """Yield the errors that a field cannot find, and leave valid values in ``data``."""
+    def find_errors(
+        self, data: dict[str, Any], original: Mapping[str, Any]
+    ) -> Iterator[_Error]:
+        """Yield the errors that a field cannot find, and leave valid values in
+        ``data``.
+        """
         for key in original:
             if key not in self.fields:
                 near = get_close_matches(str(key).lower(), self.fields)
-                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(self.fields)}"
+                hint = (
+                    f"did you mean {near[0]}?"
+                    if near
+                    else f"known are {', '.join(self.fields)}"
+                )
                 yield key, f"is not a known key; {hint}"
         for key, kind in (("brownouts", Brownout), ("exemptions", Exemption)):
             if key in data:
-                data[key] = [kind(**each) for each in data[key] if len(each) == len(kind.__slots__)]
+                data[key] = [
+                    kind(**each)
+                    for each in data[key]
+                    if len(each) == len(kind.__slots__)
+                ]
         for key in [key for key in _CHECKS if data.get(key) is not None]:
             # Each value by itself, but the end of a brownout with its start.
-            for _argument, message in _find_error(_CHECKS[key], _pick(("start", key), data)):
+            for _argument, message in _find_error(
+                _CHECKS[key], _pick(("start", key), data)
+            ):
                 del data[key]
                 yield key, message
         # A wrong value replaces the default, too.
@@ -222,7 +275,9 @@ class _TableSchema(Schema):
     @validates_schema(skip_on_field_errors=False, pass_original=True)
     def _check(self, data: dict[str, Any], original: Any, **_context: Any) -> None:
         messages: dict[Any, Any] = {}
-        for *outer, key, message in self.find_errors(data, original) if isinstance(original, Mapping) else ():
+        for *outer, key, message in (
+            self.find_errors(data, original) if isinstance(original, Mapping) else ()
+        ):
             table = messages
             for each in outer:
                 table = table.setdefault(each, {})
@@ -263,51 +318,88 @@ class _OperationSchema(_PolicySchema):
     unify_session = _Boolean()
     live = _Boolean()
 
-    def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
+    def find_errors(
+        self, data: dict[str, Any], original: Mapping[str, Any]
+    ) -> Iterator[_Error]:
         yield from super().find_errors(data, original)
         if data.get("live"):
-            yield from ((key, f"{key} is for retired operations") for key in RETIRED_KEYS if data.get(key))
+            yield from (
+                (key, f"{key} is for retired operations")
+                for key in RETIRED_KEYS
+                if data.get(key)
+            )
         elif "path" in data:
             yield from _find_error(_operation, _pick(("path", "successor"), data))
 
 
 class PlanSchema(_PolicySchema):
-    """Define the keys of a plan file. It loads a mapping to a plan, and dumps a plan to a mapping of plain values."""
+    """Define the keys of a plan file.
+
+    It loads a mapping to a plan, and dumps a plan to a mapping of plain values.
+    """
 
     operations: _Tables = _Tables(
         _OperationSchema,
         many=True,
         validate=Length(min=1, error="must have at least one operation"),
-        error_messages=_messages("a list; in TOML, begin each operation with [[operations]]"),
+        error_messages=_messages(
+            "a list; in TOML, begin each operation with [[operations]]"
+        ),
     )
     prefix: _String = _String(metadata={"pattern": r"^(/[^\x00-\x20\x7f?#<>|\\]*)?$"})
-    successor_prefix: _String = _String(allow_none=True, metadata=_URI | {"minLength": 0})
+    successor_prefix: _String = _String(
+        allow_none=True, metadata=_URI | {"minLength": 0}
+    )
 
-    def find_errors(self, data: dict[str, Any], original: Mapping[str, Any]) -> Iterator[_Error]:
-        """Yield the errors between keys: those of operations, and those of each policy merged with the defaults."""
+    def find_errors(
+        self, data: dict[str, Any], original: Mapping[str, Any]
+    ) -> Iterator[_Error]:
+        """Yield the errors between keys: those of operations, and those of each policy
+        merged with the defaults.
+        """
         yield from super().find_errors(data, original)
-        entries: list[dict[str, Any]] = [{}]  # the operations of a plan without any have the defaults
+        entries: list[dict[str, Any]] = [
+            {}
+        ]  # the operations of a plan without any have the defaults
         if "operations" in original:
-            yield from ((key, f"{key} is for plans without operations") for key in _PREFIX_KEYS if key in original)
+            yield from (
+                (key, f"{key} is for plans without operations")
+                for key in _PREFIX_KEYS
+                if key in original
+            )
             entries = data.get("operations", [])
             yield from _repetitions(entries)
         errors = {
-            index: set(_policy_errors(data | entry)) for index, entry in enumerate(entries) if not entry.get("live")
+            index: set(_policy_errors(data | entry))
+            for index, entry in enumerate(entries)
+            if not entry.get("live")
         }
         # What all retired operations have from the defaults is reported once.
-        inherited = set(_policy_errors(data)).intersection(*errors.values()) if errors else set()
+        inherited = (
+            set(_policy_errors(data)).intersection(*errors.values())
+            if errors
+            else set()
+        )
         yield from inherited
         for index, found in errors.items():
             yield from (("operations", index, *error) for error in found - inherited)
 
     @post_load
-    def _finish(self, data: dict[str, Any], **_context: Any) -> dict[Operation, DeprecationPolicy | None]:
+    def _finish(
+        self, data: dict[str, Any], **_context: Any
+    ) -> dict[Operation, DeprecationPolicy | None]:
         if "operations" not in data:
             operations = notification_operations(**_pick(_PREFIX_KEYS, data))
-            return dict.fromkeys(operations, DeprecationPolicy(**_pick(_POLICY_KEYS, data)))
+            return dict.fromkeys(
+                operations, DeprecationPolicy(**_pick(_POLICY_KEYS, data))
+            )
         plan: dict[Operation, DeprecationPolicy | None] = {}
         for entry in data["operations"]:
-            policy = None if entry.get("live") else DeprecationPolicy(**_pick(_POLICY_KEYS, data | entry))
+            policy = (
+                None
+                if entry.get("live")
+                else DeprecationPolicy(**_pick(_POLICY_KEYS, data | entry))
+            )
             plan[Operation(**_pick(_OPERATION_KEYS, entry))] = policy
         return plan
 
@@ -315,7 +407,9 @@ class PlanSchema(_PolicySchema):
     def _dump(self, plan: Plan, **_context: Any) -> dict[str, Any]:
         entries = []
         for operation, policy in plan.items():
-            entry = json.loads(json.dumps(asdict(operation)))  # with lists in place of tuples
+            entry = json.loads(
+                json.dumps(asdict(operation))
+            )  # with lists in place of tuples
             entry |= {"live": True} if policy is None else asdict(policy)
             entries.append({key: value for key, value in entry.items() if value})
         return {"operations": entries}
@@ -325,20 +419,39 @@ def _policy_errors(values: Mapping[str, Any]) -> Iterator[_Error]:
     """Yield the errors between the valid values of the policy of an operation."""
     if "deprecated_at" not in values:
         yield "deprecated_at", _Date.default_error_messages["required"]
-    yield from _find_error(_policy, {"sunset_at": None} | _pick(_policy.keywords, values))
+    yield from _find_error(
+        _policy, {"sunset_at": None} | _pick(_policy.keywords, values)
+    )
 
 
 def _repetitions(entries: Iterable[Mapping[str, Any]]) -> Iterator[_Error]:
-    """Yield the operations whose name, or whose method, path and conditions, are those of an earlier one."""
+    """Yield the operations whose name, or whose method, path and conditions, are those
+    of an earlier one.
+    """
     seen: dict[object, int] = {}
     for index, entry in enumerate(entries):
-        if "name" in entry and (first := seen.setdefault(entry["name"], index)) != index:
-            yield "operations", index, "name", f"name must differ from that of operation {first}: {entry['name']!r}"
+        if (
+            "name" in entry
+            and (first := seen.setdefault(entry["name"], index)) != index
+        ):
+            yield (
+                "operations",
+                index,
+                "name",
+                f"name must differ from that of operation {first}: {entry['name']!r}",
+            )
         if {"method", "path"} <= entry.keys() and not entry.get("live"):
-            shape = template_shape(_operation(**_pick(("method", "path", "query", "headers"), entry)))
+            shape = template_shape(
+                _operation(**_pick(("method", "path", "query", "headers"), entry))
+            )
             if (first := seen.setdefault(shape, index)) != index:
                 expected = f"that of operation {first} in more than letter case and parameter names"
-                yield "operations", index, "path", f"path must differ from {expected}: {entry['path']!r}"
+                yield (
+                    "operations",
+                    index,
+                    "path",
+                    f"path must differ from {expected}: {entry['path']!r}",
+                )
 
 
 def _pick(keys: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The operations, how old clients spell a path, and which operation a request matches.
 
-An operation is a method and an OpenAPI path template. Knows nothing of dates, sessions or responses.
+An operation is a method and an OpenAPI path template. Knows nothing of dates, sessions
+or responses.
 """
 
 import re
@@ -13,36 +14,54 @@ from urllib.parse import quote, unquote_to_bytes
 from flask_notifications.headers import TOKEN
 from flask_notifications.validation import check_uri, make_plain, require
 
-from .conditions import NOTHING, Condition, SentValues, Values, are_fulfilled, check_values, fold, list_conditions
+from .conditions import (
+    NOTHING,
+    Condition,
+    SentValues,
+    Values,
+    are_fulfilled,
+    check_values,
+    fold,
+    list_conditions,
+)
 
 CURRENT_USER = "current_user"
 ACCOUNT = "account"
 
-# Every method but OPTIONS: a browser must get through to ask whether it may send the request itself.
+# Every method but OPTIONS: a browser must get through to ask whether it may send the
+# request itself.
 ANY_METHOD = "*"
-# What a path ends in that everything below it belongs to, after a slash; and the rest of the path in its successor.
+# What a path ends in that everything below it belongs to, after a slash; and the rest
+# of the path in its successor.
 REST = "**"
 
 _METHOD = re.compile(TOKEN)
 # A parameter in a path template, and its name.
 PARAMETER = re.compile(r"\{([\w.-]+)\}")
-# Parameters in the syntax of routers, which OpenAPI puts in braces, and characters of no path segment.
+# Parameters in the syntax of routers, which OpenAPI puts in braces, and characters of
+# no path segment.
 _OTHER_SYNTAX = re.compile(r"[<>*|\\]|^[:(]")
 _NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#\ud800-\udfff]")
 _DOTS = frozenset({".", ".."})
 
-# An application that responds to a lookalike with one of these did not take it for the operation.
+# An application that responds to a lookalike with one of these did not take it for the
+# operation.
 NOT_REACHED = frozenset({404, 405})
 
-# The version of the rules in ``OperationTable``: a count of calls is complete for the rules that were in force.
+# The version of the rules in ``OperationTable``: a count of calls is complete for the
+# rules that were in force.
 RULES_VERSION = 4
 
 # Some routers read a path of other characters leniently, or one with ``//`` or ``/.``.
 _ORDINARY = re.compile(r"(?!.*/[/.])/[\x21-\x7e]*")
-# Letters that are not ASCII and fold to an ASCII letter, at least to a regular expression that ignores case.
+# Letters that are not ASCII and fold to an ASCII letter, at least to a regular
+# expression that ignores case.
 _FOLDS_TO_ASCII = {0x130: "i", 0x131: "i", 0x17F: "s", 0x212A: "k"}
-# White space, of which U+3000 is the last, and control characters (Unicode category Cc).
-_PADDING = "".join(re.findall(r"[\s\x00-\x1f\x7f-\x9f]", "".join(map(chr, range(0x3001)))))
+# White space, of which U+3000 is the last, and control characters (Unicode category
+# Cc).
+_PADDING = "".join(
+    re.findall(r"[\s\x00-\x1f\x7f-\x9f]", "".join(map(chr, range(0x3001))))
+)
 
 
 def resolve_dots(path: str) -> str:
@@ -59,7 +78,8 @@ def resolve_dots(path: str) -> str:
     return "/".join([first, *kept])
 
 
-# How lenient routers read a path, in this order; bytes that are not UTF-8 are surrogates in it.
+# How lenient routers read a path, in this order; bytes that are not UTF-8 are
+# surrogates in it.
 _LENIENT_READINGS: tuple[Callable[[str], str], ...] = (
     lambda path: re.sub("[\udc80-\udcff]", "", path),
     lambda path: path.strip(_PADDING),
@@ -73,27 +93,35 @@ _LENIENT_READINGS: tuple[Callable[[str], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Name one operation of an HTTP API, or a part of it: a method, an OpenAPI path template, and conditions.
+    """Name one operation of an HTTP API, or a part of it: a method, an OpenAPI path
+    template, and conditions.
 
     Paths match in any ASCII letter case, with or without a trailing slash.
 
-    :param name: identifies the operation, for observers and reports: printable characters, at least one.
-    :param method: the HTTP method, kept in upper case; ``GET`` includes ``HEAD``, and ``*`` is every method but
-        ``OPTIONS``.
-    :param path: begins with ``/``; a segment in braces is a parameter, every other segment a literal, percent-encoded
-        where it must be. A path that ends in ``/**`` is the path before that and everything below it.
-    :param successor: the URI reference of the replacement (RFC 5829 section 3.3), by default none. It may
-        use the parameters of the path in braces, and ``**`` for what follows the path before ``/**``, its slash
-        included; they are filled in from the request, percent-encoded.
-    :param query: the values of the query that a request must have, by their names: a string or several. ``""`` is a
-        value that is absent or empty, ``"*"`` any other value. Names match in any ASCII letter case, values exactly. By
-        default any query matches.
-    :param headers: the same of headers; values match in any ASCII letter case, those of a list member by member, each
-        with or without its parameters. By default any headers match.
-    :param rewrite_path: whether your application sees the path as ``path`` spells it, whatever the client sent; by
-        default it sees the path that the client sent.
-    :param unify_session: whether the session ID is moved to where your application expects it, by default not.
-    :raises ValueError: an argument does not fit, or no request can match the path; the message names the argument.
+    :param name: identifies the operation, for observers and reports: printable
+        characters, at least one.
+    :param method: the HTTP method, kept in upper case; ``GET`` includes ``HEAD``, and
+        ``*`` is every method but ``OPTIONS``.
+    :param path: begins with ``/``; a segment in braces is a parameter, every other
+        segment a literal, percent-encoded where it must be. A path that ends in ``/**``
+        is the path before that and everything below it.
+    :param successor: the URI reference of the replacement (RFC 5829 section 3.3), by
+        default none. It may use the parameters of the path in braces, and ``**`` for
+        what follows the path before ``/**``, its slash included; they are filled in
+        from the request, percent-encoded.
+    :param query: the values of the query that a request must have, by their names: a
+        string or several. ``""`` is a value that is absent or empty, ``"*"`` any other
+        value. Names match in any ASCII letter case, values exactly. By default any
+        query matches.
+    :param headers: the same of headers; values match in any ASCII letter case, those of
+        a list member by member, each with or without its parameters. By default any
+        headers match.
+    :param rewrite_path: whether your application sees the path as ``path`` spells it,
+        whatever the client sent; by default it sees the path that the client sent.
+    :param unify_session: whether the session ID is moved to where your application
+        expects it, by default not.
+    :raises ValueError: an argument does not fit, or no request can match the path; the
+        message names the argument.
     """
 
     name: str
@@ -109,10 +137,26 @@ class Operation:
     def __post_init__(self) -> None:
         for name in ("name", "method", "path", "successor"):
             object.__setattr__(self, name, make_plain(getattr(self, name)))
-        is_printable = isinstance(self.name, str) and self.name and self.name.isprintable()
-        require(is_printable, "name", "a string of one or more printable characters", self.name)
-        is_method = isinstance(self.method, str) and _METHOD.fullmatch(self.method) and self.method.upper() != "ANY"
-        require(is_method, "method", "one HTTP method, such as 'GET', or '*' for any", self.method)
+        is_printable = (
+            isinstance(self.name, str) and self.name and self.name.isprintable()
+        )
+        require(
+            is_printable,
+            "name",
+            "a string of one or more printable characters",
+            self.name,
+        )
+        is_method = (
+            isinstance(self.method, str)
+            and _METHOD.fullmatch(self.method)
+            and self.method.upper() != "ANY"
+        )
+        require(
+            is_method,
+            "method",
+            "one HTTP method, such as 'GET', or '*' for any",
+            self.method,
+        )
         object.__setattr__(self, "method", self.method.upper())
         object.__setattr__(self, "query", check_values("query", self.query))
         object.__setattr__(self, "headers", check_values("headers", self.headers))
@@ -120,7 +164,12 @@ class Operation:
         if self.successor is not None:
             _check_successor(self.successor, template)
         for name in ("rewrite_path", "unify_session"):
-            require(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
+            require(
+                isinstance(getattr(self, name), bool),
+                name,
+                "True or False",
+                getattr(self, name),
+            )
 
 
 def _check_successor(successor: object, template: "_Template") -> None:
@@ -138,10 +187,11 @@ def _check_successor(successor: object, template: "_Template") -> None:
 class Match:
     """An operation that a request may reach.
 
-    ``path`` is the request's path in the template's spelling; ``parameters`` are the segments for the template's
-    parameters, by name, and with the name ``**`` the rest of a path below the template's. They are WSGI strings:
-    percent-decoded bytes, read as latin-1. A lookalike is a request that only a lenient router takes for the operation.
-    ``vary`` are the headers that the choice of the operation depends on.
+    ``path`` is the request's path in the template's spelling; ``parameters`` are the
+    segments for the template's parameters, by name, and with the name ``**`` the rest
+    of a path below the template's. They are WSGI strings: percent-decoded bytes, read
+    as latin-1. A lookalike is a request that only a lenient router takes for the
+    operation. ``vary`` are the headers that the choice of the operation depends on.
     """
 
     operation: Operation
@@ -152,7 +202,9 @@ class Match:
 
     @property
     def successor(self) -> str | None:
-        """The successor with the parameters filled in, percent-encoded; dot and empty segments lead elsewhere: none."""
+        """The successor with the parameters filled in, percent-encoded; dot and empty
+        segments lead elsewhere: none.
+        """
         uri = self.operation.successor
         if uri is None or not self.parameters:
             return uri
@@ -160,25 +212,41 @@ class Match:
 
     @property
     def is_plain(self) -> bool:
-        """Whether no parameter has a dot segment or an empty one, which some routers resolve."""
-        return not any("//" in value or not _DOTS.isdisjoint(value.split("/")) for value in self.parameters.values())
+        """Whether no parameter has a dot segment or an empty one, which some routers
+        resolve.
+        """
+        return not any(
+            "//" in value or not _DOTS.isdisjoint(value.split("/"))
+            for value in self.parameters.values()
+        )
 
 
 def fill_in(template: str, parameters: Mapping[str, str]) -> str:
-    """Return a template with WSGI strings, percent-encoded, in place of its parameters in braces and of ``**``.
+    """Return a template with WSGI strings, percent-encoded, in place of its parameters
+    in braces and of ``**``.
 
     A path remains one, although the rest of a path may be empty.
     """
     filled = template
     for name, value in parameters.items():
-        encoded = quote(value, safe="/" if name == REST else "", encoding="latin-1", errors="replace")
+        encoded = quote(
+            value,
+            safe="/" if name == REST else "",
+            encoding="latin-1",
+            errors="replace",
+        )
         for place in (f"/{REST}", REST) if name == REST else (f"{{{name}}}",):
             filled = filled.replace(place, encoded)
-    return f"/{filled}" if template.startswith("/") and not filled.startswith("/") else filled
+    return (
+        f"/{filled}"
+        if template.startswith("/") and not filled.startswith("/")
+        else filled
+    )
 
 
 class Shape(NamedTuple):
-    """What two operations must differ in: a literal segment is in lower case, a parameter is ``None``.
+    """What two operations must differ in: a literal segment is in lower case, a
+    parameter is ``None``.
 
     ``has_slash`` is ``None`` for a path and everything below it.
     """
@@ -190,11 +258,18 @@ class Shape(NamedTuple):
 
 
 class _Template:
-    """A path template, taken apart: a literal segment is its WSGI string, a parameter is ``None``."""
+    """A path template, taken apart: a literal segment is its WSGI string, a parameter
+    is ``None``.
+    """
 
     def __init__(self, operation: Operation) -> None:
         path = operation.path
-        require(isinstance(path, str) and path.startswith("/"), "path", "a string that begins with '/'", path)
+        require(
+            isinstance(path, str) and path.startswith("/"),
+            "path",
+            "a string that begins with '/'",
+            path,
+        )
         self.operation = operation
         self.is_subtree = path.endswith(f"/{REST}")
         # Of a subtree ``None``: its paths end in a slash or not.
@@ -202,31 +277,48 @@ class _Template:
         segments = path.split("/")[1:-1] if self.is_subtree else _split(path)
         _check_syntax(path, segments)
         self.literals = [_parse_segment(path, segment) for segment in segments]
-        # The parts of a path between its slashes, of which the first is empty, and the places of parameters in it.
-        self.spelled = ["", *(own or "" for own in self.literals), *[""][: bool(self.has_slash)]]
+        # The parts of a path between its slashes, of which the first is empty, and the
+        # places of parameters in it.
+        self.spelled = [
+            "",
+            *(own or "" for own in self.literals),
+            *[""][: bool(self.has_slash)],
+        ]
         self.parameters = {
-            place: segments[place - 1][1:-1] for place, own in enumerate(self.literals, 1) if own is None
+            place: segments[place - 1][1:-1]
+            for place, own in enumerate(self.literals, 1)
+            if own is None
         }
         is_unique = len(set(self.parameters.values())) == len(self.parameters)
-        require(is_unique, "path", "a template whose parameters have different names", path)
+        require(
+            is_unique, "path", "a template whose parameters have different names", path
+        )
         self.conditions = list_conditions(operation.query, operation.headers)
 
     @property
     def shape(self) -> Shape:
         """The shape, in which neither letter case nor the names of parameters count."""
-        folded = tuple(None if literal is None else fold(literal) for literal in self.literals)
+        folded = tuple(
+            None if literal is None else fold(literal) for literal in self.literals
+        )
         return Shape(self.operation.method, self.has_slash, folded, self.conditions)
 
     def has_spelling(self, segments: list[str]) -> bool:
         """Return whether the literals are in the letter case of a request's path."""
-        return all(own in {None, sent} for own, sent in zip(self.literals, segments, strict=False))
+        return all(
+            own in {None, sent}
+            for own, sent in zip(self.literals, segments, strict=False)
+        )
 
-    def rank(self, methods: tuple[str, ...], segments: list[str], has_slash: bool) -> tuple[Any, ...]:
+    def rank(
+        self, methods: tuple[str, ...], segments: list[str], has_slash: bool
+    ) -> tuple[Any, ...]:
         """Return a sort key: the more specific template first.
 
-        That is a literal before a parameter before a subtree, the leftmost first, and a subtree's own path is a
-        literal; then this trailing slash, then conditions, then this method. What is equal then is no subtree before a
-        subtree, and the same letter case before another one.
+        That is a literal before a parameter before a subtree, the leftmost first, and a
+        subtree's own path is a literal; then this trailing slash, then conditions, then
+        this method. What is equal then is no subtree before a subtree, and the same
+        letter case before another one.
         """
         return (
             [*(literal is None for literal in self.literals), 2],
@@ -241,23 +333,39 @@ class _Template:
         sent, spelled, values = path.split("/"), self.spelled.copy(), {}
         for place, name in self.parameters.items():
             values[name] = spelled[place] = sent[place]
-        rest = "".join(f"/{part}" for part in sent[len(spelled) :]) if self.is_subtree else ""
+        rest = (
+            "".join(f"/{part}" for part in sent[len(spelled) :])
+            if self.is_subtree
+            else ""
+        )
         if self.is_subtree:
             values[REST] = rest
-        return Match(self.operation, "/".join(spelled) + rest, values, is_lookalike, vary)
+        return Match(
+            self.operation, "/".join(spelled) + rest, values, is_lookalike, vary
+        )
 
 
 def decode_path(path: str) -> str:
-    """Return a path in percent-encoding or in letters that are not ASCII as a WSGI string."""
+    """Return a path in percent-encoding or in letters that are not ASCII as a WSGI
+    string.
+    """
     return unquote_to_bytes(path).decode("latin-1")
 
 
 def _check_syntax(path: str, segments: list[str]) -> None:
     literals = [segment for segment in segments if not PARAMETER.fullmatch(segment)]
-    is_plain = all(set("{}").isdisjoint(each) and not _OTHER_SYNTAX.search(each) for each in literals)
+    is_plain = all(
+        set("{}").isdisjoint(each) and not _OTHER_SYNTAX.search(each)
+        for each in literals
+    )
     right = f"a template, which may end in '/{REST}', with its parameters as segments in braces, as in '/items/{{id}}'"
     require(is_plain, "path", right, path)
-    require(not _NOT_IN_A_PATH.search(path), "path", "free of spaces, control characters, ? and #", path)
+    require(
+        not _NOT_IN_A_PATH.search(path),
+        "path",
+        "free of spaces, control characters, ? and #",
+        path,
+    )
 
 
 def _parse_segment(path: str, segment: str) -> str | None:
@@ -266,12 +374,19 @@ def _parse_segment(path: str, segment: str) -> str | None:
         return None
     literal = decode_path(segment)
     can_match = literal not in {"", *_DOTS} and "/" not in literal
-    require(can_match, "path", "free of empty segments, dot segments and encoded slashes", path)
+    require(
+        can_match,
+        "path",
+        "free of empty segments, dot segments and encoded slashes",
+        path,
+    )
     return literal
 
 
 class _Node:
-    """A place in the tree of the templates: the segments that may follow, and the templates that end here."""
+    """A place in the tree of the templates: the segments that may follow, and the
+    templates that end here.
+    """
 
     def __init__(self) -> None:
         self.literals: dict[str, _Node] = {}
@@ -289,11 +404,13 @@ class _Node:
                 node = node.literals.setdefault(fold(literal), _Node())
         (node.subtrees if template.is_subtree else node.templates).append(template)
 
-    def find(self, segments: list[str], keeps_dots: bool, depth: int = 1) -> list[_Template]:
+    def find(
+        self, segments: list[str], keeps_dots: bool, depth: int = 1
+    ) -> list[_Template]:
         """Return every template of a folded path, with or without the trailing slash.
 
-        ``keeps_dots`` is whether a dot segment may be the value of a parameter. ``depth`` segments lead here, of which
-        the first is empty.
+        ``keeps_dots`` is whether a dot segment may be the value of a parameter.
+        ``depth`` segments lead here, of which the first is empty.
         """
         segment = segments[depth] if depth < len(segments) else ""
         found = self.subtrees
@@ -307,40 +424,65 @@ class _Node:
 
 
 class OperationTable:
-    """Find the operations that a request may reach, of which ``live`` ones are not retired.
+    """Find the operations that a request may reach, of which ``live`` ones are not
+    retired.
 
-    Routers read a path in different ways: as it was sent; in another ASCII letter case; with or without its trailing
-    slash; or leniently, as ``_LENIENT_READINGS`` do. In each reading the most specific operation wins, as
-    ``_Template.rank`` says, of those whose conditions hold. The cost of a look-up depends on the length of the path and
+    Routers read a path in different ways: as it was sent; in another ASCII letter case;
+    with or without its trailing slash; or leniently, as ``_LENIENT_READINGS`` do. In
+    each reading the most specific operation wins, as ``_Template.rank`` says, of those
+    whose conditions hold. The cost of a look-up depends on the length of the path and
     on the number of operations with this path, not on those with other paths.
     """
 
-    def __init__(self, operations: Iterable[Operation], *, live: Iterable[Operation] = ()) -> None:
-        self.operations: tuple[Operation, ...] = tuple(operations) if isinstance(operations, Iterable) else ()
-        is_valid = self.operations and all(isinstance(each, Operation) for each in self.operations)
+    def __init__(
+        self, operations: Iterable[Operation], *, live: Iterable[Operation] = ()
+    ) -> None:
+        self.operations: tuple[Operation, ...] = (
+            tuple(operations) if isinstance(operations, Iterable) else ()
+        )
+        is_valid = self.operations and all(
+            isinstance(each, Operation) for each in self.operations
+        )
         require(is_valid, "operations", "one or more of Operation", operations)
         self._live = frozenset(operation.name for operation in live)
         templates = [_Template(operation) for operation in self.operations]
-        _check_differences([template for template in templates if template.operation.name not in self._live])
+        _check_differences(
+            [
+                template
+                for template in templates
+                if template.operation.name not in self._live
+            ]
+        )
         self._root = _Node()
         for template in templates:
             self._root.add(template)
-        # The matches of most requests: their path is spelled as the operation's, and nothing else decides.
+        # The matches of most requests: their path is spelled as the operation's, and
+        # nothing else decides.
         self._ready: dict[tuple[str, str], list[Match]] = {}
         for template in templates:
             method, path = template.operation.method, "/".join(template.spelled)
-            if _ORDINARY.fullmatch(path) and not any(each.conditions for each in self._find_templates(path)):
+            if _ORDINARY.fullmatch(path) and not any(
+                each.conditions for each in self._find_templates(path)
+            ):
                 self._ready[method, path] = self._read(method, path, NOTHING)
 
-    def match(self, method: str, path: str, environ: Mapping[str, Any] = NOTHING) -> Match | None:
-        """Return the match of a request to a router that is not lenient, or ``None``, as ``find`` does."""
+    def match(
+        self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
+    ) -> Match | None:
+        """Return the match of a request to a router that is not lenient, or ``None``,
+        as ``find`` does.
+        """
         found = self._ready.get((method, path)) or self._read(method, path, environ)
         return found[0] if found else None
 
-    def find(self, method: str, path: str, environ: Mapping[str, Any] = NOTHING) -> list[Match]:
-        """Return the operations that some router may take a request for, one match each, the likeliest first.
+    def find(
+        self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
+    ) -> list[Match]:
+        """Return the operations that some router may take a request for, one match
+        each, the likeliest first.
 
-        A path in the exact spelling of a live operation is that operation, however lenient routers read it.
+        A path in the exact spelling of a live operation is that operation, however
+        lenient routers read it.
         """
         ready = self._ready.get((method, path))
         if ready is not None:
@@ -355,53 +497,98 @@ class OperationTable:
         return list(matches.values())
 
     def methods(self, path: str) -> list[str]:
-        """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section 10.2.1); none: no such path."""
+        """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section
+        10.2.1); none: no such path.
+        """
         methods = {template.operation.method for template in self._find_templates(path)}
         return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
-    def _find_templates(self, path: str, *, keeps_dots: bool = False) -> list[_Template]:
+    def _find_templates(
+        self, path: str, *, keeps_dots: bool = False
+    ) -> list[_Template]:
         segments = fold(path).split("/")
         return [] if segments[0] else self._root.find(segments, keeps_dots)
 
-    def _read(self, method: str, path: str, environ: Mapping[str, Any], *, is_lenient: bool = False) -> list[Match]:
-        """Return the winners of the readings in which letter case and the trailing slash count, retired ones first."""
+    def _read(
+        self,
+        method: str,
+        path: str,
+        environ: Mapping[str, Any],
+        *,
+        is_lenient: bool = False,
+    ) -> list[Match]:
+        """Return the winners of the readings in which letter case and the trailing
+        slash count, retired ones first.
+        """
         path = path or "/"
         templates = self._find_templates(path, keeps_dots=is_lenient)
         if not templates:
             return []
-        if len(templates) == 1 and templates[0].operation.method == method and not templates[0].conditions:
+        if (
+            len(templates) == 1
+            and templates[0].operation.method == method
+            and not templates[0].conditions
+        ):
             return [templates[0].match(path, is_lenient)]
         sent = SentValues(environ)
         winners: list[_Template] = []
         considered: list[_Template] = []
         for methods in _read_method(method):
-            candidates = [template for template in templates if template.operation.method in methods]
+            candidates = [
+                template
+                for template in templates
+                if template.operation.method in methods
+            ]
             considered += candidates
-            chosen = [own for own in candidates if are_fulfilled(own.conditions, sent, is_live=self._is_live(own))]
+            chosen = [
+                own
+                for own in candidates
+                if are_fulfilled(own.conditions, sent, is_live=self._is_live(own))
+            ]
             winners += _find_winners(chosen, methods, path)
-        vary = tuple(dict.fromkeys(name for each in considered for name in each.operation.headers or ()))
-        matches = [template.match(path, is_lenient, vary) for template in dict.fromkeys(winners)]
+        vary = tuple(
+            dict.fromkeys(
+                name for each in considered for name in each.operation.headers or ()
+            )
+        )
+        matches = [
+            template.match(path, is_lenient, vary)
+            for template in dict.fromkeys(winners)
+        ]
         return sorted(matches, key=self._is_live)
 
     def _is_live(self, each: Match | _Template) -> bool:
         return each.operation.name in self._live
 
     def _are_live(self, found: list[Match], path: str) -> bool:
-        """Return whether all matches are live, and one of them is spelled exactly as the path."""
-        is_spelled = any(each.is_plain and each.path.removesuffix("/") == path.removesuffix("/") for each in found)
+        """Return whether all matches are live, and one of them is spelled exactly as
+        the path.
+        """
+        is_spelled = any(
+            each.is_plain and each.path.removesuffix("/") == path.removesuffix("/")
+            for each in found
+        )
         return is_spelled and all(map(self._is_live, found))
 
 
 @lru_cache(maxsize=64)
 def _read_method(method: str) -> tuple[tuple[str, ...], ...]:
-    """Return the methods of the operations that a method may reach, as it was sent and in upper case."""
+    """Return the methods of the operations that a method may reach, as it was sent and
+    in upper case.
+    """
     upper = method.upper() if method.isascii() else method
     any_method = {"HEAD": ("GET", ANY_METHOD), "OPTIONS": ()}
-    return tuple((each, *any_method.get(each, (ANY_METHOD,))) for each in dict.fromkeys((method, upper)))
+    return tuple(
+        (each, *any_method.get(each, (ANY_METHOD,)))
+        for each in dict.fromkeys((method, upper))
+    )
 
 
-def _find_winners(templates: list[_Template], methods: tuple[str, ...], path: str) -> list[_Template]:
-    """Return the winners of the readings in which letter case and the trailing slash count, or not.
+def _find_winners(
+    templates: list[_Template], methods: tuple[str, ...], path: str
+) -> list[_Template]:
+    """Return the winners of the readings in which letter case and the trailing slash
+    count, or not.
 
     Several win one reading if they differ in nothing but their conditions.
     """
@@ -409,12 +596,19 @@ def _find_winners(templates: list[_Template], methods: tuple[str, ...], path: st
         return templates
     has_slash, segments = path.endswith("/"), _split(path)
     spelled = [template for template in templates if template.has_spelling(segments)]
-    strict = [[each for each in group if each.has_slash is not (not has_slash)] for group in (spelled, templates)]
+    strict = [
+        [each for each in group if each.has_slash is not (not has_slash)]
+        for group in (spelled, templates)
+    ]
     winners: list[_Template] = []
     for group in filter(None, (*strict, spelled, templates)):
         ranks = [template.rank(methods, segments, has_slash) for template in group]
         best = min(ranks)
-        winners += [template for template, rank in zip(group, ranks, strict=True) if rank == best]
+        winners += [
+            template
+            for template, rank in zip(group, ranks, strict=True)
+            if rank == best
+        ]
     return winners
 
 
@@ -423,7 +617,10 @@ def _read_leniently(path: str) -> list[str]:
     readings = [path.encode("latin-1", "replace").decode("utf-8", "surrogateescape")]
     for read in _LENIENT_READINGS:
         readings = list(dict.fromkeys([*readings, *map(read, readings)]))
-    return [reading.encode("utf-8", "surrogateescape").decode("latin-1") for reading in readings]
+    return [
+        reading.encode("utf-8", "surrogateescape").decode("latin-1")
+        for reading in readings
+    ]
 
 
 def _check_differences(templates: list[_Template]) -> None:
@@ -440,7 +637,9 @@ def template_shape(operation: Operation) -> Shape:
 
 
 def _split(path: str) -> list[str]:
-    """Return the segments of a path that begins with a slash, without one trailing slash."""
+    """Return the segments of a path that begins with a slash, without one trailing
+    slash.
+    """
     return path.removesuffix("/").split("/")[1:]
 
 
@@ -450,16 +649,28 @@ def notification_operations(
     """Return the two obsolete operations, ``current_user`` and ``account``.
 
     :param prefix: the path below which they are, by default ``"/API/Notification"``.
-    :param successor_prefix: the path or absolute URI below which their successors are; by default ``prefix``.
+    :param successor_prefix: the path or absolute URI below which their successors are;
+        by default ``prefix``.
     :raises ValueError: as ``Operation`` does.
     """
-    is_path = isinstance(prefix, str) and (not prefix or prefix.startswith("/")) and not _NOT_IN_A_PATH.search(prefix)
+    is_path = (
+        isinstance(prefix, str)
+        and (not prefix or prefix.startswith("/"))
+        and not _NOT_IN_A_PATH.search(prefix)
+    )
     require(is_path, "prefix", "a path that begins with '/', as a string", prefix)
-    check_uri("successor_prefix", "/" if successor_prefix in (None, "") else successor_prefix)
+    check_uri(
+        "successor_prefix", "/" if successor_prefix in (None, "") else successor_prefix
+    )
     below = prefix.rstrip("/")
     successors = (below if successor_prefix is None else successor_prefix).rstrip("/")
     retire = partial(Operation, rewrite_path=True, unify_session=True)
     return (
         retire(CURRENT_USER, "GET", f"{below}/", f"{successors}/CurrentUser"),
-        retire(ACCOUNT, "POST", f"{below}/GetNotificationsForAccount/{{id}}/", f"{successors}/Account"),
+        retire(
+            ACCOUNT,
+            "POST",
+            f"{below}/GetNotificationsForAccount/{{id}}/",
+            f"{successors}/Account",
+        ),
     )

@@ -1,4 +1,5 @@
-"""The checked, frozen policy of a retirement: its phases at a given time, and the header lines that announce it.
+"""The checked, frozen policy of a retirement: its phases at a given time, and the
+header lines that announce it.
 
 Knows nothing of requests, of the environ or of responses.
 """
@@ -25,7 +26,9 @@ _SECOND = timedelta(seconds=1)
 
 
 class Phase(StrEnum):
-    """The phase of the retirement of an operation: ``announced``, ``deprecated``, ``brownout`` or ``sunset``."""
+    """The phase of the retirement of an operation: ``announced``, ``deprecated``,
+    ``brownout`` or ``sunset``.
+    """
 
     ANNOUNCED = "announced"
     DEPRECATED = "deprecated"
@@ -42,7 +45,8 @@ class Brownout:
     """Plan a window in which the operation responds with 410, so that callers notice.
 
     :param start: an aware datetime, kept in UTC; it belongs to the window.
-    :param end: an aware datetime after ``start``, kept in UTC; it does not belong to the window.
+    :param end: an aware datetime after ``start``, kept in UTC; it does not belong to
+        the window.
     :raises ValueError: an argument is something else; the message names it.
     """
 
@@ -61,8 +65,10 @@ class Exemption:
 
     Not checked: that the date is in the future, or that any caller has this label.
 
-    :param caller: the label that the middleware's ``identify`` gives the caller: 1 to 64 printable characters.
-    :param until: an aware datetime, not before 1970, kept in UTC; the exemption has ended then.
+    :param caller: the label that the middleware's ``identify`` gives the caller: 1 to
+        64 printable characters.
+    :param until: an aware datetime, not before 1970, kept in UTC; the exemption has
+        ended then.
     :param reason: why, for the people who read the plan.
     :raises ValueError: an argument is something else; the message names it.
     """
@@ -74,7 +80,12 @@ class Exemption:
     def __post_init__(self) -> None:
         for name in ("caller", "reason"):
             object.__setattr__(self, name, make_plain(getattr(self, name)))
-        require(clean_label(self.caller) is not None, "caller", "a label of 1 to 64 printable characters", self.caller)
+        require(
+            clean_label(self.caller) is not None,
+            "caller",
+            "a label of 1 to 64 printable characters",
+            self.caller,
+        )
         object.__setattr__(self, "until", _in_utc("until", self.until))
         is_reason = isinstance(self.reason, str) and self.reason.strip()
         require(is_reason, "reason", "a string that says why", self.reason)
@@ -87,17 +98,19 @@ class DeprecationPolicy:
 
     Not checked: that any date is in the future. Do not inherit from this class.
 
-    :param deprecated_at: an aware datetime, not before 1970, kept in UTC and announced in whole seconds (RFC 9745
-        section 2.1).
-    :param sunset_at: an aware datetime, not before ``deprecated_at``, kept in UTC and announced in whole seconds (RFC
-        8594 section 3), or ``None``, the default.
-    :param documentation: the URI reference of a page for people, by default none. One that begins with a single ``/``
-        is below the path at which your application is mounted.
+    :param deprecated_at: an aware datetime, not before 1970, kept in UTC and announced
+        in whole seconds (RFC 9745 section 2.1).
+    :param sunset_at: an aware datetime, not before ``deprecated_at``, kept in UTC and
+        announced in whole seconds (RFC 8594 section 3), or ``None``, the default.
+    :param documentation: the URI reference of a page for people, by default none. One
+        that begins with a single ``/`` is below the path at which your application is
+        mounted.
     :param sunset_documentation: the same, for a page about your policy on sunsets.
     :param brownouts: windows in any order that do not overlap; by default none.
-    :param enforce_sunset: whether the operation responds with 410 from ``sunset_at`` on; by default it keeps working.
-    :param exemptions: callers that brownouts and an enforced sunset let through until a date, each once; by default
-        none. They need a middleware with ``identify``.
+    :param enforce_sunset: whether the operation responds with 410 from ``sunset_at``
+        on; by default it keeps working.
+    :param exemptions: callers that brownouts and an enforced sunset let through until a
+        date, each once; by default none. They need a middleware with ``identify``.
     :raises ValueError: an argument does not fit; the message names it and its value.
     """
 
@@ -110,24 +123,47 @@ class DeprecationPolicy:
     exemptions: Sequence[Exemption] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "deprecated_at", _in_utc("deprecated_at", self.deprecated_at))
+        object.__setattr__(
+            self, "deprecated_at", _in_utc("deprecated_at", self.deprecated_at)
+        )
         if self.sunset_at is not None:
             object.__setattr__(self, "sunset_at", _in_utc("sunset_at", self.sunset_at))
             is_after = _seconds(self.sunset_at) >= _seconds(self.deprecated_at)
-            require(is_after, "sunset_at", f"at or after deprecated_at ({self.deprecated_at})", self.sunset_at)
+            require(
+                is_after,
+                "sunset_at",
+                f"at or after deprecated_at ({self.deprecated_at})",
+                self.sunset_at,
+            )
         for name in ("documentation", "sunset_documentation"):
             object.__setattr__(self, name, make_plain(getattr(self, name)))
             if getattr(self, name) is not None:
                 check_uri(name, getattr(self, name))
-        require(isinstance(self.enforce_sunset, bool), "enforce_sunset", "True or False", self.enforce_sunset)
+        require(
+            isinstance(self.enforce_sunset, bool),
+            "enforce_sunset",
+            "True or False",
+            self.enforce_sunset,
+        )
         has_sunset = self.sunset_at is not None
-        require(has_sunset or not self.enforce_sunset, "enforce_sunset", "False without a sunset_at", True)
-        windows = sorted(_check_list("brownouts", Brownout, self.brownouts), key=attrgetter("start"))
+        require(
+            has_sunset or not self.enforce_sunset,
+            "enforce_sunset",
+            "False without a sunset_at",
+            True,
+        )
+        windows = sorted(
+            _check_list("brownouts", Brownout, self.brownouts), key=attrgetter("start")
+        )
         overlaps = _find_overlaps(windows)
         require(not overlaps, "brownouts", "windows that do not overlap", overlaps)
         object.__setattr__(self, "brownouts", tuple(windows))
         exemptions = _check_list("exemptions", Exemption, self.exemptions)
-        repeated = [caller for caller, times in Counter(each.caller for each in exemptions).items() if times > 1]
+        repeated = [
+            caller
+            for caller, times in Counter(each.caller for each in exemptions).items()
+            if times > 1
+        ]
         require(not repeated, "exemptions", "a list with each caller once", repeated)
         object.__setattr__(self, "exemptions", exemptions)
 
@@ -137,54 +173,99 @@ class DeprecationPolicy:
         return bool(self.brownouts) or self.enforce_sunset
 
     def phase(self, at: datetime, caller: str | None = None) -> Phase:
-        """Return the phase at an aware datetime: an enforced sunset first, then a brownout, then the deprecation.
+        """Return the phase at an aware datetime: an enforced sunset first, then a
+        brownout, then the deprecation.
 
         :param at: any aware datetime.
-        :param caller: the label of a caller; for one that is exempt then, nothing is closed. By default, nobody is.
+        :param caller: the label of a caller; for one that is exempt then, nothing is
+            closed. By default, nobody is.
         """
-        is_over = self.enforce_sunset and self.sunset_at is not None and at >= self.sunset_at
+        is_over = (
+            self.enforce_sunset and self.sunset_at is not None and at >= self.sunset_at
+        )
         if is_over or (self.brownouts and self.brownout(at) is not None):
             is_exempt = self.exemption(caller, at) is not None
-            return Phase.DEPRECATED if is_exempt else Phase.SUNSET if is_over else Phase.BROWNOUT
+            return (
+                Phase.DEPRECATED
+                if is_exempt
+                else Phase.SUNSET
+                if is_over
+                else Phase.BROWNOUT
+            )
         return Phase.DEPRECATED if at >= self.deprecated_at else Phase.ANNOUNCED
 
     def sunset_of(self, exemption: Exemption | None) -> datetime | None:
-        """Return the sunset for a caller with an exemption: the later date, if there is any sunset."""
+        """Return the sunset for a caller with an exemption: the later date, if there is
+        any sunset.
+        """
         if exemption is None or self.sunset_at is None:
             return self.sunset_at
         return max(self.sunset_at, exemption.until)
 
     def exemption(self, caller: str | None, at: datetime) -> Exemption | None:
-        """Return the exemption of the caller with a label that lasts at an aware datetime, or ``None``."""
-        return next((each for each in self.exemptions if each.caller == caller and at < each.until), None)
+        """Return the exemption of the caller with a label that lasts at an aware
+        datetime, or ``None``.
+        """
+        return next(
+            (
+                each
+                for each in self.exemptions
+                if each.caller == caller and at < each.until
+            ),
+            None,
+        )
 
     def brownout(self, at: datetime) -> Brownout | None:
         """Return the brownout that an aware datetime lies in, or ``None``."""
-        return next((window for window in self.brownouts if window.start <= at < window.end), None)
+        return next(
+            (window for window in self.brownouts if window.start <= at < window.end),
+            None,
+        )
 
 
 class DeprecationHeaders:
-    """The headers that announce the retirement of operations with one policy: the same bytes at all times.
+    """The headers that announce the retirement of operations with one policy: the same
+    bytes at all times.
 
-    ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594), then one ``Link`` (RFC 8288) line each for the successor
-    (RFC 5829), the documentation and the policy of the sunset, as far as there are any. A target that begins with a
-    single ``/`` is below the path at which the application is mounted, and ``base_url`` precedes that path. A caller
-    with an exemption is told the date on which that ends, if it is later than the sunset.
+    ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594), then one ``Link`` (RFC 8288)
+    line each for the successor (RFC 5829), the documentation and the policy of the
+    sunset, as far as there are any. A target that begins with a single ``/`` is below
+    the path at which the application is mounted, and ``base_url`` precedes that path. A
+    caller with an exemption is told the date on which that ends, if it is later than
+    the sunset.
     """
 
     def __init__(self, policy: DeprecationPolicy, *, base_url: str = "") -> None:
         self._base_url = base_url.rstrip("/")
-        self._dates = {exemption: _list_dates(policy, exemption) for exemption in (None, *policy.exemptions)}
+        self._dates = {
+            exemption: _list_dates(policy, exemption)
+            for exemption in (None, *policy.exemptions)
+        }
         self._pages = [
-            (policy.documentation, f'rel="deprecation"{_media_type(policy.documentation)}'),
-            (policy.sunset_documentation, f'rel="sunset"{_media_type(policy.sunset_documentation)}'),
+            (
+                policy.documentation,
+                f'rel="deprecation"{_media_type(policy.documentation)}',
+            ),
+            (
+                policy.sunset_documentation,
+                f'rel="sunset"{_media_type(policy.sunset_documentation)}',
+            ),
         ]
 
-    def render(self, successor: str | None, mount: str, exemption: Exemption | None = None) -> HeaderList:
-        """Return the headers; ``mount`` is where the application is mounted, percent-encoded, empty at the root."""
+    def render(
+        self, successor: str | None, mount: str, exemption: Exemption | None = None
+    ) -> HeaderList:
+        """Return the headers; ``mount`` is where the application is mounted,
+        percent-encoded, empty at the root.
+        """
         targets = [(successor, 'rel="successor-version"'), *self._pages]
-        # Clients look for exactly this spelling: the relation first, quoted, one link in a line.
-        links = [("Link", f"<{self.resolve(uri, mount)}>; {rest}") for uri, rest in targets if uri is not None]
+        # Clients look for exactly this spelling: the relation first, quoted, one link
+        # in a line.
+        links = [
+            ("Link", f"<{self.resolve(uri, mount)}>; {rest}")
+            for uri, rest in targets
+            if uri is not None
+        ]
         return [*self._dates[exemption], *links]
 
     def resolve(self, uri: str, mount: str) -> str:
@@ -193,25 +274,35 @@ class DeprecationHeaders:
 
 
 def _list_dates(policy: DeprecationPolicy, exemption: Exemption | None) -> HeaderList:
-    dates, sunset_at = [("Deprecation", f"@{_seconds(policy.deprecated_at)}")], policy.sunset_of(exemption)
+    dates, sunset_at = (
+        [("Deprecation", f"@{_seconds(policy.deprecated_at)}")],
+        policy.sunset_of(exemption),
+    )
     if sunset_at is not None:
-        # RFC 9110 section 5.6.7: an IMF-fixdate ends in GMT and is in English, whatever the locale.
+        # RFC 9110 section 5.6.7: an IMF-fixdate ends in GMT and is in English, whatever
+        # the locale.
         dates.append(("Sunset", email.utils.format_datetime(sunset_at, usegmt=True)))
     return dates
 
 
 def resolve_below(uri: str, base: str) -> str:
-    """Return a URI reference, with a base before it if it is a path of this application."""
+    """Return a URI reference, with a base before it if it is a path of this
+    application.
+    """
     return f"{base}{uri}" if is_path(uri) else uri
 
 
 def is_path(uri: str) -> bool:
-    """Return whether a URI reference is a path of this application: it begins with a single slash."""
+    """Return whether a URI reference is a path of this application: it begins with a
+    single slash.
+    """
     return uri.startswith("/") and not uri.startswith("//")
 
 
 def _media_type(uri: str | None) -> str:
-    """Return the ``type`` of a link to a page (RFC 8288 section 3.4.1), if its path looks like one in HTML."""
+    """Return the ``type`` of a link to a page (RFC 8288 section 3.4.1), if its path
+    looks like one in HTML.
+    """
     name = urlsplit(uri or "").path.rpartition("/")[2]
     return '; type="text/html"' if "." not in name or name.endswith(".html") else ""
 
@@ -220,20 +311,29 @@ def _in_utc(name: str, value: Any) -> datetime:
     """Return an aware datetime in UTC, or raise ``ValueError``."""
     require(isinstance(value, datetime), name, "a datetime", value)
     time: datetime = value
-    require(time.utcoffset() is not None, name, "an aware datetime, with a UTC offset", time)
-    require(_EPOCH <= time <= _END, name, "a time of the years 1970 to 9999 in UTC", time)
+    require(
+        time.utcoffset() is not None, name, "an aware datetime, with a UTC offset", time
+    )
+    require(
+        _EPOCH <= time <= _END, name, "a time of the years 1970 to 9999 in UTC", time
+    )
     return to_utc(time)
 
 
 def _check_list(name: str, kind: type, given: Any) -> tuple[Any, ...]:
-    is_list = isinstance(given, list | tuple) and all(isinstance(each, kind) for each in given)
+    is_list = isinstance(given, list | tuple) and all(
+        isinstance(each, kind) for each in given
+    )
     require(is_list, name, f"a list or tuple of {kind.__name__}", given)
     return tuple(given)
 
 
 def _find_overlaps(windows: Sequence[Brownout]) -> list[str]:
-    """Return each window, in the order of their starts, that begins before an earlier one has ended, with that one."""
-    # Of those before a window, the one that ends last: a long one overlaps with all that it contains.
+    """Return each window, in the order of their starts, that begins before an earlier
+    one has ended, with that one.
+    """
+    # Of those before a window, the one that ends last: a long one overlaps with all
+    # that it contains.
     earlier = accumulate(windows, partial(max, key=attrgetter("end")))
     return [
         f"{longest.start} to {longest.end} and {window.start} to {window.end}"
@@ -243,5 +343,6 @@ def _find_overlaps(windows: Sequence[Brownout]) -> list[str]:
 
 
 def _seconds(date: datetime) -> int:
-    # Whole numbers throughout: a float of seconds rounds up the last microseconds of far years.
+    # Whole numbers throughout: a float of seconds rounds up the last microseconds of
+    # far years.
     return (date - _EPOCH) // _SECOND

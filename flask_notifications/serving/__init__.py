@@ -1,6 +1,7 @@
-"""Serve the two obsolete operations from an application's storage: with Flask, or as a plain WSGI application.
+"""Serve the two obsolete operations from an application's storage: with Flask, or as a
+plain WSGI application.
 
-Begin with ``service``, which turns a session and a storage into a response and knows no framework. ``blueprint`` and
-``application`` are the two entry points to it, ``storage`` is the protocol that an application implements, and
-``records`` writes the array.
+Begin with ``service``, which turns a session and a storage into a response and knows no
+framework. ``blueprint`` and ``application`` are the two entry points to it, ``storage``
+is the protocol that an application implements, and ``records`` writes the array.
 """

@@ -1,6 +1,8 @@
-"""Turn an iterator of records into one complete JSON array, in memory or in a temporary file.
+"""Turn an iterator of records into one complete JSON array, in memory or in a temporary
+file.
 
-Knows nothing of the storage or of the caller. Nothing leaves this module before the array is complete.
+Knows nothing of the storage or of the caller. Nothing leaves this module before the
+array is complete.
 """
 
 import contextlib
@@ -18,16 +20,20 @@ from .storage import Record, StorageError
 
 Encode = Callable[[list[Any]], bytes]
 
-# Records that are encoded in one call: enough to make the call cheap, few enough to let other threads run in between.
+# Records that are encoded in one call: enough to make the call cheap, few enough to let
+# other threads run in between.
 BATCH = 128
 
-# A list is encoded in one call if its array is likely to have fewer bytes than this. That takes less time than the
-# five milliseconds after which the interpreter switches threads, and a third less than batches, which are copied.
+# A list is encoded in one call if its array is likely to have fewer bytes than this.
+# That takes less time than the five milliseconds after which the interpreter switches
+# threads, and a third less than batches, which are copied.
 _ONE_CALL = 4_194_304
-# Records of a list, from its beginning to its end, from which the size of its array is estimated.
+# Records of a list, from its beginning to its end, from which the size of its array is
+# estimated.
 _SAMPLE = 16
 
-# Bytes that are written to a temporary file in one step: single batches would take twice as long.
+# Bytes that are written to a temporary file in one step: single batches would take
+# twice as long.
 _BUFFER = 1_048_576
 
 # An array of objects from an encoder that adds white space between brackets and braces.
@@ -59,17 +65,33 @@ class SpoolUnavailable(Exception):
 class ArrayWriter:
     """Write records as one JSON array.
 
-    Not checked: that ``encode`` writes each of several mappings as an object. Only the braces at both ends of what it
-    returns are checked.
+    Not checked: that ``encode`` writes each of several mappings as an object. Only the
+    braces at both ends of what it returns are checked.
     """
 
     __slots__ = ("_encode", "_schema", "_threshold")
 
-    def __init__(self, *, encode: Encode, schema: Schema | type[Schema] | None, spool_threshold: int) -> None:
+    def __init__(
+        self,
+        *,
+        encode: Encode,
+        schema: Schema | type[Schema] | None,
+        spool_threshold: int,
+    ) -> None:
         is_encoder = callable(encode) and not is_deferring(encode)
-        require(is_encoder, "encode", "an ordinary function from a list of records to a JSON array in bytes", encode)
+        require(
+            is_encoder,
+            "encode",
+            "an ordinary function from a list of records to a JSON array in bytes",
+            encode,
+        )
         can_dump = callable(getattr(schema, "dump", None))
-        require(schema is None or can_dump, "schema", "a marshmallow schema, as a class or an instance", schema)
+        require(
+            schema is None or can_dump,
+            "schema",
+            "a marshmallow schema, as a class or an instance",
+            schema,
+        )
         require(
             type(spool_threshold) is int and spool_threshold >= 0,
             "spool_threshold",
@@ -81,10 +103,12 @@ class ArrayWriter:
         self._threshold = spool_threshold
 
     def write(self, records: Iterable[Record]) -> tuple[bytes | IO[bytes], int]:
-        """Return the complete array and its length in bytes. A file is at its start, and the caller closes it.
+        """Return the complete array and its length in bytes.
 
-        No file is left after an exception, which is ``UnserialisableRecord``, ``SpoolUnavailable`` or one of the
-        iteration. The caller closes the records.
+        A file is at its start, and the caller closes it.
+
+        No file is left after an exception, which is ``UnserialisableRecord``,
+        ``SpoolUnavailable`` or one of the iteration. The caller closes the records.
         """
         if self._fits_one_call(records):
             batch = list(records)
@@ -103,14 +127,20 @@ class ArrayWriter:
             return False
         sample = records[:: len(records) // _SAMPLE]
         with contextlib.suppress(Exception):  # batches find the place of the record
-            # Not the size of their array: a generator in a record can be encoded only once.
-            return sum(len(repr(record)) for record in sample) * len(records) < _ONE_CALL * len(sample)
+            # Not the size of their array: a generator in a record can be encoded only
+            # once.
+            return sum(len(repr(record)) for record in sample) * len(
+                records
+            ) < _ONE_CALL * len(sample)
         return False
 
     def _store(self, arrays: Iterable[bytes]) -> tuple[bytes | IO[bytes], int]:
-        """Join arrays to one, in memory, and in a temporary file if it has more bytes than the threshold."""
-        # Grows in place: chunks that are joined at the end would take the memory twice, and the time for it. Sent one
-        # by one, their memory would go back to the system after each response, and the next would wait for each page.
+        """Join arrays to one, in memory, and in a temporary file if it has more bytes
+        than the threshold.
+        """
+        # Grows in place: chunks that are joined at the end would take the memory twice,
+        # and the time for it. Sent one by one, their memory would go back to the system
+        # after each response, and the next would wait for each page.
         memory, file, length = BytesIO(), None, 0
         try:
             for chunk in _join_chunks(arrays):
@@ -131,7 +161,9 @@ class ArrayWriter:
                 file.seek(0)
         except BaseException:
             if file is not None:
-                with contextlib.suppress(OSError):  # closing writes the buffer, and fails where writing failed
+                with contextlib.suppress(
+                    OSError
+                ):  # closing writes the buffer, and fails where writing failed
                     file.close()
             raise
         return file, length
@@ -152,7 +184,9 @@ class ArrayWriter:
             raise UnserialisableRecord(index + self._find_failing(batch)) from error
 
     def _find_failing(self, batch: list[Record]) -> int:
-        """Return the place of the first record that cannot be encoded alone, or 0 if each of them can."""
+        """Return the place of the first record that cannot be encoded alone, or 0 if
+        each of them can.
+        """
         for place, record in enumerate(batch):
             try:
                 self._encode_records([record])
@@ -164,9 +198,17 @@ class ArrayWriter:
         kinds = set(map(type, batch))
         are_bytes = {issubclass(kind, bytes) for kind in kinds}
         if len(are_bytes) > 1:
-            runs = groupby(batch, key=lambda record: issubclass(type(record), bytes))  # not of a proxy
-            return _join_arrays(self._encode_records(list(run)) for _is_bytes, run in runs)
-        return _join_objects(batch) if are_bytes.pop() else self._encode_objects(batch, kinds)
+            runs = groupby(
+                batch, key=lambda record: issubclass(type(record), bytes)
+            )  # not of a proxy
+            return _join_arrays(
+                self._encode_records(list(run)) for _is_bytes, run in runs
+            )
+        return (
+            _join_objects(batch)
+            if are_bytes.pop()
+            else self._encode_objects(batch, kinds)
+        )
 
     def _encode_objects(self, batch: list[Record], kinds: set[type]) -> bytes:
         if self._schema is not None:
@@ -175,29 +217,43 @@ class ArrayWriter:
         if kinds != {dict}:
             batch = [_convert_mapping(record) for record in batch]
             if set(map(type, batch)) != {dict}:
-                # Only the result shows whether a record of another type has become an object: each is checked alone.
-                return _join_arrays(_check_array(self._encode([record])) for record in batch)
+                # Only the result shows whether a record of another type has become an
+                # object: each is checked alone.
+                return _join_arrays(
+                    _check_array(self._encode([record])) for record in batch
+                )
         return self._encode_dicts(batch)
 
     def _encode_dicts(self, batch: list[dict[Any, Any]]) -> bytes:
-        """Return mappings as a JSON array; if that fails, try again with keys of the type ``str`` itself.
+        """Return mappings as a JSON array; if that fails, try again with keys of the
+        type ``str`` itself.
 
         SQLAlchemy's names of columns are of a subclass, which orjson refuses.
         """
         try:
-            return _check_array(self._encode(batch.copy()))  # a copy, because it may change the list
+            return _check_array(
+                self._encode(batch.copy())
+            )  # a copy, because it may change the list
         except Exception:
             if all(map(_has_plain_keys, batch)):
                 raise
-        return _check_array(self._encode([_convert_mapping(record) for record in batch]))
+        return _check_array(
+            self._encode([_convert_mapping(record) for record in batch])
+        )
 
 
 def _convert_mapping(record: Any) -> Any:
-    """Return a mapping as a ``dict`` without keys of a subclass of ``str``, and anything else as it is."""
+    """Return a mapping as a ``dict`` without keys of a subclass of ``str``, and
+    anything else as it is.
+    """
     if not isinstance(record, Mapping):
         return record
-    # str.__str__, because a member of an enumeration that is a string has another str() than its own.
-    return {str.__str__(key) if isinstance(key, str) else key: value for key, value in record.items()}
+    # str.__str__, because a member of an enumeration that is a string has another str()
+    # than its own.
+    return {
+        str.__str__(key) if isinstance(key, str) else key: value
+        for key, value in record.items()
+    }
 
 
 def _has_plain_keys(record: dict[Any, Any]) -> bool:
@@ -205,7 +261,9 @@ def _has_plain_keys(record: dict[Any, Any]) -> bool:
 
 
 def _dump_batch(schema: Schema, batch: list[Record]) -> list[Any]:
-    dumped: list[Any] = schema.dump(batch.copy(), many=True)  # a copy, because it may change the list
+    dumped: list[Any] = schema.dump(
+        batch.copy(), many=True
+    )  # a copy, because it may change the list
     if len(dumped) != len(batch):
         message = f"schema must dump every record, not {len(dumped)} of {len(batch)}"
         raise ValueError(message)
@@ -214,12 +272,16 @@ def _dump_batch(schema: Schema, batch: list[Record]) -> list[Any]:
 
 def _join_objects(objects: list[bytes]) -> bytes:
     """Join JSON objects, of which only the outer braces are checked."""
-    if not _are_in_braces(objects) and not _are_in_braces([each.strip(_WHITE_SPACE) for each in objects]):
+    if not _are_in_braces(objects) and not _are_in_braces(
+        [each.strip(_WHITE_SPACE) for each in objects]
+    ):
         message = "a record of type bytes must be one JSON object"
         raise ValueError(message)
     # Around the whole, the brackets would take another copy of it.
     first, last = b"[" + objects[0], objects[-1] + b"]"
-    return b",".join([first, *objects[1:-1], last]) if len(objects) > 1 else first + b"]"
+    return (
+        b",".join([first, *objects[1:-1], last]) if len(objects) > 1 else first + b"]"
+    )
 
 
 def _are_in_braces(objects: list[bytes]) -> bool:
@@ -227,7 +289,9 @@ def _are_in_braces(objects: list[bytes]) -> bool:
 
 
 def _check_array(array: bytes) -> bytes:
-    """Return the result of an encoder for one or more records, if it looks like a JSON array of objects."""
+    """Return the result of an encoder for one or more records, if it looks like a JSON
+    array of objects.
+    """
     if type(array) is bytes and array[:2] == b"[{" and array[-2:] == b"}]":
         return array
     spaced = _ARRAY_OF_OBJECTS.fullmatch(array)
@@ -242,7 +306,9 @@ def _join_arrays(arrays: Iterable[bytes]) -> bytes:
 
 
 def _join_chunks(arrays: Iterable[bytes]) -> Iterator[bytes | memoryview]:
-    """Yield the parts of one array with the elements of several, none of which is empty."""
+    """Yield the parts of one array with the elements of several, none of which is
+    empty.
+    """
     separator = b"["
     for array in arrays:
         yield separator

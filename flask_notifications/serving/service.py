@@ -1,7 +1,7 @@
 """Turn a session, an operation and a storage into a response.
 
-This is the core. It knows no framework, and nothing of WSGI or of deprecation. Every method of your storage is called
-here, and every failure of it becomes a response here.
+This is the core. It knows no framework, and nothing of WSGI or of deprecation. Every
+method of your storage is called here, and every failure of it becomes a response here.
 """
 
 import re
@@ -14,7 +14,12 @@ from flask_notifications.log import describe_exception, log_error
 from flask_notifications.observers import check_identify, find_label
 from flask_notifications.problems import Problems, retry_after
 from flask_notifications.responses import VARY, PlainResponse, build_response
-from flask_notifications.sessions.credential import CALLER, SessionCredential, SessionRefused, SessionResult
+from flask_notifications.sessions.credential import (
+    CALLER,
+    SessionCredential,
+    SessionRefused,
+    SessionResult,
+)
 from flask_notifications.validation import clean_label, require
 
 from .records import ArrayWriter, SpoolUnavailable, UnserialisableRecord
@@ -63,29 +68,51 @@ class NotificationService(Generic[Caller]):
         check_identify(identify, "a caller")
         self._identify = identify
         whole = nullcontext(storage)  # for a storage without units of work
-        self._unit_of_work: UnitOfWork[Caller] = storage.unit_of_work if is_transactional(storage) else lambda: whole
+        self._unit_of_work: UnitOfWork[Caller] = (
+            storage.unit_of_work if is_transactional(storage) else lambda: whole
+        )
         self._writer = writer
         self._problems = problems
 
     def current_user(self, session: SessionResult, context: Context) -> PlainResponse:
-        """Return the notifications of the session's user; the context gets the label of the caller."""
+        """Return the notifications of the session's user; the context gets the label of
+        the caller.
+        """
         if not isinstance(session, SessionCredential):
             return self._refuse(session)
-        return self._respond(session, context, lambda storage, caller: storage.current_user_notifications(caller))
+        return self._respond(
+            session,
+            context,
+            lambda storage, caller: storage.current_user_notifications(caller),
+        )
 
-    def account(self, session: SessionResult, account_id: bytes, context: Context) -> PlainResponse:
-        """Return the notifications of an account, whose ID is percent-decoded; the context gets the caller's label."""
+    def account(
+        self, session: SessionResult, account_id: bytes, context: Context
+    ) -> PlainResponse:
+        """Return the notifications of an account, whose ID is percent-decoded; the
+        context gets the caller's label.
+        """
         if not isinstance(session, SessionCredential):
             return self._refuse(session)
         account = _decode_account_id(account_id)
         if account is None:
             return self._problems.respond("invalid_account_id")
-        return self._respond(session, context, lambda storage, caller: storage.account_notifications(caller, account))
+        return self._respond(
+            session,
+            context,
+            lambda storage, caller: storage.account_notifications(caller, account),
+        )
 
     def _refuse(self, session: SessionRefused | None) -> PlainResponse:
-        return self._problems.respond("session_missing") if session is None else self._problems.refuse(session)
+        return (
+            self._problems.respond("session_missing")
+            if session is None
+            else self._problems.refuse(session)
+        )
 
-    def _respond(self, session: SessionCredential, context: Context, read: Read[Caller]) -> PlainResponse:
+    def _respond(
+        self, session: SessionCredential, context: Context, read: Read[Caller]
+    ) -> PlainResponse:
         try:
             return self._read(session, context, read)
         except Exception as error:  # noqa: BLE001 - every exception of a storage becomes a response, never a crash
@@ -93,22 +120,34 @@ class NotificationService(Generic[Caller]):
         _log(description)
         return response
 
-    def _read(self, session: SessionCredential, context: Context, read: Read[Caller]) -> PlainResponse:
-        """Return the whole array, or the refusal of the session; the storage is released before it can be sent."""
+    def _read(
+        self, session: SessionCredential, context: Context, read: Read[Caller]
+    ) -> PlainResponse:
+        """Return the whole array, or the refusal of the session; the storage is
+        released before it can be sent.
+        """
         response = None
         try:
             with refuse_deferred(self._unit_of_work(), "unit_of_work") as storage:
-                caller = refuse_deferred(storage.resolve_session(session.value), "resolve_session")
+                caller = refuse_deferred(
+                    storage.resolve_session(session.value), "resolve_session"
+                )
                 if caller is None:
                     return self._problems.respond("session_invalid")
                 if self._identify is not None:
-                    label = clean_label(find_label(self._identify, caller), [session.value])
+                    label = clean_label(
+                        find_label(self._identify, caller), [session.value]
+                    )
                     if label is not None:
                         context[CALLER] = label
-                records = refuse_deferred(read(storage, caller), "a storage", may_generate=True)
+                records = refuse_deferred(
+                    read(storage, caller), "a storage", may_generate=True
+                )
                 try:
                     body, length = self._writer.write(records)
-                    response = build_response("200 OK", "application/json", body, length, [VARY])
+                    response = build_response(
+                        "200 OK", "application/json", body, length, [VARY]
+                    )
                 finally:
                     _close_records(records)
         except BaseException:
@@ -125,7 +164,9 @@ class NotificationService(Generic[Caller]):
         code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
         if isinstance(error, AccessDenied | AccountNotFound):
             return self._problems.respond(code), None
-        wait = [retry_after(_wait(error))] if isinstance(error, StorageUnavailable) else []
+        wait = (
+            [retry_after(_wait(error))] if isinstance(error, StorageUnavailable) else []
+        )
         return self._problems.respond(code, extra=wait), _describe_failure(code, error)
 
 
@@ -141,20 +182,31 @@ _CODES: dict[type[Exception], str] = {
 
 
 def _check_storage(storage: object) -> None:
-    require(not isinstance(storage, type), "storage", "an instance of a storage", storage)
+    require(
+        not isinstance(storage, type), "storage", "an instance of a storage", storage
+    )
     refusals = {"resolve_session": is_deferring}
-    refusals |= dict.fromkeys(("current_user_notifications", "account_notifications"), is_asynchronous)
+    refusals |= dict.fromkeys(
+        ("current_user_notifications", "account_notifications"), is_asynchronous
+    )
     if is_transactional(storage):
         refusals["unit_of_work"] = is_deferring
     for name, is_refused in refusals.items():
         method = getattr(storage, name, None)
-        require(callable(method), "storage", f"an instance with a method {name}", type(storage))
+        require(
+            callable(method),
+            "storage",
+            f"an instance with a method {name}",
+            type(storage),
+        )
         expected = f"an instance with a method {name} that returns its result, not the promise of one"
         require(not is_refused(method), "storage", expected, type(storage))
 
 
 def _wait(error: StorageUnavailable) -> float:
-    """Return the storage's ``retry_after`` if it is valid, otherwise the default; a subclass may have set anything."""
+    """Return the storage's ``retry_after`` if it is valid, otherwise the default; a
+    subclass may have set anything.
+    """
     try:
         seconds = error.retry_after
     except Exception:  # noqa: BLE001 - it may be a property
@@ -163,16 +215,24 @@ def _wait(error: StorageUnavailable) -> float:
 
 
 def _decode_account_id(sent: bytes) -> str | None:
-    """Return the account ID as a string, or ``None`` if no storage should be asked for it."""
+    """Return the account ID as a string, or ``None`` if no storage should be asked for
+    it.
+    """
     try:
         account_id = sent.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    return account_id if 0 < len(account_id) <= _MAX_ACCOUNT_ID and not _CONTROL.search(account_id) else None
+    return (
+        account_id
+        if 0 < len(account_id) <= _MAX_ACCOUNT_ID and not _CONTROL.search(account_id)
+        else None
+    )
 
 
 def _close_records(records: object) -> None:
-    """Close the records once; a failure is logged, because the array is complete or another error is being raised."""
+    """Close the records once; a failure is logged, because the array is complete or
+    another error is being raised.
+    """
     close = getattr(records, "close", None)
     if callable(close):
         description = None
@@ -186,8 +246,8 @@ def _close_records(records: object) -> None:
 def _log(description: str | None) -> None:
     """Log an exception, from where no local variable on the stack holds the exception.
 
-    Some monitoring tools record these variables with each log record, and the string of an exception may hold the
-    session ID or bound values.
+    Some monitoring tools record these variables with each log record, and the string of
+    an exception may hold the session ID or bound values.
     """
     if description is not None:
         log_error(description, stacklevel=2)
@@ -195,5 +255,7 @@ def _log(description: str | None) -> None:
 
 def _describe_failure(code: str, error: Exception) -> str:
     """Describe an exception by its kind and where it was raised, and not by its string."""
-    index = f" at record {error.index}" if isinstance(error, UnserialisableRecord) else ""
+    index = (
+        f" at record {error.index}" if isinstance(error, UnserialisableRecord) else ""
+    )
     return f"{code}{index}: {describe_exception(error)}"

@@ -1,7 +1,8 @@
 """Find the session ID of a request, and refuse repeated and contradictory ones.
 
-A session ID is in the query string under ``sessionId`` or in ``Authorization: Bearer`` (RFC 6750 section 2).
-Knows nothing of operations, of storage, or whether a session is valid.
+A session ID is in the query string under ``sessionId`` or in ``Authorization: Bearer``
+(RFC 6750 section 2). Knows nothing of operations, of storage, or whether a session is
+valid.
 """
 
 import re
@@ -23,17 +24,21 @@ CALLER = "flask_notifications.caller"
 # Characters.
 MAX_LENGTH = 4096
 
-# RFC 6750 section 2.1: b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="
+# RFC 6750 section 2.1: b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/"
+# ) *"="
 _B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
 # RFC 9110 section 11.4: credentials = auth-scheme [ 1*SP ( token68 / #auth-param ) ]
 _BEARER = re.compile(rf"bearer(?!{TOKEN})", re.IGNORECASE | re.ASCII)
-# RFC 9110 section 5.6.4: a quoted-string. One that is never closed matches too, so that a scan stays linear.
+# RFC 9110 section 5.6.4: a quoted-string. One that is never closed matches too, so that
+# a scan stays linear.
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
-# RFC 9110 section 11.2: auth-param = token BWS "=" BWS ...; a comma before anything else begins another credential.
+# RFC 9110 section 11.2: auth-param = token BWS "=" BWS ...; a comma before anything
+# else begins another credential.
 _SECOND_CREDENTIAL = re.compile(rf",(?![ \t]*{TOKEN}[ \t]*=)")
 
-# A digest that a client could compute would let it choose the URL under which a cache in the application keeps a page.
+# A digest that a client could compute would let it choose the URL under which a cache
+# in the application keeps a page.
 _DIGEST = blake2b(digest_size=8, key=secrets.token_bytes(32))
 
 Source = Literal["header", "query"]
@@ -42,8 +47,9 @@ Source = Literal["header", "query"]
 class SessionCredential:
     """Hold the session ID of a request.
 
-    ``repr()``, ``str()`` and ``format()`` never show the ID, so that a credential can be printed, logged and captured.
-    It is not a dataclass because JSON encoders write those out. Not checked: that any storage knows the session.
+    ``repr()``, ``str()`` and ``format()`` never show the ID, so that a credential can
+    be printed, logged and captured. It is not a dataclass because JSON encoders write
+    those out. Not checked: that any storage knows the session.
 
     :param value: the session ID, an RFC 6750 b64token of at most 4096 characters.
     :param source: where it was: ``"header"`` or ``"query"``.
@@ -81,7 +87,9 @@ class SessionCredential:
 
 
 class SessionRefused(Exception):
-    """A request's session ID is ambiguous or malformed (RFC 6750 section 3.1). It never carries the session ID.
+    """A request's session ID is ambiguous or malformed (RFC 6750 section 3.1).
+
+    It never carries the session ID.
 
     :param status: 400 or 401.
     :param code: ``"invalid_request"`` with 400, ``"invalid_token"`` with 401.
@@ -102,16 +110,22 @@ SessionResult = SessionCredential | SessionRefused | None
 def session_of(environ: WSGIEnvironment) -> SessionCredential | None:
     """Return the session of a request, or ``None`` when it carries none.
 
-    That is what the middleware resolved, or what the same rules give now. Cookies, other headers, the path and the body
-    are never read. The environ is not changed.
+    That is what the middleware resolved, or what the same rules give now. Cookies,
+    other headers, the path and the body are never read. The environ is not changed.
 
-    :param environ: the WSGI environ (``request.environ`` in Flask, ``request.META`` in Django).
-    :raises SessionRefused: the session is ambiguous (400), or not an RFC 6750 b64token of at most 4096 characters
-        (401).
+    :param environ: the WSGI environ (``request.environ`` in Flask, ``request.META`` in
+        Django).
+    :raises SessionRefused: the session is ambiguous (400), or not an RFC 6750 b64token
+        of at most 4096 characters (401).
     :raises ValueError: the argument is no environ, such as the request itself.
     """
     # By its type: a request shows its URL.
-    require(isinstance(environ, Mapping), "environ", "a WSGI environ, such as request.environ", type(environ))
+    require(
+        isinstance(environ, Mapping),
+        "environ",
+        "a WSGI environ, such as request.environ",
+        type(environ),
+    )
     session = resolve(environ)
     if isinstance(session, SessionRefused):
         raise session
@@ -123,33 +137,44 @@ def resolve(environ: WSGIEnvironment) -> SessionResult:
     known = environ.get(SESSION)
     if isinstance(known, SessionCredential):
         return known
-    return _decide(_authorization(environ), session_pairs(environ.get("QUERY_STRING", "")))
+    return _decide(
+        _authorization(environ), session_pairs(environ.get("QUERY_STRING", ""))
+    )
 
 
 def resolve_header(environ: WSGIEnvironment) -> SessionResult:
-    """Return the session of a request that may send it in the ``Authorization`` header only."""
+    """Return the session of a request that may send it in the ``Authorization`` header
+    only.
+    """
     return _decide(_authorization(environ), [])
 
 
 def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, str]]:
-    """Resolve the session of a matched request, and leave it in one place of the environ.
+    """Resolve the session of a matched request, and leave it in one place of the
+    environ.
 
-    A digest replaces each session pair in ``QUERY_STRING``, ``HTTP_AUTHORIZATION`` is set when there was none, and the
-    raw target and the Referer are redacted. Return the session, and the digests by the pairs that they replace.
+    A digest replaces each session pair in ``QUERY_STRING``, ``HTTP_AUTHORIZATION`` is
+    set when there was none, and the raw target and the Referer are redacted. Return the
+    session, and the digests by the pairs that they replace.
 
-    The URL still differs between sessions, and does not show the session ID. A client that has learnt a digest can send
-    it, so a cache in your application must not rely on the URL alone.
+    The URL still differs between sessions, and does not show the session ID. A client
+    that has learnt a digest can send it, so a cache in your application must not rely
+    on the URL alone.
     """
     query, header = environ.get("QUERY_STRING", ""), _authorization(environ)
     pairs = session_pairs(query)
     session = _decide(header, pairs)
     known = environ.pop(SESSION, None)
-    is_moved = isinstance(known, SessionCredential) and not pairs  # by an outer middleware
+    is_moved = (
+        isinstance(known, SessionCredential) and not pairs
+    )  # by an outer middleware
     if is_moved and session in {None, SessionCredential(known.value, "header")}:
         session = known
     digests = {pair: digest_of(value) for pair, value in pairs}
     if digests:
-        environ["QUERY_STRING"] = "&".join([digests.get(each, each) for each in query.split("&")])
+        environ["QUERY_STRING"] = "&".join(
+            [digests.get(each, each) for each in query.split("&")]
+        )
     redact_environ(environ)
     if isinstance(session, SessionCredential):
         environ[SESSION] = session
@@ -159,29 +184,45 @@ def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, st
 
 
 def as_received(environ: WSGIEnvironment) -> WSGIEnvironment:
-    """Return an environ whose session is where the client sent it, though an outer middleware has moved it."""
+    """Return an environ whose session is where the client sent it, though an outer
+    middleware has moved it.
+    """
     known = environ.get(SESSION)
     if not isinstance(known, SessionCredential):
         return environ
     pair = f"sessionId={quote(known.value)}"
-    received = {**environ, "QUERY_STRING": environ.get("QUERY_STRING", "").replace(digest_of(known.value), pair)}
+    received = {
+        **environ,
+        "QUERY_STRING": environ.get("QUERY_STRING", "").replace(
+            digest_of(known.value), pair
+        ),
+    }
     if known.source == "query" and _authorization(environ) == f"Bearer {known.value}":
         del received["HTTP_AUTHORIZATION"]
     return received
 
 
-def list_session_ids(environ: WSGIEnvironment, replaced: Iterable[str] = ()) -> list[str]:
-    """Return every session ID that a request names, also when it is refused; ``replaced`` are pairs of its query."""
+def list_session_ids(
+    environ: WSGIEnvironment, replaced: Iterable[str] = ()
+) -> list[str]:
+    """Return every session ID that a request names, also when it is refused;
+    ``replaced`` are pairs of its query.
+    """
     _before, *bearer = _BEARER.split(_authorization(environ))
     session_ids = " ".join(bearer).replace(",", " ").split()
     pairs = session_pairs("&".join([environ.get("QUERY_STRING", ""), *replaced]))
     session_ids += [value for _pair, value in pairs if value]
     known = environ.get(SESSION)
-    return [*session_ids, known.value] if isinstance(known, SessionCredential) else session_ids
+    return (
+        [*session_ids, known.value]
+        if isinstance(known, SessionCredential)
+        else session_ids
+    )
 
 
 def session_pairs(query: str) -> list[tuple[str, str]]:
-    """Return the pairs of a query whose key is ``sessionId`` in any letter case, unchanged, and their decoded values.
+    """Return the pairs of a query whose key is ``sessionId`` in any letter case,
+    unchanged, and their decoded values.
 
     Keys and values are decoded as those of a form are, to WSGI strings.
     """
@@ -194,14 +235,17 @@ def session_pairs(query: str) -> list[tuple[str, str]]:
 
 
 def digest_of(value: str) -> str:
-    """Return the pair that replaces a session pair of the query, which no client can compute."""
+    """Return the pair that replaces a session pair of the query, which no client can
+    compute.
+    """
     digest = _DIGEST.copy()
     digest.update(value.encode("latin-1", "replace"))
     return f"{SESSION}={digest.hexdigest()}"
 
 
 def _authorization(environ: WSGIEnvironment) -> str:
-    # RFC 9110 section 5.5: white space around a header's value is not part of it; some servers leave it there.
+    # RFC 9110 section 5.5: white space around a header's value is not part of it; some
+    # servers leave it there.
     header: str = environ.get("HTTP_AUTHORIZATION", "")
     return header.strip(" \t")
 
@@ -209,11 +253,15 @@ def _authorization(environ: WSGIEnvironment) -> str:
 def _find_in_header(header: str) -> str | SessionRefused | None:
     if not header:
         return None
-    if "," in header and _SECOND_CREDENTIAL.search(_QUOTED.sub(_blank_if_closed, header)):
+    if "," in header and _SECOND_CREDENTIAL.search(
+        _QUOTED.sub(_blank_if_closed, header)
+    ):
         return _ambiguous("The Authorization header holds more than one credential.")
     scheme, _space, token = header.partition(" ")
     if scheme.lower() == "bearer":
-        return token.lstrip(" ") or _ambiguous("The Authorization header names the Bearer scheme without a token.")
+        return token.lstrip(" ") or _ambiguous(
+            "The Authorization header names the Bearer scheme without a token."
+        )
     if _BEARER.match(header):
         return _ambiguous("Only spaces may separate the Bearer scheme from the token.")
     return None
@@ -238,7 +286,9 @@ def _decide(authorization: str, pairs: list[tuple[str, str]]) -> SessionResult:
     if isinstance(query, SessionRefused):
         return query
     if header is not None and query is not None and header != query:
-        return _ambiguous("The Authorization header and the query string name different sessions.")
+        return _ambiguous(
+            "The Authorization header and the query string name different sessions."
+        )
     value = query if header is None else header
     if value is None:
         return None

@@ -1,7 +1,9 @@
-"""Recognise the errors of a database that is out of reach, whichever driver reports them.
+"""Recognise the errors of a database that is out of reach, whichever driver reports
+them.
 
-The class of an exception does not say so: PyMySQL and mysqlclient raise an ``OperationalError`` for an unknown column,
-pg8000 a ``ProgrammingError`` for a timeout. The code of the error does: an SQLSTATE, MySQL's number or SQLite's name.
+The class of an exception does not say so: PyMySQL and mysqlclient raise an
+``OperationalError`` for an unknown column, pg8000 a ``ProgrammingError`` for a timeout.
+The code of the error does: an SQLSTATE, MySQL's number or SQLite's name.
 """
 
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -29,14 +31,19 @@ _MYSQL_NUMBERS = {
     *(1317, 1927, 3169),  # somebody ended the statement or the connection
     *(1047, 1053, 3168),  # the server is not ready, or ends
 }
-# The numbers of errors that MySQL's client library reports itself: it cannot connect, or the connection is lost.
+# The numbers of errors that MySQL's client library reports itself: it cannot connect,
+# or the connection is lost.
 _MYSQL_CLIENT = range(2000, 3000)
 
 
 def is_outage(error: Exception) -> bool:
-    """Return whether an error says that the database is out of reach, or that it gave up a statement."""
+    """Return whether an error says that the database is out of reach, or that it gave
+    up a statement.
+    """
     if not isinstance(error, DBAPIError):
-        return isinstance(error, PoolTimeout | OSError)  # some drivers pass that of their socket on
+        return isinstance(
+            error, PoolTimeout | OSError
+        )  # some drivers pass that of their socket on
     if error.connection_invalidated:
         return True
     code = _find_code(error.orig)
@@ -45,18 +52,24 @@ def is_outage(error: Exception) -> bool:
     if code is None:
         return isinstance(error, OperationalError)
     if code.startswith("SQLITE_"):
-        return isinstance(error, OperationalError) and not code.startswith("SQLITE_ERROR")
+        return isinstance(error, OperationalError) and not code.startswith(
+            "SQLITE_ERROR"
+        )
     return code.startswith(tuple(_SQLSTATES))
 
 
 def _find_code(error: object) -> str | int | None:
-    """Return the code of a driver's error: a number of MySQL, an SQLSTATE, a name of SQLite, or ``None``."""
+    """Return the code of a driver's error: a number of MySQL, an SQLSTATE, a name of
+    SQLite, or ``None``.
+    """
     first = next(iter(getattr(error, "args", ())), None)
     if isinstance(first, int):  # PyMySQL, mysqlclient
         return first
     if isinstance(first, dict):  # pg8000: the fields of PostgreSQL's message
         return first.get("C")
-    if type(error).__module__ == "sqlite3":  # an error without a name is not of SQLite but of the Python module
+    if (
+        type(error).__module__ == "sqlite3"
+    ):  # an error without a name is not of SQLite but of the Python module
         return getattr(error, "sqlite_errorname", "SQLITE_ERROR")
     codes = (getattr(error, name, None) for name in ("errno", "sqlstate", "pgcode"))
     return next((code for code in codes if code is not None), None)

@@ -1,13 +1,16 @@
-"""Read the rows of a statement in batches, so that memory does not grow with the result.
+"""Read the rows of a statement in batches, so that memory does not grow with the
+result.
 
 How that is done depends on the database:
 
-- PostgreSQL sends a whole result at once, unless a cursor is declared in SQL. The statement is executed as
-  ``DECLARE ... CURSOR FOR`` and read with ``FETCH``, both with an ordinary cursor of the driver. Engine events can use
-  that cursor and the connection, because no rows are on their way then.
-- MySQL and MariaDB stream rows, and cannot execute another statement meanwhile. PyMySQL then drops the unread rows, so
-  such a statement is refused.
-- MariaDB Connector/Python loses errors while it streams, so it fetches all rows at once.
+- PostgreSQL sends a whole result at once, unless a cursor is declared in SQL. The
+  statement is executed as ``DECLARE ... CURSOR FOR`` and read with ``FETCH``, both with
+  an ordinary cursor of the driver. Engine events can use that cursor and the
+  connection, because no rows are on their way then.
+- MySQL and MariaDB stream rows, and cannot execute another statement meanwhile. PyMySQL
+  then drops the unread rows, so such a statement is refused.
+- MariaDB Connector/Python loses errors while it streams, so it fetches all rows at
+  once.
 - Every other driver that can stream does so with SQLAlchemy's ``yield_per``.
 """
 
@@ -26,12 +29,15 @@ from .outages import is_outage
 # Rows.
 _BATCH = 1_000
 
-# The execution option for a statement on PostgreSQL that is read with a cursor; it holds a ``_Fetch``.
+# The execution option for a statement on PostgreSQL that is read with a cursor; it
+# holds a ``_Fetch``.
 _FETCH = "flask_notifications_fetch"
-# The execution options for a statement on MySQL whose rows are streamed, and for a connection that is streaming.
+# The execution options for a statement on MySQL whose rows are streamed, and for a
+# connection that is streaming.
 _STREAM = "flask_notifications_stream"
 _STREAMING = "flask_notifications_streaming"
-# The execution options for a statement whose rows the driver must not stream, whatever the engine or statement says.
+# The execution options for a statement whose rows the driver must not stream, whatever
+# the engine or statement says.
 _AT_ONCE = {"stream_results": False, "yield_per": None}
 
 Values = Mapping[str, Any]
@@ -48,15 +54,18 @@ class _Fetch:
 def prepare_engine(engine: Engine) -> None:
     """Execute the statements of a ``RowReader`` on an engine."""
     execute = _EXECUTE.get(engine.dialect.name)
-    if execute is not None and not event.contains(engine.dialect, "do_execute", execute):
+    if execute is not None and not event.contains(
+        engine.dialect, "do_execute", execute
+    ):
         event.listen(engine.dialect, "do_execute", execute)
 
 
 class RowReader:
     """Read rows on one connection.
 
-    After an error that says that the database is out of reach, the connection is discarded. After another error of the
-    database, the transaction is rolled back, because PostgreSQL refuses every further statement in it.
+    After an error that says that the database is out of reach, the connection is
+    discarded. After another error of the database, the transaction is rolled back,
+    because PostgreSQL refuses every further statement in it.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -67,7 +76,9 @@ class RowReader:
     def read_first(self, statement: Executable, values: Values) -> Row[Any] | None:
         """Return the first row of a statement, or ``None``."""
         try:
-            return self._connection.execute(statement, values, execution_options=_AT_ONCE).first()
+            return self._connection.execute(
+                statement, values, execution_options=_AT_ONCE
+            ).first()
         except (DBAPIError, OSError) as error:
             self._recover(error)
             raise
@@ -85,7 +96,11 @@ class RowReader:
                 batches.close()
 
     def _read(self, statement: Executable, values: Values) -> Batches:
-        read = self._fetch if self._connection.dialect.name == "postgresql" else self._stream
+        read = (
+            self._fetch
+            if self._connection.dialect.name == "postgresql"
+            else self._stream
+        )
         try:
             yield from read(statement, values)
         except (DBAPIError, OSError) as error:
@@ -96,9 +111,14 @@ class RowReader:
         try:
             dialect = self._connection.dialect
             options: dict[str, Any] = _AT_ONCE
-            if dialect.supports_server_side_cursors and dialect.driver != "mariadbconnector":
+            if (
+                dialect.supports_server_side_cursors
+                and dialect.driver != "mariadbconnector"
+            ):
                 options = {"yield_per": _BATCH, _STREAM: True}
-            with self._connection.execute(statement, values, execution_options=options) as result:
+            with self._connection.execute(
+                statement, values, execution_options=options
+            ) as result:
                 while rows := result.fetchmany(_BATCH):
                     yield rows
         finally:
@@ -114,7 +134,9 @@ class RowReader:
         is_complete = False
         try:
             while not is_complete:
-                rows = self._connection.execute(statement, values, execution_options=options).all()
+                rows = self._connection.execute(
+                    statement, values, execution_options=options
+                ).all()
                 yield rows
                 is_complete = len(rows) < _BATCH or not fetch.is_declared
         finally:
@@ -136,22 +158,32 @@ class RowReader:
 
     def _is_autocommit(self) -> bool:
         connection = self._connection.connection.dbapi_connection
-        return self._connection.dialect.name == "postgresql" and bool(getattr(connection, "autocommit", False))
+        return self._connection.dialect.name == "postgresql" and bool(
+            getattr(connection, "autocommit", False)
+        )
 
 
-def _execute_on_postgresql(cursor: Any, statement: str, parameters: Any, context: ExecutionContext) -> bool | None:
-    """Fetch a batch with a cursor, if the execution option asks for it; ``True`` means that nothing is left to do."""
+def _execute_on_postgresql(
+    cursor: Any, statement: str, parameters: Any, context: ExecutionContext
+) -> bool | None:
+    """Fetch a batch with a cursor, if the execution option asks for it; ``True`` means
+    that nothing is left to do.
+    """
     fetch: _Fetch | None = context.execution_options.get(_FETCH)
     if fetch is None:
         return None
     if not fetch.is_declared:
-        cursor.execute(f"DECLARE {fetch.cursor} NO SCROLL CURSOR FOR {statement}", parameters)
+        cursor.execute(
+            f"DECLARE {fetch.cursor} NO SCROLL CURSOR FOR {statement}", parameters
+        )
         fetch.is_declared = True
     cursor.execute(f"FETCH FORWARD {_BATCH} FROM {fetch.cursor}")
     return True
 
 
-def _execute_on_mysql(_cursor: Any, _statement: str, _parameters: Any, context: ExecutionContext) -> None:
+def _execute_on_mysql(
+    _cursor: Any, _statement: str, _parameters: Any, context: ExecutionContext
+) -> None:
     """Refuse a statement on a connection that is streaming rows."""
     connection = context.root_connection
     if connection.get_execution_options().get(_STREAMING):

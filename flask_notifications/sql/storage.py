@@ -1,6 +1,8 @@
-"""Read notifications with your own SELECT statements, through SQLAlchemy Core (extra ``sqlalchemy``).
+"""Read notifications with your own SELECT statements, through SQLAlchemy Core (extra
+``sqlalchemy``).
 
-Knows no table, because your statements select the rows and the values of a record. Creates nothing.
+Knows no table, because your statements select the rows and the values of a record.
+Creates nothing.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -13,7 +15,12 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from flask_notifications.deferred import is_deferring, refuse_deferred
-from flask_notifications.serving.storage import AccessDenied, AccountNotFound, Record, StorageUnavailable
+from flask_notifications.serving.storage import (
+    AccessDenied,
+    AccountNotFound,
+    Record,
+    StorageUnavailable,
+)
 from flask_notifications.validation import require
 
 from .outages import is_outage
@@ -30,26 +37,34 @@ def deny_all(_caller: Row[Any], _account_id: str) -> bool:
 class SQLAlchemyStorage:
     """Read notifications with your own SELECT statements.
 
-    A statement is a string with ``:name`` parameters or a Core statement. Values are always bound, never written into
-    the statement. A row with one column is a record: a JSON document as a string or bytes is passed on as it is. A row
-    with several columns is a record of its column names and values.
+    A statement is a string with ``:name`` parameters or a Core statement. Values are
+    always bound, never written into the statement. A row with one column is a record: a
+    JSON document as a string or bytes is passed on as it is. A row with several columns
+    is a record of its column names and values.
 
-    A request takes one connection from the pool, and returns it before the response is sent (``unit_of_work``).
-    Memory does not grow with the result if the driver streams, which MySQL and MariaDB Connector/Python do not.
+    A request takes one connection from the pool, and returns it before the response is
+    sent (``unit_of_work``). Memory does not grow with the result if the driver streams,
+    which MySQL and MariaDB Connector/Python do not.
 
-    If the database refuses connections, disconnects, times out or has no connection left, ``StorageUnavailable`` is
-    raised. Every other error of SQLAlchemy passes. Not checked: that the statements return rows, and that the caller
-    has a column for each of their parameters.
+    If the database refuses connections, disconnects, times out or has no connection
+    left, ``StorageUnavailable`` is raised. Every other error of SQLAlchemy passes. Not
+    checked: that the statements return rows, and that the caller has a column for each
+    of their parameters.
 
-    :param engine: your engine, with its pool and timeouts. Asynchronous engines are refused.
-    :param session_query: gets ``session_id``. Its first row is the caller; without a row, the session is unknown.
+    :param engine: your engine, with its pool and timeouts. Asynchronous engines are
+        refused.
+    :param session_query: gets ``session_id``. Its first row is the caller; without a
+        row, the session is unknown.
     :param current_user_query: gets the columns of the caller by their names.
-    :param account_query: gets them too, and ``account_id``, which is always the one that the client sent.
-    :param account_exists_query: gets the same. Without a row, the account does not exist. By default an unknown
-        account has no notifications.
-    :param may_see_account: a function of the caller's row and the account ID, called before the account is read. It
-        returns ``True`` or ``False`` (or 1, 0 or ``None``, as a database does). By default no caller may see any
-        account. It runs within the transaction; if it reads from the same engine, it takes a second connection.
+    :param account_query: gets them too, and ``account_id``, which is always the one
+        that the client sent.
+    :param account_exists_query: gets the same. Without a row, the account does not
+        exist. By default an unknown account has no notifications.
+    :param may_see_account: a function of the caller's row and the account ID, called
+        before the account is read. It returns ``True`` or ``False`` (or 1, 0 or
+        ``None``, as a database does). By default no caller may see any account. It runs
+        within the transaction; if it reads from the same engine, it takes a second
+        connection.
     :raises ValueError: an argument does not fit; the message names it.
     """
 
@@ -64,7 +79,12 @@ class SQLAlchemyStorage:
         may_see_account: MaySeeAccount = deny_all,
     ) -> None:
         require(isinstance(engine, Engine), "engine", "an SQLAlchemy engine", engine)
-        require(not engine.dialect.is_async, "engine", "an engine with a driver that is not asynchronous", engine)
+        require(
+            not engine.dialect.is_async,
+            "engine",
+            "an engine with a driver that is not asynchronous",
+            engine,
+        )
         is_check = callable(may_see_account) and not is_deferring(may_see_account)
         expected = "a function that returns True or False and is not asynchronous"
         require(is_check, "may_see_account", expected, may_see_account)
@@ -72,16 +92,25 @@ class SQLAlchemyStorage:
         self._engine = engine
         self._reader: RowReader | None = None
         self._may_see_account = may_see_account
-        self._session_query = self._statement("session_query", session_query, "session_id")
-        self._current_user_query = self._statement("current_user_query", current_user_query)
-        self._account_query = self._statement("account_query", account_query, "account_id")
+        self._session_query = self._statement(
+            "session_query", session_query, "session_id"
+        )
+        self._current_user_query = self._statement(
+            "current_user_query", current_user_query
+        )
+        self._account_query = self._statement(
+            "account_query", account_query, "account_id"
+        )
         self._account_exists_query = None
         if account_exists_query is not None:
-            self._account_exists_query = self._statement("account_exists_query", account_exists_query, "account_id")
+            self._account_exists_query = self._statement(
+                "account_exists_query", account_exists_query, "account_id"
+            )
 
     @contextmanager
     def unit_of_work(self) -> Iterator[Self]:
-        """Yield a copy of this storage whose calls share one connection and one transaction.
+        """Yield a copy of this storage whose calls share one connection and one
+        transaction.
 
         The copy is for one thread. After the unit of work it cannot be used.
         """
@@ -103,17 +132,24 @@ class SQLAlchemyStorage:
             _values_of(caller)  # checks the names of its columns
         return caller
 
-    def current_user_notifications(self, caller: Row[Any]) -> Generator[Record, None, None]:
+    def current_user_notifications(
+        self, caller: Row[Any]
+    ) -> Generator[Record, None, None]:
         """Yield the records of ``current_user_query``.
 
         :param caller: the row that ``resolve_session`` returned.
         :raises StorageUnavailable: the database is out of reach.
         """
         with self._open_reader() as reader:
-            yield from _read_records(reader, self._current_user_query, _values_of(caller))
+            yield from _read_records(
+                reader, self._current_user_query, _values_of(caller)
+            )
 
-    def account_notifications(self, caller: Row[Any], account_id: str) -> Generator[Record, None, None]:
-        """Yield the records of ``account_query``, if the caller may see the account and it exists.
+    def account_notifications(
+        self, caller: Row[Any], account_id: str
+    ) -> Generator[Record, None, None]:
+        """Yield the records of ``account_query``, if the caller may see the account and
+        it exists.
 
         :param caller: the row that ``resolve_session`` returned.
         :param account_id: the account ID that the client sent.
@@ -131,14 +167,20 @@ class SQLAlchemyStorage:
             yield from _read_records(reader, self._account_query, values)
 
     def _open_reader(self) -> AbstractContextManager[RowReader]:
-        """Return the reader of the unit of work, or outside of one a reader with a connection of its own."""
+        """Return the reader of the unit of work, or outside of one a reader with a
+        connection of its own.
+        """
         return self._connect() if self._reader is None else nullcontext(self._reader)
 
     @contextmanager
     def _connect(self) -> Iterator[RowReader]:
         try:
             connection = self._engine.connect()
-        except (DBAPIError, PoolTimeout, OSError) as error:  # no connection, whichever error the driver raises
+        except (
+            DBAPIError,
+            PoolTimeout,
+            OSError,
+        ) as error:  # no connection, whichever error the driver raises
             raise StorageUnavailable from error
         try:
             with closing(RowReader(connection)) as reader:
@@ -148,21 +190,34 @@ class SQLAlchemyStorage:
                 raise StorageUnavailable from error
             raise
 
-    def _statement(self, name: str, query: str | Executable, parameter: str | None = None) -> Executable:
-        """Return a query as a statement, which must have the parameter that its result depends on."""
+    def _statement(
+        self, name: str, query: str | Executable, parameter: str | None = None
+    ) -> Executable:
+        """Return a query as a statement, which must have the parameter that its result
+        depends on.
+        """
         statement = text(query) if isinstance(query, str) else query
-        if not isinstance(statement, ClauseElement) or not isinstance(statement, Executable):
+        if not isinstance(statement, ClauseElement) or not isinstance(
+            statement, Executable
+        ):
             message = f"{name} must be a SELECT as a string or as an SQLAlchemy statement, not {query!r}"
             raise ValueError(message)
         if parameter is not None:
             compiled = statement.compile(self._engine)
             has_parameter = parameter in (compiled.params or {})
-            require(has_parameter, name, f"a SELECT with the parameter :{parameter}", str(compiled))
+            require(
+                has_parameter,
+                name,
+                f"a SELECT with the parameter :{parameter}",
+                str(compiled),
+            )
         return statement
 
 
 def _require_truth_value(value: object) -> bool:
-    """Return the result of ``may_see_account`` if it is a Boolean: any other value might be true by accident."""
+    """Return the result of ``may_see_account`` if it is a Boolean: any other value
+    might be true by accident.
+    """
     refuse_deferred(value, "may_see_account")
     if value is None or value in (True, False):
         return bool(value)
@@ -170,19 +225,24 @@ def _require_truth_value(value: object) -> bool:
     raise TypeError(message)
 
 
-def _read_records(reader: RowReader, statement: Executable, values: Values) -> Generator[Record, None, None]:
+def _read_records(
+    reader: RowReader, statement: Executable, values: Values
+) -> Generator[Record, None, None]:
     with closing(reader.read_batches(statement, values)) as batches:
         for rows in filter(None, batches):
             if len(rows[0]) == 1:
                 yield from (_make_document(row[0]) for row in rows)
             else:
-                # str: the names of the columns of a Table are of a subclass, which orjson refuses as keys.
+                # str: the names of the columns of a Table are of a subclass, which
+                # orjson refuses as keys.
                 columns = [str(name) for name in _values_of(rows[0])]
                 yield from (dict(zip(columns, row, strict=True)) for row in rows)
 
 
 def _values_of(row: Row[Any]) -> dict[str, Any]:
-    """Return the values of a row by the names of its columns, of which no two may be the same."""
+    """Return the values of a row by the names of its columns, of which no two may be
+    the same.
+    """
     values = dict(zip(row._fields, row, strict=True))
     if len(values) < len(row):
         message = f"the columns of a row must have different names, not {', '.join(row._fields)}"

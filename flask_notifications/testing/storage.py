@@ -7,11 +7,14 @@ from flask_notifications.validation import require
 
 
 class MemoryStorage:
-    """Hold sessions and notifications in memory, for tests and first tries; nothing outlives the process.
+    """Hold sessions and notifications in memory, for tests and first tries; nothing
+    outlives the process.
 
     :param sessions: the account ID of each session's user, by session ID.
-    :param notifications: the records of each account, by account ID. An account without records has an empty entry.
-    :param administrators: the account IDs of the users that may see every account, by default none.
+    :param notifications: the records of each account, by account ID. An account without
+        records has an empty entry.
+    :param administrators: the account IDs of the users that may see every account, by
+        default none.
     """
 
     def __init__(
@@ -21,17 +24,30 @@ class MemoryStorage:
         notifications: Mapping[str, Iterable[Record]],
         administrators: Collection[str] = (),
     ) -> None:
-        require(isinstance(sessions, Mapping), "sessions", "a mapping of session IDs to account IDs", sessions)
+        require(
+            isinstance(sessions, Mapping),
+            "sessions",
+            "a mapping of session IDs to account IDs",
+            sessions,
+        )
         expected = "a mapping of account IDs to lists of records"
-        require(isinstance(notifications, Mapping), "notifications", expected, notifications)
+        require(
+            isinstance(notifications, Mapping), "notifications", expected, notifications
+        )
         for account, records in notifications.items():
-            is_list = isinstance(records, Iterable) and not isinstance(records, str | bytes | Mapping)
+            is_list = isinstance(records, Iterable) and not isinstance(
+                records, str | bytes | Mapping
+            )
             require(is_list, "notifications", expected, {account: records})
-        is_collection = isinstance(administrators, Collection) and not isinstance(administrators, str)
+        is_collection = isinstance(administrators, Collection) and not isinstance(
+            administrators, str
+        )
         fits = is_collection and all(isinstance(each, str) for each in administrators)
         require(fits, "administrators", "a collection of account IDs", administrators)
         self._sessions = dict(sessions)
-        self._notifications = {account: tuple(records) for account, records in notifications.items()}
+        self._notifications = {
+            account: tuple(records) for account, records in notifications.items()
+        }
         self._administrators = frozenset(administrators)
 
     def resolve_session(self, session_id: str) -> str | None:

@@ -1,12 +1,16 @@
-"""Who still calls a retired operation, and whether it may be switched off (extra ``usage``).
+"""Who still calls a retired operation, and whether it may be switched off (extra
+``usage``).
 
-``UsageRecorder`` is an observer of the middleware that counts calls in a database; ``read_usage`` reads the verdict.
+``UsageRecorder`` is an observer of the middleware that counts calls in a database;
+``read_usage`` reads the verdict.
 """
 
 from importlib import import_module
 from importlib.util import find_spec
 
-if find_spec("sqlalchemy") is None or import_module("sqlalchemy").__version__.startswith("1."):
+if find_spec("sqlalchemy") is None or import_module(
+    "sqlalchemy"
+).__version__.startswith("1."):
     message = "flask_notifications.usage needs SQLAlchemy 2: pip install 'Flask-Notifications[usage]'"
     raise ModuleNotFoundError(message, name="sqlalchemy")
 

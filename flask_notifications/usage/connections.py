@@ -1,4 +1,5 @@
-"""Connections to the database of the record: none waits for more than a few seconds, whoever made its engine.
+"""Connections to the database of the record: none waits for more than a few seconds,
+whoever made its engine.
 
 Knows no tables.
 """
@@ -17,7 +18,8 @@ from flask_notifications.validation import require
 Database: TypeAlias = str | sa.URL | sa.Engine
 
 SQLITE, POSTGRESQL, MYSQL, MARIADB = "sqlite", "postgresql", "mysql", "mariadb"
-# Drivers that work with a recorder, and their limits for connecting and for a silent network.
+# Drivers that work with a recorder, and their limits for connecting and for a silent
+# network.
 _POSTGRESQL: Mapping[str, Any] = {
     "connect_timeout": 3,
     "keepalives_idle": 10,
@@ -43,7 +45,8 @@ _NOW = {
     # Not from now(): where clocks are put back, it shows the same hour twice.
     MYSQL: "SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))",
 }
-# For locks, and for statements that write. MySQL ignores the comment, and has the limits of the driver's socket only.
+# For locks, and for statements that write. MySQL ignores the comment, and has the
+# limits of the driver's socket only.
 LOCK_LIMIT: Mapping[str, str] = {
     SQLITE: "PRAGMA busy_timeout = 2000",
     POSTGRESQL: "SET LOCAL lock_timeout = '2s'",
@@ -58,11 +61,13 @@ _BEGIN: Mapping[str, Sequence[str]] = {
     MYSQL: (f"{LOCK_LIMIT[MYSQL]} /*M!100101 , max_statement_time = 8 */", _NOW[MYSQL]),
 }
 
-# Drivers whose connections go back into a pool of our own, because their settings end with the transaction.
+# Drivers whose connections go back into a pool of our own, because their settings end
+# with the transaction.
 _POOLED = {"psycopg", "psycopg2"}
 
-# While a connection is being made for a recorder or a report: takes its limits off again, because SQLAlchemy below 2.1
-# passes the same options to each connection of an engine.
+# While a connection is being made for a recorder or a report: takes its limits off
+# again, because SQLAlchemy below 2.1 passes the same options to each connection of an
+# engine.
 _undo: ContextVar[ExitStack | None] = ContextVar("undo", default=None)
 
 
@@ -71,7 +76,9 @@ class _OwnPool(sa.QueuePool):
 
 
 def open_engine(database: Database) -> sa.Engine:
-    """Return the engine itself, or a new one for a URL, with limits for connecting; no connection is made."""
+    """Return the engine itself, or a new one for a URL, with limits for connecting; no
+    connection is made.
+    """
     engine = database if isinstance(database, sa.Engine) else _new_engine(database)
     _require_driver(engine.dialect)
     if not sa.event.contains(engine, "do_connect", _set_limits):
@@ -89,20 +96,39 @@ def _new_engine(database: str | sa.URL) -> sa.Engine:
         raise ValueError(message) from None
     _require_driver(dialect)
     in_memory = dialect.name == SQLITE and url.database in {None, "", ":memory:"}
-    require(not in_memory, "database", "a file that other processes can read", "an SQLite database in memory")
+    require(
+        not in_memory,
+        "database",
+        "a file that other processes can read",
+        "an SQLite database in memory",
+    )
     pool: dict[str, Any] = {"poolclass": sa.NullPool}
     if dialect.driver in _POOLED:
-        pool = {"poolclass": _OwnPool, "pool_size": 1, "pool_timeout": 3, "pool_recycle": 60}  # seconds
+        pool = {
+            "poolclass": _OwnPool,
+            "pool_size": 1,
+            "pool_timeout": 3,
+            "pool_recycle": 60,
+        }  # seconds
     return sa.create_engine(url, **pool)
 
 
 def _require_driver(dialect: sa.Dialect | type[sa.Dialect]) -> None:
     expected = f"SQLite, PostgreSQL, MySQL or MariaDB with one of the drivers {', '.join(_ARGUMENTS)}"
-    require(dialect.driver in _ARGUMENTS, "database", expected, f"{dialect.name}+{dialect.driver}")
+    require(
+        dialect.driver in _ARGUMENTS,
+        "database",
+        expected,
+        f"{dialect.name}+{dialect.driver}",
+    )
 
 
-def _set_limits(dialect: sa.Dialect, _record: object, _arguments: object, options: dict[str, Any]) -> None:
-    """Limit a connection that an engine makes for a recorder, and none that it makes for the application."""
+def _set_limits(
+    dialect: sa.Dialect, _record: object, _arguments: object, options: dict[str, Any]
+) -> None:
+    """Limit a connection that an engine makes for a recorder, and none that it makes
+    for the application.
+    """
     undo = _undo.get()
     if undo is None:
         return
@@ -119,17 +145,24 @@ def is_in_memory(engine: sa.Engine) -> bool:
 
 @contextmanager
 def connect(engine: sa.Engine, isolation: str) -> Iterator[sa.Connection]:
-    """Lend a connection with an isolation level instead of the engine's own; SQLite's is always the highest."""
+    """Lend a connection with an isolation level instead of the engine's own; SQLite's
+    is always the highest.
+    """
     with ExitStack() as undo:
         undo.callback(_undo.reset, _undo.set(undo))
         connection = engine.connect()
     with connection, ExitStack() as undo:
         driver: Any = connection.connection.dbapi_connection
         if getattr(driver, "prepare_threshold", None) is not None:
-            # Psycopg must prepare no statement, because PgBouncer may lend each transaction another connection.
-            undo.callback(setattr, driver, "prepare_threshold", driver.prepare_threshold)
+            # Psycopg must prepare no statement, because PgBouncer may lend each
+            # transaction another connection.
+            undo.callback(
+                setattr, driver, "prepare_threshold", driver.prepare_threshold
+            )
             driver.prepare_threshold = None
-        connection.execution_options(isolation_level="SERIALIZABLE" if backend(engine) == SQLITE else isolation)
+        connection.execution_options(
+            isolation_level="SERIALIZABLE" if backend(engine) == SQLITE else isolation
+        )
         if not isinstance(engine.pool, _OwnPool) and not is_in_memory(engine):
             connection.detach()  # an application gets no connection with its limits, nor waits until it is back
         yield connection
@@ -137,7 +170,9 @@ def connect(engine: sa.Engine, isolation: str) -> Iterator[sa.Connection]:
 
 @contextmanager
 def begin(engine: sa.Engine) -> Iterator[tuple[sa.Connection, int]]:
-    """Lend a connection with a transaction, and with limits for locks and statements; yield its time, too."""
+    """Lend a connection with a transaction, and with limits for locks and statements;
+    yield its time, too.
+    """
     with connect(engine, "READ COMMITTED") as connection, connection.begin():
         *limits, clock = _BEGIN[backend(engine)]
         for statement in limits:
@@ -149,8 +184,13 @@ def identify(engine: sa.Engine) -> str:
     """Return the parts of a URL that identify the database, without driver and login."""
     url, name = engine.url, engine.url.database or ""
     if not name or (backend(engine) == SQLITE and not name.startswith("file:")):
-        name = str(Path(name).absolute())  # without a name, applications differ in their working directory
-    elsewhere = [url.query.get(each, "") for each in ("options", "host", "port", "service", "unix_socket")]
+        name = str(
+            Path(name).absolute()
+        )  # without a name, applications differ in their working directory
+    elsewhere = [
+        url.query.get(each, "")
+        for each in ("options", "host", "port", "service", "unix_socket")
+    ]
     return f"{backend(engine)}://{url.host or ''}:{url.port or ''}/{name}?{elsewhere}"
 
 
@@ -161,4 +201,6 @@ def backend(engine: sa.Engine) -> str:
 
 def read_clock(connection: sa.Connection) -> int:
     """Return the time of the database."""
-    return int(connection.exec_driver_sql(_NOW[backend(connection.engine)]).scalar_one())
+    return int(
+        connection.exec_driver_sql(_NOW[backend(connection.engine)]).scalar_one()
+    )

@@ -1,4 +1,6 @@
-"""What a recorder listens for: a fingerprint of each retired operation, with everything that decides on its calls."""
+"""What a recorder listens for: a fingerprint of each retired operation, with everything
+that decides on its calls.
+"""
 
 import hashlib
 import json
@@ -14,14 +16,20 @@ if TYPE_CHECKING:
 
 
 def fingerprints(plan: "Plan") -> dict[str, str]:
-    """Return the fingerprint of each retired operation of a plan, by name; anything else is a ``ValueError``."""
+    """Return the fingerprint of each retired operation of a plan, by name; anything
+    else is a ``ValueError``.
+    """
     retired = retired_operations(plan)
     rivals = find_rivals(plan)
     found = {}
     for operation in retired:
         # Whether an operation that may take its requests is live decides, too.
-        others = [[*_requests_of(each), plan[each] is None] for each in rivals[operation.name]]
-        found[operation.name] = digest([RULES_VERSION, _requests_of(operation), sorted(others, key=json.dumps)])
+        others = [
+            [*_requests_of(each), plan[each] is None] for each in rivals[operation.name]
+        ]
+        found[operation.name] = digest(
+            [RULES_VERSION, _requests_of(operation), sorted(others, key=json.dumps)]
+        )
     return found
 
 
@@ -32,8 +40,15 @@ def digest(value: Any) -> str:
 
 def _requests_of(operation: Operation) -> list[Any]:
     conditions = (operation.query, operation.headers)
-    return [operation.method, operation.path, *(_normalise(values or {}) for values in conditions)]
+    return [
+        operation.method,
+        operation.path,
+        *(_normalise(values or {}) for values in conditions),
+    ]
 
 
 def _normalise(values: Values) -> dict[str, list[str]]:
-    return {name.lower(): sorted([each] if isinstance(each, str) else each) for name, each in values.items()}
+    return {
+        name.lower(): sorted([each] if isinstance(each, str) else each)
+        for name, each in values.items()
+    }

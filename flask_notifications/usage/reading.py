@@ -25,15 +25,18 @@ from .times import DAY, HOUR, start_of_window, to_date
 
 # Rows that are fetched at once, and their columns.
 _ROWS = 10_000
-_COLUMNS = [store.usage.c[name] for name in ("day", "operation", "caller", "client", "source", *store.NUMBERS)]
+_COLUMNS = [
+    store.usage.c[name]
+    for name in ("day", "operation", "caller", "client", "source", *store.NUMBERS)
+]
 
 
 @dataclass(slots=True)
 class Calls:
     """The calls of a caller with a client and a source in a window.
 
-    ``days`` has four integers for each day with calls, because a report has millions of them: the number of the day
-    since 1970, and the answered, failed and closed calls.
+    ``days`` has four integers for each day with calls, because a report has millions of
+    them: the number of the day since 1970, and the answered, failed and closed calls.
     """
 
     first_at: int = maxsize
@@ -43,7 +46,10 @@ class Calls:
     def add(self, day: int, numbers: Sequence[int]) -> None:
         """Add the numbers of a day."""
         first_at, last_at, *counts = numbers
-        self.first_at, self.last_at = min(self.first_at, first_at), max(self.last_at, last_at)
+        self.first_at, self.last_at = (
+            min(self.first_at, first_at),
+            max(self.last_at, last_at),
+        )
         if any(counts):
             self.days.extend((day, *counts))
 
@@ -56,11 +62,13 @@ Name: TypeAlias = tuple[str, str | None, str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the store had at one moment. Times are microseconds since 1970; ``began`` is the first that it knows of.
+    """What the store had at one moment.
+
+    Times are microseconds since 1970; ``began`` is the first that it knows of.
 
     ``last_call`` is that of the caller who is asked for, also before the window, or 0.
-    Logs add to it: ``doubts`` says for each operation why the absence of calls in them proves nothing, and ``remarks``
-    what readers should know, whatever the verdict is.
+    Logs add to it: ``doubts`` says for each operation why the absence of calls in them
+    proves nothing, and ``remarks`` what readers should know, whatever the verdict is.
     """
 
     now: int
@@ -77,7 +85,9 @@ class Snapshot:
 
 @contextmanager
 def _reading(database: Database) -> Iterator[Connection]:
-    """Lend a connection, with a transaction that sees one state of a database that has the tables."""
+    """Lend a connection, with a transaction that sees one state of a database that has
+    the tables.
+    """
     engine = open_engine(database)
     kind = backend(engine)
     try:
@@ -86,13 +96,23 @@ def _reading(database: Database) -> Iterator[Connection]:
             connection.begin()
             driver: Any = connection.connection.dbapi_connection
             if kind == "sqlite" and not driver.in_transaction:
-                connection.exec_driver_sql("BEGIN")  # otherwise each SELECT sees a state of its own
-            connection.exec_driver_sql(LOCK_LIMIT[kind])  # a report may take longer than a write
+                connection.exec_driver_sql(
+                    "BEGIN"
+                )  # otherwise each SELECT sees a state of its own
+            connection.exec_driver_sql(
+                LOCK_LIMIT[kind]
+            )  # a report may take longer than a write
             if missing := store.missing_tables(connection):
                 message = f"the database has no table {' and no table '.join(table.name for table in missing)}"
                 raise StoreUnavailable(message)
             yield connection
-    except (DBAPIError, ValueError, KeyError, TypeError, OverflowError) as error:  # SQLite stores anything in a column
+    except (
+        DBAPIError,
+        ValueError,
+        KeyError,
+        TypeError,
+        OverflowError,
+    ) as error:  # SQLite stores anything in a column
         message = f"the database cannot be read: {explain(error)}"
         raise StoreUnavailable(message) from error
     finally:
@@ -101,9 +121,15 @@ def _reading(database: Database) -> Iterator[Connection]:
 
 
 def _require_file(engine: Engine) -> None:
-    """Keep SQLite from creating an empty file; the file of an SQLite URI is not looked for."""
+    """Keep SQLite from creating an empty file; the file of an SQLite URI is not looked
+    for.
+    """
     name = engine.url.database or ":memory:"
-    is_file = engine.dialect.name == "sqlite" and name != ":memory:" and not name.startswith("file:")
+    is_file = (
+        engine.dialect.name == "sqlite"
+        and name != ":memory:"
+        and not name.startswith("file:")
+    )
     if is_file and not Path(name).exists():
         message = f"there is no file {name}"
         raise StoreUnavailable(message)
@@ -120,7 +146,8 @@ def read_snapshot(
     caller: str | None,
     planned: Names,
 ) -> Snapshot:
-    """Return the contents of the store for a window of some complete days before its end, or ``StoreUnavailable``.
+    """Return the contents of the store for a window of some complete days before its
+    end, or ``StoreUnavailable``.
 
     :param end: ``None`` is now, by the clock of the database.
     :param last: the last moment whose calls belong to the window; ``None`` is its end.
@@ -131,13 +158,30 @@ def read_snapshot(
         since = start_of_window(now if end is None else end, days) // DAY
         kept = connection.scalar(select(store.state.c.kept_from))
         rows = _read_recorders(connection, since, service)
-        known = {digest: dict(json.loads(text)) for digest, text in connection.execute(select(store.plans))}
+        known = {
+            digest: dict(json.loads(text))
+            for digest, text in connection.execute(select(store.plans))
+        }
         found = _read_calls(connection, since, last, names, service)
         # A row of a later time is one of today or of a later day.
-        latest = connection.scalar(select(func.max(store.usage.c.last_at)).where(store.usage.c.day >= now // DAY))
-        began = connection.scalar(select(func.min(store.recorders.c.began_at)).where(*_recorded_by(service)))
-        own = [store.usage.c.caller == encode(caller), *_of_operations(planned), *_of_service(service)]
-        last_call = connection.scalar(select(func.max(store.usage.c.last_at)).where(*own)) if caller else 0
+        latest = connection.scalar(
+            select(func.max(store.usage.c.last_at)).where(
+                store.usage.c.day >= now // DAY
+            )
+        )
+        began = connection.scalar(
+            select(func.min(store.recorders.c.began_at)).where(*_recorded_by(service))
+        )
+        own = [
+            store.usage.c.caller == encode(caller),
+            *_of_operations(planned),
+            *_of_service(service),
+        ]
+        last_call = (
+            connection.scalar(select(func.max(store.usage.c.last_at)).where(*own))
+            if caller
+            else 0
+        )
         return Snapshot(
             now,
             int(kept or 0) * DAY,
@@ -150,10 +194,14 @@ def read_snapshot(
         )
 
 
-def _read_recorders(connection: Connection, since: int, service: str | None) -> list[RecorderRow]:
+def _read_recorders(
+    connection: Connection, since: int, service: str | None
+) -> list[RecorderRow]:
     query = select(*(store.recorders.c[name] for name in RecorderRow._fields))
     # A recorder that was lost shortly before the window uncovers its beginning.
-    query = query.where(store.recorders.c.heard_at >= since * DAY - HOUR, *_recorded_by(service))
+    query = query.where(
+        store.recorders.c.heard_at >= since * DAY - HOUR, *_recorded_by(service)
+    )
     return [  # SQLite stores anything in a column
         RecorderRow(own, decode(host) or "", int(process), plan, *map(int, numbers))
         for own, host, process, plan, *numbers in connection.execute(query)
@@ -165,28 +213,51 @@ def _recorded_by(service: str | None) -> list[ColumnElement[bool]]:
 
 
 def _of_service(service: str | None) -> list[ColumnElement[bool]]:
-    own, recorder = select(store.recorders.c.id).where(*_recorded_by(service)), store.usage.c.recorder
-    return [] if service is None else [recorder.in_(own) | (recorder == f"{store.MERGED}{service}")]
+    own, recorder = (
+        select(store.recorders.c.id).where(*_recorded_by(service)),
+        store.usage.c.recorder,
+    )
+    return (
+        []
+        if service is None
+        else [recorder.in_(own) | (recorder == f"{store.MERGED}{service}")]
+    )
 
 
 def _of_operations(names: Names) -> list[ColumnElement[bool]]:
-    return [] if names is None else [store.usage.c.operation.in_([encode(name) for name in names])]
+    return (
+        []
+        if names is None
+        else [store.usage.c.operation.in_([encode(name) for name in names])]
+    )
 
 
 def _read_calls(
-    connection: Connection, since: int, last: int | None, names: Names, service: str | None
+    connection: Connection,
+    since: int,
+    last: int | None,
+    names: Names,
+    service: str | None,
 ) -> dict[Name, Calls]:
-    """Return the calls of each caller, with a limited number of callers by name on each day."""
-    query = select(*_COLUMNS).where(store.usage.c.day >= since, *_of_operations(names), *_of_service(service))
+    """Return the calls of each caller, with a limited number of callers by name on each
+    day.
+    """
+    query = select(*_COLUMNS).where(
+        store.usage.c.day >= since, *_of_operations(names), *_of_service(service)
+    )
     if last is not None:
-        query = query.where(store.usage.c.day <= last // DAY, store.usage.c.first_at <= last)
+        query = query.where(
+            store.usage.c.day <= last // DAY, store.usage.c.first_at <= last
+        )
     query = query.order_by(store.usage.c.day, store.usage.c.operation)
     rows = connection.execution_options(yield_per=_ROWS).execute(query)
     name_of = cache(decode)  # most rows have the same names
     calls: defaultdict[Name, Calls] = defaultdict(Calls)
     for (day, operation), group in groupby(rows, key=itemgetter(0, 1)):
         to_date(day)  # an error here says that the store cannot be read
-        for labels, numbers in limit_pairs((row[2:5], row[5:]) for row in group).items():
+        for labels, numbers in limit_pairs(
+            (row[2:5], row[5:]) for row in group
+        ).items():
             caller, client, source = map(name_of, labels)
             calls[str(name_of(operation)), caller, client, source].add(day, numbers)
     return calls

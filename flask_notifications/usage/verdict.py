@@ -1,4 +1,6 @@
-"""The rules for a verdict: calls that count are use, and their absence is safe if nothing gives a reason for doubt."""
+"""The rules for a verdict: calls that count are use, and their absence is safe if
+nothing gives a reason for doubt.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,17 +17,28 @@ from .coverage import Coverage, RecorderRow, Recorders, combine
 from .ledger import CANARY, OTHER, is_canary
 from .reading import Snapshot
 from .results import CallerUsage, OperationUsage, Verdict
-from .times import DAY, HOUR, SECOND, describe_moment, start_of_window, to_date, to_datetime
+from .times import (
+    DAY,
+    HOUR,
+    SECOND,
+    describe_moment,
+    start_of_window,
+    to_date,
+    to_datetime,
+)
 
 # Microseconds by which a clock may be off.
 _TOLERANCE = 60 * SECOND
-# The recorders of each service that has to cover an operation, and the digests of the plans that have its rules.
+# The recorders of each service that has to cover an operation, and the digests of the
+# plans that have its rules.
 _Listening: TypeAlias = tuple[tuple[Recorders, frozenset[str]], ...]
 
 
 @dataclass(eq=False)
 class Judge:
-    """Give the verdict on each operation of a snapshot by what ``read_usage`` was asked for, in microseconds."""
+    """Give the verdict on each operation of a snapshot by what ``read_usage`` was asked
+    for, in microseconds.
+    """
 
     snapshot: Snapshot
     until: int
@@ -45,7 +58,10 @@ class Judge:
         rows: dict[str, list[RecorderRow]] = defaultdict(list)
         for row in self.snapshot.rows:
             rows[row.service].append(row)
-        self._services = [Recorders(own, self.snapshot.plans, self.snapshot.now, self.until) for own in rows.values()]
+        self._services = [
+            Recorders(own, self.snapshot.plans, self.snapshot.now, self.until)
+            for own in rows.values()
+        ]
         # Most operations have the same recorders, whose number may be large.
         self._cover = cache(self._compute_coverage)
         self._doubt_record = cache(lambda *of: list(self._record_doubts(*of)))
@@ -55,7 +71,9 @@ class Judge:
             answered, failed, closed = (sum(calls.days[kind::4]) for kind in (1, 2, 3))
             is_own = self.caller in {None, caller}
             usage = CallerUsage(
-                caller=caller if is_own else None,  # a report on one caller names no other one
+                caller=caller
+                if is_own
+                else None,  # a report on one caller names no other one
                 client=client,
                 source=source,
                 answered=answered,
@@ -74,30 +92,52 @@ class Judge:
     def judge_all(self, names: Sequence[str] | None) -> list[OperationUsage]:
         """Return the usage of operations, by default of all that were recorded."""
         if names is None:
-            digests = {row.plan for row in self.snapshot.rows} or self.snapshot.plans.keys()
-            known = {name for digest in digests for name in self.snapshot.plans.get(digest, {})}
+            digests = {
+                row.plan for row in self.snapshot.rows
+            } or self.snapshot.plans.keys()
+            known = {
+                name
+                for digest in digests
+                for name in self.snapshot.plans.get(digest, {})
+            }
             names = sorted(known | self._calls.keys())
         return [self._judge_operation(name) for name in names]
 
     def _ignore(self, caller: str | None, client: str | None) -> bool:
-        """Return whether the calls of a pair do not count as use; calls beyond the limit always do."""
+        """Return whether the calls of a pair do not count as use; calls beyond the
+        limit always do.
+        """
         is_ignored = client in self.ignored_clients or caller in self.ignored_callers
         return client != OTHER and (is_ignored or is_canary(client))
 
     def _judge_operation(self, name: str) -> OperationUsage:
         callers = sorted(
-            self._calls[name], key=lambda each: (-each.calls, each.caller or "", each.client or "", each.source or "")
+            self._calls[name],
+            key=lambda each: (
+                -each.calls,
+                each.caller or "",
+                each.client or "",
+                each.source or "",
+            ),
         )
         counted = [each for each in callers if not each.ignored]
         last_at = max((each.last_at for each in counted), default=None)
         calls = sum(each.calls for each in counted)
-        reasons = [f"{count(calls, 'call')}, the last on {full_date(last_at)}"] if last_at else []
+        reasons = (
+            [f"{count(calls, 'call')}, the last on {full_date(last_at)}"]
+            if last_at
+            else []
+        )
         listening = self._listening(name)
         coverage = self._cover(listening, self._since)
-        doubts = [] if counted else list(self._doubts(name, listening, callers, self._since))
+        doubts = (
+            [] if counted else list(self._doubts(name, listening, callers, self._since))
+        )
         if doubts:
             doubts += self._smaller_window(name, listening, callers)
-        verdict = Verdict.IN_USE if counted else Verdict.UNKNOWN if doubts else Verdict.SAFE
+        verdict = (
+            Verdict.IN_USE if counted else Verdict.UNKNOWN if doubts else Verdict.SAFE
+        )
         hours, longest = (self.until - self._since) / HOUR, coverage.longest_gap
         return OperationUsage(
             name=name,
@@ -114,7 +154,9 @@ class Judge:
             longest_gap_hours=round((longest[1] - longest[0]) / HOUR, 3),
             hosts=coverage.fewest_hosts,
             callers=tuple(callers),
-            covered={to_date(day): hours for day, hours in coverage.hours_of_days.items()},
+            covered={
+                to_date(day): hours for day, hours in coverage.hours_of_days.items()
+            },
             window_hours=hours,
         )
 
@@ -124,15 +166,33 @@ class Judge:
         return tuple((each, fitting) for each, fitting in found if fitting is not None)
 
     def _compute_coverage(self, listening: _Listening, since: int) -> Coverage:
-        """Return the coverage of an operation; with several services, the time that all of them cover."""
+        """Return the coverage of an operation; with several services, the time that all
+        of them cover.
+        """
         kept = min(max(since, self.snapshot.kept_from), self.until)
-        own = [Coverage(kept, self.until, *recorders.join(fitting)) for recorders, fitting in listening]
+        own = [
+            Coverage(kept, self.until, *recorders.join(fitting))
+            for recorders, fitting in listening
+        ]
         if not own:
             return Coverage(since, self.until, ())
-        covered = combine([(kept, self.until)], without=chain.from_iterable(each.gaps for each in own))
-        return Coverage(since, self.until, covered, min(own, key=lambda each: each.fewest_hosts).hosts)
+        covered = combine(
+            [(kept, self.until)], without=chain.from_iterable(each.gaps for each in own)
+        )
+        return Coverage(
+            since,
+            self.until,
+            covered,
+            min(own, key=lambda each: each.fewest_hosts).hosts,
+        )
 
-    def _doubts(self, name: str, listening: _Listening, callers: Sequence[CallerUsage], since: int) -> Iterator[str]:
+    def _doubts(
+        self,
+        name: str,
+        listening: _Listening,
+        callers: Sequence[CallerUsage],
+        since: int,
+    ) -> Iterator[str]:
         """Yield why the absence of calls proves nothing."""
         kept_from = self.snapshot.kept_from
         if kept_from > since:
@@ -143,7 +203,11 @@ class Judge:
         yield from self.snapshot.doubts.get(name, ())
         if is_covered:
             yield from self._doubt_record(listening, since)
-            if unlabelled := sum(each.calls for each in self._unlabelled[name] if each.last_at >= to_datetime(since)):
+            if unlabelled := sum(
+                each.calls
+                for each in self._unlabelled[name]
+                if each.last_at >= to_datetime(since)
+            ):
                 yield f"{count(unlabelled, 'call')} without a label may be of this caller"
             if self.require_canary:
                 yield from self._missing_canaries(callers, since)
@@ -180,33 +244,63 @@ class Judge:
 
     def _clock_doubts(self, since: int) -> Iterator[str]:
         until, now = self.until, self.snapshot.now
-        off = max((row.skew for row in self.snapshot.rows if row.is_in(since, until)), default=0)
+        off = max(
+            (row.skew for row in self.snapshot.rows if row.is_in(since, until)),
+            default=0,
+        )
         if off > _TOLERANCE:
             yield f"the clock of a machine was off by {duration(timedelta(microseconds=off))}"
         if not any(row.own_clock for row in self.snapshot.rows):
             if until > now + _TOLERANCE:
                 yield "the window ends in the future"
-            later = max([self.snapshot.latest, *(each.heard_at for each in self._services)])
+            later = max(
+                [self.snapshot.latest, *(each.heard_at for each in self._services)]
+            )
             if later > now + _TOLERANCE:
                 yield f"something was recorded later than now, on {describe_moment(later)}"
 
-    def _missing_canaries(self, callers: Sequence[CallerUsage], since: int) -> Iterator[str]:
-        called = {day for each in callers if is_canary(each.client) for day in each.day_numbers}
-        missing = [day for day in range(since // DAY, self.until // DAY) if day not in called]
+    def _missing_canaries(
+        self, callers: Sequence[CallerUsage], since: int
+    ) -> Iterator[str]:
+        called = {
+            day
+            for each in callers
+            if is_canary(each.client)
+            for day in each.day_numbers
+        }
+        missing = [
+            day for day in range(since // DAY, self.until // DAY) if day not in called
+        ]
         if missing:
-            more = f" and {count(len(missing) - 1, 'other day')}" if len(missing) > 1 else ""
+            more = (
+                f" and {count(len(missing) - 1, 'other day')}"
+                if len(missing) > 1
+                else ""
+            )
             yield f"no call of {CANARY} was recorded on {full_date(to_date(missing[0]))}{more}"
 
-    def _smaller_window(self, name: str, listening: _Listening, callers: Sequence[CallerUsage]) -> list[str]:
+    def _smaller_window(
+        self, name: str, listening: _Listening, callers: Sequence[CallerUsage]
+    ) -> list[str]:
         """Return a sentence on the largest window that would be safe."""
         for days in range(self.days - 1, 0, -1):
-            if not any(self._doubts(name, listening, callers, start_of_window(self.until, days))):
-                return [f"the last {count(days, 'day')} {'is' if days == 1 else 'are'} complete: --days {days}"]
+            if not any(
+                self._doubts(
+                    name, listening, callers, start_of_window(self.until, days)
+                )
+            ):
+                return [
+                    f"the last {count(days, 'day')} {'is' if days == 1 else 'are'} complete: --days {days}"
+                ]
         return []
 
 
-def _loss_doubts(recorders: Recorders, rows: Iterable[RecorderRow], since: int, until: int) -> Iterator[str]:
-    lost = [row for (start, end), row in recorders.losses if start < until and end > since]
+def _loss_doubts(
+    recorders: Recorders, rows: Iterable[RecorderRow], since: int, until: int
+) -> Iterator[str]:
+    lost = [
+        row for (start, end), row in recorders.losses if start < until and end > since
+    ]
     if lost:
         last = max(lost, key=attrgetter("heard_at"))
         more = f" and {count(len(lost) - 1, 'other')}" if lost[1:] else ""

@@ -1,4 +1,5 @@
-"""Real applications pass their own tests through the middleware as they pass them without it.
+"""Real applications pass their own tests through the middleware as they pass them
+without it.
 
 Their tests are part of their source distributions.
 """
@@ -22,7 +23,9 @@ PROJECT = HERE.parents[1]
 
 
 class Suite(NamedTuple):
-    """The tests of an application: its release, the arguments for pytest and what they need besides."""
+    """The tests of an application: its release, the arguments for pytest and what they
+    need besides.
+    """
 
     release: str
     arguments: tuple[str, ...]
@@ -42,36 +45,58 @@ SUITES = {
         ("pytest-flask",),
         20,
     ),
-    "webtest": Suite("webtest==3.0.7", ("tests",), ("pastedeploy", "pyquery", "wsgiproxy2"), 180),
+    "webtest": Suite(
+        "webtest==3.0.7", ("tests",), ("pastedeploy", "pyquery", "wsgiproxy2"), 180
+    ),
 }
 
 
 def run(*command: str | Path, **options: Any) -> bool:
     """Run a command and return whether it succeeded."""
-    return subprocess.run(command, capture_output=True, check=False, **options).returncode == 0
+    return (
+        subprocess.run(command, capture_output=True, check=False, **options).returncode
+        == 0
+    )
 
 
 def install(suite: Suite, folder: Path) -> bool:
-    """Unpack a release, install it with what its tests need, and return whether the registry has them."""
+    """Unpack a release, install it with what its tests need, and return whether the
+    registry has them.
+    """
     ready, wanted = folder / "ready", repr((suite.release, suite.needs))
     if ready.exists() and ready.read_text() == wanted:
         return True
     shutil.rmtree(folder, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "--retries=1"]
-    if not run(*pip, "download", "--no-deps", "--no-binary", ":all:", "--dest", folder, suite.release):
+    if not run(
+        *pip,
+        "download",
+        "--no-deps",
+        "--no-binary",
+        ":all:",
+        "--dest",
+        folder,
+        suite.release,
+    ):
         return False
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as source:
         source.extractall(folder / "source", filter="data")
     venv.create(folder / "venv", clear=True)
-    if not run(*pip, "--python", folder / "venv", "install", "pytest", archive, *suite.needs):
+    if not run(
+        *pip, "--python", folder / "venv", "install", "pytest", archive, *suite.needs
+    ):
         return False
     ready.write_text(wanted)
     return True
 
 
-def start_tests(suite: Suite, folder: Path, report: Path, *, around: str) -> "subprocess.Popen[bytes]":
-    """Start the tests of an application, through the middleware or, with an empty name, without it."""
+def start_tests(
+    suite: Suite, folder: Path, report: Path, *, around: str
+) -> "subprocess.Popen[bytes]":
+    """Start the tests of an application, through the middleware or, with an empty name,
+    without it.
+    """
     (source,) = (folder / "source").iterdir()
     python = folder / "venv/bin/python"
     plugin = ["-p", "every_request_matched", "-p", "no:cacheprovider"]
@@ -84,22 +109,32 @@ def start_tests(suite: Suite, folder: Path, report: Path, *, around: str) -> "su
     }
     command = [str(python), "-m", "pytest", "-q", *plugin, *isolation, *suite.arguments]
     with report.with_suffix(".log").open("wb") as log:
-        return subprocess.Popen(command, cwd=source, env=environ, stdout=log, stderr=log)
+        return subprocess.Popen(
+            command, cwd=source, env=environ, stdout=log, stderr=log
+        )
 
 
 @pytest.mark.world
 @pytest.mark.parametrize("name", SUITES)
-def test_the_middleware_breaks_no_test_of_applications(name: str, pytestconfig: pytest.Config, tmp_path: Path) -> None:
+def test_the_middleware_breaks_no_test_of_applications(
+    name: str, pytestconfig: pytest.Config, tmp_path: Path
+) -> None:
     suite = SUITES[name]
     assert pytestconfig.cache is not None
     folder = pytestconfig.cache.mkdir(f"applications-{name}")
     service_or_skip("a registry of Python packages", install(suite, folder))
     reports = {around: tmp_path / f"report-{around}.json" for around in ("", name)}
-    for process in [start_tests(suite, folder, report, around=around) for around, report in reports.items()]:
+    for process in [
+        start_tests(suite, folder, report, around=around)
+        for around, report in reports.items()
+    ]:
         process.wait()
     without, through = (json.loads(report.read_text()) for report in reports.values())
     assert through["outcomes"] == without["outcomes"]
-    assert sum(set(each) == {"passed"} for each in through["outcomes"].values()) >= suite.tests
+    assert (
+        sum(set(each) == {"passed"} for each in through["outcomes"].values())
+        >= suite.tests
+    )
     assert without["requests"] == 0
     assert through["matched"] == through["requests"] > 0
     assert len(through["announced"]) == through["started"] > 0

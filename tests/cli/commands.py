@@ -1,4 +1,6 @@
-"""Run the command line in this process and capture its output; record usage for its reports."""
+"""Run the command line in this process and capture its output; record usage for its
+reports.
+"""
 
 from contextlib import redirect_stderr, redirect_stdout
 from datetime import datetime, timedelta
@@ -16,7 +18,9 @@ YESTERDAY = NOON - DAY
 
 
 class Outcome(NamedTuple):
-    """The exit code of a command, and what it wrote to standard output and standard error."""
+    """The exit code of a command, and what it wrote to standard output and standard
+    error.
+    """
 
     code: int
     out: str
@@ -33,7 +37,9 @@ def run(*arguments: Any) -> Outcome:
 
 
 def record_usage(database: str, *calls: Call, at: datetime = YESTERDAY) -> None:
-    """Record calls at one time, and the coverage of both operations on the three days until noon."""
+    """Record calls at one time, and the coverage of both operations on the three days
+    until noon.
+    """
     past = Past(database, REPORT, EXPORT)
     past.cover(NOON - 3.5 * DAY, NOON)
     past.call(at, *calls)

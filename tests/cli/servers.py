@@ -1,4 +1,6 @@
-"""Servers that send exactly what a test sets: wrong headers, redirects, half a response, or nothing."""
+"""Servers that send exactly what a test sets: wrong headers, redirects, half a
+response, or nothing.
+"""
 
 import ssl
 import threading
@@ -20,7 +22,10 @@ Headers = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Canned:
-    """A response: its status, its headers, and its body. With the status 0 the connection is closed without one."""
+    """A response: its status, its headers, and its body.
+
+    With the status 0 the connection is closed without one.
+    """
 
     status: int = 200
     headers: Headers = field(default_factory=list)
@@ -29,7 +34,9 @@ class Canned:
 
 @dataclass
 class CannedServer:
-    """An application with one response for each method and path, and 404 for others; it records the requests."""
+    """An application with one response for each method and path, and 404 for others; it
+    records the requests.
+    """
 
     url: str = ""
     responses: dict[tuple[str, str], Canned] = field(default_factory=dict)
@@ -37,16 +44,27 @@ class CannedServer:
     received: list[dict[str, str]] = field(default_factory=list)
     bodies: "Queue[bytes]" = field(default_factory=Queue)
 
-    def respond(self, path: str, response: Canned, *, method: str = "GET", head: Canned | None = None) -> str:
+    def respond(
+        self,
+        path: str,
+        response: Canned,
+        *,
+        method: str = "GET",
+        head: Canned | None = None,
+    ) -> str:
         """Set the response of a path, for ``HEAD`` too, and return the URL."""
         self.responses[method, path] = response
         self.responses["HEAD", path] = head or response
         return f"{self.url}{path}"
 
-    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+    def __call__(
+        self, environ: WSGIEnvironment, start_response: StartResponse
+    ) -> list[bytes]:
         request = environ["REQUEST_METHOD"], environ["REQUEST_URI"]
         self.requests.append(request)
-        self.received.append({name.lower(): value for name, value in EnvironHeaders(environ)})
+        self.received.append(
+            {name.lower(): value for name, value in EnvironHeaders(environ)}
+        )
         if length := environ.get("CONTENT_LENGTH"):
             self.bodies.put(environ["wsgi.input"].read(int(length)))
         canned = self.responses.get(request, Canned(404))
@@ -58,8 +76,12 @@ class CannedServer:
 
 
 @contextmanager
-def canned_server(context: ssl.SSLContext | None = None, name: str = "127.0.0.1") -> Iterator[CannedServer]:
-    """Run a server on a free port, over TLS if there is a context, and yield it; ``name`` is the host of its URL."""
+def canned_server(
+    context: ssl.SSLContext | None = None, name: str = "127.0.0.1"
+) -> Iterator[CannedServer]:
+    """Run a server on a free port, over TLS if there is a context, and yield it;
+    ``name`` is the host of its URL.
+    """
     canned = CannedServer()
     with serving(canned, context, name) as canned.url:
         yield canned
@@ -67,17 +89,25 @@ def canned_server(context: ssl.SSLContext | None = None, name: str = "127.0.0.1"
 
 @contextmanager
 def serving(
-    application: WSGIApplication, context: ssl.SSLContext | None = None, name: str = "127.0.0.1"
+    application: WSGIApplication,
+    context: ssl.SSLContext | None = None,
+    name: str = "127.0.0.1",
 ) -> Iterator[str]:
-    """Serve an application on a free port, over TLS if there is a context, and yield its URL."""
-    server = make_server("127.0.0.1", 0, application, threaded=True, ssl_context=context)
+    """Serve an application on a free port, over TLS if there is a context, and yield
+    its URL.
+    """
+    server = make_server(
+        "127.0.0.1", 0, application, threaded=True, ssl_context=context
+    )
     with _running(server):
         yield f"{'http' if context is None else 'https'}://{name}:{server.server_port}"
 
 
 @contextmanager
 def raw_server(respond: Callable[[socket, threading.Event], None]) -> Iterator[str]:
-    """Run a server that passes each connection to a function, and yield its URL; the event is set at the end."""
+    """Run a server that passes each connection to a function, and yield its URL; the
+    event is set at the end.
+    """
     over = threading.Event()
 
     class Handler(BaseRequestHandler):
@@ -96,7 +126,9 @@ def raw_server(respond: Callable[[socket, threading.Event], None]) -> Iterator[s
 @contextmanager
 def _running(server: BaseServer) -> Iterator[None]:
     with server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.02}
+        )
         thread.start()
         try:
             yield

@@ -1,4 +1,6 @@
-"""The command ``check`` against real servers: each code, unreachable servers, and credentials."""
+"""The command ``check`` against real servers: each code, unreachable servers, and
+credentials.
+"""
 
 import io
 import json
@@ -18,7 +20,16 @@ from flask_notifications.check.checker import check_url
 from flask_notifications.check.fetching import Fetcher, Unreachable
 from flask_notifications.usage import CANARY
 from tests.cli.commands import Outcome, run
-from tests.cli.servers import Canned, CannedServer, Headers, canned_server, drip, raw_server, send, send_nothing
+from tests.cli.servers import (
+    Canned,
+    CannedServer,
+    Headers,
+    canned_server,
+    drip,
+    raw_server,
+    send,
+    send_nothing,
+)
 from tests.servers.process import ROOT, free_port
 
 DEPRECATION = ("Deprecation", "@1767225600")
@@ -38,7 +49,11 @@ def shared_server() -> Iterator[CannedServer]:
 @pytest.fixture
 def server(shared_server: CannedServer) -> CannedServer:
     """Return an empty server, except for the successor and the page, which respond."""
-    for records in (shared_server.responses, shared_server.requests, shared_server.received):
+    for records in (
+        shared_server.responses,
+        shared_server.requests,
+        shared_server.received,
+    ):
         records.clear()
     shared_server.respond("/new", Canned(405))
     shared_server.respond("/docs", Canned(200))
@@ -46,14 +61,26 @@ def server(shared_server: CannedServer) -> CannedServer:
 
 
 # Every code with its level, as the page lists them; they stay the same in all versions.
-PAGE_OF_CODES = (ROOT / "docs" / "check.md").read_text(encoding="utf-8").partition("## In continuous integration")[0]
-CODES = dict(re.findall(r"^\| `([a-z-]+)` \| (error|warning|info) \|", PAGE_OF_CODES, re.MULTILINE))
+PAGE_OF_CODES = (
+    (ROOT / "docs" / "check.md")
+    .read_text(encoding="utf-8")
+    .partition("## In continuous integration")[0]
+)
+CODES = dict(
+    re.findall(
+        r"^\| `([a-z-]+)` \| (error|warning|info) \|", PAGE_OF_CODES, re.MULTILINE
+    )
+)
 
 
 def findings(outcome: Outcome) -> dict[str, str]:
-    """Check that each code of a report is there once and has its level, and return the messages by code."""
+    """Check that each code of a report is there once and has its level, and return the
+    messages by code.
+    """
     listed = json.loads(outcome.out)["findings"]
-    assert [finding["level"] for finding in listed] == [CODES[finding["code"]] for finding in listed]
+    assert [finding["level"] for finding in listed] == [
+        CODES[finding["code"]] for finding in listed
+    ]
     found = {finding["code"]: finding["message"] for finding in listed}
     assert len(found) == len(listed), found
     return found
@@ -69,27 +96,50 @@ def without(*removed: tuple[str, str]) -> Headers:
     return [header for header in ALL if header not in removed]
 
 
-def test_a_response_that_announces_everything_has_no_findings(server: CannedServer) -> None:
+def test_a_response_that_announces_everything_has_no_findings(
+    server: CannedServer,
+) -> None:
     url = server.respond("/old", Canned(200, ALL))
     outcome = check(url)
     assert outcome.code == 0
-    report = {"schema": 1, "url": url, "final_url": url, "status": 200, "headers": [*map(list, ALL)], "findings": []}
+    report = {
+        "schema": 1,
+        "url": url,
+        "final_url": url,
+        "status": 200,
+        "headers": [*map(list, ALL)],
+        "findings": [],
+    }
     assert json.loads(outcome.out) == report
-    assert server.requests == [("GET", "/old"), ("HEAD", "/old"), ("GET", "/new"), ("GET", "/docs")]
+    assert server.requests == [
+        ("GET", "/old"),
+        ("HEAD", "/old"),
+        ("GET", "/new"),
+        ("GET", "/docs"),
+    ]
 
 
 def test_what_a_server_sends_cannot_control_the_terminal(server: CannedServer) -> None:
-    hostile = [("Deprecation", "@1\x1b]0;x\x07\x1b[2J"), ("Sunset", "folded\r\n line"), ("Link", "<\x1b[31mx>; rel=a")]
+    hostile = [
+        ("Deprecation", "@1\x1b]0;x\x07\x1b[2J"),
+        ("Sunset", "folded\r\n line"),
+        ("Link", "<\x1b[31mx>; rel=a"),
+    ]
     outcome = run("check", server.respond("/old", Canned(200, hostile)))
     assert outcome.code == 3
-    assert all(character.isprintable() or character == "\n" for character in outcome.out)
+    assert all(
+        character.isprintable() or character == "\n" for character in outcome.out
+    )
     assert outcome.out.splitlines()[1:4] == [
         r"  Deprecation: @1\x1b]0;x\x07\x1b[2J",
         r"  Sunset: folded\r\n line",
         r"  Link: <\x1b[31mx>; rel=a",
     ]
     with raw_server(send(b"\x1b[2J\r\n")) as url:
-        assert run("check", url).err == f"Error: {url} is not reachable: the response is not HTTP: '\\x1b[2J'\n"
+        assert (
+            run("check", url).err
+            == f"Error: {url} is not reachable: the response is not HTTP: '\\x1b[2J'\n"
+        )
 
 
 def instead_of(removed: tuple[str, str], *values: str) -> Headers:
@@ -97,7 +147,10 @@ def instead_of(removed: tuple[str, str], *values: str) -> Headers:
     return [*((removed[0], value) for value in values), *without(removed)]
 
 
-HIDDEN = ("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", "Sunset, link")
+HIDDEN = (
+    ("Access-Control-Allow-Origin", "*"),
+    ("Access-Control-Expose-Headers", "Sunset, link"),
+)
 # A wildcard that credentials make literal.
 LITERAL = (
     ("Access-Control-Allow-Origin", "https://a.example"),
@@ -110,45 +163,120 @@ NEXT = "Thu, 01 Jul 2027 00:00:00"
 CASES = {
     "no date": (without(DEPRECATION), "deprecation-missing", "Send the date of the"),
     "true": (instead_of(DEPRECATION, "true"), "deprecation-invalid", "'@'"),
-    "an HTTP-date": (instead_of(DEPRECATION, "Thu, 01 Jan 2026 00:00:00 GMT"), "deprecation-invalid", "'@1767225600'"),
-    "seconds without @": (instead_of(DEPRECATION, "1767225600"), "deprecation-invalid", "send '@1767225600'"),
-    "seconds of no year": (instead_of(DEPRECATION, "9" * 17), "deprecation-invalid", "'@'"),
-    "an ISO date": (instead_of(DEPRECATION, "2026-01-01T02:00:00+02:00"), "deprecation-invalid", "send '@1767225600'"),
-    "the same deprecation twice": ([DEPRECATION, *ALL], "deprecation-repeated", "Send one"),
-    "a wrong weekday": (instead_of(SUNSET, "Fri, 01 Jul 2027 00:00:00 GMT"), "sunset-invalid", f"send '{NEXT} GMT'"),
-    "an ISO date for the sunset": (instead_of(SUNSET, "2027-07-01"), "sunset-invalid", f"send '{NEXT} GMT'"),
-    "a sunset as in a deprecation": (instead_of(SUNSET, "@1814400000"), "sunset-invalid", f"send '{NEXT} GMT'"),
+    "an HTTP-date": (
+        instead_of(DEPRECATION, "Thu, 01 Jan 2026 00:00:00 GMT"),
+        "deprecation-invalid",
+        "'@1767225600'",
+    ),
+    "seconds without @": (
+        instead_of(DEPRECATION, "1767225600"),
+        "deprecation-invalid",
+        "send '@1767225600'",
+    ),
+    "seconds of no year": (
+        instead_of(DEPRECATION, "9" * 17),
+        "deprecation-invalid",
+        "'@'",
+    ),
+    "an ISO date": (
+        instead_of(DEPRECATION, "2026-01-01T02:00:00+02:00"),
+        "deprecation-invalid",
+        "send '@1767225600'",
+    ),
+    "the same deprecation twice": (
+        [DEPRECATION, *ALL],
+        "deprecation-repeated",
+        "Send one",
+    ),
+    "a wrong weekday": (
+        instead_of(SUNSET, "Fri, 01 Jul 2027 00:00:00 GMT"),
+        "sunset-invalid",
+        f"send '{NEXT} GMT'",
+    ),
+    "an ISO date for the sunset": (
+        instead_of(SUNSET, "2027-07-01"),
+        "sunset-invalid",
+        f"send '{NEXT} GMT'",
+    ),
+    "a sunset as in a deprecation": (
+        instead_of(SUNSET, "@1814400000"),
+        "sunset-invalid",
+        f"send '{NEXT} GMT'",
+    ),
     "two sunsets": ([SUNSET, *ALL], "sunset-repeated", "Send one"),
-    "too early": (instead_of(SUNSET, "Wed, 31 Dec 2025 23:59:59 GMT"), "sunset-before-deprecation", "a later Sunset"),
-    "a link without brackets": ([("Link", '/x; rel="next"'), *ALL], "link-invalid", "a link is like"),
-    "a link that leads to 404": ([("Link", '</gone>; rel="next"'), *ALL], "link-unreachable", "is 404"),
-    "no successor of its own": ([*without(SUCCESSOR), OF_ANOTHER], "successor-missing", "Link to what replaces"),
+    "too early": (
+        instead_of(SUNSET, "Wed, 31 Dec 2025 23:59:59 GMT"),
+        "sunset-before-deprecation",
+        "a later Sunset",
+    ),
+    "a link without brackets": (
+        [("Link", '/x; rel="next"'), *ALL],
+        "link-invalid",
+        "a link is like",
+    ),
+    "a link that leads to 404": (
+        [("Link", '</gone>; rel="next"'), *ALL],
+        "link-unreachable",
+        "is 404",
+    ),
+    "no successor of its own": (
+        [*without(SUCCESSOR), OF_ANOTHER],
+        "successor-missing",
+        "Link to what replaces",
+    ),
     "no page": (without(PAGE), "documentation-missing", "Link to a page"),
-    "hidden from scripts": ([*HIDDEN, *ALL], "cors-not-exposed", "Add them to Access-Control-Expose-Headers"),
-    "exposed with a literal wildcard": ([*LITERAL, *ALL], "cors-not-exposed", "Deprecation, Sunset, Link"),
+    "hidden from scripts": (
+        [*HIDDEN, *ALL],
+        "cors-not-exposed",
+        "Add them to Access-Control-Expose-Headers",
+    ),
+    "exposed with a literal wildcard": (
+        [*LITERAL, *ALL],
+        "cors-not-exposed",
+        "Deprecation, Sunset, Link",
+    ),
 }
 # The RFCs, by the beginnings of codes.
-RFCS = {"deprecation": "9745", "sunset-before": "9745", "sunset": "8594", "link": "8288", "successor": "5829"}
+RFCS = {
+    "deprecation": "9745",
+    "sunset-before": "9745",
+    "sunset": "8594",
+    "link": "8288",
+    "successor": "5829",
+}
 RFCS |= {"documentation": "9745", "cors": "Fetch"}
 
 
 @pytest.mark.parametrize(("headers", "code", "advice"), CASES.values(), ids=CASES)
-def test_a_mistake_has_its_code_and_advice(server: CannedServer, headers: Headers, code: str, advice: str) -> None:
+def test_a_mistake_has_its_code_and_advice(
+    server: CannedServer, headers: Headers, code: str, advice: str
+) -> None:
     outcome = check(server.respond("/old", Canned(200, headers)))
     found = findings(outcome)
     assert list(found) == [code]
     assert advice in found[code]
-    assert next(rfc for begin, rfc in RFCS.items() if code.startswith(begin)) in found[code]
+    assert (
+        next(rfc for begin, rfc in RFCS.items() if code.startswith(begin))
+        in found[code]
+    )
     assert outcome.code == (3 if CODES[code] == "error" else 0)
 
 
-def test_errors_are_listed_before_warnings_and_these_before_hints(server: CannedServer) -> None:
+def test_errors_are_listed_before_warnings_and_these_before_hints(
+    server: CannedServer,
+) -> None:
     found = findings(check(server.respond("/old", Canned(200, [*HIDDEN[:1], SUNSET]))))
-    assert list(found) == ["deprecation-missing", "cors-not-exposed", "successor-missing", "documentation-missing"]
+    assert list(found) == [
+        "deprecation-missing",
+        "cors-not-exposed",
+        "successor-missing",
+        "documentation-missing",
+    ]
 
 
 RETRY, CACHED = ("Retry-After", "60"), ("Cache-Control", "max-age=9")
-# The headers of a 410, and the codes that are reported in a brownout; without one, nobody is asked to retry.
+# The headers of a 410, and the codes that are reported in a brownout; without one,
+# nobody is asked to retry.
 GONE = {
     "a brownout": ([NO_STORE, RETRY], []),
     "no Retry-After": ([NO_STORE], ["gone-without-retry-after"]),
@@ -158,24 +286,50 @@ GONE = {
 
 
 @pytest.mark.parametrize(("headers", "codes"), GONE.values(), ids=GONE)
-def test_a_410_is_not_cached_and_says_when_to_retry(server: CannedServer, headers: Headers, codes: list[str]) -> None:
-    for code, expected in (("sunset", codes[:1] if "gone-cacheable" in codes else []), ("brownout", codes)):
-        outcome = check(server.respond("/old", Canned(410, [*ALL, *headers], json.dumps({"code": code}).encode())))
+def test_a_410_is_not_cached_and_says_when_to_retry(
+    server: CannedServer, headers: Headers, codes: list[str]
+) -> None:
+    for code, expected in (
+        ("sunset", codes[:1] if "gone-cacheable" in codes else []),
+        ("brownout", codes),
+    ):
+        outcome = check(
+            server.respond(
+                "/old",
+                Canned(410, [*ALL, *headers], json.dumps({"code": code}).encode()),
+            )
+        )
         assert list(findings(outcome)) == expected
         assert outcome.code == (3 if "gone-cacheable" in codes else 0)
 
 
-BODIES = (b"[" * 60_000, b'{"code": ' * 6_000, b'{"code": [[]]}', b'["brownout"]', b'{"code": ' + b"9" * 9_000, b"\xff")
+BODIES = (
+    b"[" * 60_000,
+    b'{"code": ' * 6_000,
+    b'{"code": [[]]}',
+    b'["brownout"]',
+    b'{"code": ' + b"9" * 9_000,
+    b"\xff",
+)
 FINE = {
-    "white space around values": Canned(200, [(name, f"\t{value} \t ") for name, value in ALL]),
+    "white space around values": Canned(
+        200, [(name, f"\t{value} \t ") for name, value in ALL]
+    ),
     "exposed with a wildcard": Canned(200, [*ALL, HIDDEN[0], (HIDDEN[1][0], "*")]),
-    "exposed by name": Canned(200, [*ALL, HIDDEN[0], (HIDDEN[1][0], "link,SUNSET, deprecation")]),
-    **{f"a 410 with the body {body[:14]!r}": Canned(410, [*ALL, NO_STORE], body) for body in BODIES},
+    "exposed by name": Canned(
+        200, [*ALL, HIDDEN[0], (HIDDEN[1][0], "link,SUNSET, deprecation")]
+    ),
+    **{
+        f"a 410 with the body {body[:14]!r}": Canned(410, [*ALL, NO_STORE], body)
+        for body in BODIES
+    },
 }
 
 
 @pytest.mark.parametrize("response", FINE.values(), ids=FINE)
-def test_a_response_without_a_mistake_has_no_findings(server: CannedServer, response: Canned) -> None:
+def test_a_response_without_a_mistake_has_no_findings(
+    server: CannedServer, response: Canned
+) -> None:
     assert findings(check(server.respond("/old", response))) == {}
 
 
@@ -188,28 +342,46 @@ HEADS = {
 
 
 @pytest.mark.parametrize(("head", "difference"), HEADS.values(), ids=HEADS)
-def test_a_different_response_to_head_is_a_warning(server: CannedServer, head: Canned, difference: str) -> None:
+def test_a_different_response_to_head_is_a_warning(
+    server: CannedServer, head: Canned, difference: str
+) -> None:
     outcome = check(server.respond("/old", Canned(200, ALL), head=head))
     assert difference in findings(outcome)["head-differs"]
     assert (len(findings(outcome)), outcome.code) == (1, 0)
 
 
 @pytest.mark.parametrize("status", [200, 301, 401, 405, 404, 410, 503, 0])
-def test_a_link_is_reachable_unless_missing_broken_or_without_a_response(server: CannedServer, status: int) -> None:
+def test_a_link_is_reachable_unless_missing_broken_or_without_a_response(
+    server: CannedServer, status: int
+) -> None:
     server.respond("/new", Canned(status, [("Location", "/elsewhere")]))
     outcome = check(server.respond("/old", Canned(200, ALL)))
-    assert list(findings(outcome)) == (["link-unreachable"] if status in {404, 410, 503, 0} else [])
+    assert list(findings(outcome)) == (
+        ["link-unreachable"] if status in {404, 410, 503, 0} else []
+    )
     assert ("GET", "/elsewhere") not in server.requests
 
 
 def links(count: int, size: int, relation: str = "next") -> Headers:
-    return [("Link", ", ".join(f"</{line}/{each}>; rel={relation}" for each in range(size))) for line in range(count)]
+    return [
+        ("Link", ", ".join(f"</{line}/{each}>; rel={relation}" for each in range(size)))
+        for line in range(count)
+    ]
 
 
-def test_twenty_links_are_called_at_most_and_those_of_the_retirement_first(server: CannedServer) -> None:
-    outcome = check(server.respond("/old", Canned(200, [*links(30, 2), *ALL, *links(1, 9, "sunset")])))
+def test_twenty_links_are_called_at_most_and_those_of_the_retirement_first(
+    server: CannedServer,
+) -> None:
+    outcome = check(
+        server.respond(
+            "/old", Canned(200, [*links(30, 2), *ALL, *links(1, 9, "sunset")])
+        )
+    )
     assert outcome.code == 3
-    others = [*(f"/0/{number}" for number in range(9)), *(f"/{number // 2}/{number % 2}" for number in range(2, 11))]
+    others = [
+        *(f"/0/{number}" for number in range(9)),
+        *(f"/{number // 2}/{number % 2}" for number in range(2, 11)),
+    ]
     assert [path for _method, path in server.requests[2:]] == ["/new", "/docs", *others]
 
 
@@ -219,8 +391,21 @@ HOSTILE: dict[str, tuple[int, Headers]] = {
     "one link after the other": (200, [("Link", "<>;rel=a," * 7_000)] * 8),
     "quotation marks": (200, [("Link", '<>;rel="' + '\\"' * 30_000)] * 8),
     "semicolons": (200, [("Link", "<>" + ";" * 60_000)] * 8),
-    "dates": (200, [("Deprecation", "@" + "9" * 60_000), ("Sunset", "1" * 60_000), ("Sunset", "Fri, " * 12_000)]),
-    "lists": (200, [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", "," * 60_000)]),
+    "dates": (
+        200,
+        [
+            ("Deprecation", "@" + "9" * 60_000),
+            ("Sunset", "1" * 60_000),
+            ("Sunset", "Fri, " * 12_000),
+        ],
+    ),
+    "lists": (
+        200,
+        [
+            ("Access-Control-Allow-Origin", "*"),
+            ("Access-Control-Expose-Headers", "," * 60_000),
+        ],
+    ),
     "a long Location": (302, [("Location", "/" * 64_000)]),
     "a Location that is no URL": (302, [("Location", "http://\xff[:x/")]),
     "slashes": (302, [("Location", f"/{'/' * 7_900}")]),
@@ -228,20 +413,37 @@ HOSTILE: dict[str, tuple[int, Headers]] = {
 
 
 @pytest.mark.parametrize(("status", "headers"), HOSTILE.values(), ids=HOSTILE)
-def test_hostility_ends_in_short_findings(server: CannedServer, status: int, headers: Headers, tmp_path: Path) -> None:
-    operations = [{"name": path, "method": "GET", "path": path} for path in ("/old", "/")]
+def test_hostility_ends_in_short_findings(
+    server: CannedServer, status: int, headers: Headers, tmp_path: Path
+) -> None:
+    operations = [
+        {"name": path, "method": "GET", "path": path} for path in ("/old", "/")
+    ]
     plan = {"deprecated_at": "2026-01-01T00:00:00Z", "operations": operations}
     (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     server.respond("/", Canned(200, links(56, 900, "deprecation")))
     url = server.respond("/old", Canned(status, headers))
-    outcome = check(url, "--plan", tmp_path / "plan.json", "--header", "Authorization: Bearer s3cret")
+    outcome = check(
+        url,
+        "--plan",
+        tmp_path / "plan.json",
+        "--header",
+        "Authorization: Bearer s3cret",
+    )
     assert outcome.code == 3
-    assert all(len(each["message"]) <= 1_003 for each in json.loads(outcome.out)["findings"])
+    assert all(
+        len(each["message"]) <= 1_003 for each in json.loads(outcome.out)["findings"]
+    )
     assert len(server.requests) <= 23
 
 
-def test_a_check_ends_when_its_time_is_over(server: CannedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flask_notifications.check.fetching.monotonic", lambda: 10.0 * len(server.requests))
+def test_a_check_ends_when_its_time_is_over(
+    server: CannedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "flask_notifications.check.fetching.monotonic",
+        lambda: 10.0 * len(server.requests),
+    )
     server.respond("/docs", Canned(0))  # the fourth request
     url = server.respond("/old", Canned(200, [*ALL, *links(1, 9)]))
     (finding,) = check_url(Fetcher(url, total_limit=35), url).findings
@@ -251,20 +453,38 @@ def test_a_check_ends_when_its_time_is_over(server: CannedServer, monkeypatch: p
         check_url(Fetcher(url, total_limit=0), url)
 
 
-def test_every_link_is_requested_once_and_without_a_fragment(server: CannedServer) -> None:
-    again = ("Link", '</docs#dates>; rel="sunset", </new>; rel="alternate", <mailto:a@b.example>; rel="author"')
-    assert findings(check(server.respond("/old", Canned(200, [*ALL, again])) + "#part")) == {}
+def test_every_link_is_requested_once_and_without_a_fragment(
+    server: CannedServer,
+) -> None:
+    again = (
+        "Link",
+        '</docs#dates>; rel="sunset", </new>; rel="alternate", <mailto:a@b.example>; rel="author"',
+    )
+    assert (
+        findings(check(server.respond("/old", Canned(200, [*ALL, again])) + "#part"))
+        == {}
+    )
     assert server.requests[0] == ("GET", "/old")
     assert sorted(server.requests[2:]) == [("GET", "/docs"), ("GET", "/new")]
 
 
 @pytest.mark.parametrize(
     ("header", "body"),
-    [("Transfer-Encoding: chunked", b"2\r\n{}\r\nx\r\n"), ("Content-Length: 500", b"{")],
+    [
+        ("Transfer-Encoding: chunked", b"2\r\n{}\r\nx\r\n"),
+        ("Content-Length: 500", b"{"),
+    ],
     ids=["a broken chunk", "less than its length"],
 )
-def test_a_410_with_a_body_that_does_not_end_is_a_response(header: str, body: bytes) -> None:
-    head = ["HTTP/1.1 410 Gone", *map(": ".join, [DEPRECATION, SUNSET, NO_STORE]), header, "\r\n"]
+def test_a_410_with_a_body_that_does_not_end_is_a_response(
+    header: str, body: bytes
+) -> None:
+    head = [
+        "HTTP/1.1 410 Gone",
+        *map(": ".join, [DEPRECATION, SUNSET, NO_STORE]),
+        header,
+        "\r\n",
+    ]
 
     def respond(connection: socket, over: threading.Event) -> None:
         connection.sendall("\r\n".join(head).encode() + body)
@@ -278,31 +498,68 @@ def test_a_410_with_a_body_that_does_not_end_is_a_response(header: str, body: by
 # Redirects.
 
 
-@pytest.mark.parametrize(("method", "status"), [("GET", 301), ("GET", 303), ("POST", 307)])
-def test_a_redirect_without_an_announcement_is_followed(server: CannedServer, method: str, status: int) -> None:
-    url = server.respond("/moved", Canned(status, [("Location", "/old")]), method=method)
+@pytest.mark.parametrize(
+    ("method", "status"), [("GET", 301), ("GET", 303), ("POST", 307)]
+)
+def test_a_redirect_without_an_announcement_is_followed(
+    server: CannedServer, method: str, status: int
+) -> None:
+    url = server.respond(
+        "/moved", Canned(status, [("Location", "/old")]), method=method
+    )
     final = server.respond("/old", Canned(200, ALL), method=method)
     report = json.loads(check(url, "--method", method.lower()).out)
-    assert (report["url"], report["final_url"], report["status"], report["findings"]) == (url, final, 200, [])
+    assert (
+        report["url"],
+        report["final_url"],
+        report["status"],
+        report["findings"],
+    ) == (url, final, 200, [])
     assert (("HEAD", "/old") in server.requests) is (method == "GET")
-    assert f"(redirected to {final}): 200" in " ".join(run("check", url, "--method", method).out.split())
+    assert f"(redirected to {final}): 200" in " ".join(
+        run("check", url, "--method", method).out.split()
+    )
 
 
 OTHER_REDIRECTS = {
     "one that announces": ("GET", [("Location", "/old"), *ALL], []),
     "one that changes POST": ("POST", [("Location", "/old")], ["deprecation-missing"]),
     "one without a target": ("GET", [], ["deprecation-missing"]),
-    "one to another scheme": ("GET", [("Location", "ftp://a/")], ["deprecation-missing"]),
-    "one to an invalid address": ("GET", [("Location", "http://[x")], ["deprecation-missing"]),
-    "one to control characters": ("GET", [("Location", "/x\x1b[2J y")], ["deprecation-missing"]),
-    "one to a port without a server": ("GET", [("Location", "http://127.0.0.1:1/")], ["deprecation-missing"]),
+    "one to another scheme": (
+        "GET",
+        [("Location", "ftp://a/")],
+        ["deprecation-missing"],
+    ),
+    "one to an invalid address": (
+        "GET",
+        [("Location", "http://[x")],
+        ["deprecation-missing"],
+    ),
+    "one to control characters": (
+        "GET",
+        [("Location", "/x\x1b[2J y")],
+        ["deprecation-missing"],
+    ),
+    "one to a port without a server": (
+        "GET",
+        [("Location", "http://127.0.0.1:1/")],
+        ["deprecation-missing"],
+    ),
     "one to itself": ("GET", [("Location", "/moved")], ["deprecation-missing"]),
 }
 
 
-@pytest.mark.parametrize(("method", "headers", "codes"), OTHER_REDIRECTS.values(), ids=OTHER_REDIRECTS)
-def test_any_other_redirect_is_checked(server: CannedServer, method: str, headers: Headers, codes: list[str]) -> None:
-    outcome = check(server.respond("/moved", Canned(302, headers), method=method), "--method", method)
+@pytest.mark.parametrize(
+    ("method", "headers", "codes"), OTHER_REDIRECTS.values(), ids=OTHER_REDIRECTS
+)
+def test_any_other_redirect_is_checked(
+    server: CannedServer, method: str, headers: Headers, codes: list[str]
+) -> None:
+    outcome = check(
+        server.respond("/moved", Canned(302, headers), method=method),
+        "--method",
+        method,
+    )
     assert json.loads(outcome.out)["status"] == 302
     assert [code for code in findings(outcome) if CODES[code] == "error"] == codes
 
@@ -320,11 +577,25 @@ def unreachable(url: str, *arguments: Any) -> str:
 @pytest.mark.parametrize(
     ("respond", "reason"),
     [
-        pytest.param(send_nothing, "no response within 0.3 seconds|timed out", id="silence"),
-        pytest.param(drip, "no response within 0.3 seconds", id="a response without end"),
-        pytest.param(send(b""), "Remote end closed connection without response", id="a hang-up"),
-        pytest.param(send(b"SSH-2.0-\x1b\r\n"), r"the response is not HTTP: 'SSH-2.0-.x1b'", id="another protocol"),
-        pytest.param(send(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200), "got more than 100 headers", id="many headers"),
+        pytest.param(
+            send_nothing, "no response within 0.3 seconds|timed out", id="silence"
+        ),
+        pytest.param(
+            drip, "no response within 0.3 seconds", id="a response without end"
+        ),
+        pytest.param(
+            send(b""), "Remote end closed connection without response", id="a hang-up"
+        ),
+        pytest.param(
+            send(b"SSH-2.0-\x1b\r\n"),
+            r"the response is not HTTP: 'SSH-2.0-.x1b'",
+            id="another protocol",
+        ),
+        pytest.param(
+            send(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200),
+            "got more than 100 headers",
+            id="many headers",
+        ),
     ],
 )
 def test_the_exit_code_without_a_valid_response_is_1(respond: Any, reason: str) -> None:
@@ -334,14 +605,18 @@ def test_the_exit_code_without_a_valid_response_is_1(respond: Any, reason: str) 
 
 @contextmanager
 def certified(issuer: trustme.CA, name: str) -> Iterator[str]:
-    """Run a server at localhost with a certificate, and yield the URL of a response without mistakes."""
+    """Run a server at localhost with a certificate, and yield the URL of a response
+    without mistakes.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     issuer.issue_cert(name).configure_cert(context)
     with canned_server(context, "localhost") as server:
         yield server.respond("/old", Canned(200, ALL))
 
 
-def test_only_a_valid_certificate_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_valid_certificate_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "authority.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
@@ -357,7 +632,9 @@ def test_only_a_valid_certificate_is_accepted(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_exit_code_for_https_at_a_port_of_http_is_1(server: CannedServer) -> None:
-    assert unreachable(f"https{server.url.removeprefix('http')}/old", "--timeout", "10").startswith("TLS failed: ")
+    assert unreachable(
+        f"https{server.url.removeprefix('http')}/old", "--timeout", "10"
+    ).startswith("TLS failed: ")
 
 
 # Credentials.
@@ -366,14 +643,31 @@ SECRET = "a11ce000-0000-4000-8000-000000000001"  # noqa: S105 - of the example
 
 
 def test_headers_are_sent_only_to_the_origin_of_the_url(server: CannedServer) -> None:
-    given = ("--header", "X-Tenant:\t7", "--header", f"Cookie: a={SECRET}", "--header", "Cookie: b=2")
+    given = (
+        "--header",
+        "X-Tenant:\t7",
+        "--header",
+        f"Cookie: a={SECRET}",
+        "--header",
+        "Cookie: b=2",
+    )
     with canned_server() as other:
         other.respond("/old", Canned(200, ALL))
         link = ("Link", f'<{other.url}/old>; rel="sunset"')
-        assert findings(check(server.respond("/old", Canned(200, [*ALL, link])), *given)) == {}
-        sent = [(each["x-tenant"], each["cookie"], each["user-agent"]) for each in server.received]
+        assert (
+            findings(check(server.respond("/old", Canned(200, [*ALL, link])), *given))
+            == {}
+        )
+        sent = [
+            (each["x-tenant"], each["cookie"], each["user-agent"])
+            for each in server.received
+        ]
         assert sent == [("7", f"a={SECRET}; b=2", CANARY)] * 4
-        run("check", server.respond("/moved", Canned(302, [("Location", f"{other.url}/old")])), *given)
+        run(
+            "check",
+            server.respond("/moved", Canned(302, [("Location", f"{other.url}/old")])),
+            *given,
+        )
         assert len(other.received) > 1
         assert not any({"x-tenant", "cookie"} & sent.keys() for sent in other.received)
 
@@ -388,8 +682,17 @@ def test_no_credential_is_ever_shown(server: CannedServer, output: str) -> None:
         ("Location", f"/old?key={SECRET}"),
     ]
     server.respond("/old", Canned(302, echoed[-1:]))
-    server.respond(f"/old?key={SECRET}", Canned(200, echoed), head=Canned(500, [("Link", SECRET)]))
-    arguments = ["--header", f"Authorization: Bearer {SECRET}", "--header", "X-Key: s3cret", "--format", output]
+    server.respond(
+        f"/old?key={SECRET}", Canned(200, echoed), head=Canned(500, [("Link", SECRET)])
+    )
+    arguments = [
+        "--header",
+        f"Authorization: Bearer {SECRET}",
+        "--header",
+        "X-Key: s3cret",
+        "--format",
+        output,
+    ]
     for path in ("/old", "/old?sessionId=s3ss10n", "/old?key=s3cret"):
         outcome = run("check", f"{server.url}{path}", *arguments)
         assert outcome.code == 3
@@ -410,7 +713,11 @@ ECHOES = {
     "both quotes": ('X-Key: it\'s"quoted"-s3cret', 'it\'s"quoted"-s3cret', "quoted"),
     "a soft hyphen": ("X-Key: soft\xadhyphen", "soft\xadhyphen", "hyphen"),
     "another letter": ("X-Key: s\xe9cr\xe8t", "/s%e9cr%c3%a8t", "%"),
-    "lower-case hexadecimal digits": ("Authorization: Bearer a+b/cdEFGH", "</x?a%2bb%2fcdEFGH>; rel=a", "EFGH"),
+    "lower-case hexadecimal digits": (
+        "Authorization: Bearer a+b/cdEFGH",
+        "</x?a%2bb%2fcdEFGH>; rel=a",
+        "EFGH",
+    ),
     "lower case": ("Authorization: Bearer aBcDeFgH", "bearer abcdefgh", "abcd"),
     "a target that is shortened": ("X-Key: ab//cdef==", "<ab//cdef==>; rel=a", "cdef"),
     "the end of a link": ("X-Key: <a>s3cret", "<a>s3cret", "s3cret"),
@@ -418,35 +725,64 @@ ECHOES = {
 
 
 @pytest.mark.parametrize(("header", "echo", "secret"), ECHOES.values(), ids=ECHOES)
-def test_no_credential_is_shown_in_another_spelling(server: CannedServer, header: str, echo: str, secret: str) -> None:
-    url = server.respond("/old", Canned(200, [(name, echo) for name in ("Deprecation", "Sunset", "Link")]))
+def test_no_credential_is_shown_in_another_spelling(
+    server: CannedServer, header: str, echo: str, secret: str
+) -> None:
+    url = server.respond(
+        "/old",
+        Canned(200, [(name, echo) for name in ("Deprecation", "Sunset", "Link")]),
+    )
     for output in ("text", "json"):
         outcome = run("check", url, "--header", header, "--format", output)
         assert (outcome.code, "REDACTED" in outcome.out) == (3, True)
         assert not re.search(secret, outcome.out, re.IGNORECASE)
 
 
-@pytest.mark.parametrize("header", ["Origin: {url}", "Host: {host}", "Accept-Language: de", "X-Tenant: 7"])
-def test_a_header_that_a_url_has_a_part_of_leaves_the_report_readable(server: CannedServer, header: str) -> None:
+@pytest.mark.parametrize(
+    "header", ["Origin: {url}", "Host: {host}", "Accept-Language: de", "X-Tenant: 7"]
+)
+def test_a_header_that_a_url_has_a_part_of_leaves_the_report_readable(
+    server: CannedServer, header: str
+) -> None:
     url = server.respond("/de/old", Canned(200, ALL))
-    outcome = check(url, "--header", header.format(url=server.url, host=server.url.removeprefix("http://")))
+    outcome = check(
+        url,
+        "--header",
+        header.format(url=server.url, host=server.url.removeprefix("http://")),
+    )
     report = json.loads(outcome.out)
-    assert (report["schema"], report["url"], report["status"], report["findings"]) == (1, url, 200, [])
+    assert (report["schema"], report["url"], report["status"], report["findings"]) == (
+        1,
+        url,
+        200,
+        [],
+    )
     headers = run("check", url, "--header", "X-Tenant: 7").out.splitlines()[1:3]
     assert headers == [f"  {name}: {value}" for name, value in (DEPRECATION, SUNSET)]
 
 
 @pytest.mark.parametrize(
     "header",
-    ["Authorization", f"Authorization {SECRET}", f"A B: {SECRET}", f"X: {SECRET}\r\nY: z", "X: ", f"X: {SECRET}\u20ac"],
+    [
+        "Authorization",
+        f"Authorization {SECRET}",
+        f"A B: {SECRET}",
+        f"X: {SECRET}\r\nY: z",
+        "X: ",
+        f"X: {SECRET}\u20ac",
+    ],
 )
 def test_an_invalid_header_is_a_wrong_argument_and_not_shown(
     header: str, server: CannedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "headers").write_text(header, encoding="utf-8")
-    for given in (header, f"@{tmp_path / 'headers'}", None)[: 1 if "\n" in header else 3]:
+    for given in (header, f"@{tmp_path / 'headers'}", None)[
+        : 1 if "\n" in header else 3
+    ]:
         monkeypatch.setenv("FLASK_NOTIFICATIONS_HEADERS", "" if given else header)
-        outcome = run("check", f"{server.url}/old", *(["--header", given] if given else []))
+        outcome = run(
+            "check", f"{server.url}/old", *(["--header", given] if given else [])
+        )
         assert (outcome.code, outcome.out, server.requests) == (2, "", [])
         assert "'Name: value'" in outcome.err
         assert SECRET not in outcome.err
@@ -455,12 +791,21 @@ def test_an_invalid_header_is_a_wrong_argument_and_not_shown(
 def test_headers_come_from_files_standard_input_and_the_environment_too(
     server: CannedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "headers").write_text(f"Authorization: Bearer {SECRET}\r\n\nUser-Agent: a/1\n", encoding="utf-8-sig")
+    (tmp_path / "headers").write_text(
+        f"Authorization: Bearer {SECRET}\r\n\nUser-Agent: a/1\n", encoding="utf-8-sig"
+    )
     monkeypatch.setenv("FLASK_NOTIFICATIONS_HEADERS", "X-B: 2\nX-C: 3")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"X-D: 4\n")))
     url = server.respond("/old", Canned(200, [*ALL, ("Link", f"</{SECRET}>; rel=a")]))
-    outcome = run("check", url, "--header", f"@{tmp_path / 'headers'}", "--header", "@-")
+    outcome = run(
+        "check", url, "--header", f"@{tmp_path / 'headers'}", "--header", "@-"
+    )
     own = {"authorization": f"Bearer {SECRET}", "user-agent": f"{CANARY} a/1"}
-    assert (own | {"x-b": "2", "x-c": "3", "x-d": "4"}).items() <= server.received[0].items()
+    assert (own | {"x-b": "2", "x-c": "3", "x-d": "4"}).items() <= server.received[
+        0
+    ].items()
     assert SECRET not in outcome.out
-    assert "does not exist" in run("check", url, "--header", f"@{tmp_path / 'missing'}").err
+    assert (
+        "does not exist"
+        in run("check", url, "--header", f"@{tmp_path / 'missing'}").err
+    )

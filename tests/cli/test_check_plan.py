@@ -20,15 +20,26 @@ from tests.wsgi import plain_app
 
 FUTURE, PAST = "2999-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
 OPERATIONS: list[dict[str, Any]] = [
-    {"name": "report", "method": "GET", "path": "/reports/{id}", "successor": "/v2/reports/{id}"},
+    {
+        "name": "report",
+        "method": "GET",
+        "path": "/reports/{id}",
+        "successor": "/v2/reports/{id}",
+    },
     {"name": "order", "method": "POST", "path": "/orders"},
     {"name": "latest", "method": "GET", "path": "/reports/latest", "live": True},
 ]
-PLAN: dict[str, Any] = {"deprecated_at": PAST, "sunset_at": FUTURE, "documentation": "/docs", "operations": OPERATIONS}
+PLAN: dict[str, Any] = {
+    "deprecated_at": PAST,
+    "sunset_at": FUTURE,
+    "documentation": "/docs",
+    "operations": OPERATIONS,
+}
 BROWNOUT = {"brownouts": [{"start": PAST, "end": FUTURE}]}
 CLOSED = {"sunset_at": "2026-02-01T00:00:00Z", "enforce_sunset": True}
 SEVERAL = [
-    {"name": name, "method": method, "path": f"/{name}"} for name, method in (("a", "*"), ("b", "GET"), ("c", "GET"))
+    {"name": name, "method": method, "path": f"/{name}"}
+    for name, method in (("a", "*"), ("b", "GET"), ("c", "GET"))
 ]
 GONE = plain_app("410 Gone", [("Cache-Control", "no-store")])
 
@@ -42,13 +53,19 @@ def check(tmp_path: Path, *arguments: str, **changes: object) -> Outcome:
 def differences(outcome: Outcome) -> list[str]:
     """Check that all errors are about the plan, and return their messages."""
     found = json.loads(outcome.out)["findings"]
-    messages = [finding["message"] for finding in found if finding["code"] == "plan-differs"]
-    assert {finding["code"] for finding in found if finding["level"] == "error"} <= {"plan-differs"}
+    messages = [
+        finding["message"] for finding in found if finding["code"] == "plan-differs"
+    ]
+    assert {finding["code"] for finding in found if finding["level"] == "error"} <= {
+        "plan-differs"
+    }
     assert outcome.code == (3 if messages else 0)
     return messages
 
 
-def retired(application: WSGIApplication | None = None, **changes: object) -> WSGIApplication:
+def retired(
+    application: WSGIApplication | None = None, **changes: object
+) -> WSGIApplication:
     """Return an application, by default a plain one, behind the plan with some changes."""
     return DeprecationMiddleware(application or plain_app(), load_plan(PLAN | changes))
 
@@ -59,30 +76,55 @@ def production() -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("path", ["/reports/7", "/REPORTS/a%20b/?page=2", "/reports/caf%C3%A9", "/reports/latest"])
-def test_production_that_runs_the_plan_has_no_differences(production: str, path: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "path",
+    ["/reports/7", "/REPORTS/a%20b/?page=2", "/reports/caf%C3%A9", "/reports/latest"],
+)
+def test_production_that_runs_the_plan_has_no_differences(
+    production: str, path: str, tmp_path: Path
+) -> None:
     assert differences(check(tmp_path, production + path)) == []
 
 
-ABSOLUTE = DeprecationMiddleware(plain_app(), load_plan(PLAN), base_url="https://api.example")
+ABSOLUTE = DeprecationMiddleware(
+    plain_app(), load_plan(PLAN), base_url="https://api.example"
+)
 
 
-@pytest.mark.parametrize("application", [ABSOLUTE, retired(GONE)], ids=["a base URL", "a 410 of the application"])
-def test_neither_a_base_url_nor_a_410_of_the_application_is_a_difference(application: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "application",
+    [ABSOLUTE, retired(GONE)],
+    ids=["a base URL", "a 410 of the application"],
+)
+def test_neither_a_base_url_nor_a_410_of_the_application_is_a_difference(
+    application: Any, tmp_path: Path
+) -> None:
     with serving(application) as url:
         assert differences(check(tmp_path, f"{url}/reports/7", "--no-links")) == []
 
 
-def test_without_a_url_every_simple_operation_of_the_plan_is_checked(production: str, tmp_path: Path) -> None:
+def test_without_a_url_every_simple_operation_of_the_plan_is_checked(
+    production: str, tmp_path: Path
+) -> None:
     simple = {"name": "export", "method": "GET", "path": "/%65xport/%C3%A9"}
     conditional = {"name": "old", "method": "GET", "path": "/old", "query": {"v": "1"}}
     others = [conditional, {"name": "v1", "method": "GET", "path": "/v1/**"}]
     arguments = ("--base-url", f"{production}/", "--no-links")
     outcome = check(tmp_path, *arguments, operations=[*OPERATIONS, simple, *others])
     live, report = json.loads(outcome.out)
-    assert (live["url"], live["status"], live["findings"]) == (f"{production}/reports/latest", 200, [])
-    assert (report["url"], report["final_url"], report["status"]) == (*[f"{production}/%65xport/%C3%A9"] * 2, 200)
-    assert {finding["code"] for finding in report["findings"]} >= {"deprecation-missing", "plan-differs"}
+    assert (live["url"], live["status"], live["findings"]) == (
+        f"{production}/reports/latest",
+        200,
+        [],
+    )
+    assert (report["url"], report["final_url"], report["status"]) == (
+        *[f"{production}/%65xport/%C3%A9"] * 2,
+        200,
+    )
+    assert {finding["code"] for finding in report["findings"]} >= {
+        "deprecation-missing",
+        "plan-differs",
+    }
     as_text = run("check", "--plan", tmp_path / "plan.json", *arguments)
     assert (outcome.code, as_text.out.count("GET http")) == (3, 2)
     passed_over = "4 of 6 operations not checked, because each needs a URL of its own: report, order, old, v1\n"
@@ -94,21 +136,33 @@ class Terminal(StringIO):
         return True
 
 
-def test_a_terminal_shows_the_progress_of_several_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_the_progress_of_several_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with canned_server() as server:
         monkeypatch.setattr("tests.cli.commands.StringIO", Terminal)
         several = check(tmp_path, "--base-url", server.url, operations=SEVERAL)
         one = check(tmp_path, f"{server.url}/a")
         assert ["Checking" in each.err for each in (several, one)] == [True, False]
-        monkeypatch.setattr("tests.cli.commands.redirect_stderr", lambda _err: redirect_stderr(None))  # it is closed
-        assert check(tmp_path, "--base-url", server.url, operations=SEVERAL) == (3, several.out, "")
+        monkeypatch.setattr(
+            "tests.cli.commands.redirect_stderr", lambda _err: redirect_stderr(None)
+        )  # it is closed
+        assert check(tmp_path, "--base-url", server.url, operations=SEVERAL) == (
+            3,
+            several.out,
+            "",
+        )
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_one_check_of_several_urls_calls_a_link_once_and_ends_after_all_of_them(output: str, tmp_path: Path) -> None:
+def test_one_check_of_several_urls_calls_a_link_once_and_ends_after_all_of_them(
+    output: str, tmp_path: Path
+) -> None:
     with canned_server() as server:
         for path, status in (("/a", 200), ("/b", 0), ("/c", 200)):
-            server.respond(path, Canned(status, [("Link", '</docs>; rel="deprecation"')]))
+            server.respond(
+                path, Canned(status, [("Link", '</docs>; rel="deprecation"')])
+            )
         arguments = ("--base-url", server.url, "--format", output)
         outcome = check(tmp_path, *arguments, operations=SEVERAL)
         assert server.requests.count(("GET", "/docs")) == 1
@@ -117,25 +171,56 @@ def test_one_check_of_several_urls_calls_a_link_once_and_ends_after_all_of_them(
         assert (outcome.code, outcome.out.count("link-unreachable")) == (1, 2)
         server.requests.clear()
         refused = check(tmp_path, *arguments, "--method", "DELETE")
-        assert (refused.code, server.requests, "with GET only" in refused.err) == (2, [], True)
+        assert (refused.code, server.requests, "with GET only" in refused.err) == (
+            2,
+            [],
+            True,
+        )
 
 
 @pytest.mark.parametrize("number", [2, 3], ids=["none", "only a live one"])
-def test_a_plan_without_a_simple_retired_operation_is_an_error(number: int, tmp_path: Path) -> None:
-    outcome = check(tmp_path, "--base-url", "http://127.0.0.1", operations=OPERATIONS[:number])
-    assert (outcome.code, "the plan has no retired GET operation without" in outcome.err) == (1, True)
+def test_a_plan_without_a_simple_retired_operation_is_an_error(
+    number: int, tmp_path: Path
+) -> None:
+    outcome = check(
+        tmp_path, "--base-url", "http://127.0.0.1", operations=OPERATIONS[:number]
+    )
+    assert (
+        outcome.code,
+        "the plan has no retired GET operation without" in outcome.err,
+    ) == (1, True)
 
 
-@pytest.mark.parametrize("caller", [(), ("--header", "X-Caller: acme")], ids=["anybody", "an exempt caller"])
-@pytest.mark.parametrize("path", ["/v1/reports/", "/V1/Reports", "/v1/reports%20", "/v1/./reports", "/v1/orders"])
-def test_production_chooses_the_closed_operation_of_a_path(path: str, caller: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "caller", [(), ("--header", "X-Caller: acme")], ids=["anybody", "an exempt caller"]
+)
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/reports/", "/V1/Reports", "/v1/reports%20", "/v1/./reports", "/v1/orders"],
+)
+def test_production_chooses_the_closed_operation_of_a_path(
+    path: str, caller: tuple[str, ...], tmp_path: Path
+) -> None:
     exemption = {"caller": "acme", "until": FUTURE, "reason": "a contract"}
-    reports = {"name": "reports", "method": "GET", "path": "/v1/reports/", "exemptions": [exemption], **CLOSED}
+    reports = {
+        "name": "reports",
+        "method": "GET",
+        "path": "/v1/reports/",
+        "exemptions": [exemption],
+        **CLOSED,
+    }
     operations = [{"name": "v1", "method": "*", "path": "/v1/**"}, reports]
     plan = load_plan(PLAN | {"operations": operations})
     identify = methodcaller("get", "HTTP_X_CALLER")
     with serving(DeprecationMiddleware(plain_app(), plan, identify=identify)) as url:
-        assert differences(check(tmp_path, url + path, "--no-links", *caller, operations=operations)) == []
+        assert (
+            differences(
+                check(
+                    tmp_path, url + path, "--no-links", *caller, operations=operations
+                )
+            )
+            == []
+        )
 
 
 def test_a_path_without_a_view_is_no_operation_of_the_plan(tmp_path: Path) -> None:
@@ -145,11 +230,17 @@ def test_a_path_without_a_view_is_no_operation_of_the_plan(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("mount", ["/erp", "/erp v1/caf\u00c3\u00a9"])
-def test_production_below_a_mount_point_has_no_differences(mount: str, tmp_path: Path) -> None:
-    with serving(DispatcherMiddleware(plain_app("404 Not Found"), {mount: retired()})) as url:
+def test_production_below_a_mount_point_has_no_differences(
+    mount: str, tmp_path: Path
+) -> None:
+    with serving(
+        DispatcherMiddleware(plain_app("404 Not Found"), {mount: retired()})
+    ) as url:
         below = url + quote(mount, encoding="latin-1")
         assert differences(check(tmp_path, f"{below}/reports/7")) == []
-        (difference,) = differences(check(tmp_path, f"{below}/reports/7", sunset_at=None))
+        (difference,) = differences(
+            check(tmp_path, f"{below}/reports/7", sunset_at=None)
+        )
         assert "Production sends Sunset " in difference
 
 
@@ -158,24 +249,51 @@ def test_a_successor_of_the_application_itself_is_no_difference(tmp_path: Path) 
     with serving(retired(app)) as url:
         assert differences(check(tmp_path, f"{url}/reports/7")) == []
         changed = [OPERATIONS[0] | {"successor": "/v3/{id}"}]
-        (difference,) = differences(check(tmp_path, f"{url}/reports/7", operations=changed))
-        assert "rel=\"successor-version\" '/own' and '/v2/reports/7' for report; the plan has '/v3/7'" in difference
-        unplanned = [{key: value for key, value in OPERATIONS[0].items() if key != "successor"}]
-        assert len(differences(check(tmp_path, f"{url}/reports/7", operations=unplanned))) == 1
+        (difference,) = differences(
+            check(tmp_path, f"{url}/reports/7", operations=changed)
+        )
+        assert (
+            "rel=\"successor-version\" '/own' and '/v2/reports/7' for report; the plan has '/v3/7'"
+            in difference
+        )
+        unplanned = [
+            {key: value for key, value in OPERATIONS[0].items() if key != "successor"}
+        ]
+        assert (
+            len(differences(check(tmp_path, f"{url}/reports/7", operations=unplanned)))
+            == 1
+        )
 
 
 LATER = {"deprecated_at": "2027-01-01T00:00:00Z"}
 DIFFERENCES: dict[str, tuple[dict[str, Any], str]] = {
-    "date": (LATER, "sends Deprecation '@1767225600' for report; the plan has '@1798761600'. "),
-    "no sunset": ({"sunset_at": None}, "sends Sunset 'Tue, 01 Jan 2999 00:00:00 GMT' for report; the plan has none. "),
-    "page": ({"documentation": "/page"}, "sends Link rel=\"deprecation\" '/docs' for report; the plan has '/page'. "),
-    "one more page": ({"sunset_documentation": "/p"}, "no Link rel=\"sunset\" for report; the plan has '/p'. "),
-    "a brownout": (BROWNOUT, "The status of report is 200, but in the plan its phase is brownout"),
+    "date": (
+        LATER,
+        "sends Deprecation '@1767225600' for report; the plan has '@1798761600'. ",
+    ),
+    "no sunset": (
+        {"sunset_at": None},
+        "sends Sunset 'Tue, 01 Jan 2999 00:00:00 GMT' for report; the plan has none. ",
+    ),
+    "page": (
+        {"documentation": "/page"},
+        "sends Link rel=\"deprecation\" '/docs' for report; the plan has '/page'. ",
+    ),
+    "one more page": (
+        {"sunset_documentation": "/p"},
+        "no Link rel=\"sunset\" for report; the plan has '/p'. ",
+    ),
+    "a brownout": (
+        BROWNOUT,
+        "The status of report is 200, but in the plan its phase is brownout",
+    ),
 }
 
 
 @pytest.mark.parametrize(("changes", "words"), DIFFERENCES.values(), ids=DIFFERENCES)
-def test_a_difference_from_the_plan_is_an_error(production: str, changes: Any, words: str, tmp_path: Path) -> None:
+def test_a_difference_from_the_plan_is_an_error(
+    production: str, changes: Any, words: str, tmp_path: Path
+) -> None:
     (difference,) = differences(check(tmp_path, f"{production}/reports/7", **changes))
     assert words in difference
 
@@ -190,7 +308,9 @@ PHASES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("running", ["brownout", "sunset"])
 @pytest.mark.parametrize("planned", PHASES)
-def test_a_410_fits_a_plan_that_closes_operations_in_the_same_way(running: str, planned: str, tmp_path: Path) -> None:
+def test_a_410_fits_a_plan_that_closes_operations_in_the_same_way(
+    running: str, planned: str, tmp_path: Path
+) -> None:
     with serving(retired(**PHASES[running])) as url:
         found = differences(check(tmp_path, f"{url}/reports/7", **PHASES[planned]))
     words = f"410 with the code {running}, but in the plan its phase is {planned}"
@@ -198,24 +318,46 @@ def test_a_410_fits_a_plan_that_closes_operations_in_the_same_way(running: str, 
 
 
 @pytest.mark.parametrize("closed", [BROWNOUT, CLOSED], ids=["a brownout", "a sunset"])
-def test_an_exempt_caller_with_credentials_gets_no_differences(production: str, closed: Any, tmp_path: Path) -> None:
+def test_an_exempt_caller_with_credentials_gets_no_differences(
+    production: str, closed: Any, tmp_path: Path
+) -> None:
     exemptions = [
         {"caller": "late", "until": "2026-01-02T00:00:00Z", "reason": "over"},
         {"caller": "acme", "until": "2999-06-01T00:00:00Z", "reason": "contract"},
     ]
     plan = load_plan(PLAN | closed | {"exemptions": exemptions})
-    app = DeprecationMiddleware(plain_app(), plan, identify=lambda environ: environ.get("HTTP_X_CALLER"))
+    app = DeprecationMiddleware(
+        plain_app(), plan, identify=lambda environ: environ.get("HTTP_X_CALLER")
+    )
     with serving(app) as url:
         for path in ("/reports/7", "/reports/latest"):
-            found = check(tmp_path, url + path, "--header", "X-Caller: acme", **closed, exemptions=exemptions)
+            found = check(
+                tmp_path,
+                url + path,
+                "--header",
+                "X-Caller: acme",
+                **closed,
+                exemptions=exemptions,
+            )
             assert differences(found) == []
     with serving(retired(deprecated_at="2025-01-01T00:00:00Z")) as url:
-        found = check(tmp_path, f"{url}/reports/7", "--header", "X-Caller: acme", **closed, exemptions=exemptions)
+        found = check(
+            tmp_path,
+            f"{url}/reports/7",
+            "--header",
+            "X-Caller: acme",
+            **closed,
+            exemptions=exemptions,
+        )
         assert "sends Deprecation '@1735689600'" in differences(found)[0]
-    assert differences(check(tmp_path, f"{production}/reports/7", **closed, exemptions=exemptions))
+    assert differences(
+        check(tmp_path, f"{production}/reports/7", **closed, exemptions=exemptions)
+    )
 
 
-def test_an_operation_that_is_live_in_the_plan_announces_nothing(production: str, tmp_path: Path) -> None:
+def test_an_operation_that_is_live_in_the_plan_announces_nothing(
+    production: str, tmp_path: Path
+) -> None:
     outcome = check(tmp_path, f"{production}/reports/latest")
     assert (outcome.code, json.loads(outcome.out)["findings"]) == (0, [])
     live = [OPERATIONS[0] | {"live": True, "successor": None}]
@@ -223,38 +365,81 @@ def test_an_operation_that_is_live_in_the_plan_announces_nothing(production: str
     assert ["is live in the plan" in each for each in sent] == [True, True]
 
 
-def test_a_lookalike_of_a_retired_operation_is_not_the_live_one_beside_it(tmp_path: Path) -> None:
-    operations = [OPERATIONS[0] | {"path": "/reports/", "successor": None}, OPERATIONS[2] | {"path": "/reports/{id}"}]
+def test_a_lookalike_of_a_retired_operation_is_not_the_live_one_beside_it(
+    tmp_path: Path,
+) -> None:
+    operations = [
+        OPERATIONS[0] | {"path": "/reports/", "successor": None},
+        OPERATIONS[2] | {"path": "/reports/{id}"},
+    ]
     with serving(retired(operations=operations)) as url:
-        assert differences(check(tmp_path, f"{url}/REPORTS/%20", operations=operations)) == []
+        assert (
+            differences(check(tmp_path, f"{url}/REPORTS/%20", operations=operations))
+            == []
+        )
 
 
-@pytest.mark.parametrize(("changes", "expected"), [(BROWNOUT, ["gone-without-retry-after"]), (CLOSED, [])])
-def test_a_410_needs_retry_after_if_the_plan_has_a_brownout(changes: Any, expected: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "expected"), [(BROWNOUT, ["gone-without-retry-after"]), (CLOSED, [])]
+)
+def test_a_410_needs_retry_after_if_the_plan_has_a_brownout(
+    changes: Any, expected: list[str], tmp_path: Path
+) -> None:
     with serving(GONE) as url:
-        found = json.loads(check(tmp_path, f"{url}/reports/7", **changes).out)["findings"]
-    assert [each["code"] for each in found if each["code"].startswith("gone")] == expected
+        found = json.loads(check(tmp_path, f"{url}/reports/7", **changes).out)[
+            "findings"
+        ]
+    assert [
+        each["code"] for each in found if each["code"].startswith("gone")
+    ] == expected
 
 
 @pytest.mark.parametrize(
     ("path", "words"),
-    [("/report/7", "GET /report/7. "), ("/orders", "GET /orders; the plan has POST for this path. "), ("", "GET /. ")],
+    [
+        ("/report/7", "GET /report/7. "),
+        ("/orders", "GET /orders; the plan has POST for this path. "),
+        ("", "GET /. "),
+    ],
 )
-def test_a_url_that_matches_no_operation_is_an_error(production: str, path: str, words: str, tmp_path: Path) -> None:
+def test_a_url_that_matches_no_operation_is_an_error(
+    production: str, path: str, words: str, tmp_path: Path
+) -> None:
     outcome = check(tmp_path, f"{production}{path}")
-    found = {finding["code"]: finding["message"] for finding in json.loads(outcome.out)["findings"]}
+    found = {
+        finding["code"]: finding["message"]
+        for finding in json.loads(outcome.out)["findings"]
+    }
     assert outcome.code == 3
     remedy = "Call another URL, or add it to the plan."
     assert found["plan-differs"] == f"No operation of the plan matches {words}{remedy}"
     assert "deprecation-missing" in found
 
 
-VERSION = {"name": "v1", "method": "*", "path": "/api/**", "query": {"shop": "1"}, "headers": {"API-Version": "1"}}
+VERSION = {
+    "name": "v1",
+    "method": "*",
+    "path": "/api/**",
+    "query": {"shop": "1"},
+    "headers": {"API-Version": "1"},
+}
 
 
-def test_the_query_and_the_headers_of_the_request_choose_the_operation(tmp_path: Path) -> None:
+def test_the_query_and_the_headers_of_the_request_choose_the_operation(
+    tmp_path: Path,
+) -> None:
     with serving(retired(operations=[VERSION])) as url:
         target = f"{url}/api/x?shop=1"
-        assert differences(check(tmp_path, target, "--header", "API-Version: 1", operations=[VERSION])) == []
+        assert (
+            differences(
+                check(
+                    tmp_path, target, "--header", "API-Version: 1", operations=[VERSION]
+                )
+            )
+            == []
+        )
         other = check(tmp_path, target, operations=[VERSION])
-    assert "No operation of the plan matches GET /api/x; the plan has any method for this path, under" in other.out
+    assert (
+        "No operation of the plan matches GET /api/x; the plan has any method for this path, under"
+        in other.out
+    )

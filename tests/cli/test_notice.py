@@ -1,4 +1,6 @@
-"""``usage --caller``: a notice for one caller, in which no other caller is named, and the verdict for it alone."""
+"""``usage --caller``: a notice for one caller, in which no other caller is named, and
+the verdict for it alone.
+"""
 
 import json
 from datetime import datetime
@@ -44,7 +46,9 @@ def record(folder: Path, *calls: Call, at: datetime = YESTERDAY) -> None:
 
 def notify(folder: Path, caller: str, *options: str) -> Outcome:
     database = f"sqlite:///{folder}/usage.sqlite3"
-    return run_usage(database, "--plan", folder / "plan.toml", "--caller", caller, *options)
+    return run_usage(
+        database, "--plan", folder / "plan.toml", "--caller", caller, *options
+    )
 
 
 CALLS = (
@@ -72,7 +76,9 @@ After: curl https://api.example.com/v2/report
 """
 
 
-def test_a_notice_says_what_a_caller_calls_when_that_ends_and_what_to_call_instead(folder: Path) -> None:
+def test_a_notice_says_what_a_caller_calls_when_that_ends_and_what_to_call_instead(
+    folder: Path,
+) -> None:
     record(folder, *CALLS)
     outcome = notify(folder, "warehouse")
     assert (outcome.code, outcome.out.split(), outcome.err) == (3, TEXT.split(), "")
@@ -85,21 +91,33 @@ def test_a_notice_names_no_other_caller(folder: Path, output: str) -> None:
     outcome = notify(folder, "warehouse", "--format", output)
     assert (outcome.code, outcome.err, "warehouse" in outcome.out) == (3, "", True)
     assert [name for name in OTHERS if name in outcome.out] == []
-    assert "secret of the board" not in outcome.out + notify(folder, "acme", "--format", output).out
+    assert (
+        "secret of the board"
+        not in outcome.out + notify(folder, "acme", "--format", output).out
+    )
     if output == "json":
-        rows = [[row["caller"] for row in each["callers"]] for each in json.loads(outcome.out)["operations"]]
+        rows = [
+            [row["caller"] for row in each["callers"]]
+            for each in json.loads(outcome.out)["operations"]
+        ]
         assert rows == [["warehouse", None, "warehouse"], []]
 
 
 def test_the_formats_say_the_same(folder: Path) -> None:
     record(folder, *CALLS)
     page = parse(notify(folder, "warehouse", "--format", "html").out)
-    lines = [line for line in TEXT.splitlines() if "example" not in line and "---" not in line]
+    lines = [
+        line
+        for line in TEXT.splitlines()
+        if "example" not in line and "---" not in line
+    ]
     said = " ".join(words(page.body).split())
     assert [line for line in lines if line not in said] == []
     assert page.select_one("a")["href"] == "https://example.com/retire"  # type: ignore[index]
     markdown = notify(folder, "warehouse", "--format", "markdown").out
-    assert markdown.startswith("# warehouse: an operation that you call is being retired\n")
+    assert markdown.startswith(
+        "# warehouse: an operation that you call is being retired\n"
+    )
     assert "\n## GET /report\n" in markdown
     assert "\nMore about it: <https://example.com/retire>\n" in markdown
     assert "\n    curl https://api.example.com/v2/report\n" in markdown
@@ -109,27 +127,57 @@ def test_a_caller_without_a_call_is_told_when_the_last_one_was(folder: Path) -> 
     record(folder, use(caller="warehouse"), at=YESTERDAY - 9 * DAY)
     silence = "recorded from 28 May to 31 May 2026 (covered 100 % of 84 hours by 1 host, without a gap)."
     said = " ".join(notify(folder, "warehouse").out.split())
-    assert said == f"warehouse: no calls No call of yours was {silence} Your last call was on 21 May 2026."
+    assert (
+        said
+        == f"warehouse: no calls No call of yours was {silence} Your last call was on 21 May 2026."
+    )
     record(folder, use(caller="warehouse"))
     said = " ".join(notify(folder, "warehouse", "--operation", "export").out.split())
-    assert said.startswith("warehouse: no calls No call of yours to export was recorded from ")
+    assert said.startswith(
+        "warehouse: no calls No call of yours to export was recorded from "
+    )
     assert said.endswith(" Your last call was on 30 May 2026.")
 
 
 @pytest.mark.parametrize(
     ("others", "options", "code"),
     [
-        pytest.param([use(caller="zebra")], [], 0, id="the calls of others do not count"),
-        pytest.param([use("curl/8")], [], 4, id="a call without a label may be its own"),
-        pytest.param([use("curl/8")], ["--ignore-client", "curl/8"], 0, id="unless its client is ignored"),
-        pytest.param([use("(other)", "(other)")], [], 4, id="so may one beyond the limit"),
-        pytest.param([use(CANARY)], ["--require-canary"], 4, id="no canary on some days"),
+        pytest.param(
+            [use(caller="zebra")], [], 0, id="the calls of others do not count"
+        ),
+        pytest.param(
+            [use("curl/8")], [], 4, id="a call without a label may be its own"
+        ),
+        pytest.param(
+            [use("curl/8")],
+            ["--ignore-client", "curl/8"],
+            0,
+            id="unless its client is ignored",
+        ),
+        pytest.param(
+            [use("(other)", "(other)")], [], 4, id="so may one beyond the limit"
+        ),
+        pytest.param(
+            [use(CANARY)], ["--require-canary"], 4, id="no canary on some days"
+        ),
         pytest.param([use(caller="warehouse")], [], 3, id="its own call"),
-        pytest.param([use(caller="warehouse")], ["--ignore-caller", "warehouse"], 0, id="its own call, ignored"),
-        pytest.param([use(caller="warehouse")], ["--operation", "export"], 0, id="its own call of another operation"),
+        pytest.param(
+            [use(caller="warehouse")],
+            ["--ignore-caller", "warehouse"],
+            0,
+            id="its own call, ignored",
+        ),
+        pytest.param(
+            [use(caller="warehouse")],
+            ["--operation", "export"],
+            0,
+            id="its own call of another operation",
+        ),
     ],
 )
-def test_the_exit_code_is_for_that_caller_alone(folder: Path, others: Any, options: list[str], code: int) -> None:
+def test_the_exit_code_is_for_that_caller_alone(
+    folder: Path, others: Any, options: list[str], code: int
+) -> None:
     record(folder, use(caller="warehouse"), at=YESTERDAY - 9 * DAY)
     record(folder, *others)
     assert notify(folder, "warehouse", *options).code == code
@@ -137,12 +185,18 @@ def test_the_exit_code_is_for_that_caller_alone(folder: Path, others: Any, optio
 
 def test_a_caller_that_was_never_seen_with_the_plan_is_an_error(folder: Path) -> None:
     record(folder, *CALLS, use(caller="stranger", operation="of another plan"))
-    assert notify(folder, "stranger", "--format", "json") == (1, "", "Error: no call of 'stranger' has been recorded\n")
+    assert notify(folder, "stranger", "--format", "json") == (
+        1,
+        "",
+        "Error: no call of 'stranger' has been recorded\n",
+    )
 
 
 def test_names_from_the_store_and_paths_of_a_plan_are_no_markup(folder: Path) -> None:
     record(folder, use("<b>|*x", "a|b*<script>"))
-    (folder / "plan.toml").write_text(PLAN.replace("https://example.com/retire", "/docs"), encoding="utf-8")
+    (folder / "plan.toml").write_text(
+        PLAN.replace("https://example.com/retire", "/docs"), encoding="utf-8"
+    )
     markdown = notify(folder, "a|b*<script>", "--format", "markdown").out
     assert r"# a\|b\*\<script\>: an operation" in markdown
     assert "\nMore about it: /docs\n" in markdown

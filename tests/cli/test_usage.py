@@ -1,4 +1,6 @@
-"""The commands ``usage`` and ``guide``: the verdict first, then the callers; every format and exit code."""
+"""The commands ``usage`` and ``guide``: the verdict first, then the callers; every
+format and exit code.
+"""
 
 import csv
 import fcntl
@@ -33,12 +35,20 @@ def record(database: str, *calls: Call) -> None:
 
 
 # The page shows another record, of a month and of three hosts.
-(_ON_PAGE,) = re.findall(r"^\$ flask-notifications usage .*\n(Not safe .*?)```", PAGE, re.MULTILINE | re.DOTALL)
-REPORT = _ON_PAGE.replace(" 1 May", " 28 May").replace("732 hours by 3 hosts", "84 hours by 1 host")
+(_ON_PAGE,) = re.findall(
+    r"^\$ flask-notifications usage .*\n(Not safe .*?)```",
+    PAGE,
+    re.MULTILINE | re.DOTALL,
+)
+REPORT = _ON_PAGE.replace(" 1 May", " 28 May").replace(
+    "732 hours by 3 hosts", "84 hours by 1 host"
+)
 
 
 @pytest.mark.parametrize("columns", [None, "60"])
-def test_a_report_fits_a_terminal(database: str, columns: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_fits_a_terminal(
+    database: str, columns: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     if columns is not None:
         monkeypatch.setenv("COLUMNS", columns)
@@ -57,10 +67,15 @@ def test_a_wide_caller_with_many_calls_and_without_a_client_is_readable(
     record(database, *[use(None, wide)] * 1000)
     monkeypatch.setenv("COLUMNS", "82")
     first = f"  {wide}: still calling, last call 30 May 2026, 12:00"
-    assert f"\n{first}\n  UTC\n    1,000 answered, 0 failed, 0 closed; unknown client\n" in run_usage(database).out
+    assert (
+        f"\n{first}\n  UTC\n    1,000 answered, 0 failed, 0 closed; unknown client\n"
+        in run_usage(database).out
+    )
 
 
-def test_callers_beyond_a_number_are_counted(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_beyond_a_number_are_counted(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flask_notifications.formats.text._LISTED", 1)
     record(database, *(use(f"job/{number}") for number in range(17)))
     out = run_usage(database).out
@@ -69,16 +84,48 @@ def test_callers_beyond_a_number_are_counted(database: str, monkeypatch: pytest.
 
 
 CASES: dict[str, tuple[list[Call], list[str], int, str]] = {
-    "no calls, and every hour is covered": ([], [], 0, "Safe to switch off. From 28 May to 31 May 2026, safe: e"),
-    "one operation is in use": ([use()], [], 3, "Not safe to switch off. From 28 May to 31"),
-    "no record of it": ([], ["--operation", "a"], 4, "Not known to be safe. From 28 May to 31 May 2026, unknown: a."),
-    "a window to the end of its date": ([use()], ["--until", "2026-05-30", "--days", "1"], 3, "Not safe"),
-    "a window to the beginning of it": ([use()], ["--until", "2026-05-30T00:00:00Z", "--days", "1"], 0, "Safe"),
-    "a window in two years": ([], ["--days", "200"], 4, "Not known to be safe. From 12 November 2025 to 31 May 2026"),
+    "no calls, and every hour is covered": (
+        [],
+        [],
+        0,
+        "Safe to switch off. From 28 May to 31 May 2026, safe: e",
+    ),
+    "one operation is in use": (
+        [use()],
+        [],
+        3,
+        "Not safe to switch off. From 28 May to 31",
+    ),
+    "no record of it": (
+        [],
+        ["--operation", "a"],
+        4,
+        "Not known to be safe. From 28 May to 31 May 2026, unknown: a.",
+    ),
+    "a window to the end of its date": (
+        [use()],
+        ["--until", "2026-05-30", "--days", "1"],
+        3,
+        "Not safe",
+    ),
+    "a window to the beginning of it": (
+        [use()],
+        ["--until", "2026-05-30T00:00:00Z", "--days", "1"],
+        0,
+        "Safe",
+    ),
+    "a window in two years": (
+        [],
+        ["--days", "200"],
+        4,
+        "Not known to be safe. From 12 November 2025 to 31 May 2026",
+    ),
 }
 
 
-@pytest.mark.parametrize(("calls", "options", "code", "first_line"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("calls", "options", "code", "first_line"), CASES.values(), ids=CASES
+)
 def test_the_exit_code_and_the_first_line_give_the_verdict(
     calls: list[Call], options: list[str], code: int, first_line: str, database: str
 ) -> None:
@@ -95,8 +142,12 @@ def test_json_is_the_report(database: str) -> None:
     assert outcome.code == 3
 
 
-@pytest.mark.parametrize("client", ["job/1", "-1+2", "=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff20SUM"])
-def test_csv_has_a_row_for_each_caller_and_no_formulas(client: str, database: str) -> None:
+@pytest.mark.parametrize(
+    "client", ["job/1", "-1+2", "=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff20SUM"]
+)
+def test_csv_has_a_row_for_each_caller_and_no_formulas(
+    client: str, database: str
+) -> None:
     record(database, use(client, 'a, b; "=1', source="query"))
     first, *rows = csv.reader(StringIO(run_usage(database, "--format", "csv").out))
     shown = client if client[0] == "j" else f"'{client}"
@@ -104,7 +155,21 @@ def test_csv_has_a_row_for_each_caller_and_no_formulas(client: str, database: st
     assert first[:5] == ["operation", "verdict", "caller", "client", "source"]
     assert rows == [
         ["export", "safe", "", "", "", "0", "0", "0", "", "", "", "", "1"],
-        ["report", "in use", "a, b;' \"=1", shown, "query", "1", "0", "0", at, at, "false", "", "1"],
+        [
+            "report",
+            "in use",
+            "a, b;' \"=1",
+            shown,
+            "query",
+            "1",
+            "0",
+            "0",
+            at,
+            at,
+            "false",
+            "",
+            "1",
+        ],
     ]
 
 
@@ -113,14 +178,21 @@ SHOWN = r"\x1b]0;x\x07\u202e@everyone #7 !8 GH-9 https://evil.example\n=1+1|b*<s
 
 
 def rewrite(database: str, value: str) -> None:
-    """Write a value into the store as another program may do: into every caller, client and name of an operation."""
+    """Write a value into the store as another program may do: into every caller, client
+    and name of an operation.
+    """
     value = json.dumps(value)[1:-1]  # as the store escapes it
     for table in metadata.tables.values():
         if {"client", "caller", "operation"} <= set(table.columns.keys()):
-            execute(database, update(table).values(client=value, caller=value, operation=value))
+            execute(
+                database,
+                update(table).values(client=value, caller=value, operation=value),
+            )
 
 
-def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(database: str) -> None:
+def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(
+    database: str,
+) -> None:
     record(database, use("job/1", "tests"))
     rewrite(database, HOSTILE)
     for output in ("text", "csv", "markdown", "json"):
@@ -128,7 +200,9 @@ def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(databa
         assert [each for each in out if not each.isprintable() and each != "\n"] == []
         assert (SHOWN in out) == (output in {"text", "csv"})
     out = run_usage(database, "--format", "markdown").out
-    assert out.startswith("Not safe to switch off\\. From 28 May to 31 May 2026, in use: ")
+    assert out.startswith(
+        "Not safe to switch off\\. From 28 May to 31 May 2026, in use: "
+    )
     assert "\n## report: safe\n" in out
     assert "\n| caller | client | session in |" in out
     rest = r"@&#8203;everyone \#&#8203;7 \!&#8203;8 GH\-&#8203;9 https:&#8203;//evil\.example\\n=1\+1\|b\*\<script\>"
@@ -140,24 +214,39 @@ def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(databa
 
 def plan_file(folder: Path, *live: str) -> Path:
     operations = [
-        {"name": name, "method": "GET", "path": f"/{name}", "live": name in (live or ("live",))}
+        {
+            "name": name,
+            "method": "GET",
+            "path": f"/{name}",
+            "live": name in (live or ("live",)),
+        }
         for name in ("report", "new", "live")
     ]
     file = folder / "plan.json"
-    file.write_text(json.dumps({"deprecated_at": "2026-01-01T00:00:00Z", "operations": operations}), encoding="utf-8")
+    file.write_text(
+        json.dumps({"deprecated_at": "2026-01-01T00:00:00Z", "operations": operations}),
+        encoding="utf-8",
+    )
     return file
 
 
-def test_a_plan_selects_its_retired_operations_and_needs_one(database: str, tmp_path: Path) -> None:
+def test_a_plan_selects_its_retired_operations_and_needs_one(
+    database: str, tmp_path: Path
+) -> None:
     record(database)
     plan = ("--plan", plan_file(tmp_path), "--format", "json")
     outcome = run_usage(database, *plan)
-    verdicts = [(each["name"], each["verdict"]) for each in json.loads(outcome.out)["operations"]]
+    verdicts = [
+        (each["name"], each["verdict"])
+        for each in json.loads(outcome.out)["operations"]
+    ]
     assert (verdicts, outcome.code) == ([("report", "safe"), ("new", "unknown")], 4)
     assert run_usage(database, *plan, "--operation", "report").code == 0
     for other in ("live", "export"):
         assert run_usage(database, *plan, "--operation", other).code == 2
-    outcome = run_usage(database, "--plan", plan_file(tmp_path, "report", "new", "live"))
+    outcome = run_usage(
+        database, "--plan", plan_file(tmp_path, "report", "new", "live")
+    )
     assert (outcome.code, outcome.out) == (2, "")
     assert "Error: the plan has no retired operation\n" in outcome.err
 
@@ -167,7 +256,9 @@ def test_an_empty_record_is_unknown(database: str) -> None:
     assert run("usage", database) == (4, "Unknown: nothing has been recorded.\n", "")
 
 
-def test_the_database_may_be_in_the_environment(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_database_may_be_in_the_environment(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record(database)
     monkeypatch.setenv("FLASK_NOTIFICATIONS_DATABASE", database)
     assert run("usage", "--until", "2026-05-31T12:00:00Z", "--days", "3").code == 0
@@ -181,23 +272,33 @@ def test_the_database_may_be_in_the_environment(database: str, monkeypatch: pyte
     ],
     ids=["no server", "no URL"],
 )
-def test_a_database_that_cannot_be_read_is_an_error(url: str, code: int, words: str) -> None:
+def test_a_database_that_cannot_be_read_is_an_error(
+    url: str, code: int, words: str
+) -> None:
     outcome = run("usage", url)
     assert (outcome.code, outcome.out) == (code, "")
     assert words in outcome.err
     assert "s3cret" not in outcome.err
 
 
-def test_a_missing_driver_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_is_an_error_that_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "pymysql", None)
     outcome = run("usage", "mysql+pymysql://a/x")
     assert (outcome.code, outcome.out, "pymysql" in outcome.err) == (1, "", True)
 
 
-def test_a_missing_extra_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("flask_notifications.usage")]:
+def test_a_missing_extra_is_an_error_that_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [
+        name for name in sys.modules if name.startswith("flask_notifications.usage")
+    ]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "sqlalchemy" else name)
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == "sqlalchemy" else name
+    )
     outcome = run("usage", "sqlite:///usage.sqlite3")
     assert (outcome.code, outcome.out) == (1, "")
     assert "pip install 'Flask-Notifications[usage]'" in outcome.err
@@ -206,7 +307,9 @@ def test_a_missing_extra_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPat
 # Pages.
 
 
-def test_the_html_format_is_the_page_of_the_report_with_the_plan(database: str, tmp_path: Path) -> None:
+def test_the_html_format_is_the_page_of_the_report_with_the_plan(
+    database: str, tmp_path: Path
+) -> None:
     record(database)
     file = plan_file(tmp_path)
     report = read_usage(database, days=3, until=NOON, plan=load_plan(file))
@@ -216,16 +319,36 @@ def test_the_html_format_is_the_page_of_the_report_with_the_plan(database: str, 
 
 def test_the_guide_is_the_page_of_the_plan(tmp_path: Path) -> None:
     file = plan_file(tmp_path)
-    options: dict[str, Any] = {"base_url": "https://a.example", "contact": "Team \u00e9"}
-    page = render_guide(load_plan(file), at=datetime(2026, 11, 1, tzinfo=UTC), **options) + "\n"
-    command = ("guide", file, "--at", "2026-11-01", "--base-url", "https://a.example", "--contact", "Team \u00e9")
+    options: dict[str, Any] = {
+        "base_url": "https://a.example",
+        "contact": "Team \u00e9",
+    }
+    page = (
+        render_guide(load_plan(file), at=datetime(2026, 11, 1, tzinfo=UTC), **options)
+        + "\n"
+    )
+    command = (
+        "guide",
+        file,
+        "--at",
+        "2026-11-01",
+        "--base-url",
+        "https://a.example",
+        "--contact",
+        "Team \u00e9",
+    )
     assert run(*command) == (0, page, "")
 
 
-def test_collect_brings_in_what_ended_processes_have_left(database: str, tmp_path: Path) -> None:
+def test_collect_brings_in_what_ended_processes_have_left(
+    database: str, tmp_path: Path
+) -> None:
     in_child(lambda: UsageRecorder(database, spool=tmp_path / "spool")(use()))
     assert run("collect", tmp_path / "spool", database) == (0, "1 file imported\n", "")
-    assert read_usage(database, until=NOON, operations=["report"]).operations[0].answered == 1
+    assert (
+        read_usage(database, until=NOON, operations=["report"]).operations[0].answered
+        == 1
+    )
 
 
 def test_collect_says_whether_the_database_or_the_spool_is_wrong(

@@ -31,10 +31,16 @@ VALIDATOR = Draft7Validator(SCHEMA)
 def test_the_schema_accepts_every_plan_of_the_documentation() -> None:
     Draft7Validator.check_schema(SCHEMA)
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")]
-    files = [block for page in pages for block in re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)]
+    files = [
+        block
+        for page in pages
+        for block in re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    ]
     for content in [EXAMPLE.read_text(encoding="utf-8"), *files]:
         # Validators of TOML see dates as strings.
-        mapping = json.loads(json.dumps(tomllib.loads(content), default=datetime.isoformat))
+        mapping = json.loads(
+            json.dumps(tomllib.loads(content), default=datetime.isoformat)
+        )
         assert list(VALIDATOR.iter_errors(mapping)) == []
     assert len(files) > 3
 
@@ -54,8 +60,14 @@ ENTRY = {"name": "a", "method": "GET", "path": "/a"}
         {"operations": []},
         {"operations": [ENTRY | {"liv": True}]},
         {"operations": [{"name": "a", "method": "GET"}]},
-        *({"operations": [ENTRY | {"path": each}]} for each in ("a", "/a b", "/a?b=c", "/<a>", "/(a|b)", "/(a)")),
-        *({"operations": [ENTRY | {"path": each}]} for each in ("/:a", "/{a:int}", "/{a", "/b{a}", "/*", "/a//b")),
+        *(
+            {"operations": [ENTRY | {"path": each}]}
+            for each in ("a", "/a b", "/a?b=c", "/<a>", "/(a|b)", "/(a)")
+        ),
+        *(
+            {"operations": [ENTRY | {"path": each}]}
+            for each in ("/:a", "/{a:int}", "/{a", "/b{a}", "/*", "/a//b")
+        ),
         {"operations": [ENTRY | {"live": "yes"}]},
         *({"operations": [ENTRY | {"name": each}]} for each in ("", "a\tb", "a\x9bb")),
         *({"operations": [ENTRY | {"method": each}]} for each in ("", "Any", "G T")),
@@ -64,13 +76,26 @@ ENTRY = {"name": "a", "method": "GET", "path": "/a"}
         {"operations": [ENTRY | {"headers": {"": "a"}}]},
         {"brownouts": [{"start": "2026-02-01T00:00:00Z"}]},
         *(
-            {"exemptions": [{"caller": "a", "until": "2026-02-01T00:00:00Z", "reason": "b"} | each]}
-            for each in ({"c": 1}, {"reason": " "}, {"caller": ""}, {"caller": "a" * 65})
+            {
+                "exemptions": [
+                    {"caller": "a", "until": "2026-02-01T00:00:00Z", "reason": "b"}
+                    | each
+                ]
+            }
+            for each in (
+                {"c": 1},
+                {"reason": " "},
+                {"caller": ""},
+                {"caller": "a" * 65},
+            )
         ),
         *({"documentation": each} for each in (7, "", "see below", "/%2")),
         *({"prefix": each} for each in ("v1", "/a b")),
         *({"successor_prefix": each} for each in (7, "/a b", "/%2")),
-        *({"deprecated_at": each} for each in ("2026-01-01", "2026-01-01T00:00:00", "soon", None)),
+        *(
+            {"deprecated_at": each}
+            for each in ("2026-01-01", "2026-01-01T00:00:00", "soon", None)
+        ),
     ],
     ids=str,
 )
@@ -82,25 +107,46 @@ def test_the_schema_refuses_a_mistake_in_one_key(keys: dict[str, Any]) -> None:
 
 
 def test_the_schema_accepts_every_spelling_of_a_date() -> None:
-    for time in ("2026-01-01T00:00:00.5-07:30", "2026-01-01\n09:00+01", "20260101T0000Z", "2026-W01-1T00Z"):
+    for time in (
+        "2026-01-01T00:00:00.5-07:30",
+        "2026-01-01\n09:00+01",
+        "20260101T0000Z",
+        "2026-W01-1T00Z",
+    ):
         assert load_plan({"deprecated_at": time})
         assert list(VALIDATOR.iter_errors({"deprecated_at": time})) == []
 
 
-DOCUMENT = openapi_document(dict.fromkeys(PLAN, DeprecationPolicy(deprecated_at=datetime(2020, 1, 1, tzinfo=UTC))))
+DOCUMENT = openapi_document(
+    dict.fromkeys(
+        PLAN, DeprecationPolicy(deprecated_at=datetime(2020, 1, 1, tzinfo=UTC))
+    )
+)
 
 
 @pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump], ids=["JSON", "YAML"])
-def test_a_plan_file_is_written_from_an_openapi_document(dump: Any, tmp_path: Path) -> None:
+def test_a_plan_file_is_written_from_an_openapi_document(
+    dump: Any, tmp_path: Path
+) -> None:
     paths = {
-        "/b/{id}": {"get": {"deprecated": True, "x-sunset": "2027-01-01", "x-query": {"a\x9b": ["b\u202e", ""]}}},
+        "/b/{id}": {
+            "get": {
+                "deprecated": True,
+                "x-sunset": "2027-01-01",
+                "x-query": {"a\x9b": ["b\u202e", ""]},
+            }
+        },
         "/b/me": {"get": {}},
     }
     document, file = tmp_path / "openapi", tmp_path / "plan.toml"
     for source in (DOCUMENT, DOCUMENT | {"paths": DOCUMENT["paths"] | paths}):
         document.write_text(dump(source), encoding="utf-8")
         outcome = run("plan", "--from-openapi", document, "--at", "2026-10-01")
-        assert (outcome.code, outcome.err, outcome.out.count("deprecated_at")) == (0, "", 1)
+        assert (outcome.code, outcome.err, outcome.out.count("deprecated_at")) == (
+            0,
+            "",
+            1,
+        )
         assert outcome.out.replace("\n", "").isprintable()
         file.write_text(outcome.out, encoding="utf-8")
         policy = DeprecationPolicy(deprecated_at=datetime(2026, 10, 1, tzinfo=UTC))
@@ -129,7 +175,9 @@ def test_a_merged_key_of_yaml_may_be_replaced(tmp_path: Path) -> None:
         ("paths:\n  /a: {}\n  /a: {}", "the key '/a' is there twice"),
     ],
 )
-def test_a_document_that_is_no_source_of_a_plan_is_an_error(content: str, message: str, tmp_path: Path) -> None:
+def test_a_document_that_is_no_source_of_a_plan_is_an_error(
+    content: str, message: str, tmp_path: Path
+) -> None:
     document = tmp_path / "openapi"
     document.write_text(content, encoding="utf-8", errors="surrogateescape")
     outcome = run("plan", "--from-openapi", document)
@@ -138,13 +186,25 @@ def test_a_document_that_is_no_source_of_a_plan_is_an_error(content: str, messag
     assert message in outcome.err
 
 
-def test_what_is_written_needs_one_argument_and_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for arguments in ((), ("--schema", EXAMPLE), ("--schema", "--from-openapi", EXAMPLE)):
+def test_what_is_written_needs_one_argument_and_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for arguments in (
+        (),
+        ("--schema", EXAMPLE),
+        ("--schema", "--from-openapi", EXAMPLE),
+    ):
         assert run("plan", *arguments).code == 2
-    assert run("plan", "--from-openapi", "/proc/self/mem") == (1, "", "Error: /proc/self/mem: Input/output error\n")
+    assert run("plan", "--from-openapi", "/proc/self/mem") == (
+        1,
+        "",
+        "Error: /proc/self/mem: Input/output error\n",
+    )
     for module in ("apispec", "tomli_w", "yaml"):
         monkeypatch.setitem(sys.modules, module, None)
     for name in ("schema", "toml"):
-        monkeypatch.delitem(sys.modules, f"flask_notifications.formats.{name}", raising=False)
+        monkeypatch.delitem(
+            sys.modules, f"flask_notifications.formats.{name}", raising=False
+        )
     for command in (["--schema"], ["--from-openapi", EXAMPLE]):
         assert "pip install 'Flask-Notifications[openapi]'" in run("plan", *command).err

@@ -1,4 +1,6 @@
-"""Real clients read what is announced, and do not wait during a brownout: pages of another origin, and requests."""
+"""Real clients read what is announced, and do not wait during a brownout: pages of
+another origin, and requests.
+"""
 
 import json
 import os
@@ -36,7 +38,11 @@ POLICY = DeprecationPolicy(
     sunset_at=datetime(2027, 7, 1, tzinfo=UTC),
     documentation="/docs/retirement",
     sunset_documentation=SUNSET_DOCUMENTATION,
-    brownouts=[Brownout(datetime(2026, 10, 1, 12, tzinfo=UTC), datetime(2026, 10, 1, 14, tzinfo=UTC))],
+    brownouts=[
+        Brownout(
+            datetime(2026, 10, 1, 12, tzinfo=UTC), datetime(2026, 10, 1, 14, tzinfo=UTC)
+        )
+    ],
     enforce_sunset=True,
 )
 PLAN = dict.fromkeys(notification_operations(), POLICY)
@@ -44,42 +50,70 @@ VERSION = {Operation("version", "*", "/API/**", "/v2/**"): POLICY}
 BROWNOUT = datetime(2026, 10, 1, 13, tzinfo=UTC)  # one hour before its end
 
 
-def retire(app: WSGIApplication, plan: Any = PLAN, at: datetime = datetime(2026, 6, 1, tzinfo=UTC)) -> WSGIApplication:
-    return DeprecationMiddleware(app, plan, base_url="https://api.example.com", clock=lambda: at)
+def retire(
+    app: WSGIApplication,
+    plan: Any = PLAN,
+    at: datetime = datetime(2026, 6, 1, tzinfo=UTC),
+) -> WSGIApplication:
+    return DeprecationMiddleware(
+        app, plan, base_url="https://api.example.com", clock=lambda: at
+    )
 
 
 def adding(headers: dict[str, str], app: WSGIApplication) -> WSGIApplication:
     """Return an application inside a layer that adds headers to all responses."""
 
-    def layer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        return app(environ, lambda status, own, *info: start_response(status, [*own, *headers.items()], *info))
+    def layer(
+        environ: WSGIEnvironment, start_response: StartResponse
+    ) -> Iterable[bytes]:
+        return app(
+            environ,
+            lambda status, own, *info: start_response(
+                status, [*own, *headers.items()], *info
+            ),
+        )
 
     return layer
 
 
 def site(origin: str) -> WSGIApplication:
-    """Return an application that is mounted with different settings; ``origin`` is the only other one to read it."""
+    """Return an application that is mounted with different settings; ``origin`` is the
+    only other one to read it.
+    """
     cors = {
         "Access-Control-Allow-Origin": origin,
         "Access-Control-Allow-Headers": "Authorization",
         "Access-Control-Allow-Methods": "DELETE",
     }
     own = cors | {"Access-Control-Expose-Headers": "X-Own"}
-    # For a request with credentials, the wildcard has no effect (Fetch, "CORS-exposed header-name").
-    wildcard = cors | {"Access-Control-Allow-Credentials": "true", "Access-Control-Expose-Headers": "*"}
-    outermost = cors | {"Access-Control-Expose-Headers": "Deprecation, Sunset, Link, Retry-After"}
-    app = adding({"Link": '</help>; rel="help"', "X-Own": "mine"}, flask_app(OneSession()))
+    # For a request with credentials, the wildcard has no effect (Fetch, "CORS-exposed
+    # header-name").
+    wildcard = cors | {
+        "Access-Control-Allow-Credentials": "true",
+        "Access-Control-Expose-Headers": "*",
+    }
+    outermost = cors | {
+        "Access-Control-Expose-Headers": "Deprecation, Sunset, Link, Retry-After"
+    }
+    app = adding(
+        {"Link": '</help>; rel="help"', "X-Own": "mine"}, flask_app(OneSession())
+    )
     mounts = {
         "/brownout": retire(adding(own, app), at=BROWNOUT),
-        "/unavailable": retire(flask_app(OneSession(raising(StorageUnavailable(retry_after=7))))),
+        "/unavailable": retire(
+            flask_app(OneSession(raising(StorageUnavailable(retry_after=7))))
+        ),
         "/wildcard": retire(adding(wildcard, app)),
         "/outermost": adding(outermost, retire(app, at=BROWNOUT)),
-        "/version": adding(outermost, retire(app, VERSION, POLICY.sunset_at or BROWNOUT)),
+        "/version": adding(
+            outermost, retire(app, VERSION, POLICY.sunset_at or BROWNOUT)
+        ),
     }
     return DispatcherMiddleware(retire(adding(own, app)), mounts)
 
 
-# Options of Fetch. With the ``Authorization`` header, the browser sends a preflight request first.
+# Options of Fetch. With the ``Authorization`` header, the browser sends a preflight
+# request first.
 HEADER = {"headers": {"Authorization": f"Bearer {SESSION_ID}"}}
 BY_QUERY = f"{CURRENT_USER}?sessionId={SESSION_ID}"
 # The target, the options of Fetch, and the status.
@@ -88,9 +122,14 @@ READABLE: dict[str, tuple[str, dict[str, Any], int]] = {
     "session-in-the-header": (CURRENT_USER, HEADER, 200),
     "error": (CURRENT_USER, {}, 401),
     # The application's wildcard has no effect here.
-    "credentials-and-a-wildcard": (f"/wildcard{BY_QUERY}", {"credentials": "include"}, 200),
+    "credentials-and-a-wildcard": (
+        f"/wildcard{BY_QUERY}",
+        {"credentials": "include"},
+        200,
+    ),
 }
-# The preflight request of the last one is served although the operation is switched off.
+# The preflight request of the last one is served although the operation is switched
+# off.
 CLOSED: dict[str, tuple[str, dict[str, Any], int]] = {
     "brownout": (f"/brownout{BY_QUERY}", {}, 410),
     "outermost": (f"/outermost{CURRENT_USER}", HEADER, 410),
@@ -103,11 +142,20 @@ PAGE = b'<!doctype html><title>A</title><link rel="icon" href="data:,"><script t
 
 @contextmanager
 def browser(url: str, folder: Path) -> Iterator[None]:
-    """Open a page in Chromium, which writes only to a folder, and stop the browser on exit."""
-    command = [*chromium_or_skip(), "--headless", f"--user-data-dir={folder}/profile", url]
+    """Open a page in Chromium, which writes only to a folder, and stop the browser on
+    exit.
+    """
+    command = [
+        *chromium_or_skip(),
+        "--headless",
+        f"--user-data-dir={folder}/profile",
+        url,
+    ]
     environ = os.environ | {"HOME": str(folder), "TMPDIR": str(folder)}
     with (folder / "chromium.log").open("wb") as output:
-        process = subprocess.Popen(command, env=environ, stdout=output, stderr=output, start_new_session=True)
+        process = subprocess.Popen(
+            command, env=environ, stdout=output, stderr=output, start_new_session=True
+        )
     try:
         yield
     finally:
@@ -129,13 +177,23 @@ def url(page: CannedServer) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def seen(page: CannedServer, url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def seen(
+    page: CannedServer, url: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """Return the page's result of each call, by name."""
     named = (READABLE | CLOSED).items()
-    calls = {name: {"url": f"{url}{target}", "init": init} for name, (target, init, _status) in named}
-    page.respond("/page.mjs", canned("text/javascript", Path(__file__).with_name("page.mjs").read_bytes()))
+    calls = {
+        name: {"url": f"{url}{target}", "init": init}
+        for name, (target, init, _status) in named
+    }
+    page.respond(
+        "/page.mjs",
+        canned("text/javascript", Path(__file__).with_name("page.mjs").read_bytes()),
+    )
     page.respond("/calls", canned("application/json", json.dumps(calls).encode()))
-    with browser(page.respond("/", canned("text/html", PAGE)), tmp_path_factory.mktemp("browser")):
+    with browser(
+        page.respond("/", canned("text/html", PAGE)), tmp_path_factory.mktemp("browser")
+    ):
         found: dict[str, Any] = json.loads(page.bodies.get(timeout=PATIENCE))
     return found
 
@@ -154,7 +212,9 @@ def links(mount: str) -> str:
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_a_page_of_another_origin_reads_the_deprecation_headers(seen: dict[str, Any], name: str) -> None:
+def test_a_page_of_another_origin_reads_the_deprecation_headers(
+    seen: dict[str, Any], name: str
+) -> None:
     target, _init, status = READABLE[name]
     mount = "/wildcard" if target.startswith("/wildcard") else ""
     assert seen[name]["status"] == status
@@ -162,27 +222,40 @@ def test_a_page_of_another_origin_reads_the_deprecation_headers(seen: dict[str, 
     assert seen[name]["headers"].items() >= announced.items()
 
 
-def test_a_page_still_reads_the_headers_that_the_application_exposes(seen: dict[str, Any]) -> None:
+def test_a_page_still_reads_the_headers_that_the_application_exposes(
+    seen: dict[str, Any],
+) -> None:
     assert seen["session-in-the-query"]["headers"]["x-own"] == "mine"
 
 
-def test_a_page_reads_a_brownout_only_if_a_cors_layer_wraps_the_middleware(seen: dict[str, Any]) -> None:
-    # The middleware's own response never reaches the application, which adds the CORS headers.
+def test_a_page_reads_a_brownout_only_if_a_cors_layer_wraps_the_middleware(
+    seen: dict[str, Any],
+) -> None:
+    # The middleware's own response never reaches the application, which adds the CORS
+    # headers.
     assert seen["brownout"] == {"error": "TypeError"}
     # Only the application can expose the headers in this case.
     response = seen["outermost"]
     assert (response["status"], response["headers"]["retry-after"]) == (410, "3600")
-    assert response["headers"].items() >= (DATES | {"link": links("/outermost")}).items()
+    assert (
+        response["headers"].items() >= (DATES | {"link": links("/outermost")}).items()
+    )
 
 
-def test_a_page_reads_the_410_of_a_version_because_its_preflight_request_passes(seen: dict[str, Any]) -> None:
+def test_a_page_reads_the_410_of_a_version_because_its_preflight_request_passes(
+    seen: dict[str, Any],
+) -> None:
     response = seen["version"]
     link = '<https://api.example.com/version/v2/Notification/>; rel="successor-version"'
-    assert (response["status"], response["headers"]["link"].partition(",")[0]) == (410, link)
+    assert (response["status"], response["headers"]["link"].partition(",")[0]) == (
+        410,
+        link,
+    )
 
 
 @pytest.mark.parametrize(
-    ("mount", "status", "wait", "retries"), [("brownout", 410, "3600", 0), ("unavailable", 503, "7", 3)]
+    ("mount", "status", "wait", "retries"),
+    [("brownout", 410, "3600", 0), ("unavailable", 503, "7", 3)],
 )
 def test_requests_repeats_a_request_for_an_outage_only(
     url: str, mount: str, status: int, wait: str, retries: int
@@ -190,7 +263,10 @@ def test_requests_repeats_a_request_for_an_outage_only(
     with requests.Session() as session:
         session.trust_env = False
         # It repeats what the server asks for, but at once.
-        session.mount("http://", HTTPAdapter(max_retries=Retry(3, allowed_methods=None, retry_after_max=0)))
+        session.mount(
+            "http://",
+            HTTPAdapter(max_retries=Retry(3, allowed_methods=None, retry_after_max=0)),
+        )
         response = session.get(f"{url}/{mount}{BY_QUERY}")
     assert (response.status_code, response.headers["Retry-After"]) == (status, wait)
     raw: Any = response.raw

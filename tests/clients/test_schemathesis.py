@@ -1,4 +1,6 @@
-"""Schemathesis tests the example application against the OpenAPI document that it publishes."""
+"""Schemathesis tests the example application against the OpenAPI document that it
+publishes.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,14 +21,18 @@ from tests.wsgi import call
 
 @pytest.fixture(scope="module")
 def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WSGIApplication]:
-    with served(f"sqlite:///{tmp_path_factory.mktemp('example')}/example.sqlite3") as application:
+    with served(
+        f"sqlite:///{tmp_path_factory.mktemp('example')}/example.sqlite3"
+    ) as application:
         yield application
 
 
 @pytest.fixture(scope="module")
 def operations(application: WSGIApplication) -> list[APIOperation[Any, Any, Any, Any]]:
     schema = schemathesis.openapi.from_wsgi("/openapi.json", application)
-    return [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
+    return [
+        result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)
+    ]
 
 
 def test_the_published_document_is_valid(application: WSGIApplication) -> None:
@@ -34,7 +40,9 @@ def test_the_published_document_is_valid(application: WSGIApplication) -> None:
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_every_response_is_in_the_document(operations: Any, mode: GenerationMode) -> None:
+def test_every_response_is_in_the_document(
+    operations: Any, mode: GenerationMode
+) -> None:
     assert [operation.label for operation in operations] == [
         "GET /API/Notification/",
         "POST /API/Notification/GetNotificationsForAccount/{id}/",
@@ -43,11 +51,16 @@ def test_every_response_is_in_the_document(operations: Any, mode: GenerationMode
     @given(st.data(), st.sampled_from([None, ALICE, ADMIN, EXPIRED]))
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     def check(data: st.DataObject, session: str | None) -> None:
-        case = data.draw(data.draw(st.sampled_from(operations)).as_strategy(generation_mode=mode))
+        case = data.draw(
+            data.draw(st.sampled_from(operations)).as_strategy(generation_mode=mode)
+        )
         if mode is GenerationMode.POSITIVE:
-            # The sessions that schemathesis generates are ambiguous or malformed, and rightly refused.
+            # The sessions that schemathesis generates are ambiguous or malformed, and
+            # rightly refused.
             case.query.pop("sessionId", None)
             case.headers.pop("Authorization", None)
-        case.call_and_validate(headers={} if session is None else {"Authorization": f"Bearer {session}"})
+        case.call_and_validate(
+            headers={} if session is None else {"Authorization": f"Bearer {session}"}
+        )
 
     check()

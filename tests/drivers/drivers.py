@@ -1,4 +1,6 @@
-"""The database drivers under test, the SQL that the tests need in each dialect, and a storage on its tables."""
+"""The database drivers under test, the SQL that the tests need in each dialect, and a
+storage on its tables.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,8 +31,12 @@ def may_see_account(caller: Row[Any], account_id: str) -> bool:
     return bool(caller.is_admin) or caller.login == account_id
 
 
-def storage_on(engine: Engine, documents: Any = DOCUMENTS_OF_THE_CALLER, **changed: Any) -> SQLAlchemyStorage:
-    """Return a storage with other arguments, of another class as ``kind``; ``None`` leaves an argument out."""
+def storage_on(
+    engine: Engine, documents: Any = DOCUMENTS_OF_THE_CALLER, **changed: Any
+) -> SQLAlchemyStorage:
+    """Return a storage with other arguments, of another class as ``kind``; ``None``
+    leaves an argument out.
+    """
     arguments: dict[str, Any] = {
         "kind": SQLAlchemyStorage,
         "session_query": "SELECT login, is_admin FROM users WHERE session = :session_id",
@@ -39,12 +45,16 @@ def storage_on(engine: Engine, documents: Any = DOCUMENTS_OF_THE_CALLER, **chang
         "account_exists_query": "SELECT 1 FROM users WHERE login = :account_id",
         "may_see_account": may_see_account,
     }
-    given = {name: each for name, each in (arguments | changed).items() if each is not None}
+    given = {
+        name: each for name, each in (arguments | changed).items() if each is not None
+    }
     storage: SQLAlchemyStorage = given.pop("kind")(engine, **given)
     return storage
 
 
-def read(storage: SQLAlchemyStorage, session_id: str, account_id: str | None = None) -> Iterator[Any]:
+def read(
+    storage: SQLAlchemyStorage, session_id: str, account_id: str | None = None
+) -> Iterator[Any]:
     """Return the records of a session's user, or of an account."""
     caller = storage.resolve_session(session_id)
     assert caller is not None
@@ -55,11 +65,15 @@ def read(storage: SQLAlchemyStorage, session_id: str, account_id: str | None = N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The statements and expressions that the tests need, in the SQL of a database; ``{}`` is a number or a name."""
+    """The statements and expressions that the tests need, in the SQL of a database;
+    ``{}`` is a number or a name.
+    """
 
     name: str
     numbers: str  # a table of the numbers n from 1
-    document: str  # a JSON document: the parameter :begin, then n, then the parameter :end
+    document: (
+        str  # a JSON document: the parameter :begin, then n, then the parameter :end
+    )
     tenant: str  # a statement that changes a setting of the connection
     failure: str  # an expression that fails when n is 3000
     # Only for database servers.
@@ -73,7 +87,9 @@ class Dialect:
 
 def select_documents(dialect: Dialect, count: int) -> TextClause:
     """Return a statement whose result is ``count`` numbered documents."""
-    statement = f"SELECT {dialect.document} AS document FROM {dialect.numbers.format(count)}"  # noqa: S608 - constants
+    statement = (
+        f"SELECT {dialect.document} AS document FROM {dialect.numbers.format(count)}"  # noqa: S608 - constants
+    )
     return text(statement).bindparams(begin='{"n":', end=f',"text":"{"t" * 150}"}}')
 
 
@@ -114,7 +130,9 @@ MARIADB = Dialect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """A driver; ``flat`` if it streams the result, ``exclusive`` if its connection allows one open result only."""
+    """A driver; ``flat`` if it streams the result, ``exclusive`` if its connection
+    allows one open result only.
+    """
 
     url: str
     module: str
@@ -126,10 +144,23 @@ class Driver:
 DRIVERS = {
     "sqlite3": Driver(url="sqlite", module="sqlite3", dialect=SQLITE),
     "psycopg": Driver(url="postgresql+psycopg", module="psycopg", dialect=POSTGRESQL),
-    "psycopg2": Driver(url="postgresql+psycopg2", module="psycopg2", dialect=POSTGRESQL),
+    "psycopg2": Driver(
+        url="postgresql+psycopg2", module="psycopg2", dialect=POSTGRESQL
+    ),
     "pg8000": Driver(url="postgresql+pg8000", module="pg8000", dialect=POSTGRESQL),
-    "PyMySQL": Driver(url="mysql+pymysql", module="pymysql", dialect=MARIADB, exclusive=True),
-    "mysqlclient": Driver(url="mysql+mysqldb", module="MySQLdb", dialect=MARIADB, exclusive=True),
-    "MySQL Connector/Python": Driver(url="mysql+mysqlconnector", module="mysql.connector", dialect=MARIADB, flat=False),
-    "MariaDB Connector/Python": Driver(url="mariadb+mariadbconnector", module="mariadb", dialect=MARIADB, flat=False),
+    "PyMySQL": Driver(
+        url="mysql+pymysql", module="pymysql", dialect=MARIADB, exclusive=True
+    ),
+    "mysqlclient": Driver(
+        url="mysql+mysqldb", module="MySQLdb", dialect=MARIADB, exclusive=True
+    ),
+    "MySQL Connector/Python": Driver(
+        url="mysql+mysqlconnector",
+        module="mysql.connector",
+        dialect=MARIADB,
+        flat=False,
+    ),
+    "MariaDB Connector/Python": Driver(
+        url="mariadb+mariadbconnector", module="mariadb", dialect=MARIADB, flat=False
+    ),
 }

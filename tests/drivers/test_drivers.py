@@ -1,4 +1,6 @@
-"""With every driver, clients get the whole array or a clean error, whatever happens to the database."""
+"""With every driver, clients get the whole array or a clean error, whatever happens to
+the database.
+"""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -9,18 +11,37 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    NullPool,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
 
 from flask_notifications import NotificationApp, NotificationStorage, StorageUnavailable
 from flask_notifications.testing import StorageContract
-from tests.drivers.drivers import DRIVERS, Driver, create_tables, read, select_documents, storage_on
+from tests.drivers.drivers import (
+    DRIVERS,
+    Driver,
+    create_tables,
+    read,
+    select_documents,
+    storage_on,
+)
 from tests.servers.process import eventually, free_port, peak_memory
 from tests.services import MARIADB, POSTGRESQL, new_database, service_or_skip
 from tests.storages import CURRENT_USER
 from tests.wsgi import Response, call
 
-# PyMySQL and pg8000 leave lost connections to the garbage collector, which warns about them.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+# PyMySQL and pg8000 leave lost connections to the garbage collector, which warns about
+# them.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 
 MIB = 1024 * 1024
 ROWS = 100_000
@@ -32,10 +53,16 @@ class Database(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=DRIVERS)
-def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def database(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Database]:
     driver = DRIVERS[request.param]
-    service_or_skip(request.param, find_spec(driver.module.partition(".")[0]) is not None)
-    sqlite = nullcontext(make_url(f"sqlite:///{tmp_path_factory.mktemp('sqlite')}/database.sqlite3"))
+    service_or_skip(
+        request.param, find_spec(driver.module.partition(".")[0]) is not None
+    )
+    sqlite = nullcontext(
+        make_url(f"sqlite:///{tmp_path_factory.mktemp('sqlite')}/database.sqlite3")
+    )
     server = {"postgresql": POSTGRESQL, "mysql": MARIADB}.get(driver.dialect.name)
     with sqlite if server is None else new_database(server) as created:
         url = created.set(drivername=driver.url)
@@ -86,31 +113,46 @@ def unreachable(engine: Engine) -> Engine:
 
 
 def test_stored_documents_are_sent_byte_for_byte(engine: Engine) -> None:
-    assert ask(storage_on(engine)).body == '[{"name": "first",  "n": 1.50, "ü": null},{"name":"second"}]'.encode()
+    assert (
+        ask(storage_on(engine)).body
+        == '[{"name": "first",  "n": 1.50, "ü": null},{"name":"second"}]'.encode()
+    )
 
 
 # Options of an application that asks SQLAlchemy for streaming, or does not.
-every_option = pytest.mark.parametrize("option", [{}, {"stream_results": True}, {"yield_per": 7}], ids=str)
+every_option = pytest.mark.parametrize(
+    "option", [{}, {"stream_results": True}, {"yield_per": 7}], ids=str
+)
 
 
 @every_option
 @pytest.mark.parametrize("count", [1, 1_000, 2_001])
-def test_all_rows_are_returned_in_order(database: Database, engine: Engine, count: int, option: dict[str, Any]) -> None:
+def test_all_rows_are_returned_in_order(
+    database: Database, engine: Engine, count: int, option: dict[str, Any]
+) -> None:
     statement = select_documents(database.driver.dialect, count)
     assert_whole(ask(storage_on(engine.execution_options(**option), statement)), count)
     assert_whole(ask(storage_on(engine, statement.execution_options(**option))), count)
 
 
 @every_option
-def test_a_row_that_cannot_be_computed_is_a_500(database: Database, engine: Engine, option: dict[str, Any]) -> None:
+def test_a_row_that_cannot_be_computed_is_a_500(
+    database: Database, engine: Engine, option: dict[str, Any]
+) -> None:
     dialect = database.driver.dialect
-    statement = text(f"SELECT n, {dialect.failure} AS failure FROM {dialect.numbers.format(4_000)}")  # noqa: S608 - constants
+    statement = text(
+        f"SELECT n, {dialect.failure} AS failure FROM {dialect.numbers.format(4_000)}"  # noqa: S608
+    )
     response = ask(storage_on(engine, statement.execution_options(**option)))
     assert (response.code, response.json["code"]) == (500, "storage_error")
 
 
-@pytest.mark.parametrize("database", [name for name, driver in DRIVERS.items() if driver.flat], indirect=True)
-def test_memory_stays_flat_over_many_rows_if_the_driver_streams(database: Database, engine: Engine) -> None:
+@pytest.mark.parametrize(
+    "database", [name for name, driver in DRIVERS.items() if driver.flat], indirect=True
+)
+def test_memory_stays_flat_over_many_rows_if_the_driver_streams(
+    database: Database, engine: Engine
+) -> None:
     storage = storage_on(engine, select_documents(database.driver.dialect, ROWS))
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
     before = peak_memory(Path("/proc/self"))
@@ -130,7 +172,9 @@ on_servers = pytest.mark.parametrize("database", SERVERS, indirect=True)
 
 
 @on_servers
-def test_a_statement_that_exceeds_its_time_limit_is_a_503(database: Database, engine: Engine) -> None:
+def test_a_statement_that_exceeds_its_time_limit_is_a_503(
+    database: Database, engine: Engine
+) -> None:
     def limit(connection: Any, _record: object) -> None:
         connection.cursor().execute(database.driver.dialect.limit)
         connection.commit()
@@ -145,9 +189,17 @@ def test_a_statement_that_exceeds_its_time_limit_is_a_503(database: Database, en
 
 @contextmanager
 def administrator(database: Database) -> Iterator[Callable[[str], list[Any]]]:
-    """Yield a function that executes a statement on a new connection, and returns the first column."""
-    driver = "postgresql+psycopg" if database.driver.dialect.name == "postgresql" else "mysql+pymysql"
-    admin = create_engine(database.url.set(drivername=driver), isolation_level="AUTOCOMMIT")
+    """Yield a function that executes a statement on a new connection, and returns the
+    first column.
+    """
+    driver = (
+        "postgresql+psycopg"
+        if database.driver.dialect.name == "postgresql"
+        else "mysql+pymysql"
+    )
+    admin = create_engine(
+        database.url.set(drivername=driver), isolation_level="AUTOCOMMIT"
+    )
 
     def execute(statement: str) -> list[Any]:
         with admin.connect() as connection:
@@ -160,7 +212,9 @@ def administrator(database: Database) -> Iterator[Callable[[str], list[Any]]]:
 
 @on_servers
 @pytest.mark.parametrize("end", ["cancel", "disconnect"])
-def test_a_statement_that_is_ended_while_it_runs_is_a_503(database: Database, engine: Engine, end: str) -> None:
+def test_a_statement_that_is_ended_while_it_runs_is_a_503(
+    database: Database, engine: Engine, end: str
+) -> None:
     dialect = database.driver.dialect
     with administrator(database) as execute, ThreadPoolExecutor(1) as threads:
         response = threads.submit(ask, storage_on(engine, dialect.endless))
@@ -173,8 +227,12 @@ def test_a_statement_that_is_ended_while_it_runs_is_a_503(database: Database, en
 
 @on_servers
 @pytest.mark.parametrize("end", ["cancel", "disconnect"])
-def test_a_result_that_is_ended_halfway_is_whole_or_an_error(database: Database, engine: Engine, end: str) -> None:
-    """Some drivers have all rows by then, and the others raise an error, but none returns fewer rows."""
+def test_a_result_that_is_ended_halfway_is_whole_or_an_error(
+    database: Database, engine: Engine, end: str
+) -> None:
+    """Some drivers have all rows by then, and the others raise an error, but none
+    returns fewer rows.
+    """
     dialect, connections = database.driver.dialect, list[int]()
 
     @event.listens_for(engine, "connect")
@@ -200,7 +258,9 @@ def test_a_result_that_is_ended_halfway_is_whole_or_an_error(database: Database,
 
 
 @on_servers
-def test_a_connection_lost_between_requests_is_a_503_at_most_once(database: Database, engine: Engine) -> None:
+def test_a_connection_lost_between_requests_is_a_503_at_most_once(
+    database: Database, engine: Engine
+) -> None:
     dialect = database.driver.dialect
     with engine.connect() as connection:
         number = connection.exec_driver_sql(dialect.connection).scalar()
@@ -211,12 +271,18 @@ def test_a_connection_lost_between_requests_is_a_503_at_most_once(database: Data
     assert responses[1].code == 200
 
 
-def test_a_connection_in_autocommit_reads_one_whole_result_after_the_other(database: Database) -> None:
+def test_a_connection_in_autocommit_reads_one_whole_result_after_the_other(
+    database: Database,
+) -> None:
     with create_engine(database.url, poolclass=NullPool).connect() as connection:
-        levels = connection.dialect.get_isolation_level_values(connection.connection.dbapi_connection)  # type: ignore[arg-type]
+        levels = connection.dialect.get_isolation_level_values(
+            connection.connection.dbapi_connection  # type: ignore[arg-type]
+        )
     if "AUTOCOMMIT" not in levels:
         pytest.skip("this SQLAlchemy has no AUTOCOMMIT for the driver")
-    engine = create_engine(database.url, pool_size=1, max_overflow=0, isolation_level="AUTOCOMMIT")
+    engine = create_engine(
+        database.url, pool_size=1, max_overflow=0, isolation_level="AUTOCOMMIT"
+    )
     storage = storage_on(engine, select_documents(database.driver.dialect, 2_001))
     assert_whole(ask(storage), 2_001)
     failing = f"SELECT {database.driver.dialect.failure} FROM {database.driver.dialect.numbers.format(4_000)}"  # noqa: S608 - constants
@@ -227,7 +293,9 @@ def test_a_connection_in_autocommit_reads_one_whole_result_after_the_other(datab
         next(left_open)
     with engine.connect() as connection:
         connection.execute(text("INSERT INTO alerts VALUES (9, 'nobody else', '{}')"))
-    with create_engine(database.url, poolclass=NullPool, isolation_level="AUTOCOMMIT").connect() as connection:
+    with create_engine(
+        database.url, poolclass=NullPool, isolation_level="AUTOCOMMIT"
+    ).connect() as connection:
         assert connection.execute(text("DELETE FROM alerts WHERE id = 9")).rowcount == 1
     engine.dispose()
 
@@ -237,17 +305,29 @@ def test_an_event_may_set_the_tenant(database: Database, engine: Engine) -> None
     def set_tenant(_connection: object, cursor: Any, *_arguments: object) -> None:
         cursor.execute(database.driver.dialect.tenant)
 
-    assert_whole(ask(storage_on(engine, select_documents(database.driver.dialect, 2_001))), 2_001)
+    assert_whole(
+        ask(storage_on(engine, select_documents(database.driver.dialect, 2_001))), 2_001
+    )
 
 
-@pytest.mark.filterwarnings("ignore:Previous unbuffered result")  # PyMySQL only warns when it drops rows
+@pytest.mark.filterwarnings(
+    "ignore:Previous unbuffered result"
+)  # PyMySQL only warns when it drops rows
 def test_an_event_may_explain_the_statement(database: Database, engine: Engine) -> None:
     plans = list[object]()
 
     @event.listens_for(engine, "after_cursor_execute")
-    def explain(connection: Connection, _cursor: object, statement: str, parameters: Any, *_arguments: object) -> None:
+    def explain(
+        connection: Connection,
+        _cursor: object,
+        statement: str,
+        parameters: Any,
+        *_arguments: object,
+    ) -> None:
         if statement.startswith("SELECT document"):
-            plans.append(connection.exec_driver_sql(f"EXPLAIN {statement}", parameters).all())
+            plans.append(
+                connection.exec_driver_sql(f"EXPLAIN {statement}", parameters).all()
+            )
 
     response = ask(storage_on(engine))
     if database.driver.exclusive:  # an error, not an empty array

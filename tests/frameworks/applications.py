@@ -15,16 +15,21 @@ import flask
 from flask_notifications import session_of
 from tests.services import service_or_skip
 
-# The status of each page, which is the same in every application. Only the crash differs.
+# The status of each page, which is the same in every application. Only the crash
+# differs.
 PAGES = {"items/": 200, "cookies": 200, "moved": 302, "nowhere": 404}
 
 View = Callable[[WSGIEnvironment], Any]
 
 
 def library(name: str) -> Any:
-    """Import and return a module of another framework; skip the test if it is not installed."""
+    """Import and return a module of another framework; skip the test if it is not
+    installed.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # other packages warn at import, and we cannot change that
+        warnings.simplefilter(
+            "ignore"
+        )  # other packages warn at import, and we cannot change that
         try:
             return import_module(name)
         except ModuleNotFoundError as missing:
@@ -32,7 +37,9 @@ def library(name: str) -> Any:
             raise
 
 
-def views(respond: Callable[[str], Any], redirect: Callable[[str], Any]) -> dict[str, View]:
+def views(
+    respond: Callable[[str], Any], redirect: Callable[[str], Any]
+) -> dict[str, View]:
     """Return the view of each path, with a framework's own responses."""
 
     def show(environ: WSGIEnvironment) -> Any:
@@ -60,13 +67,19 @@ def views(respond: Callable[[str], Any], redirect: Callable[[str], Any]) -> dict
 def flask_application() -> WSGIApplication:
     app = flask.Flask("app")
     for path, view in views(flask.Response, flask.redirect).items():
-        app.add_url_rule(f"/{path}", path, lambda view=view: view(flask.request.environ))
+        app.add_url_rule(
+            f"/{path}", path, lambda view=view: view(flask.request.environ)
+        )
     return app
 
 
 @cache
 def django_application() -> Any:
-    settings, urls, http = library("django.conf").settings, library("django.urls"), library("django.http")
+    settings, urls, http = (
+        library("django.conf").settings,
+        library("django.urls"),
+        library("django.http"),
+    )
     if not settings.configured:
         settings.configure(
             ALLOWED_HOSTS=["*"],
@@ -77,7 +90,9 @@ def django_application() -> Any:
         )
         settings.ROOT_URLCONF.urlpatterns = [
             urls.path(path, lambda request, view=view: view(request.environ))
-            for path, view in views(http.HttpResponse, http.HttpResponseRedirect).items()
+            for path, view in views(
+                http.HttpResponse, http.HttpResponseRedirect
+            ).items()
         ]
     return library("django.core.wsgi").get_wsgi_application()
 
@@ -85,12 +100,19 @@ def django_application() -> Any:
 @cache
 def pyramid_application() -> Any:
     library("pyramid")
-    exceptions, responses = library("pyramid.httpexceptions"), library("pyramid.response")
+    exceptions, responses = (
+        library("pyramid.httpexceptions"),
+        library("pyramid.response"),
+    )
     with library("pyramid.config").Configurator() as config:
-        config.add_notfound_view(lambda _request: exceptions.HTTPNotFound(), append_slash=True)
+        config.add_notfound_view(
+            lambda _request: exceptions.HTTPNotFound(), append_slash=True
+        )
         for path, view in views(responses.Response, exceptions.HTTPFound).items():
             config.add_route(path, f"/{path}")
-            config.add_view(lambda request, view=view: view(request.environ), route_name=path)
+            config.add_view(
+                lambda request, view=view: view(request.environ), route_name=path
+            )
         return config.make_wsgi_app()
 
 

@@ -1,4 +1,6 @@
-"""The same three views behind every router that the tests know: ``/old_task``, ``/reports/{id}`` and ``/archive/``."""
+"""The same three views behind every router that the tests know: ``/old_task``,
+``/reports/{id}`` and ``/archive/``.
+"""
 
 import atexit
 from collections.abc import Callable
@@ -33,8 +35,14 @@ def flask_router(*, strict: bool) -> WSGIApplication:
 
 def django_router(*, append_slash: bool) -> WSGIApplication:
     app, urls = django_application(), library("django.urls")
-    http, override_settings = library("django.http"), library("django.test.utils").override_settings
-    paths = [urls.path(rule[1:], lambda _request, **_parameters: http.HttpResponse(VIEW)) for rule in _RULES]
+    http, override_settings = (
+        library("django.http"),
+        library("django.test.utils").override_settings,
+    )
+    paths = [
+        urls.path(rule[1:], lambda _request, **_parameters: http.HttpResponse(VIEW))
+        for rule in _RULES
+    ]
     routes = type("Routes", (), {"urlpatterns": paths})
 
     def router(environ: Any, start_response: Any) -> Any:
@@ -63,14 +71,22 @@ def pyramid_router() -> Any:
         for path in PATHS:
             config.add_route(path, path)
             config.add_view(_pyramid_view(), route_name=path)
-        config.add_notfound_view(lambda _request: library("pyramid.httpexceptions").HTTPNotFound(), append_slash=True)
+        config.add_notfound_view(
+            lambda _request: library("pyramid.httpexceptions").HTTPNotFound(),
+            append_slash=True,
+        )
         return config.make_wsgi_app()
 
 
 def _pyramid_view() -> Callable[..., Any]:
-    responses, exceptions = library("pyramid.response"), library("pyramid.httpexceptions")
+    responses, exceptions = (
+        library("pyramid.response"),
+        library("pyramid.httpexceptions"),
+    )
     # Traversal calls a view with whatever follows its name.
-    return lambda _context, request: exceptions.HTTPNotFound() if request.subpath else responses.Response(VIEW)
+    return lambda _context, request: (
+        exceptions.HTTPNotFound() if request.subpath else responses.Response(VIEW)
+    )
 
 
 class _Page:
@@ -87,7 +103,9 @@ class _Reports(dict[str, Any]):
 def pyramid_traversal() -> Any:
     root: dict[str, Any] = {"reports": _Reports(), "archive": _Page()}
 
-    with library("pyramid.config").Configurator(root_factory=lambda _request: root) as config:
+    with library("pyramid.config").Configurator(
+        root_factory=lambda _request: root
+    ) as config:
         config.add_view(_pyramid_view(), name="old_task", context=dict)
         config.add_view(_pyramid_view(), context=_Page)
         return config.make_wsgi_app()
@@ -108,14 +126,20 @@ def cherrypy_router() -> Any:
 
 
 def _controller(base: Any, expose: Callable[..., Any], default: str) -> Any:
-    """Return a tree of objects whose methods are views, and are called with the segments after their own."""
+    """Return a tree of objects whose methods are views, and are called with the
+    segments after their own.
+    """
 
     def page(most: int = 0) -> Any:
         return expose(lambda _self, *segments: VIEW if len(segments) <= most else "")
 
     reports = type("Reports", (base,), {default: page(1)})
     archive = type("Archive", (base,), {"index": page()})
-    return type("Root", (base,), {"old_task": page(), "reports": reports(), "archive": archive()})()
+    return type(
+        "Root",
+        (base,),
+        {"old_task": page(), "reports": reports(), "archive": archive()},
+    )()
 
 
 def morepath_router() -> Any:
@@ -132,7 +156,11 @@ def morepath_router() -> Any:
         def __init__(self, id: str) -> None:  # noqa: A002 - the name of the parameter
             pass
 
-    for path, model in (("/old_task", OldTask), ("/reports/{id}", Report), ("/archive", Archive)):
+    for path, model in (
+        ("/old_task", OldTask),
+        ("/reports/{id}", Report),
+        ("/archive", Archive),
+    ):
         App.path(path=path)(model)
         App.view(model=model)(_view)
     App.commit()
@@ -162,20 +190,32 @@ def zope_router() -> WSGIApplication:
     folder = Path(mkdtemp())
     atexit.register(rmtree, folder)
     (folder / "zope.conf").write_text(_ZOPE.format(folder=folder))
-    app: WSGIApplication = library("Zope2.Startup.run").make_wsgi_app({}, str(folder / "zope.conf"))
+    app: WSGIApplication = library("Zope2.Startup.run").make_wsgi_app(
+        {}, str(folder / "zope.conf")
+    )
     root = library("Zope2").app()
     root.manage_addFolder("archive")
     refuse = "return context.REQUEST.RESPONSE.notFound('')"
-    for place, name, most in ((root, "old_task", 0), (root, "reports", 1), (root.archive, "index_html", 0)):
-        library("Products.PythonScripts.PythonScript").manage_addPythonScript(place, name)
-        place[name].write(f"if len(traverse_subpath) != {most}: {refuse}\nreturn '{VIEW}'")
+    for place, name, most in (
+        (root, "old_task", 0),
+        (root, "reports", 1),
+        (root.archive, "index_html", 0),
+    ):
+        library("Products.PythonScripts.PythonScript").manage_addPythonScript(
+            place, name
+        )
+        place[name].write(
+            f"if len(traverse_subpath) != {most}: {refuse}\nreturn '{VIEW}'"
+        )
     library("transaction").commit()
     return app
 
 
 ROUTERS: dict[str, Callable[[], WSGIApplication]] = {
     "Flask": partial(flask_router, strict=True),
-    "Flask, without strict_slashes and merge_slashes": partial(flask_router, strict=False),
+    "Flask, without strict_slashes and merge_slashes": partial(
+        flask_router, strict=False
+    ),
     "Django": partial(django_router, append_slash=False),
     "Django, APPEND_SLASH": partial(django_router, append_slash=True),
     "Falcon": partial(falcon_router, strips_slash=False),

@@ -13,16 +13,26 @@ from flask_wtf.csrf import CSRFProtect
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.test import Client, TestResponse
 
-from flask_notifications import DeprecationMiddleware, Operation, create_blueprint, notification_operations, session_of
+from flask_notifications import (
+    DeprecationMiddleware,
+    Operation,
+    create_blueprint,
+    notification_operations,
+    session_of,
+)
 from flask_notifications.testing import MemoryStorage
 from tests.frameworks.applications import django_application, library
 from tests.middleware import CLOSED, DATE_ONLY
 
 # Flask-SeaSurf 2.0.0 on Python 3.12 and newer.
-pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:datetime.datetime.utcnow:DeprecationWarning"
+)
 
 KEY = "no secret, but long enough for a signature"
-STORAGE = MemoryStorage(sessions={"s3cret": "alice"}, notifications={"alice": [{"name": "Weekly sales"}]})
+STORAGE = MemoryStorage(
+    sessions={"s3cret": "alice"}, notifications={"alice": [{"name": "Weekly sales"}]}
+)
 PLAN = dict.fromkeys(notification_operations(), DATE_ONLY)
 ACCOUNT = "/api/notification/getnotificationsforaccount/alice?sessionid=s3cret"
 
@@ -58,17 +68,32 @@ def jwt_elsewhere(app: flask.Flask) -> None:
 @pytest.mark.parametrize(
     ("extension", "status", "exempt"),
     [
-        (CSRFProtect, 400, lambda app: CSRFProtect(app).exempt(app.blueprints["notifications"])),
-        (SeaSurf, 403, lambda app: SeaSurf(app).exempt(app.view_functions["notifications.account"])),
+        (
+            CSRFProtect,
+            400,
+            lambda app: CSRFProtect(app).exempt(app.blueprints["notifications"]),
+        ),
+        (
+            SeaSurf,
+            403,
+            lambda app: SeaSurf(app).exempt(
+                app.view_functions["notifications.account"]
+            ),
+        ),
         (jwt_everywhere, 422, jwt_elsewhere),
     ],
     ids=["CSRFProtect", "SeaSurf", "Flask-JWT-Extended"],
 )
 def test_an_extension_refuses_a_legacy_client_unless_the_blueprint_is_exempt(
-    extension: Callable[[flask.Flask], object], status: int, exempt: Callable[[flask.Flask], object]
+    extension: Callable[[flask.Flask], object],
+    status: int,
+    exempt: Callable[[flask.Flask], object],
 ) -> None:
     refused = call_account(build_app(extension))
-    assert (refused.status_code, refused.headers["Deprecation"]) == (status, "@1767225600")
+    assert (refused.status_code, refused.headers["Deprecation"]) == (
+        status,
+        "@1767225600",
+    )
     assert call_account(build_app(exempt)).get_json() == [{"name": "Weekly sales"}]
 
 
@@ -76,12 +101,23 @@ CURRENT_USER = "/API/Notification/?sessionId=s3cret"
 
 
 def test_a_mount_inside_is_matched_from_where_the_middleware_is() -> None:
-    path, site = f"/shop{CURRENT_USER}", DispatcherMiddleware(flask.Flask("site"), {"/shop": build_app()})
+    path, site = (
+        f"/shop{CURRENT_USER}",
+        DispatcherMiddleware(flask.Flask("site"), {"/shop": build_app()}),
+    )
     assert "Link" not in Client(DeprecationMiddleware(site, PLAN)).get(path).headers
-    prefixed = DeprecationMiddleware(site, dict.fromkeys(notification_operations("/shop/API/Notification"), DATE_ONLY))
-    mounted = DispatcherMiddleware(flask.Flask("site"), {"/shop": DeprecationMiddleware(build_app(), PLAN)})
+    prefixed = DeprecationMiddleware(
+        site,
+        dict.fromkeys(notification_operations("/shop/API/Notification"), DATE_ONLY),
+    )
+    mounted = DispatcherMiddleware(
+        flask.Flask("site"), {"/shop": DeprecationMiddleware(build_app(), PLAN)}
+    )
     for app in (prefixed, mounted):
-        assert Client(app).get(path).headers["Link"] == '</shop/API/Notification/CurrentUser>; rel="successor-version"'
+        assert (
+            Client(app).get(path).headers["Link"]
+            == '</shop/API/Notification/CurrentUser>; rel="successor-version"'
+        )
 
 
 VERSIONED = {
@@ -102,28 +138,46 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("status", [200, 410])
-def test_a_version_that_accept_chooses_in_django_rest_framework_is_live_beside_all_others(status: int) -> None:
+def test_a_version_that_accept_chooses_in_django_rest_framework_is_live_beside_all_others(
+    status: int,
+) -> None:
     policy = CLOSED if status == 410 else DATE_ONLY
-    new = Operation("new", "*", "/api/**", headers={"Accept": "application/json; version=2.0"})
+    new = Operation(
+        "new", "*", "/api/**", headers={"Accept": "application/json; version=2.0"}
+    )
     django_application()  # configures Django's settings
     routes: Any = ModuleType("routes")
-    with library("django.test.utils").override_settings(REST_FRAMEWORK=VERSIONED, ROOT_URLCONF=routes):
+    with library("django.test.utils").override_settings(
+        REST_FRAMEWORK=VERSIONED, ROOT_URLCONF=routes
+    ):
         respond = library("rest_framework.response").Response
-        view = library("rest_framework.decorators").api_view()(lambda request: respond({"version": request.version}))
+        view = library("rest_framework.decorators").api_view()(
+            lambda request: respond({"version": request.version})
+        )
         routes.urlpatterns = [library("django.urls").path("api/reports/", view)]
         app = library("django.core.wsgi").get_wsgi_application()
-        client = Client(DeprecationMiddleware(app, {Operation("old", "*", "/api/**"): policy, new: None}))
+        client = Client(
+            DeprecationMiddleware(
+                app, {Operation("old", "*", "/api/**"): policy, new: None}
+            )
+        )
         for accept, version in ACCEPTED.items():
-            response = client.get("/api/reports/", headers={} if accept is None else {"Accept": accept})
+            response = client.get(
+                "/api/reports/", headers={} if accept is None else {"Accept": accept}
+            )
             is_live = version == "2.0"
             assert response.status_code == (200 if is_live else status), accept
             assert ("Deprecation" in response.headers) == (not is_live), accept
             assert is_live or "Accept" in response.headers["Vary"]
-            assert response.status_code == 410 or response.get_json()["version"] in version
+            assert (
+                response.status_code == 410 or response.get_json()["version"] in version
+            )
 
 
 USERS = ("alice", "bob", "alice", "bob")
-ROWS = dict.fromkeys([Operation("rows", "GET", "/rows/", unify_session=True)], DATE_ONLY)
+ROWS = dict.fromkeys(
+    [Operation("rows", "GET", "/rows/", unify_session=True)], DATE_ONLY
+)
 
 
 def session_id() -> str:
@@ -132,7 +186,9 @@ def session_id() -> str:
     return session.value
 
 
-@pytest.mark.parametrize("options", [{"query_string": True}, {"make_cache_key": session_id}])
+@pytest.mark.parametrize(
+    "options", [{"query_string": True}, {"make_cache_key": session_id}]
+)
 def test_flask_caching_keeps_two_users_apart(options: dict[str, Any]) -> None:
     app, computed = flask.Flask("app"), list[str]()
 
@@ -146,4 +202,6 @@ def test_flask_caching_keeps_two_users_apart(options: dict[str, Any]) -> None:
     responses = [client.get(f"/rows/?sessionId={user}") for user in USERS]
     assert [response.get_json() for response in responses] == [[user] for user in USERS]
     assert computed == ["alice", "bob"]  # the cache works
-    assert [response.headers["Deprecation"] for response in responses] == ["@1767225600"] * 4
+    assert [response.headers["Deprecation"] for response in responses] == [
+        "@1767225600"
+    ] * 4

@@ -1,4 +1,6 @@
-"""Operations of all frameworks are announced the same way, and their own redirects keep the session."""
+"""Operations of all frameworks are announced the same way, and their own redirects keep
+the session.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -24,8 +26,12 @@ QUERY = f"a=1&SessionID=%34{SESSION_ID[1:]}&b=%20"
 every_application = pytest.mark.parametrize("name", APPLICATIONS)
 
 
-def guard(app: WSGIApplication, operation: Operation = OLD, **options: Any) -> WSGIApplication:
-    """Return an application inside the middleware, with a WSGI validator before and after it."""
+def guard(
+    app: WSGIApplication, operation: Operation = OLD, **options: Any
+) -> WSGIApplication:
+    """Return an application inside the middleware, with a WSGI validator before and
+    after it.
+    """
     return between_validators(partial(wrap, operations=[operation], **options), app)
 
 
@@ -39,11 +45,17 @@ def test_a_response_is_unchanged_but_for_the_announcement(name: str) -> None:
         plain = ask(APPLICATIONS[name](), f"/old/{page}", method)
         assert plain.code == code
         announced = ask(guard(APPLICATIONS[name]()), f"/old/{page}", method)
-        assert announced.wire == (plain.status, [*plain.headers, *ANNOUNCED], plain.body)
+        assert announced.wire == (
+            plain.status,
+            [*plain.headers, *ANNOUNCED],
+            plain.body,
+        )
 
 
 @every_application
-def test_a_response_to_a_crash_announces_unless_the_framework_propagates_it(name: str) -> None:
+def test_a_response_to_a_crash_announces_unless_the_framework_propagates_it(
+    name: str,
+) -> None:
     calls: list[Call] = []
     app = guard(APPLICATIONS[name](), observers=[calls.append])
     if name == "pyramid":
@@ -55,8 +67,12 @@ def test_a_response_to_a_crash_announces_unless_the_framework_propagates_it(name
     assert [call.status for call in calls] == [None if name == "pyramid" else 500]
 
 
-@pytest.mark.parametrize(("name", "status"), [("django", 301), ("flask", 308), ("pyramid", 307)])
-def test_the_slash_redirect_of_a_router_keeps_the_session(name: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "status"), [("django", 301), ("flask", 308), ("pyramid", 307)]
+)
+def test_the_slash_redirect_of_a_router_keeps_the_session(
+    name: str, status: int
+) -> None:
     app = guard(APPLICATIONS[name](), replace(OLD, unify_session=True))
     response = ask(app, "/old/items")
     assert response.code == status

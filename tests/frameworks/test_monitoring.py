@@ -1,7 +1,7 @@
 """Monitoring tools capture no session ID if the middleware is outermost.
 
-These tools patch their process, so each of them runs in its own: this module, run as a program with the name of a
-tool, prints everything that the tool captured.
+These tools patch their process, so each of them runs in its own: this module, run as a
+program with the name of a tool, prints everything that the tool captured.
 """
 
 import json
@@ -18,7 +18,12 @@ from wsgiref.types import WSGIApplication
 import pytest
 
 from flask_notifications import DeprecationMiddleware, Operation
-from tests.frameworks.applications import APPLICATIONS, flask_application, library, pyramid_application
+from tests.frameworks.applications import (
+    APPLICATIONS,
+    flask_application,
+    library,
+    pyramid_application,
+)
 from tests.middleware import PLAN, POLICY
 from tests.servers.process import ROOT, run_program
 from tests.storages import CURRENT_USER, OneSession, flask_app, raising
@@ -44,7 +49,11 @@ Captured = dict[str, dict[str, str]]
 @pytest.mark.parametrize("tool", [*SENTRY, *TELEMETRY])
 def test_an_outermost_middleware_leaves_no_session_id_to_capture(tool: str) -> None:
     outermost = capture(tool)["outermost"]
-    assert [name for name in REQUESTS if SESSION_ID in outermost[name] or LABEL in outermost[name]] == []
+    assert [
+        name
+        for name in REQUESTS
+        if SESSION_ID in outermost[name] or LABEL in outermost[name]
+    ] == []
     # Otherwise this would prove nothing.
     assert "/old/cookies" in outermost["served"]
     assert "on purpose" in outermost["crashed"]
@@ -53,14 +62,16 @@ def test_an_outermost_middleware_leaves_no_session_id_to_capture(tool: str) -> N
 
 @pytest.mark.parametrize("tool", SENTRY)
 def test_local_variables_of_the_middleware_show_no_session_id(tool: str) -> None:
-    # Sentry can be configured to keep every frame from the server's on, not only those below the handler.
+    # Sentry can be configured to keep every frame from the server's on, not only those
+    # below the handler.
     crashed = capture(tool)["outermost, whole stacks"]["crashed"]
     assert "flask_notifications/middleware.py" in crashed
     assert SESSION_ID not in crashed
 
 
 def test_the_stack_of_a_log_record_shows_no_session_id() -> None:
-    # Sentry can be configured to attach the stack, with local variables, to each record that is logged as an error.
+    # Sentry can be configured to attach the stack, with local variables, to each record
+    # that is logged as an error.
     logged = capture("sentry-flask")["outermost, stacks of log records"]["failed"]
     assert "storage_error" in logged
     assert "clients loop forever" in logged
@@ -70,19 +81,38 @@ def test_the_stack_of_a_log_record_shows_no_session_id() -> None:
 
 
 @pytest.mark.parametrize("tool", [*SENTRY, *TELEMETRY])
-def test_a_middleware_inside_of_the_tool_is_too_late_except_for_the_instrumentation_of_flask(tool: str) -> None:
+def test_a_middleware_inside_of_the_tool_is_too_late_except_for_the_instrumentation_of_flask(
+    tool: str,
+) -> None:
     inside = capture(tool)["inside"]
     is_too_late = tool != "opentelemetry-flask"
-    assert [SESSION_ID in inside[name] for name in REQUESTS] == [is_too_late] * len(REQUESTS)
+    assert [SESSION_ID in inside[name] for name in REQUESTS] == [is_too_late] * len(
+        REQUESTS
+    )
 
 
 @cache
 def capture(tool: str) -> Captured:
-    """Run a tool in its own process and return what it captured, by the place of the middleware and the request."""
+    """Run a tool in its own process and return what it captured, by the place of the
+    middleware and the request.
+    """
     kind, framework = tool.split("-")
-    library("sentry_sdk" if kind == "sentry" else f"opentelemetry.instrumentation.{framework}")
-    environ = os.environ | {"OTEL_SEMCONV_STABILITY_OPT_IN": "http/dup"}  # the attributes of both conventions
-    child = run_program(sys.executable, "-m", "tests.frameworks.test_monitoring", tool, cwd=ROOT, env=environ)
+    library(
+        "sentry_sdk"
+        if kind == "sentry"
+        else f"opentelemetry.instrumentation.{framework}"
+    )
+    environ = os.environ | {
+        "OTEL_SEMCONV_STABILITY_OPT_IN": "http/dup"
+    }  # the attributes of both conventions
+    child = run_program(
+        sys.executable,
+        "-m",
+        "tests.frameworks.test_monitoring",
+        tool,
+        cwd=ROOT,
+        env=environ,
+    )
     result: Captured = json.loads(child.stdout)
     return result
 
@@ -91,7 +121,14 @@ def capture(tool: str) -> Captured:
 
 
 def outermost(app: WSGIApplication) -> WSGIApplication:
-    old = Operation("old", "GET", "/old/{page}", "/new/items/", rewrite_path=True, unify_session=True)
+    old = Operation(
+        "old",
+        "GET",
+        "/old/{page}",
+        "/new/items/",
+        rewrite_path=True,
+        unify_session=True,
+    )
     return DeprecationMiddleware(app, {old: POLICY}, identify=lambda _environ: LABEL)
 
 
@@ -110,8 +147,22 @@ def watch(app: WSGIApplication, drain: Callable[[], str]) -> dict[str, str]:
 def environs() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, (path, query) in REQUESTS.items():
         target = f"{path}?{query}"
-        addresses = {"RAW_URI": target, "REQUEST_URI": target, "HTTP_REFERER": f"http://api.example{target}"}
-        yield name, environ_of("GET", path, query, **addresses, REMOTE_ADDR="192.0.2.7", **{"wsgi.errors": StringIO()})
+        addresses = {
+            "RAW_URI": target,
+            "REQUEST_URI": target,
+            "HTTP_REFERER": f"http://api.example{target}",
+        }
+        yield (
+            name,
+            environ_of(
+                "GET",
+                path,
+                query,
+                **addresses,
+                REMOTE_ADDR="192.0.2.7",
+                **{"wsgi.errors": StringIO()},
+            ),
+        )
 
 
 def with_sentry(framework: str) -> Captured:
@@ -127,9 +178,18 @@ def with_sentry(framework: str) -> Captured:
         kept.clear()
         return text
 
-    transport = type("Memory", (library("sentry_sdk.transport").Transport,), {"capture_envelope": keep})
+    transport = type(
+        "Memory",
+        (library("sentry_sdk.transport").Transport,),
+        {"capture_envelope": keep},
+    )
     # Nothing ever connects to this address.
-    start = partial(sentry.init, "http://key@127.0.0.1:9/1", transport=transport, traces_sample_rate=1.0)
+    start = partial(
+        sentry.init,
+        "http://key@127.0.0.1:9/1",
+        transport=transport,
+        traces_sample_rate=1.0,
+    )
     start()
     app = APPLICATIONS[framework]()  # which Sentry has patched
     result = {"outermost": watch(outermost(app), drain)}
@@ -140,18 +200,27 @@ def with_sentry(framework: str) -> Captured:
         result["outermost, stacks of log records"] = {"failed": log_failures(drain)}
     start()
     wrap = library("sentry_sdk.integrations.wsgi").SentryWsgiMiddleware
-    result["inside"] = watch(inside_of_flask() if framework == "flask" else wrap(outermost(app)), drain)
+    result["inside"] = watch(
+        inside_of_flask() if framework == "flask" else wrap(outermost(app)), drain
+    )
     return result
 
 
 def log_failures(drain: Callable[[], str]) -> str:
-    """Return what is captured when ``identify`` and the storage fail with the session ID, and when a redirect loops."""
+    """Return what is captured when ``identify`` and the storage fail with the session
+    ID, and when a redirect loops.
+    """
     fail = raising(LookupError(SESSION_ID))
     storage = OneSession(fail)
     storage.resolve_session = Mock(return_value="alice")  # type: ignore[method-assign]
     looping = plain_app("308 Permanent Redirect", [("Location", CURRENT_USER.lower())])
     for app in flask_app(storage, identify=lambda _caller: fail()), looping:
-        environ = environ_of("GET", CURRENT_USER.lower(), f"sessionId={SESSION_ID}", **{"wsgi.errors": StringIO()})
+        environ = environ_of(
+            "GET",
+            CURRENT_USER.lower(),
+            f"sessionId={SESSION_ID}",
+            **{"wsgi.errors": StringIO()},
+        )
         run(DeprecationMiddleware(app, PLAN), environ)
     return drain()
 
@@ -164,28 +233,46 @@ def inside_of_flask() -> WSGIApplication:
 
 
 def with_opentelemetry(framework: str) -> Captured:
-    exporter = library("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
+    exporter = library(
+        "opentelemetry.sdk.trace.export.in_memory_span_exporter"
+    ).InMemorySpanExporter()
     spans = library("opentelemetry.sdk.trace").TracerProvider()
-    spans.add_span_processor(library("opentelemetry.sdk.trace.export").SimpleSpanProcessor(exporter))
+    spans.add_span_processor(
+        library("opentelemetry.sdk.trace.export").SimpleSpanProcessor(exporter)
+    )
     reader = library("opentelemetry.sdk.metrics.export").InMemoryMetricReader()
     meters = library("opentelemetry.sdk.metrics").MeterProvider([reader])
     providers = {"tracer_provider": spans, "meter_provider": meters}
 
     def drain() -> str:
         metrics = reader.get_metrics_data()
-        text = "".join([span.to_json() for span in exporter.get_finished_spans()] + [metrics.to_json()])
+        text = "".join(
+            [span.to_json() for span in exporter.get_finished_spans()]
+            + [metrics.to_json()]
+        )
         exporter.clear()
         return text
 
     if framework == "wsgi":
-        wrap = partial(library("opentelemetry.instrumentation.wsgi").OpenTelemetryMiddleware, **providers)
+        wrap = partial(
+            library("opentelemetry.instrumentation.wsgi").OpenTelemetryMiddleware,
+            **providers,
+        )
         app = pyramid_application()  # which propagates the exception
-        return {"outermost": watch(outermost(wrap(app)), drain), "inside": watch(wrap(outermost(app)), drain)}
+        return {
+            "outermost": watch(outermost(wrap(app)), drain),
+            "inside": watch(wrap(outermost(app)), drain),
+        }
     instrumentor = library("opentelemetry.instrumentation.flask").FlaskInstrumentor()
     instrumentor.instrument_app(flask_application(), **providers)
-    return {"outermost": watch(outermost(flask_application()), drain), "inside": watch(inside_of_flask(), drain)}
+    return {
+        "outermost": watch(outermost(flask_application()), drain),
+        "inside": watch(inside_of_flask(), drain),
+    }
 
 
 if __name__ == "__main__":
     tool, framework = sys.argv[1].split("-")
-    print(json.dumps((with_sentry if tool == "sentry" else with_opentelemetry)(framework)))  # noqa: T201 - the parent reads it
+    print(  # noqa: T201
+        json.dumps((with_sentry if tool == "sentry" else with_opentelemetry)(framework))
+    )

@@ -45,15 +45,30 @@ def make_zope(_global_conf: Any) -> WSGIApplication:
 
 def load(folder: Path, framework: str = "pyramid", **changes: str) -> Any:
     ini = INI
-    for name, value in ({"service": "shop", "identify": "flask_notifications.observers:basic_user"} | changes).items():
-        ini = re.sub(rf"^{name} = .*\n|\Z", f"{name} = {value}\n", ini, count=1, flags=re.MULTILINE)
+    for name, value in (
+        {"service": "shop", "identify": "flask_notifications.observers:basic_user"}
+        | changes
+    ).items():
+        ini = re.sub(
+            rf"^{name} = .*\n|\Z",
+            f"{name} = {value}\n",
+            ini,
+            count=1,
+            flags=re.MULTILINE,
+        )
     (folder / "retirement.toml").write_text(PLAN)
-    (folder / "app.ini").write_text(f"{ini}[app:shop]\npaste.app_factory = {__name__}:make_{framework}\n")
+    (folder / "app.ini").write_text(
+        f"{ini}[app:shop]\npaste.app_factory = {__name__}:make_{framework}\n"
+    )
     return library("paste.deploy").loadapp(f"config:{folder}/app.ini")
 
 
-@pytest.mark.parametrize("framework", ["pyramid", pytest.param("zope", marks=pytest.mark.world)])
-def test_the_filter_announces_records_and_closes(framework: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "framework", ["pyramid", pytest.param("zope", marks=pytest.mark.world)]
+)
+def test_the_filter_announces_records_and_closes(
+    framework: str, tmp_path: Path
+) -> None:
     app = load(tmp_path, framework)
     assert run(app, environ_of("GET", "/archive/", "")).code == 410
     exempt = run(app, environ_of("GET", "/old_task", "", **BASIC))
@@ -81,6 +96,8 @@ def test_nothing_is_recorded_without_a_database(tmp_path: Path) -> None:
         ("identify", "nothing:label", ImportError, "nothing"),
     ],
 )
-def test_a_mistake_in_a_file_stops_the_server(option: str, value: str, error: Any, words: str, tmp_path: Path) -> None:
+def test_a_mistake_in_a_file_stops_the_server(
+    option: str, value: str, error: Any, words: str, tmp_path: Path
+) -> None:
     with pytest.raises(error, match=words):
         load(tmp_path, **{option: value})

@@ -1,4 +1,6 @@
-"""No spelling of a path slips past: what a view answers is announced and observed while open, and 410 while closed."""
+"""No spelling of a path slips past: what a view answers is announced and observed while
+open, and 410 while closed.
+"""
 
 import re
 from collections.abc import Callable
@@ -20,7 +22,9 @@ OPERATIONS = [Operation(path, "GET", path) for path in PATHS]
 # Bytes as a server decodes them (PEP 3333): latin-1.
 MUTATIONS: dict[str, Callable[[str], str]] = {
     "as it is": str,
-    "with the other slash": lambda path: path.removesuffix("/") if path.endswith("/") else f"{path}/",
+    "with the other slash": lambda path: (
+        path.removesuffix("/") if path.endswith("/") else f"{path}/"
+    ),
     "in capitals": lambda path: path.encode("latin-1").upper().decode("latin-1"),
     "one capital": lambda path: path[:2].upper() + path[2:],
     "two slashes first": lambda path: f"/{path}",
@@ -40,25 +44,35 @@ MUTATIONS: dict[str, Callable[[str], str]] = {
     "an ideographic space last": lambda path: f"{path}\xe3\x80\x80",
     "a byte that is not UTF-8, last": lambda path: f"{path}\xff",
     "a byte that is not UTF-8, inside": lambda path: f"{path[:3]}\xff{path[3:]}",
-    "a letter that folds": lambda path: path.replace("i", "\xc4\xb1").replace("s", "\xc5\xbf"),
-    "another letter that folds": lambda path: path.replace("k", "\xe2\x84\xaa").replace("i", "\xc4\xb0"),
+    "a letter that folds": lambda path: path.replace("i", "\xc4\xb1").replace(
+        "s", "\xc5\xbf"
+    ),
+    "another letter that folds": lambda path: path.replace("k", "\xe2\x84\xaa").replace(
+        "i", "\xc4\xb0"
+    ),
 }
 
 
 @cache
 def requests() -> dict[tuple[str, str], str]:
-    """Return requests by method and path: each path with one mutation or two, and what they are."""
+    """Return requests by method and path: each path with one mutation or two, and what
+    they are.
+    """
     paths = [path.replace("{id}", "silk") for path in PATHS]
     pairs = product(paths, MUTATIONS.items(), MUTATIONS.items())
     found = {
         ("GET", change_again(change(path))): f"{path}: {first}, then {second}"
         for path, (first, change), (second, change_again) in pairs
     }
-    return found | {("get", path): f"{path}: the method in lower case" for path in paths}
+    return found | {
+        ("get", path): f"{path}: the method in lower case" for path in paths
+    }
 
 
 def reaches(app: WSGIApplication, method: str, path: str) -> Response | None:
-    """Return the response of a view, or of the middleware in place of it; ``None`` if the router has no such path."""
+    """Return the response of a view, or of the middleware in place of it; ``None`` if
+    the router has no such path.
+    """
     try:
         response = run(app, environ_of(method, path, "", **{"wsgi.errors": StringIO()}))
     except Exception:  # noqa: BLE001 - as routers raise for bytes that are not UTF-8
@@ -67,7 +81,11 @@ def reaches(app: WSGIApplication, method: str, path: str) -> Response | None:
 
 
 EVERY_ROUTER = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.world] * (name == "Zope")) for name in ROUTERS]
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.world] * (name == "Zope"))
+        for name in ROUTERS
+    ],
 )
 
 
@@ -75,16 +93,28 @@ EVERY_ROUTER = pytest.mark.parametrize(
 @EVERY_ROUTER
 def test_no_mutated_path_slips_past(name: str) -> None:
     router, calls = ROUTERS[name](), list[Call]()
-    announcing = DeprecationMiddleware(router, dict.fromkeys(OPERATIONS, DATE_ONLY), observers=[calls.append])
+    announcing = DeprecationMiddleware(
+        router, dict.fromkeys(OPERATIONS, DATE_ONLY), observers=[calls.append]
+    )
     closed = DeprecationMiddleware(router, dict.fromkeys(OPERATIONS, CLOSED))
     missed, number = {}, 0
     for (method, path), description in requests().items():
         if reaches(router, method, path) is not None:
             number += 1
             calls.clear()
-            response, refusal = reaches(announcing, method, path), reaches(closed, method, path)
-            is_announced = response is not None and response.all("Deprecation") == ["@1767225600"]
-            if not (is_announced and len(calls) == 1 and refusal is not None and refusal.code == 410):
+            response, refusal = (
+                reaches(announcing, method, path),
+                reaches(closed, method, path),
+            )
+            is_announced = response is not None and response.all("Deprecation") == [
+                "@1767225600"
+            ]
+            if not (
+                is_announced
+                and len(calls) == 1
+                and refusal is not None
+                and refusal.code == 410
+            ):
                 missed[method, path] = description
     assert number >= len(PATHS)
     assert missed == {}
@@ -104,7 +134,10 @@ MORE = {
 def test_other_paths_to_a_view_are_found(name: str) -> None:
     router, plan = ROUTERS[name](), dict.fromkeys(OPERATIONS[:2], DATE_ONLY)
     if name in MORE:
-        with pytest.raises(AssertionError, match=f"no retired operation matches GET {re.escape(MORE[name])}, "):
+        with pytest.raises(
+            AssertionError,
+            match=f"no retired operation matches GET {re.escape(MORE[name])}, ",
+        ):
             assert_plan_reaches(router, plan)
     else:
         assert_plan_reaches(router, plan)

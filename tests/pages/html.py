@@ -20,4 +20,7 @@ def rows(tag: Tag | None) -> list[list[str]]:
     assert tag is not None
     table = tag if tag.name == "table" else tag.find("table")
     assert isinstance(table, Tag)
-    return [[words(cell) for cell in row.find_all(["th", "td"])] for row in table.find_all("tr")]
+    return [
+        [words(cell) for cell in row.find_all(["th", "td"])]
+        for row in table.find_all("tr")
+    ]

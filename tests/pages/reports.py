@@ -1,12 +1,25 @@
-"""Plans and usage reports, from one caller on one day to two hundred callers on four hundred days."""
+"""Plans and usage reports, from one caller on one day to two hundred callers on four
+hundred days.
+"""
 
 import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from flask_notifications import Brownout, DeprecationPolicy, Operation, notification_operations
-from flask_notifications.usage import CallerUsage, DayUsage, OperationUsage, UsageReport, Verdict
+from flask_notifications import (
+    Brownout,
+    DeprecationPolicy,
+    Operation,
+    notification_operations,
+)
+from flask_notifications.usage import (
+    CallerUsage,
+    DayUsage,
+    OperationUsage,
+    UsageReport,
+    Verdict,
+)
 
 NOW = datetime(2026, 11, 22, 17, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -23,9 +36,15 @@ def brownout(start: datetime, minutes: int = 30) -> Brownout:
 
 
 def policy(
-    sunset_at: datetime | None = datetime(2027, 7, 1, tzinfo=UTC), *brownouts: Brownout, **options: Any
+    sunset_at: datetime | None = datetime(2027, 7, 1, tzinfo=UTC),
+    *brownouts: Brownout,
+    **options: Any,
 ) -> DeprecationPolicy:
-    options = {"deprecated_at": utc(2026, 1, 1), "documentation": "https://example.com/retire", **options}
+    options = {
+        "deprecated_at": utc(2026, 1, 1),
+        "documentation": "https://example.com/retire",
+        **options,
+    }
     return DeprecationPolicy(sunset_at=sunset_at, brownouts=brownouts, **options)
 
 
@@ -35,10 +54,18 @@ BROWNOUTS = (
     brownout(utc(2026, 11, 3), 1440),
     brownout(utc(2026, 12, 1), 2880),
 )
-NOTIFICATION_PLAN = dict.fromkeys(notification_operations(), policy(utc(2027, 1, 11), *BROWNOUTS))
+NOTIFICATION_PLAN = dict.fromkeys(
+    notification_operations(), policy(utc(2027, 1, 11), *BROWNOUTS)
+)
 
 # As long as a label may be; letters from right to left; ideographs; and mark-up.
-STRANGE = ("x" * 64, "خدمة التقارير الشهرية للحسابات", "报告导出服务" * 10, "<script>alert(1)</script>&\"'", "(other)")
+STRANGE = (
+    "x" * 64,
+    "خدمة التقارير الشهرية للحسابات",
+    "报告导出服务" * 10,
+    "<script>alert(1)</script>&\"'",
+    "(other)",
+)
 
 
 def ordinary_names(number: int) -> tuple[str, str]:
@@ -71,7 +98,11 @@ def caller(
         first_at=datetime.combine(days[0].day, first, UTC),
         last_at=datetime.combine(days[-1].day, last, UTC),
         ignored=ignored,
-        packed_days=[number for each in days for number in ((each.day - date(1970, 1, 1)).days, *each[1:])],
+        packed_days=[
+            number
+            for each in days
+            for number in ((each.day - date(1970, 1, 1)).days, *each[1:])
+        ],
     )
 
 
@@ -105,7 +136,9 @@ def operation_usage(
     )
 
 
-def report(*operations: OperationUsage, days: int = 30, until: datetime = NOW) -> UsageReport:
+def report(
+    *operations: OperationUsage, days: int = 30, until: datetime = NOW
+) -> UsageReport:
     since = datetime.combine(until.date(), time(), UTC) - days * DAY
     return UsageReport(since=since, until=until, days=days, operations=operations)
 
@@ -113,30 +146,54 @@ def report(*operations: OperationUsage, days: int = 30, until: datetime = NOW) -
 def coverage(days: int, *, gap: range = range(0)) -> dict[date, float]:
     """Return full coverage of some days until today, except for a gap."""
     first = NOW.date() - days * DAY
-    return {first + number * DAY: 0 if number in gap else 24 for number in range(days + 1)}
+    return {
+        first + number * DAY: 0 if number in gap else 24 for number in range(days + 1)
+    }
 
 
-def busy_operation(name: str, *, callers: int, days: int, names: Names = ordinary_names) -> OperationUsage:
-    """Return an operation with random calls, the same each time; every seventh caller is ignored."""
+def busy_operation(
+    name: str, *, callers: int, days: int, names: Names = ordinary_names
+) -> OperationUsage:
+    """Return an operation with random calls, the same each time; every seventh caller
+    is ignored.
+    """
     chance = random.Random(f"{name} {callers} {days}")  # noqa: S311 - the same each time
     first = NOW.date() - days * DAY
     made = []
     for number in range(callers):
         weight = 1 + 5000 // (number + 1)
         rows = [
-            DayUsage(first + day * DAY, 1 + chance.randrange(weight), chance.randrange(3), chance.randrange(2))
+            DayUsage(
+                first + day * DAY,
+                1 + chance.randrange(weight),
+                chance.randrange(3),
+                chance.randrange(2),
+            )
             for day in range(number % 9, days + 1, 1 + number % 4)
         ]
         sources = (None, "header", "query")
-        made.append(caller(*names(number), rows, source=sources[number % 3], ignored=number % 7 == 6))
+        made.append(
+            caller(
+                *names(number),
+                rows,
+                source=sources[number % 3],
+                ignored=number % 7 == 6,
+            )
+        )
     made.sort(key=lambda each: -each.calls)
     reasons = ("Many calls, the last on 22 November",)
     return operation_usage(name, made, coverage(days, gap=range(4, 6)), reasons=reasons)
 
 
 def strange_plan() -> dict[Operation, DeprecationPolicy | None]:
-    """Return a plan of many operations with long and foreign names, and with many brownouts."""
-    paths = ("/%E6%8A%A5%E5%91%8A/{}", "/" + "long-segment-of-a-path/" * 5 + "{}/{{account-id}}", "/تقرير/{}/{{الرقم}}")
+    """Return a plan of many operations with long and foreign names, and with many
+    brownouts.
+    """
+    paths = (
+        "/%E6%8A%A5%E5%91%8A/{}",
+        "/" + "long-segment-of-a-path/" * 5 + "{}/{{account-id}}",
+        "/تقرير/{}/{{الرقم}}",
+    )
     successors = (None, "/v2/accounts/{account-id}", "javascript:alert(1)")
     windows = [brownout(utc(2026, 4, 1, 9) + 7 * number * DAY) for number in range(45)]
     plan: dict[Operation, DeprecationPolicy | None] = {

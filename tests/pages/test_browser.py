@@ -1,4 +1,6 @@
-"""All pages in Chromium under a strict policy: self-contained, without errors, accessible, and fit for a phone."""
+"""All pages in Chromium under a strict policy: self-contained, without errors,
+accessible, and fit for a phone.
+"""
 
 import json
 import os
@@ -17,7 +19,16 @@ from flask_notifications.pages import render_guide, render_usage
 from flask_notifications.usage import DayUsage, Verdict
 from tests.cli.servers import Canned, canned_server
 from tests.pages import reports
-from tests.pages.reports import NOTIFICATION_PLAN, NOW, brownout, busy_operation, coverage, operation_usage, policy, utc
+from tests.pages.reports import (
+    NOTIFICATION_PLAN,
+    NOW,
+    brownout,
+    busy_operation,
+    coverage,
+    operation_usage,
+    policy,
+    utc,
+)
 from tests.services import chromium_or_skip, program_or_skip, service_or_skip
 
 pytestmark = pytest.mark.slow
@@ -27,35 +38,62 @@ HERE = Path(__file__).parent
 PATIENCE = 600
 # The strictest policy that the pages support.
 STRICT = "default-src 'none'; style-src 'unsafe-inline'"
-HEADERS = [("Content-Type", "text/html; charset=utf-8"), ("Content-Security-Policy", STRICT)]
+HEADERS = [
+    ("Content-Type", "text/html; charset=utf-8"),
+    ("Content-Security-Policy", STRICT),
+]
 REPORT = Operation("report", "GET", "/reports/{id}", successor="/v2/reports/{id}")
 
 
 def strange_guide() -> str:
     contact = f"https://example.com/{'z' * 90}"
-    return render_guide(reports.strange_plan(), at=NOW, title=" ".join(reports.STRANGE), contact=contact)
+    return render_guide(
+        reports.strange_plan(), at=NOW, title=" ".join(reports.STRANGE), contact=contact
+    )
 
 
 def three_verdicts() -> str:
     gap = coverage(182, gap=range(90, 95))
-    unknown = operation_usage("account", [], gap, verdict=Verdict.UNKNOWN, reasons=("a gap of 120 hours",))
-    usages = [busy_operation("current_user", callers=30, days=182), unknown, operation_usage("x", [], coverage(182))]
-    exempt = [Exemption(f"service-{each}", utc(2027, 3, 1), "contract") for each in (1, 2)]
-    plan = {operation: replace(policy, exemptions=exempt) for operation, policy in NOTIFICATION_PLAN.items()}
+    unknown = operation_usage(
+        "account", [], gap, verdict=Verdict.UNKNOWN, reasons=("a gap of 120 hours",)
+    )
+    usages = [
+        busy_operation("current_user", callers=30, days=182),
+        unknown,
+        operation_usage("x", [], coverage(182)),
+    ]
+    exempt = [
+        Exemption(f"service-{each}", utc(2027, 3, 1), "contract") for each in (1, 2)
+    ]
+    plan = {
+        operation: replace(policy, exemptions=exempt)
+        for operation, policy in NOTIFICATION_PLAN.items()
+    }
     return render_usage(reports.report(*usages, days=182), plan=plan)
 
 
 def strange_usage() -> str:
-    busy = busy_operation("current_user", callers=200, days=400, names=reports.strange_names)
+    busy = busy_operation(
+        "current_user", callers=200, days=400, names=reports.strange_names
+    )
     quiet = operation_usage(" ".join(reports.STRANGE), [], coverage(400))
     plan = NOTIFICATION_PLAN | reports.strange_plan()
-    return render_usage(reports.report(busy, quiet, days=400), plan=plan, title=reports.STRANGE[2])
+    return render_usage(
+        reports.report(busy, quiet, days=400), plan=plan, title=reports.STRANGE[2]
+    )
 
 
 def strange_notice() -> str:
     name = reports.STRANGE[3]
-    callers = [reports.caller(name, client, [DayUsage(NOW.date(), 1, 1, 1)]) for client in reports.STRANGE]
-    plan = {operation: policy for operation, policy in reports.strange_plan().items() if policy is not None}
+    callers = [
+        reports.caller(name, client, [DayUsage(NOW.date(), 1, 1, 1)])
+        for client in reports.STRANGE
+    ]
+    plan = {
+        operation: policy
+        for operation, policy in reports.strange_plan().items()
+        if policy is not None
+    }
     usages = [operation_usage(each.name, callers, coverage(30)) for each in plan]
     return render_notice(describe_notice(reports.report(*usages), plan, name, NOW))
 
@@ -66,9 +104,15 @@ def silent_notice() -> str:
 
 
 DOCUMENTS = {
-    "guide, nothing retired": lambda: render_guide({replace(REPORT, successor=None): None}, at=NOW),
-    "guide, two operations": lambda: render_guide(NOTIFICATION_PLAN, at=NOW, base_url="https://api.example.org/v1"),
-    "guide, in a brownout": lambda: render_guide({REPORT: policy(None, brownout(utc(2026, 11, 22, 16), 90))}, at=NOW),
+    "guide, nothing retired": lambda: render_guide(
+        {replace(REPORT, successor=None): None}, at=NOW
+    ),
+    "guide, two operations": lambda: render_guide(
+        NOTIFICATION_PLAN, at=NOW, base_url="https://api.example.org/v1"
+    ),
+    "guide, in a brownout": lambda: render_guide(
+        {REPORT: policy(None, brownout(utc(2026, 11, 22, 16), 90))}, at=NOW
+    ),
     "guide, many strange names": strange_guide,
     "usage, nothing recorded": lambda: render_usage(reports.report()),
     "usage, three verdicts": three_verdicts,
@@ -80,15 +124,28 @@ DOCUMENTS = {
 
 @pytest.fixture(scope="session")
 def tools(pytestconfig: pytest.Config) -> Path:
-    """Return the folder with the packages of package-lock.json, which is kept in pytest's cache between runs."""
+    """Return the folder with the packages of package-lock.json, which is kept in
+    pytest's cache between runs.
+    """
     program_or_skip("node")
     assert pytestconfig.cache is not None
     folder = pytestconfig.cache.mkdir("pages")
     for path in [*HERE.glob("*.mjs"), *HERE.glob("*.json")]:
         shutil.copy(path, folder)
     # Without a network, npm must not retry for a minute.
-    retries = ["--prefer-offline", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
-    command = [program_or_skip("npm"), "install", "--ignore-scripts", "--no-audit", "--no-fund", *retries]
+    retries = [
+        "--prefer-offline",
+        "--fetch-retry-mintimeout=500",
+        "--fetch-retry-maxtimeout=2000",
+    ]
+    command = [
+        program_or_skip("npm"),
+        "install",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        *retries,
+    ]
     installed = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     service_or_skip("a registry of npm packages", installed.returncode == 0)
     return folder
@@ -99,11 +156,19 @@ def seen(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
     program, *options = chromium_or_skip()
     folder = str(tmp_path_factory.mktemp("browser"))
     with canned_server() as server:
-        shown = {name: Canned(200, HEADERS, render().encode()) for name, render in DOCUMENTS.items()}
-        pages = {name: server.respond(f"/{quote(name)}", page) for name, page in shown.items()}
+        shown = {
+            name: Canned(200, HEADERS, render().encode())
+            for name, render in DOCUMENTS.items()
+        }
+        pages = {
+            name: server.respond(f"/{quote(name)}", page)
+            for name, page in shown.items()
+        }
         done = subprocess.run(
             ["node", tools / "inspect.mjs"],
-            input=json.dumps({"executablePath": program, "args": options, "pages": pages}),
+            input=json.dumps(
+                {"executablePath": program, "args": options, "pages": pages}
+            ),
             env=os.environ | {"HOME": folder, "TMPDIR": folder},
             capture_output=True,
             check=False,
@@ -111,15 +176,28 @@ def seen(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
             timeout=PATIENCE,
         )
     assert done.returncode == 0, done.stderr
-    return {name: {**page, "url": pages[name]} for name, page in json.loads(done.stdout).items()}
+    return {
+        name: {**page, "url": pages[name]}
+        for name, page in json.loads(done.stdout).items()
+    }
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_page_loads_nothing_reports_nothing_and_is_accessible_in_every_mode(seen: dict[str, Any], name: str) -> None:
+def test_a_page_loads_nothing_reports_nothing_and_is_accessible_in_every_mode(
+    seen: dict[str, Any], name: str
+) -> None:
     page = seen[name]
-    assert (page["requests"], page["messages"], page["styled"]) == ([page["url"]], [], True)
+    assert (page["requests"], page["messages"], page["styled"]) == (
+        [page["url"]],
+        [],
+        True,
+    )
     assert page["modes"].keys() == {"wide", "narrow", "dark", "print"}
-    assert [mode for mode in page["modes"].values() if mode != {"overflow": [], "violations": []}] == []
+    assert [
+        mode
+        for mode in page["modes"].values()
+        if mode != {"overflow": [], "violations": []}
+    ] == []
 
 
 def test_the_validator_of_the_w3c_finds_no_errors(tools: Path, tmp_path: Path) -> None:
@@ -127,6 +205,15 @@ def test_the_validator_of_the_w3c_finds_no_errors(tools: Path, tmp_path: Path) -
     for number, render in enumerate(DOCUMENTS.values()):
         (tmp_path / f"{number}.html").write_text(render(), encoding="utf-8")
     checker = tools / "node_modules" / "vnu-jar" / "build" / "dist" / "vnu.jar"
-    command: list[str | Path] = [java, "-jar", checker, "--format", "gnu", *sorted(tmp_path.glob("*.html"))]
-    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=PATIENCE)
+    command: list[str | Path] = [
+        java,
+        "-jar",
+        checker,
+        "--format",
+        "gnu",
+        *sorted(tmp_path.glob("*.html")),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, check=False, text=True, timeout=PATIENCE
+    )
     assert (done.returncode, done.stderr) == (0, "")

@@ -13,23 +13,43 @@ from tests.pages.reports import DAY, NOW, utc
     ("until", "labels"),
     [
         (utc(2026, 11, 22), ["20 Nov 2026", "21 Nov 2026"]),
-        (utc(2027, 11, 20), ["20 Nov 2026", "19 Feb 2027", "21 May 2027", "20 Aug 2027"]),
-        (utc(9999, 12, 31), ["20 Nov 2026", "29 Feb 4020", "10 Jun 6013", "20 Sep 8006"]),
+        (
+            utc(2027, 11, 20),
+            ["20 Nov 2026", "19 Feb 2027", "21 May 2027", "20 Aug 2027"],
+        ),
+        (
+            utc(9999, 12, 31),
+            ["20 Nov 2026", "29 Feb 4020", "10 Jun 6013", "20 Sep 8006"],
+        ),
     ],
     ids=["two days", "a year", "all of time"],
 )
-def test_an_axis_has_a_few_labels_at_equal_intervals(until: datetime, labels: list[str]) -> None:
+def test_an_axis_has_a_few_labels_at_equal_intervals(
+    until: datetime, labels: list[str]
+) -> None:
     ticks = Axis(utc(2026, 11, 20), until).ticks()
-    assert ticks == [(100 / len(labels) * number, label) for number, label in enumerate(labels)]
+    assert ticks == [
+        (100 / len(labels) * number, label) for number, label in enumerate(labels)
+    ]
 
 
 def test_a_date_outside_of_an_axis_is_placed_at_its_end() -> None:
     axis = pad(utc(2026, 1, 1), utc(2026, 1, 1))
-    assert (axis.place(utc(1970, 1, 1)), axis.place(utc(2026, 1, 1)), axis.place(utc(2030, 1, 1))) == (0, 50, 100)
+    assert (
+        axis.place(utc(1970, 1, 1)),
+        axis.place(utc(2026, 1, 1)),
+        axis.place(utc(2030, 1, 1)),
+    ) == (0, 50, 100)
 
 
 def test_labels_that_would_overlap_are_in_different_rows() -> None:
-    labels = arrange_labels([("sunset 1 Jul 2027", "sunset", 97), ("today", "now", 95), ("B1", "brownout", 10)])
+    labels = arrange_labels(
+        [
+            ("sunset 1 Jul 2027", "sunset", 97),
+            ("today", "now", 95),
+            ("B1", "brownout", 10),
+        ]
+    )
     assert [(label.name, label.anchor, label.row) for label in labels] == [
         ("B1", "start", 0),
         ("today", "end", 0),
@@ -37,18 +57,35 @@ def test_labels_that_would_overlap_are_in_different_rows() -> None:
     ]
 
 
-DURATIONS = {0: "1 second", 90: "90 seconds", 900: "15 minutes", 6300: "105 minutes", 7200: "2 hours"}
+DURATIONS = {
+    0: "1 second",
+    90: "90 seconds",
+    900: "15 minutes",
+    6300: "105 minutes",
+    7200: "2 hours",
+}
 DAYS = {1: "24 hours", 2: "2 days", 60: "60 days", 90: "3 months", 1000: "3 years"}
 
 
 def test_a_duration_has_one_unit() -> None:
-    assert {seconds: duration(timedelta(seconds=seconds)) for seconds in DURATIONS} == DURATIONS
+    assert {
+        seconds: duration(timedelta(seconds=seconds)) for seconds in DURATIONS
+    } == DURATIONS
     assert {days: duration(days * DAY) for days in DAYS} == DAYS
 
 
 def test_dates_are_in_english_and_utc() -> None:
     assert moment(utc(2027, 7, 1, 9, 5, 7)) == "1 Jul 2027, 09:05:07 UTC"
-    assert period(utc(2027, 7, 1, 9), utc(2027, 7, 2, 9)) == "1 Jul 2027, 09:00 to 2 Jul 2027, 09:00 UTC"
-    assert (relative(NOW + DAY, NOW), relative(NOW - 3 * DAY, NOW)) == ("in 24 hours", "3 days ago")
-    assert (relative(NOW, NOW), relative(NOW + DAY / 86_400, NOW)) == ("now", "in 1 second")
+    assert (
+        period(utc(2027, 7, 1, 9), utc(2027, 7, 2, 9))
+        == "1 Jul 2027, 09:00 to 2 Jul 2027, 09:00 UTC"
+    )
+    assert (relative(NOW + DAY, NOW), relative(NOW - 3 * DAY, NOW)) == (
+        "in 24 hours",
+        "3 days ago",
+    )
+    assert (relative(NOW, NOW), relative(NOW + DAY / 86_400, NOW)) == (
+        "now",
+        "in 1 second",
+    )
     assert (count(1, "call"), count(2000, "call")) == ("1 call", "2,000 calls")

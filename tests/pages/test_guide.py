@@ -1,4 +1,6 @@
-"""The migration guide: its contents for a plan at a time, and values that it escapes or refuses."""
+"""The migration guide: its contents for a plan at a time, and values that it escapes or
+refuses.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -9,22 +11,43 @@ import pytest
 from bs4 import BeautifulSoup
 
 from example_app import create_app
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Exemption, Operation
+from flask_notifications import (
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    Exemption,
+    Operation,
+)
 from flask_notifications.pages import render_guide
 from tests.cli.servers import serving
 from tests.pages.html import parse, rows, words
-from tests.pages.reports import NOTIFICATION_PLAN, NOW, brownout, policy, strange_plan, utc
+from tests.pages.reports import (
+    NOTIFICATION_PLAN,
+    NOW,
+    brownout,
+    policy,
+    strange_plan,
+    utc,
+)
 from tests.servers.process import run_program
 from tests.services import program_or_skip
 
 REPORT = Operation("report", "GET", "/reports/{id}", successor="/v2/reports/{id}")
-OTHER = Operation("other", "DELETE", "/others/{other-id}", successor="/v2/others/{other-id}")
+OTHER = Operation(
+    "other", "DELETE", "/others/{other-id}", successor="/v2/others/{other-id}"
+)
 WEST = timezone(timedelta(hours=-5))
-ALICE, ACCOUNT = "a11ce000-0000-4000-8000-000000000001", "acc00000-0000-4000-8000-00000000000a"
+ALICE, ACCOUNT = (
+    "a11ce000-0000-4000-8000-000000000001",
+    "acc00000-0000-4000-8000-00000000000a",
+)
 
 
 def guide(*policies: DeprecationPolicy, **options: Any) -> BeautifulSoup:
-    return parse(render_guide(dict(zip([REPORT, OTHER], policies, strict=False)), at=NOW, **options))
+    return parse(
+        render_guide(
+            dict(zip([REPORT, OTHER], policies, strict=False)), at=NOW, **options
+        )
+    )
 
 
 ONE, TWO = "GET /reports/{id} is being retired", "2 operations are being retired"
@@ -34,32 +57,65 @@ RUNNING = policy(utc(2027, 7, 1), brownout(utc(2026, 11, 22, 16, 45)))
 LATE = policy(utc(2026, 11, 1))
 OVER = policy(utc(2026, 11, 1), enforce_sunset=True)
 FIRST_LINES = {
-    "nothing": ([], "Nothing is being retired", "No operation of this API is deprecated"),
-    "one": ([JULY], ONE, "It still works today. Change your calls before Thursday, 1 July 2027."),
+    "nothing": (
+        [],
+        "Nothing is being retired",
+        "No operation of this API is deprecated",
+    ),
+    "one": (
+        [JULY],
+        ONE,
+        "It still works today. Change your calls before Thursday, 1 July 2027.",
+    ),
     "no date": ([policy(None)], ONE, "Change your calls."),
     "a brownout is planned": (
         [PLANNED, PLANNED],
         TWO,
         "before Thursday, 1 July 2027, and expect first failures on Tuesday, 6 April 2027, when a brownout begins.",
     ),
-    "in a brownout": ([RUNNING], ONE, "A brownout is running until 22 Nov 2026, 17:15 UTC, so requests get 410 Gone."),
-    "switched off": ([OVER], "GET /reports/{id} has been switched off", "Every request gets 410 Gone."),
+    "in a brownout": (
+        [RUNNING],
+        ONE,
+        "A brownout is running until 22 Nov 2026, 17:15 UTC, so requests get 410 Gone.",
+    ),
+    "switched off": (
+        [OVER],
+        "GET /reports/{id} has been switched off",
+        "Every request gets 410 Gone.",
+    ),
     "one of two is switched off": ([OVER, JULY], TWO, "Some of them still work today."),
-    "one of two may stop": ([LATE, PLANNED], TWO, "The sunset of 1 operation has passed, and it may stop at any time."),
-    "all may stop": ([LATE, LATE], TWO, "The sunset has passed, and they may stop at any time. Change your calls now."),
+    "one of two may stop": (
+        [LATE, PLANNED],
+        TWO,
+        "The sunset of 1 operation has passed, and it may stop at any time.",
+    ),
+    "all may stop": (
+        [LATE, LATE],
+        TWO,
+        "The sunset has passed, and they may stop at any time. Change your calls now.",
+    ),
 }
 
 
-@pytest.mark.parametrize(("policies", "heading", "lede"), FIRST_LINES.values(), ids=FIRST_LINES)
-def test_the_first_lines_say_what_stops_and_when(policies: list[DeprecationPolicy], heading: str, lede: str) -> None:
+@pytest.mark.parametrize(
+    ("policies", "heading", "lede"), FIRST_LINES.values(), ids=FIRST_LINES
+)
+def test_the_first_lines_say_what_stops_and_when(
+    policies: list[DeprecationPolicy], heading: str, lede: str
+) -> None:
     page = guide(*policies)
     assert words(page.h1) == heading == words(page.title)
     assert lede in words(page.select_one(".lede"))
 
 
 def test_without_a_successor_nothing_is_said_to_replace_an_operation() -> None:
-    lede = parse(render_guide({replace(REPORT, successor=None): OVER}, at=NOW)).select_one(".lede")
-    assert words(lede) == "Every request gets 410 Gone. Remove your calls, or ask for a replacement."
+    lede = parse(
+        render_guide({replace(REPORT, successor=None): OVER}, at=NOW)
+    ).select_one(".lede")
+    assert (
+        words(lede)
+        == "Every request gets 410 Gone. Remove your calls, or ask for a replacement."
+    )
 
 
 def test_a_plan_without_brownouts_has_no_section_on_them() -> None:
@@ -72,7 +128,12 @@ def test_long_paths_break_before_slashes() -> None:
 
 
 ANNOUNCED = policy(deprecated_at=utc(2027, 1, 1))
-STATES = {"deprecated": LATE, "switched off": OVER, "brownout": RUNNING, "announced": ANNOUNCED}
+STATES = {
+    "deprecated": LATE,
+    "switched off": OVER,
+    "brownout": RUNNING,
+    "announced": ANNOUNCED,
+}
 
 
 @pytest.mark.parametrize(("badge", "own"), STATES.items(), ids=STATES)
@@ -82,32 +143,64 @@ def test_each_operation_has_its_state(badge: str, own: DeprecationPolicy) -> Non
     assert "for you" not in words(article)
 
 
-def test_the_method_of_the_successor_is_to_be_checked_where_it_may_change_data() -> None:
+def test_the_method_of_the_successor_is_to_be_checked_where_it_may_change_data() -> (
+    None
+):
     caution = "The example keeps the method DELETE. Check that the successor does too."
-    assert [caution in words(each) for each in guide(JULY, JULY).select("article")] == [False, True]
+    assert [caution in words(each) for each in guide(JULY, JULY).select("article")] == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
     ("path", "base_url", "hint"),
     [
-        ("/a/{id}", None, "you call in place of https://api.example.com, and your own values in place of ID."),
-        ("/{a}/{b}", "https://b.example", "In the examples, put your own values in place of A and B."),
-        ("/{a}/{b}/{c}", "https://b.example", "In the examples, put your own values in place of A, B and C."),
-        ("/a", "https://b.example", "Keep the other headers and the body that you send today."),
+        (
+            "/a/{id}",
+            None,
+            "you call in place of https://api.example.com, and your own values in place of ID.",
+        ),
+        (
+            "/{a}/{b}",
+            "https://b.example",
+            "In the examples, put your own values in place of A and B.",
+        ),
+        (
+            "/{a}/{b}/{c}",
+            "https://b.example",
+            "In the examples, put your own values in place of A, B and C.",
+        ),
+        (
+            "/a",
+            "https://b.example",
+            "Keep the other headers and the body that you send today.",
+        ),
     ],
 )
-def test_the_examples_say_what_to_replace(path: str, base_url: str | None, hint: str) -> None:
-    page = parse(render_guide({Operation("a", "GET", path): JULY}, at=NOW, base_url=base_url))
+def test_the_examples_say_what_to_replace(
+    path: str, base_url: str | None, hint: str
+) -> None:
+    page = parse(
+        render_guide({Operation("a", "GET", path): JULY}, at=NOW, base_url=base_url)
+    )
     assert words(page.select_one("#instead + p")).endswith(hint)
 
 
 def test_the_guide_leaves_out_live_operations_and_exempt_callers() -> None:
-    exempt = replace(OVER, exemptions=[Exemption("warehouse", utc(2028, 1, 1), "contract")])
-    page = render_guide({REPORT: exempt, OTHER: OVER, Operation("live", "GET", "/reports/mine"): None}, at=NOW)
+    exempt = replace(
+        OVER, exemptions=[Exemption("warehouse", utc(2028, 1, 1), "contract")]
+    )
+    page = render_guide(
+        {REPORT: exempt, OTHER: OVER, Operation("live", "GET", "/reports/mine"): None},
+        at=NOW,
+    )
     assert page == render_guide({REPORT: OVER, OTHER: OVER}, at=NOW)
 
 
-def test_the_dates_and_the_brownouts_are_also_in_tables_with_those_in_the_past() -> None:
+def test_the_dates_and_the_brownouts_are_also_in_tables_with_those_in_the_past() -> (
+    None
+):
     page = parse(render_guide(NOTIFICATION_PLAN, at=NOW))
     assert rows(page.select_one("section[aria-labelledby=when]"))[1] == [
         "GET /API/Notification/",
@@ -116,8 +209,15 @@ def test_the_dates_and_the_brownouts_are_also_in_tables_with_those_in_the_past()
         "11 Jan 2027, 00:00 UTC",
         "may stop at any time",
     ]
-    tables = [rows(table) for table in page.select("section[aria-labelledby=brownouts] table")]
-    assert tables[0][1] == ["1 Dec 2026, 00:00 to 3 Dec 2026, 00:00 UTC", "2 days", "in 8 days", "all 2"]
+    tables = [
+        rows(table) for table in page.select("section[aria-labelledby=brownouts] table")
+    ]
+    assert tables[0][1] == [
+        "1 Dec 2026, 00:00 to 3 Dec 2026, 00:00 UTC",
+        "2 days",
+        "in 8 days",
+        "all 2",
+    ]
     assert [row[0] for row in tables[1][1:]] == [
         "8 Sep 2026, 09:00 to 09:15 UTC",
         "6 Oct 2026, 09:00 to 11:00 UTC",
@@ -136,8 +236,13 @@ def test_a_brownout_after_an_enforced_sunset_is_not_shown() -> None:
 
 @pytest.mark.parametrize("base_url", [None, "https://api.example.org/v1/"])
 def test_the_headers_in_the_guide_are_those_that_are_sent(base_url: str | None) -> None:
-    page = guide(policy(utc(2027, 7, 1), documentation="/docs/retirement"), base_url=base_url)
-    blocks = [block.get_text() for block in page.select("section[aria-labelledby=affected] pre")]
+    page = guide(
+        policy(utc(2027, 7, 1), documentation="/docs/retirement"), base_url=base_url
+    )
+    blocks = [
+        block.get_text()
+        for block in page.select("section[aria-labelledby=affected] pre")
+    ]
     assert blocks[0].startswith("curl -sS -o /dev/null -D - ")
     assert blocks[1].splitlines() == [
         "Deprecation: @1767225600",
@@ -152,40 +257,74 @@ ADDRESS = "possibly with the address of the API before the path of a link"
 
 
 def test_links_that_are_complete_have_no_address_before_them() -> None:
-    operation = Operation("report", "GET", "/reports/{id}", successor="https://v2.example/reports/{id}")
+    operation = Operation(
+        "report", "GET", "/reports/{id}", successor="https://v2.example/reports/{id}"
+    )
     assert ADDRESS not in words(parse(render_guide({operation: policy()}, at=NOW)))
 
 
-@pytest.mark.parametrize(("contact", "is_link"), [("HTTP://a.example", True), ("javascript:a", False), ("<b>", False)])
+@pytest.mark.parametrize(
+    ("contact", "is_link"),
+    [("HTTP://a.example", True), ("javascript:a", False), ("<b>", False)],
+)
 def test_a_contact_is_a_link_only_if_it_is_a_url(contact: str, is_link: bool) -> None:
-    (questions,) = guide(JULY, contact=contact).select("section[aria-labelledby=questions]")
+    (questions,) = guide(JULY, contact=contact).select(
+        "section[aria-labelledby=questions]"
+    )
     assert contact in words(questions)
     assert [link["href"] for link in questions.select("a")] == [contact] * is_link
 
 
-def test_each_link_to_a_sunset_policy_is_relative_to_the_base_url_and_shown_once() -> None:
-    own, absolute = (policy(sunset_documentation=page) for page in ("/policy", "https://example.org/policy"))
+def test_each_link_to_a_sunset_policy_is_relative_to_the_base_url_and_shown_once() -> (
+    None
+):
+    own, absolute = (
+        policy(sunset_documentation=page)
+        for page in ("/policy", "https://example.org/policy")
+    )
     for other, base_url, target in (
         (own, None, "/policy"),
-        (absolute, "https://example.org", "https://example.org/policy"),  # the same page, which is shown once
+        (
+            absolute,
+            "https://example.org",
+            "https://example.org/policy",
+        ),  # the same page, which is shown once
     ):
         page = guide(own, other, base_url=base_url)
-        assert [link["href"] for link in page.select("section[aria-labelledby=questions] a")] == [target]
+        assert [
+            link["href"] for link in page.select("section[aria-labelledby=questions] a")
+        ] == [target]
 
 
 def test_no_value_of_a_plan_becomes_markup_or_an_unsafe_link() -> None:
-    values = {"title": "<script>", "contact": "<img src=x>", "base_url": "https://a.example"}
+    values = {
+        "title": "<script>",
+        "contact": "<img src=x>",
+        "base_url": "https://a.example",
+    }
     page = parse(render_guide(strange_plan(), at=NOW, **values))
-    assert not page.find_all(["script", "img", "iframe", "object", "embed", "link", "form"])
-    assert not [tag for tag in page.find_all(True) if any(name.startswith("on") for name in tag.attrs)]
-    assert all(str(link["href"]).startswith(("#", "https://", "http://", "/")) for link in page.find_all("a"))
+    assert not page.find_all(
+        ["script", "img", "iframe", "object", "embed", "link", "form"]
+    )
+    assert not [
+        tag
+        for tag in page.find_all(True)
+        if any(name.startswith("on") for name in tag.attrs)
+    ]
+    assert all(
+        str(link["href"]).startswith(("#", "https://", "http://", "/"))
+        for link in page.find_all("a")
+    )
     assert words(page.h1) == "<script>"
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        *({"plan": {}, "at": at} for at in (datetime(2026, 1, 1), "2026", datetime.max.replace(tzinfo=WEST))),  # noqa: DTZ001
+        *(
+            {"plan": {}, "at": at}
+            for at in (datetime(2026, 1, 1), "2026", datetime.max.replace(tzinfo=WEST))  # noqa: DTZ001
+        ),
         *({"plan": {}, name: 1} for name in ("title", "contact")),
         {"plan": {}, "title": ""},
         *({"plan": {}, "base_url": url} for url in ("javascript:alert(1)", "/api")),
@@ -204,13 +343,17 @@ def test_times_of_other_zones_are_shown_in_utc() -> None:
 
 
 def test_the_default_time_is_now() -> None:
-    assert f"{datetime.now(UTC).year}, " in words(parse(render_guide({REPORT: policy()})).footer)
+    assert f"{datetime.now(UTC).year}, " in words(
+        parse(render_guide({REPORT: policy()})).footer
+    )
 
 
 @pytest.mark.parametrize("year", [1970, 9999])
 def test_dates_at_both_ends_of_the_calendar_can_be_drawn(year: int) -> None:
     own = policy(utc(9999, 12, 31), deprecated_at=utc(year, 1, 1), enforce_sunset=True)
-    assert parse(render_guide({REPORT: own}, at=utc(9999, 12, 31, 23))).select(".lane svg")
+    assert parse(render_guide({REPORT: own}, at=utc(9999, 12, 31, 23))).select(
+        ".lane svg"
+    )
 
 
 @pytest.mark.slow
@@ -223,7 +366,11 @@ def test_the_requests_in_the_guide_work_when_they_are_copied(tmp_path: Path) -> 
         assert len(blocks) == 4
         bodies = set()
         for block in blocks:
-            command = block.replace("SESSION_ID", ALICE).replace("ID", ACCOUNT).replace("curl ", "curl -sSf ", 1)
+            command = (
+                block.replace("SESSION_ID", ALICE)
+                .replace("ID", ACCOUNT)
+                .replace("curl ", "curl -sSf ", 1)
+            )
             bodies.add(run_program("sh", "-c", command).stdout)
     app.extensions["engine"].dispose()
     (body,) = bodies

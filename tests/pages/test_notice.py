@@ -1,14 +1,30 @@
-"""What a notice says about the end of an operation, about brownouts and about what to call instead."""
+"""What a notice says about the end of an operation, about brownouts and about what to
+call instead.
+"""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from flask_notifications import DeprecationPolicy, Exemption, Operation, notification_operations
+from flask_notifications import (
+    DeprecationPolicy,
+    Exemption,
+    Operation,
+    notification_operations,
+)
 from flask_notifications.formats.notice import describe_notice
 from flask_notifications.usage import DayUsage
-from tests.pages.reports import NOW, brownout, caller, coverage, operation_usage, policy, report, utc
+from tests.pages.reports import (
+    NOW,
+    brownout,
+    caller,
+    coverage,
+    operation_usage,
+    policy,
+    report,
+    utc,
+)
 
 REPORT = Operation("report", "GET", "/reports/{id}", "/v2/reports/{id}")
 NEXT = "The next brownout is 1 Dec 2026, 09:00 to 09:30 UTC, in 9 days."
@@ -20,7 +36,9 @@ def sentences(own: DeprecationPolicy, operation: Operation = REPORT) -> list[str
     """Return what a notice says about an operation, without the line about its calls."""
     called = caller("acme", "job/1", [DayUsage(NOW.date(), 1, 0, 0)])
     usage = operation_usage(operation.name, [called], coverage(30))
-    (migration,) = describe_notice(report(usage), {operation: own}, "acme", NOW).migrations
+    (migration,) = describe_notice(
+        report(usage), {operation: own}, "acme", NOW
+    ).migrations
     return list(migration.sentences[1:])
 
 
@@ -41,42 +59,79 @@ NOVEMBER, JANUARY = "Sunday, 1 November 2026", "Friday, 1 January 2027"
 ENDS = {
     "no date": (policy(None), "It has no date yet on which it ends.", NONE),
     "not enforced": (OPEN, "From then on, it may stop working at any time.", NEXT),
-    "enforced": (ENFORCED, f"It ends on {JANUARY}, in 39 days. From then on, every request gets 410 Gone.", NEXT),
-    "over, not enforced": (LATE, f"Its sunset was on {NOVEMBER}. It may stop working at any time.", NONE),
+    "enforced": (
+        ENFORCED,
+        f"It ends on {JANUARY}, in 39 days. From then on, every request gets 410 Gone.",
+        NEXT,
+    ),
+    "over, not enforced": (
+        LATE,
+        f"Its sunset was on {NOVEMBER}. It may stop working at any time.",
+        NONE,
+    ),
     "over": (OVER, f"It ended on {NOVEMBER}. Every request gets 410 Gone.", None),
-    "over, but exempt": (until(OVER, 2026, 12, 9), "It ends on Wednesday, 9 December 2026, in 16 days.", NONE),
-    "in the last brownout": (RUNNING, f"It ends on {JANUARY}", "A brownout is running until 22 Nov 2026, 17:30 UTC."),
+    "over, but exempt": (
+        until(OVER, 2026, 12, 9),
+        "It ends on Wednesday, 9 December 2026, in 16 days.",
+        NONE,
+    ),
+    "in the last brownout": (
+        RUNNING,
+        f"It ends on {JANUARY}",
+        "A brownout is running until 22 Nov 2026, 17:30 UTC.",
+    ),
     "exempt no more": (until(OVER, 2026, 11, 2), f"It ended on {NOVEMBER}.", None),
     "exempt until then": (until(ENFORCED, 2026, 11, 30), f"It ends on {JANUARY}", NEXT),
-    "exempt until the middle of a brownout": (until(LONG, 2026, 12, 2), f"It ends on {JANUARY}", MIDDLE),
-    "exempt": (until(ENFORCED, 2026, 12, 9), "An exemption lets you through until 9 December 2026.", NONE),
+    "exempt until the middle of a brownout": (
+        until(LONG, 2026, 12, 2),
+        f"It ends on {JANUARY}",
+        MIDDLE,
+    ),
+    "exempt": (
+        until(ENFORCED, 2026, 12, 9),
+        "An exemption lets you through until 9 December 2026.",
+        NONE,
+    ),
 }
 
 
 @pytest.mark.parametrize(("own", "end", "window"), ENDS.values(), ids=ENDS)
-def test_a_notice_says_when_an_operation_ends(own: DeprecationPolicy, end: str, window: str | None) -> None:
+def test_a_notice_says_when_an_operation_ends(
+    own: DeprecationPolicy, end: str, window: str | None
+) -> None:
     said = sentences(own)
     assert end in said[0]
-    assert [each.partition(" Requests")[0] for each in said[1:]] == ([] if window is None else [window])
+    assert [each.partition(" Requests")[0] for each in said[1:]] == (
+        [] if window is None else [window]
+    )
 
 
 @pytest.mark.parametrize(
     ("method", "path", "first"),
     [
-        ("*", "/v1/**", "It means requests to /v1 and to paths below it, with any method."),
+        (
+            "*",
+            "/v1/**",
+            "It means requests to /v1 and to paths below it, with any method.",
+        ),
         ("GET", "/**", "It means GET requests to / and to paths below it."),
         ("*", "/old", "It means requests to /old, with any method."),
         ("GET", "/old", "It ends on Friday, 1 January 2027, in 39 days."),
     ],
 )
-def test_a_notice_says_what_the_signs_of_a_plan_mean(method: str, path: str, first: str) -> None:
+def test_a_notice_says_what_the_signs_of_a_plan_mean(
+    method: str, path: str, first: str
+) -> None:
     assert sentences(OPEN, Operation("report", method, path))[0].startswith(first)
 
 
 @pytest.mark.parametrize(
     ("operation", "last"),
     [
-        (Operation("report", "GET", "/old"), "It has no successor. Remove the call, or ask for a replacement."),
+        (
+            Operation("report", "GET", "/old"),
+            "It has no successor. Remove the call, or ask for a replacement.",
+        ),
         (Operation("report", "GET", "/old", "urn:new"), "Call urn:new instead."),
         (
             notification_operations()[0],
@@ -90,8 +145,13 @@ def test_a_notice_says_what_to_call_instead(operation: Operation, last: str) -> 
 
 def test_a_notice_has_every_operation_that_the_caller_calls() -> None:
     other = Operation("other", "GET", "/other")
-    rows: Any = [caller(name, None, [DayUsage(NOW.date(), 1, 0, 0)]) for name in ("acme", "zebra")]
-    usages = [operation_usage(each.name, rows, coverage(30)) for each in (REPORT, other)]
+    rows: Any = [
+        caller(name, None, [DayUsage(NOW.date(), 1, 0, 0)])
+        for name in ("acme", "zebra")
+    ]
+    usages = [
+        operation_usage(each.name, rows, coverage(30)) for each in (REPORT, other)
+    ]
     notice = describe_notice(report(*usages), {REPORT: OPEN, other: OPEN}, "acme", NOW)
     assert notice.title == "acme: 2 operations that you call are being retired"
     assert notice.sentences[0].endswith(", and your own values in place of ID.")

@@ -11,18 +11,41 @@ from tests.pages.reports import DAY, NOW, brownout, caller, operation_usage, pol
 
 # The last one lets nobody through any more.
 POLICY = replace(
-    policy(utc(2027, 7, 1), brownout(utc(2026, 11, 3, 9)), brownout(utc(2026, 11, 10, 9)), enforce_sunset=True),
-    exemptions=[Exemption("acme", utc(2027, 9, 1), "contract"), Exemption("former", utc(2026, 11, 1), "contract")],
+    policy(
+        utc(2027, 7, 1),
+        brownout(utc(2026, 11, 3, 9)),
+        brownout(utc(2026, 11, 10, 9)),
+        enforce_sunset=True,
+    ),
+    exemptions=[
+        Exemption("acme", utc(2027, 9, 1), "contract"),
+        Exemption("former", utc(2026, 11, 1), "contract"),
+    ],
 )
 
 
-def calls(name: str | None, client: str | None, *ago: int, number: int = 1, ignored: bool = False) -> CallerUsage:
-    return caller(name, client, [DayUsage(NOW.date() - day * DAY, number, 0, 0) for day in ago], ignored=ignored)
+def calls(
+    name: str | None,
+    client: str | None,
+    *ago: int,
+    number: int = 1,
+    ignored: bool = False,
+) -> CallerUsage:
+    return caller(
+        name,
+        client,
+        [DayUsage(NOW.date() - day * DAY, number, 0, 0) for day in ago],
+        ignored=ignored,
+    )
 
 
-def states(*callers: CallerUsage, own: DeprecationPolicy | None = POLICY) -> list[tuple[str | None, str, int, str]]:
+def states(
+    *callers: CallerUsage, own: DeprecationPolicy | None = POLICY
+) -> list[tuple[str | None, str, int, str]]:
     groups = group_callers(operation_usage("report", callers, {}), own, NOW)
-    return [(each.caller, each.clients, sum(each.counts), each.state) for each in groups]
+    return [
+        (each.caller, each.clients, sum(each.counts), each.state) for each in groups
+    ]
 
 
 def test_what_remains_to_be_done_comes_first() -> None:
@@ -39,29 +62,47 @@ def test_what_remains_to_be_done_comes_first() -> None:
         ("small", "s/1", 1, "still calling"),
         (None, "curl/8", 40, "still calling"),
         ("acme", "a/1", 100, "exempt until 1 September 2027"),
-        ("gone", "g/1", 2, "stopped since 10 November 2026, after the brownout of 10 November 2026"),
+        (
+            "gone",
+            "g/1",
+            2,
+            "stopped since 10 November 2026, after the brownout of 10 November 2026",
+        ),
         ("monitor", "m/1", 90, "ignored"),
         ("small", "check/1", 1, "ignored"),
     ]
 
 
-def test_the_clients_of_a_label_are_together_and_so_are_the_sources_of_a_client() -> None:
+def test_the_clients_of_a_label_are_together_and_so_are_the_sources_of_a_client() -> (
+    None
+):
     header = replace(calls(None, "curl/8", 1), source="header")
     many = [calls("many", f"job/{number}", 1, number=9 - number) for number in range(4)]
-    assert states(*many, calls(None, "curl/8", 1), header, calls(None, None, 1), calls("none", None, 1)) == [
+    assert states(
+        *many,
+        calls(None, "curl/8", 1),
+        header,
+        calls(None, None, 1),
+        calls("none", None, 1),
+    ) == [
         ("many", "job/0, job/1 and 2 more", 30, "still calling"),
         ("none", "", 1, "still calling"),
         (None, "curl/8", 2, "still calling"),
         (None, "", 1, "still calling"),
     ]
-    (group,) = group_callers(operation_usage("report", [calls(None, "curl/8", 1), header], {}), None, NOW)
+    (group,) = group_callers(
+        operation_usage("report", [calls(None, "curl/8", 1), header], {}), None, NOW
+    )
     assert (group.clients, group.sources) == ("curl/8", "header, query")
 
 
 AFTER = "stopped since 6 November 2026, after the brownout of 3 November 2026"
 STATES: dict[str, tuple[list[list[int]], str]] = {
     "many days": ([[25, 24, 22, 16]], AFTER),
-    "in a row": ([[11, 10, 9]], "stopped since 13 November 2026, after the brownout of 10 November 2026"),
+    "in a row": (
+        [[11, 10, 9]],
+        "stopped since 13 November 2026, after the brownout of 10 November 2026",
+    ),
     "no brownout in the week before": ([[5, 4, 3]], "stopped since 19 November 2026"),
     "a single day, which is no habit": ([[20]], "still calling"),
     "silent before for longer": ([[29, 10]], "still calling"),
@@ -72,7 +113,9 @@ STATES: dict[str, tuple[list[list[int]], str]] = {
 
 
 @pytest.mark.parametrize(("ago", "state"), STATES.values(), ids=STATES)
-def test_a_caller_has_stopped_that_is_silent_for_longer_than_before(ago: list[list[int]], state: str) -> None:
+def test_a_caller_has_stopped_that_is_silent_for_longer_than_before(
+    ago: list[list[int]], state: str
+) -> None:
     rows = [calls("team", f"job/{number}", *days) for number, days in enumerate(ago)]
     assert [each[3] for each in states(*rows)] == [state]
 
@@ -84,6 +127,10 @@ def test_an_exemption_counts_while_it_lasts_and_its_caller_calls() -> None:
 
 
 def test_the_work_in_a_few_words() -> None:
-    for names, words in (([], ""), (["a"], "1 still calling"), (["a", "b", "acme"], "2 still calling, 1 exempt")):
+    for names, words in (
+        ([], ""),
+        (["a"], "1 still calling"),
+        (["a", "b", "acme"], "2 still calling, 1 exempt"),
+    ):
         usage = operation_usage("report", [calls(name, None, 1) for name in names], {})
         assert summarise(group_callers(usage, POLICY, NOW)) == words

@@ -1,4 +1,6 @@
-"""An application whose users are named for what their records do: ``exit`` ends the process in place of record 280."""
+"""An application whose users are named for what their records do: ``exit`` ends the
+process in place of record 280.
+"""
 
 import itertools
 import logging
@@ -17,7 +19,9 @@ from tests.storages import flask_app, raising
 from tests.wsgi import Response
 
 # Standard error shows the logger and the level of each message.
-logging.basicConfig(format="%(name)s %(levelname)s %(message)s", level=logging.INFO, force=True)
+logging.basicConfig(
+    format="%(name)s %(levelname)s %(message)s", level=logging.INFO, force=True
+)
 _logger = logging.getLogger("storage")
 
 APPLICATION = "tests.resilience.app:application"
@@ -29,8 +33,12 @@ COUNT = 300
 RECORD = b'{"name":"%s"}' % (b"n" * 1_000)
 WHOLE = b"[" + b",".join([RECORD] * COUNT) + b"]"
 
-# Larger than the buffers of all connections between a server and its client, and hardly smaller when compressed.
-LARGE_RECORDS = [b'{"name":"%s"}' % random.Random(n).randbytes(5_000).hex().encode() for n in range(10)] * 200  # noqa: S311
+# Larger than the buffers of all connections between a server and its client, and hardly
+# smaller when compressed.
+LARGE_RECORDS = [
+    b'{"name":"%s"}' % random.Random(n).randbytes(5_000).hex().encode()  # noqa: S311
+    for n in range(10)
+] * 200
 LARGE = b"[" + b",".join(LARGE_RECORDS) + b"]"
 
 # Among the temporary files of a server, where it releases the requests that wait.
@@ -70,15 +78,22 @@ class Records:
 
 
 def find_unreleased(log: str) -> list[str]:
-    """Return the numbers of the records that a server's log shows as opened but not as closed exactly once."""
+    """Return the numbers of the records that a server's log shows as opened but not as
+    closed exactly once.
+    """
     events = re.findall(r"^storage INFO (opened|closed) (\S+)$", log, re.MULTILINE)
     closed = Counter(number for event, number in events if event == "closed")
-    return [number for event, number in events if event == "opened" and closed[number] != 1]
+    return [
+        number for event, number in events if event == "opened" and closed[number] != 1
+    ]
 
 
 def assert_no_record(response: Response) -> None:
     """Check that a server sent nothing, as some do, or an error of its own."""
-    assert (response.status[:3], RECORD in response.body) in {("", False), ("500", False)}
+    assert (response.status[:3], RECORD in response.body) in {
+        ("", False),
+        ("500", False),
+    }
 
 
 class Storage:
@@ -108,8 +123,12 @@ def _records(caller: str) -> Iterator[object]:
 
 
 def records_of(number: int) -> list[bytes]:
-    """Return the records of a user; a higher number has more records, and the highest are spooled."""
+    """Return the records of a user; a higher number has more records, and the highest
+    are spooled.
+    """
     return [b'{"user":%d,"name":"%s"}' % (number, b"n" * 40)] * number * 20
 
 
-application = DeprecationMiddleware(flask_app(Storage(), spool_threshold=SPOOL_THRESHOLD), PLAN)
+application = DeprecationMiddleware(
+    flask_app(Storage(), spool_threshold=SPOOL_THRESHOLD), PLAN
+)

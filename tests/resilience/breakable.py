@@ -15,7 +15,8 @@ from tests.resilience.proxy import RESET, Failure, Proxy
 from tests.servers.process import Program, Server, eventually, serving
 from tests.wsgi import Response
 
-# No log may contain a session ID, a statement, a stored value, or a traceback through the library.
+# No log may contain a session ID, a statement, a stored value, or a traceback through
+# the library.
 FORBIDDEN = re.compile(
     r"5e55-4000|SELECT|FROM notifications|tttt"
     r"|Traceback \(most recent call last\):\n(?:\s.*\n)*?\s.*flask_notifications/"
@@ -24,7 +25,10 @@ FORBIDDEN = re.compile(
 
 def find_leaks(log: str) -> list[str]:
     """Return each forbidden part of a log, with its surroundings."""
-    return [log[max(0, found.start() - 500) : found.end() + 500] for found in FORBIDDEN.finditer(log)]
+    return [
+        log[max(0, found.start() - 500) : found.end() + 500]
+        for found in FORBIDDEN.finditer(log)
+    ]
 
 
 @dataclass(frozen=True)
@@ -37,17 +41,23 @@ class Service:
 
     def ask(self, login: str) -> Response:
         """Request the notifications of a user."""
-        return self.server.ask("GET", f"/API/Notification/?sessionId={session_of(login)}")
+        return self.server.ask(
+            "GET", f"/API/Notification/?sessionId={session_of(login)}"
+        )
 
     @contextmanager
     def asking(self, login: str) -> "Iterator[Future[Response]]":
-        """Request the notifications of a user in the background, and yield the future response."""
+        """Request the notifications of a user in the background, and yield the future
+        response.
+        """
         with ThreadPoolExecutor() as client:
             yield client.submit(self.ask, login)
 
     @contextmanager
     def reading(self, login: str = "large") -> "Iterator[Future[Response]]":
-        """Request many notifications, and yield when the database has sent some of the rows but not all."""
+        """Request many notifications, and yield when the database has sent some of the
+        rows but not all.
+        """
         passed = self.proxy.passed
         with self.asking(login) as response, self.proxy.failing(Failure(rate=100_000)):
             eventually(lambda: self.proxy.passed > passed + 50_000)
@@ -76,6 +86,10 @@ class Service:
             yield
 
 
-def application_on(url: str, program: Program, folder: Path) -> AbstractContextManager[Server]:
+def application_on(
+    url: str, program: Program, folder: Path
+) -> AbstractContextManager[Server]:
     """Run the application with a database, yield its server, and stop it on exit."""
-    return serving(replace(program, application=APPLICATION), folder, "env", f"DATABASE_URL={url}")
+    return serving(
+        replace(program, application=APPLICATION), folder, "env", f"DATABASE_URL={url}"
+    )

@@ -1,4 +1,6 @@
-"""A Flask application on the database of ``DATABASE_URL``, for tests that make this database fail."""
+"""A Flask application on the database of ``DATABASE_URL``, for tests that make this
+database fail.
+"""
 
 import json
 import os
@@ -14,7 +16,12 @@ from tests.storages import flask_app
 APPLICATION = "tests.resilience.database_app:application"
 
 POOL = 3  # connections
-CONNECT_TIMEOUT, STATEMENT_TIMEOUT, POOL_TIMEOUT, LOCK_TIMEOUT = 2, 3, 0.5, 1  # seconds; the last is SQLite's
+CONNECT_TIMEOUT, STATEMENT_TIMEOUT, POOL_TIMEOUT, LOCK_TIMEOUT = (
+    2,
+    3,
+    0.5,
+    1,
+)  # seconds; the last is SQLite's
 SPOOL_THRESHOLD = 65_536  # bytes
 
 TABLES = """
@@ -23,7 +30,8 @@ CREATE TABLE notifications (
     owner TEXT, position INTEGER, document TEXT, written_at TIMESTAMP WITH TIME ZONE, PRIMARY KEY (owner, position)
 )
 """
-# How many notifications each user has. Only the response of ``large`` needs a temporary file.
+# How many notifications each user has. Only the response of ``large`` needs a temporary
+# file.
 COUNTS = {"alice": 3, "bob": 5, "large": 1_000, "slow": 100, "admin": 0}
 
 
@@ -33,23 +41,37 @@ def session_of(login: str) -> str:
 
 
 def documents_of(login: str) -> list[str]:
-    """Return the notifications of a user; each holds its owner, so that a test notices those of another user."""
-    return [json.dumps({"owner": login, "n": number, "text": "t" * 1_000}) for number in range(COUNTS[login])]
+    """Return the notifications of a user; each holds its owner, so that a test notices
+    those of another user.
+    """
+    return [
+        json.dumps({"owner": login, "n": number, "text": "t" * 1_000})
+        for number in range(COUNTS[login])
+    ]
 
 
 def prepare(url: str) -> None:
     """Create and fill the tables of an empty database."""
     add_session = text("INSERT INTO sessions VALUES (:id, :login, :is_administrator)")
-    add_document = text("INSERT INTO notifications VALUES (:owner, :position, :document, '2025-03-31T08:15:18Z')")
+    add_document = text(
+        "INSERT INTO notifications VALUES (:owner, :position, :document, '2025-03-31T08:15:18Z')"
+    )
     engine = create_engine(url)
     with engine.begin() as connection:
         for statement in TABLES.split(";"):
             connection.execute(text(statement))
         for login in COUNTS:
-            session = {"id": session_of(login), "login": login, "is_administrator": login == "admin"}
+            session = {
+                "id": session_of(login),
+                "login": login,
+                "is_administrator": login == "admin",
+            }
             connection.execute(add_session, session)
             for position, document in enumerate(documents_of(login)):
-                connection.execute(add_document, {"owner": login, "position": position, "document": document})
+                connection.execute(
+                    add_document,
+                    {"owner": login, "position": position, "document": document},
+                )
     engine.dispose()
 
 
@@ -57,7 +79,10 @@ def open_engine(url: str) -> Engine:
     """Return an engine with short time limits for everything that it waits for."""
     limits: dict[str, Any] = {"timeout": LOCK_TIMEOUT}
     if make_url(url).get_backend_name() == "postgresql":
-        limits = {"connect_timeout": CONNECT_TIMEOUT, "options": f"-c statement_timeout={STATEMENT_TIMEOUT * 1000}"}
+        limits = {
+            "connect_timeout": CONNECT_TIMEOUT,
+            "options": f"-c statement_timeout={STATEMENT_TIMEOUT * 1000}",
+        }
     return create_engine(
         url,
         connect_args=limits,
@@ -69,7 +94,9 @@ def open_engine(url: str) -> Engine:
     )
 
 
-engine = open_engine(os.environ.get("DATABASE_URL", "sqlite:////nowhere/at/all.sqlite3"))
+engine = open_engine(
+    os.environ.get("DATABASE_URL", "sqlite:////nowhere/at/all.sqlite3")
+)
 storage = storage_on(
     engine,
     "SELECT document FROM notifications WHERE owner = :login ORDER BY position",
@@ -77,4 +104,6 @@ storage = storage_on(
     account_query="SELECT owner, position, written_at FROM notifications WHERE owner = :account_id ORDER BY position",
     account_exists_query="SELECT 1 FROM sessions WHERE login = :account_id",
 )
-application = DeprecationMiddleware(flask_app(storage, spool_threshold=SPOOL_THRESHOLD), PLAN)
+application = DeprecationMiddleware(
+    flask_app(storage, spool_threshold=SPOOL_THRESHOLD), PLAN
+)

@@ -17,7 +17,8 @@ from tests.services import program_or_skip
 # How to stop: after a message to each client, or without one.
 FAST, IMMEDIATE = "fast", "immediate"
 
-# The role of applications; not a superuser, because PostgreSQL reserves connections for those.
+# The role of applications; not a superuser, because PostgreSQL reserves connections for
+# those.
 APPLICATION = "shop"
 
 _CLIENTS = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
@@ -30,17 +31,31 @@ class Cluster:
         self.port = free_port()
         self._folder = folder
         self._user = drop_privileges(folder)
-        settings = f"-p {self.port} -h 127.0.0.1 -k {folder} -F -B 16MB -N {max_connections}"
+        settings = (
+            f"-p {self.port} -h 127.0.0.1 -k {folder} -F -B 16MB -N {max_connections}"
+        )
         self._start = ["start", f"--log={folder}/log", f"--options={settings}"]
-        self._run("init", "--options=--auth=trust --username=postgres --encoding=UTF8 --locale=C --no-sync")
+        self._run(
+            "init",
+            "--options=--auth=trust --username=postgres --encoding=UTF8 --locale=C --no-sync",
+        )
 
     def _run(self, *arguments: str) -> None:
-        """Run PostgreSQL's own program for clusters, which waits until the server accepts statements or has ended."""
-        command = [program_or_skip("pg_ctl"), f"--pgdata={self._folder}/data", f"--timeout={PATIENCE}", *arguments]
+        """Run PostgreSQL's own program for clusters, which waits until the server
+        accepts statements or has ended.
+        """
+        command = [
+            program_or_skip("pg_ctl"),
+            f"--pgdata={self._folder}/data",
+            f"--timeout={PATIENCE}",
+            *arguments,
+        ]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **self._user)
 
     def url(self, port: int | None = None) -> str:
-        """Return the SQLAlchemy URL for applications; ``port`` is that of a proxy, if there is one."""
+        """Return the SQLAlchemy URL for applications; ``port`` is that of a proxy, if
+        there is one.
+        """
         return f"postgresql+psycopg://{APPLICATION}@127.0.0.1:{self.port if port is None else port}/postgres"
 
     def start(self) -> None:
@@ -60,7 +75,13 @@ class Cluster:
 
     def connect(self, user: str = "postgres") -> "psycopg.Connection[Any]":
         """Return a connection in autocommit mode, by default as the administrator."""
-        return psycopg.connect(host="127.0.0.1", port=self.port, user=user, dbname="postgres", autocommit=True)
+        return psycopg.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user=user,
+            dbname="postgres",
+            autocommit=True,
+        )
 
     def ask(self, statement: str) -> list[Any]:
         """Execute a statement as administrator, and return the first column."""
@@ -93,7 +114,9 @@ def postgresql(*, max_connections: int = 20) -> Iterator[Cluster]:
 
 
 def drop_privileges(folder: Path) -> dict[str, Any]:
-    """Return the options that run a process as the folder's new owner, because some servers refuse to run as root."""
+    """Return the options that run a process as the folder's new owner, because some
+    servers refuse to run as root.
+    """
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")

@@ -1,4 +1,6 @@
-"""A TCP proxy that injects failures between a client and an upstream server on this machine."""
+"""A TCP proxy that injects failures between a client and an upstream server on this
+machine.
+"""
 
 import asyncio
 import socket
@@ -11,11 +13,13 @@ from math import inf
 from threading import Thread
 from typing import Literal, Self
 
-# The bytes of one read, and the seconds between two pieces of a chunk whose rate is limited.
+# The bytes of one read, and the seconds between two pieces of a chunk whose rate is
+# limited.
 _CHUNK, _TICK = 65_536, 0.05
 
 
-# How the client sees a connection end: FIN, RST, or no byte arrives, in either direction.
+# How the client sees a connection end: FIN, RST, or no byte arrives, in either
+# direction.
 End = Literal["cut", "reset", "silence"]
 
 
@@ -23,8 +27,8 @@ End = Literal["cut", "reset", "silence"]
 class Failure:
     """How the proxy treats the bytes from the upstream.
 
-    At most ``rate`` bytes pass per second. A connection ends, as ``end`` says, when ``limit`` bytes have passed; with a
-    limit of 0, at once.
+    At most ``rate`` bytes pass per second. A connection ends, as ``end`` says, when
+    ``limit`` bytes have passed; with a limit of 0, at once.
     """
 
     rate: float = inf
@@ -40,14 +44,23 @@ BLACK_HOLE = Failure(limit=0, end="silence")
 class Link:
     """A connection of a client and its own connection to the upstream."""
 
-    def __init__(self, client: asyncio.StreamWriter, upstream: asyncio.StreamWriter, failure: Failure) -> None:
+    def __init__(
+        self,
+        client: asyncio.StreamWriter,
+        upstream: asyncio.StreamWriter,
+        failure: Failure,
+    ) -> None:
         self.client, self.upstream, self.is_open = client, upstream, True
         for writer in (client, upstream):
-            writer.transport.set_write_buffer_limits(0)  # drained bytes are sent, so a reset does not drop them
+            writer.transport.set_write_buffer_limits(
+                0
+            )  # drained bytes are sent, so a reset does not drop them
         self.begin(failure)
 
     def begin(self, failure: Failure) -> None:
-        """Apply a failure from now on, unless bytes were lost already: no later byte would make sense."""
+        """Apply a failure from now on, unless bytes were lost already: no later byte
+        would make sense.
+        """
         if self.is_open:
             self.failure, self.left = failure, failure.limit
             if self.left == 0:
@@ -61,14 +74,17 @@ class Link:
             elif end == "reset":
                 with suppress(OSError):  # the socket is closed already
                     linger = struct.pack("ii", 1, 0)
-                    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                    writer.get_extra_info("socket").setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, linger
+                    )
                 writer.transport.abort()
 
 
 class Proxy:
     """Forward connections to a port of this machine.
 
-    The proxy listens on ``port`` while it is entered. ``passed`` counts the bytes forwarded from the upstream.
+    The proxy listens on ``port`` while it is entered. ``passed`` counts the bytes
+    forwarded from the upstream.
     """
 
     def __init__(self, upstream: int) -> None:
@@ -77,7 +93,9 @@ class Proxy:
 
     def __enter__(self) -> Self:
         listening: Future[int] = Future()
-        self._thread = Thread(target=lambda: asyncio.run(self._listen(listening)), daemon=True)
+        self._thread = Thread(
+            target=lambda: asyncio.run(self._listen(listening)), daemon=True
+        )
         self._thread.start()
         self.port = listening.result()
         return self
@@ -111,9 +129,15 @@ class Proxy:
         for link in self._links:
             link.begin(failure)
 
-    async def _accept(self, requests: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.CancelledError):  # the upstream does not listen, or the proxy stops
-            responses, upstream = await asyncio.open_connection("127.0.0.1", self._upstream)
+    async def _accept(
+        self, requests: asyncio.StreamReader, client: asyncio.StreamWriter
+    ) -> None:
+        with suppress(
+            OSError, asyncio.CancelledError
+        ):  # the upstream does not listen, or the proxy stops
+            responses, upstream = await asyncio.open_connection(
+                "127.0.0.1", self._upstream
+            )
             link = Link(client, upstream, self._failure)
             self._links.add(link)
             try:
@@ -127,14 +151,18 @@ class Proxy:
                 upstream.close()
         client.close()
 
-    async def _forward_requests(self, requests: asyncio.StreamReader, link: Link) -> None:
+    async def _forward_requests(
+        self, requests: asyncio.StreamReader, link: Link
+    ) -> None:
         while chunk := await requests.read(_CHUNK):
             if link.is_open:
                 link.upstream.write(chunk)
                 await link.upstream.drain()
         link.upstream.write_eof()
 
-    async def _forward_responses(self, responses: asyncio.StreamReader, link: Link) -> None:
+    async def _forward_responses(
+        self, responses: asyncio.StreamReader, link: Link
+    ) -> None:
         while chunk := await responses.read(_CHUNK):
             while chunk and link.is_open:
                 rate = link.failure.rate

@@ -1,4 +1,6 @@
-"""While a real database fails, clients get the whole array or a clean error, and the service recovers by itself."""
+"""While a real database fails, clients get the whole array or a clean error, and the
+service recovers by itself.
+"""
 
 import os
 import re
@@ -27,7 +29,10 @@ CREATE VIEW notifications AS SELECT
 FROM stored
 """
 
-SUCCESSORS = [f'</API/Notification/{name}>; rel="successor-version"' for name in ("CurrentUser", "Account")]
+SUCCESSORS = [
+    f'</API/Notification/{name}>; rel="successor-version"'
+    for name in ("CurrentUser", "Account")
+]
 
 
 def assert_announced(response: Response) -> None:
@@ -46,9 +51,16 @@ def assert_whole(response: Response, login: str) -> None:
     assert_announced(response)
 
 
-def assert_failed(response: Response, status: int = 503, code: str = "storage_unavailable") -> None:
-    """Check that a response is a clean error without any byte of an array; by default, that it asks for a retry."""
-    assert (response.code, response.one("Content-Type")) == (status, "application/problem+json"), response
+def assert_failed(
+    response: Response, status: int = 503, code: str = "storage_unavailable"
+) -> None:
+    """Check that a response is a clean error without any byte of an array; by default,
+    that it asks for a retry.
+    """
+    assert (response.code, response.one("Content-Type")) == (
+        status,
+        "application/problem+json",
+    ), response
     assert response.json.keys() == {"type", "title", "status", "detail", "code"}
     assert response.json["code"] == code
     assert response.all("Retry-After") == (["30"] if status == 503 else [])
@@ -57,7 +69,9 @@ def assert_failed(response: Response, status: int = 503, code: str = "storage_un
 
 @contextmanager
 def assert_logged(server: Server, *kinds: str) -> Iterator[None]:
-    """Check that one new line of the log names the kind of failure, and that the log contains no secrets."""
+    """Check that one new line of the log names the kind of failure, and that the log
+    contains no secrets.
+    """
     line = re.compile(".*".join(map(re.escape, kinds)))
     before = len(line.findall(server.written()))
     yield
@@ -81,15 +95,21 @@ def proxy(cluster: Cluster) -> Iterator[Proxy]:
 
 
 @pytest.fixture(scope="module")
-def threaded(cluster: Cluster, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def threaded(
+    cluster: Cluster, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
     program = gunicorn("gthread", THREADS)
-    with application_on(cluster.url(proxy.port), program, tmp_path_factory.mktemp("threaded")) as server:
+    with application_on(
+        cluster.url(proxy.port), program, tmp_path_factory.mktemp("threaded")
+    ) as server:
         yield Service(server, proxy, cluster)
 
 
 @pytest.fixture
 def service(threaded: Service) -> Iterator[Service]:
-    """Yield a service for a test to break, and check that it recovers by itself, and has left nothing open."""
+    """Yield a service for a test to break, and check that it recovers by itself, and
+    has left nothing open.
+    """
     yield threaded
     for login in ("alice", "large"):
         assert_whole(threaded.ask(login), login)
@@ -111,14 +131,30 @@ def pool_exhausted(service: Service) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("broken", "kind"),
     [
-        pytest.param(lambda service: service.cluster.stopped(), "psycopg.OperationalError", id="stopped"),
-        pytest.param(lambda service: service.new_connections(BLACK_HOLE), "ConnectionTimeout", id="never responds"),
-        pytest.param(Service.no_connection_left, "psycopg.OperationalError", id="out of connections"),
-        pytest.param(pool_exhausted, "sqlalchemy.exc.TimeoutError", id="pool exhausted"),
+        pytest.param(
+            lambda service: service.cluster.stopped(),
+            "psycopg.OperationalError",
+            id="stopped",
+        ),
+        pytest.param(
+            lambda service: service.new_connections(BLACK_HOLE),
+            "ConnectionTimeout",
+            id="never responds",
+        ),
+        pytest.param(
+            Service.no_connection_left,
+            "psycopg.OperationalError",
+            id="out of connections",
+        ),
+        pytest.param(
+            pool_exhausted, "sqlalchemy.exc.TimeoutError", id="pool exhausted"
+        ),
         pytest.param(Service.locked, "psycopg.errors.QueryCanceled", id="table locked"),
     ],
 )
-def test_an_unavailable_database_is_a_503_until_it_is_back(service: Service, broken: Any, kind: str) -> None:
+def test_an_unavailable_database_is_a_503_until_it_is_back(
+    service: Service, broken: Any, kind: str
+) -> None:
     with broken(service), assert_logged(service.server, "storage_unavailable: ", kind):
         assert_failed(service.ask("alice"))
 
@@ -129,10 +165,20 @@ def restart(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    "break_it", [restart, lambda service: service.proxy.fail(RESET), lambda service: service.cluster.terminate()]
+    "break_it",
+    [
+        restart,
+        lambda service: service.proxy.fail(RESET),
+        lambda service: service.cluster.terminate(),
+    ],
 )
-def test_a_database_that_fails_between_two_rows_is_a_503(service: Service, break_it: Callable[[Service], None]) -> None:
-    with assert_logged(service.server, "storage_unavailable: ", "psycopg."), service.reading() as response:
+def test_a_database_that_fails_between_two_rows_is_a_503(
+    service: Service, break_it: Callable[[Service], None]
+) -> None:
+    with (
+        assert_logged(service.server, "storage_unavailable: ", "psycopg."),
+        service.reading() as response,
+    ):
         break_it(service)
     assert_failed(response.result())
 
@@ -158,15 +204,25 @@ def test_a_suspended_backend_blocks_its_own_request_only(service: Service) -> No
 @pytest.mark.parametrize("end", ["reset", "cut"])
 @pytest.mark.parametrize("limit", [1, 200, 400, 500, 600, 1_000, 1_050_000])
 def test_a_network_that_fails_is_a_503(service: Service, limit: int, end: End) -> None:
-    """It fails while the driver connects, looks for the session, and reads the rows, after so many bytes."""
+    """It fails while the driver connects, looks for the session, and reads the rows,
+    after so many bytes.
+    """
     with service.new_connections(Failure(limit=limit, end=end)):
         assert_failed(service.ask("large"))
 
 
 @pytest.mark.parametrize("written_at", ["infinity", "0044-03-15 BC"])
-def test_a_date_that_python_cannot_express_is_a_500_and_no_skipped_row(service: Service, written_at: str) -> None:
-    with service.cluster.connect() as admin, assert_logged(service.server, "storage_error: ", "psycopg.DataError"):
-        admin.execute("UPDATE stored SET written_at = %s WHERE owner = 'bob' AND position = 1", [written_at])
+def test_a_date_that_python_cannot_express_is_a_500_and_no_skipped_row(
+    service: Service, written_at: str
+) -> None:
+    with (
+        service.cluster.connect() as admin,
+        assert_logged(service.server, "storage_error: ", "psycopg.DataError"),
+    ):
+        admin.execute(
+            "UPDATE stored SET written_at = %s WHERE owner = 'bob' AND position = 1",
+            [written_at],
+        )
         target = f"/API/Notification/GetNotificationsForAccount/bob/?sessionId={session_of('admin')}"
         try:
             assert_failed(service.server.ask("POST", target), 500, "storage_error")

@@ -1,4 +1,6 @@
-"""An exit, a full disk and a client that disconnects leave no part of an array and nothing open."""
+"""An exit, a full disk and a client that disconnects leave no part of an array and
+nothing open.
+"""
 
 import os
 import resource
@@ -15,9 +17,25 @@ from typing import BinaryIO
 import pytest
 
 from flask_notifications import NotificationApp
-from tests.resilience.app import APPLICATION, LARGE, LIST, WHOLE, assert_no_record, find_unreleased
+from tests.resilience.app import (
+    APPLICATION,
+    LARGE,
+    LIST,
+    WHOLE,
+    assert_no_record,
+    find_unreleased,
+)
 from tests.servers.nginx import proxying
-from tests.servers.process import PATIENCE, PROGRAMS, Server, eventually, every_server, gunicorn, request_of, serving
+from tests.servers.process import (
+    PATIENCE,
+    PROGRAMS,
+    Server,
+    eventually,
+    every_server,
+    gunicorn,
+    request_of,
+    serving,
+)
 from tests.services import service_or_skip
 from tests.storages import BEARER, OneSession, Source
 from tests.wsgi import Response, call
@@ -25,8 +43,12 @@ from tests.wsgi import Response, call
 MIB = 1_048_576
 
 
-@pytest.fixture(scope="module", params=every_server("gunicorn-gthread", application=APPLICATION))
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@pytest.fixture(
+    scope="module", params=every_server("gunicorn-gthread", application=APPLICATION)
+)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     with serving(request.param, tmp_path_factory.mktemp(request.param.name)) as server:
         yield server
 
@@ -40,14 +62,20 @@ def ask(server: Server, session: str) -> Response:
     ("name", "failure", "exit_code"),
     [
         ("gunicorn-sync", "exit", None),
-        pytest.param("gunicorn-gthread", "exit", 3, id="gunicorn-gthread-ends-with-its-worker"),
+        pytest.param(
+            "gunicorn-gthread", "exit", 3, id="gunicorn-gthread-ends-with-its-worker"
+        ),
         ("gunicorn-gthread", "interrupt", None),
         ("gunicorn-gevent", "exit", None),
         pytest.param("uwsgi", "exit", 3, id="uwsgi-without-a-master-ends"),
     ],
 )
-def test_an_exit_has_no_response_or_open_file(name: str, failure: str, exit_code: int | None, tmp_path: Path) -> None:
-    (program,) = (replace(each, application=APPLICATION) for each in PROGRAMS if each.name == name)
+def test_an_exit_has_no_response_or_open_file(
+    name: str, failure: str, exit_code: int | None, tmp_path: Path
+) -> None:
+    (program,) = (
+        replace(each, application=APPLICATION) for each in PROGRAMS if each.name == name
+    )
     with serving(program, tmp_path) as server:
         assert_no_record(ask(server, failure))
         assert find_unreleased(server.written()) == []
@@ -58,7 +86,9 @@ def test_an_exit_has_no_response_or_open_file(name: str, failure: str, exit_code
 
 
 @pytest.mark.parametrize("length", [MIB + 1, 2 * MIB, 20 * MIB])
-def test_a_response_above_the_file_size_limit_is_a_503_and_leaves_no_file(length: int, spooled: list[BinaryIO]) -> None:
+def test_a_response_above_the_file_size_limit_is_a_503_and_leaves_no_file(
+    length: int, spooled: list[BinaryIO]
+) -> None:
     source = Source([b'{"":"%s"}' % (b"n" * (length - len('[{"":""}]')))])
     app = NotificationApp(OneSession(lambda: source), spool_threshold=0)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -72,19 +102,27 @@ def test_a_response_above_the_file_size_limit_is_a_503_and_leaves_no_file(length
     assert [file.closed for file in spooled] == [True]
 
 
-# A private disk for temporary files with space for one large response; it is unmounted with the server.
+# A private disk for temporary files with space for one large response; it is unmounted
+# with the server.
 MOUNT = 'mount -t tmpfs -o size=30m none "$TMPDIR" && exec "$@"'
 SMALL_DISK = ["unshare", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh"]
 
 
 def test_responses_that_do_not_fit_fail_while_the_disk_is_full(tmp_path: Path) -> None:
     environ = os.environ | {"TMPDIR": str(tmp_path)}
-    possible = subprocess.run([*SMALL_DISK, "true"], env=environ, check=False, capture_output=True).returncode == 0
+    possible = (
+        subprocess.run(
+            [*SMALL_DISK, "true"], env=environ, check=False, capture_output=True
+        ).returncode
+        == 0
+    )
     service_or_skip("unshare, and a file system of our own", possible)
     program = gunicorn("gthread", "threads = 4", APPLICATION)
     with serving(program, tmp_path, *SMALL_DISK) as server:
         free = free_bytes(server, tmp_path)
-        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as reader:
+        with socket.create_connection(
+            ("127.0.0.1", server.port), timeout=PATIENCE
+        ) as reader:
             reader.sendall(request_of("GET", LIST, "Authorization: Bearer large"))
             assert reader.recv(12) == b"HTTP/1.1 200"
             free_while_sending = free_bytes(server, tmp_path)
@@ -95,38 +133,59 @@ def test_responses_that_do_not_fit_fail_while_the_disk_is_full(tmp_path: Path) -
             assert ask(server, "whole").body == WHOLE
             eventually(lambda: free_bytes(server, tmp_path) == free_while_sending)
             # The response that uses the space is not affected.
-            assert b"".join(iter(lambda: reader.recv(MIB), b"")).endswith(b"\r\n\r\n" + LARGE)
+            assert b"".join(iter(lambda: reader.recv(MIB), b"")).endswith(
+                b"\r\n\r\n" + LARGE
+            )
         eventually(lambda: free_bytes(server, tmp_path) == free)
         assert ask(server, "large").body == LARGE
 
 
 def free_bytes(server: Server, folder: Path) -> int:
-    """Return the free space for temporary files, in bytes, on the disk that only the server sees."""
+    """Return the free space for temporary files, in bytes, on the disk that only the
+    server sees.
+    """
     disk = os.statvfs(Path(f"/proc/{server.workers()[0]}/root{folder}", "tmp"))
     return disk.f_bfree * disk.f_frsize
 
 
 # How many bytes of the body a client reads before it disconnects.
-MOMENTS = {"before-the-response": None, "in-the-middle": len(LARGE) // 2, "before-the-last-byte": len(LARGE) - 1}
+MOMENTS = {
+    "before-the-response": None,
+    "in-the-middle": len(LARGE) // 2,
+    "before-the-last-byte": len(LARGE) - 1,
+}
 
 
 @contextmanager
 def without_errors(server: Server) -> Iterator[None]:
-    """Check that what a client does is no error in the log, and that everything is released."""
+    """Check that what a client does is no error in the log, and that everything is
+    released.
+    """
     before = server.written().count("flask_notifications ERROR")
     yield
     assert ask(server, "whole").body == WHOLE
-    eventually(lambda: not server.open_spools() and not find_unreleased(server.written()))
+    eventually(
+        lambda: not server.open_spools() and not find_unreleased(server.written())
+    )
     assert server.written().count("flask_notifications ERROR") == before
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["closing", "resetting"])
 @pytest.mark.parametrize("wanted", MOMENTS.values(), ids=MOMENTS)
-def test_a_disconnect_leaves_no_file_and_no_error(server: Server, wanted: int | None, reset: bool) -> None:
-    with without_errors(server), closing(HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as connection:
+def test_a_disconnect_leaves_no_file_and_no_error(
+    server: Server, wanted: int | None, reset: bool
+) -> None:
+    with (
+        without_errors(server),
+        closing(
+            HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+        ) as connection,
+    ):
         connection.connect()
         if reset:
-            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
         connection.request("GET", LIST, headers={"Authorization": "Bearer large"})
         if wanted is not None:
             assert connection.getresponse().read(wanted) == LARGE[:wanted]
@@ -141,7 +200,9 @@ def test_behind_a_buffering_proxy_stalled_readers_block_nobody(tmp_path: Path) -
         ExitStack() as readers,
     ):
         for _reader in range(threads):
-            connection = readers.enter_context(proxy.slow_reader(f"{LIST}?sessionId=large"))
+            connection = readers.enter_context(
+                proxy.slow_reader(f"{LIST}?sessionId=large")
+            )
             assert connection.recv(12) == b"HTTP/1.1 200"
         with without_errors(server):
             for _time in range(threads):

@@ -13,11 +13,13 @@ ADMIN = "Authorization: Bearer admin-0003"
 # Session IDs that no log may show; the last one is unknown.
 SECRETS = ["alice-0001", "bob-0002", "admin-0003", "c0ffee"]
 
-# The outcomes of a request besides the code of a problem: Alice's notifications, or no announcement.
+# The outcomes of a request besides the code of a problem: Alice's notifications, or no
+# announcement.
 RECORDS, UNMATCHED = "records", "unmatched"
 NOTIFICATIONS = '[{"id":1,"name":"Wöchentlich"},{"id":2,"name":"Daily"}]'.encode()
 
-# The headers of a request for the list. The library, not the server, checks tokens and repeated headers.
+# The headers of a request for the list. The library, not the server, checks tokens and
+# repeated headers.
 HEADERS = {
     (ALICE, "Authorization: Bearer bob-0002"): "invalid_request",
     ("Authorization: Basic eDp5", ALICE): "invalid_request",
@@ -26,8 +28,15 @@ HEADERS = {
     ("Authorization: \t Bearer alice-0001 \t",): RECORDS,
     ("Authorization: Bearer\talice-0001",): "invalid_request",
     ("Authorization: Bearer " + "c0ffee" * 1330,): "invalid_token",
-    ("Flask-Notifications.Session: alice-0001", "Query-String: sessionId=alice-0001"): "session_missing",
-    ("sessionId: alice-0001", "Cookie: sessionId=alice-0001", f"Proxy-{ALICE}"): "session_missing",
+    (
+        "Flask-Notifications.Session: alice-0001",
+        "Query-String: sessionId=alice-0001",
+    ): "session_missing",
+    (
+        "sessionId: alice-0001",
+        "Cookie: sessionId=alice-0001",
+        f"Proxy-{ALICE}",
+    ): "session_missing",
     (ALICE, "X-Original-URL: /profile", "X-HTTP-Method-Override: DELETE"): RECORDS,
 }
 # The target of a request by Alice.
@@ -61,29 +70,60 @@ QUERIES = {
 BODIES = {
     ("Content-Type: application/json", "Content-Length: 1"): b"{",
     ("Content-Encoding: gzip", "Content-Length: 6"): b"c0ffee",
-    ("Transfer-Encoding: chunked",): b"2\r\n{}\r\n0\r\nAuthorization: Bearer bob-0002\r\n\r\n",
+    (
+        "Transfer-Encoding: chunked",
+    ): b"2\r\n{}\r\n0\r\nAuthorization: Bearer bob-0002\r\n\r\n",
 }
 CASES = {
     "gunicorn-gthread": [
-        *((request_of("GET", LIST, *lines), expected) for lines, expected in HEADERS.items()),
-        *((request_of("GET", target, ALICE), expected) for target, expected in TARGETS.items()),
-        *((request_of("POST", f"{ACCOUNT}/{part}/", ADMIN), expected) for part, expected in ACCOUNTS.items()),
-        *((request_of("GET", f"{LIST}?{query}"), expected) for query, expected in QUERIES.items()),
-        *((request_of("POST", f"{ACCOUNT}/alice/", ALICE, *h) + body, RECORDS) for h, body in BODIES.items()),
+        *(
+            (request_of("GET", LIST, *lines), expected)
+            for lines, expected in HEADERS.items()
+        ),
+        *(
+            (request_of("GET", target, ALICE), expected)
+            for target, expected in TARGETS.items()
+        ),
+        *(
+            (request_of("POST", f"{ACCOUNT}/{part}/", ADMIN), expected)
+            for part, expected in ACCOUNTS.items()
+        ),
+        *(
+            (request_of("GET", f"{LIST}?{query}"), expected)
+            for query, expected in QUERIES.items()
+        ),
+        *(
+            (request_of("POST", f"{ACCOUNT}/alice/", ALICE, *h) + body, RECORDS)
+            for h, body in BODIES.items()
+        ),
     ],
     # What uWSGI lets through, and other servers refuse.
     "uwsgi": [
-        (request_of("GET", LIST, "Authorization: Bearer alice\x00-0001"), "invalid_token"),
-        (request_of("GET", LIST, "Authorization: Bearer alice\x1b-0001"), "invalid_token"),
-        (request_of("GET", LIST, "Authorization: \x0bBearer alice-0001"), "session_missing"),
-        (request_of("GET", LIST, "Authorization: Bearer\r\n alice-0001"), "invalid_request"),
+        (
+            request_of("GET", LIST, "Authorization: Bearer alice\x00-0001"),
+            "invalid_token",
+        ),
+        (
+            request_of("GET", LIST, "Authorization: Bearer alice\x1b-0001"),
+            "invalid_token",
+        ),
+        (
+            request_of("GET", LIST, "Authorization: \x0bBearer alice-0001"),
+            "session_missing",
+        ),
+        (
+            request_of("GET", LIST, "Authorization: Bearer\r\n alice-0001"),
+            "invalid_request",
+        ),
         (request_of("GET", "/API/x/../Notification/", ALICE), RECORDS),
     ],
 }
 
 
 def exchange(server: Server, request: bytes) -> tuple[str, bool]:
-    """Send a request, and return its outcome and whether the response links to the operation's successor."""
+    """Send a request, and return its outcome and whether the response links to the
+    operation's successor.
+    """
     try:
         received = server.exchange(request)
     except ConnectionError:
@@ -93,7 +133,9 @@ def exchange(server: Server, request: bytes) -> tuple[str, bool]:
     response = response_of(received)
     if not response.all("Deprecation"):
         return UNMATCHED, link in received
-    return RECORDS if response.body == NOTIFICATIONS else str(response.json["code"]), link in received
+    return RECORDS if response.body == NOTIFICATIONS else str(
+        response.json["code"]
+    ), link in received
 
 
 @pytest.mark.newest  # how gunicorn parses a request
@@ -102,8 +144,13 @@ def test_a_request_has_the_expected_outcome(name: str, tmp_path: Path) -> None:
     (program,) = (each for each in PROGRAMS if each.name == name)
     with serving(program, tmp_path) as server:
         for request, expected in CASES[name]:
-            assert exchange(server, request) == (expected, expected != UNMATCHED), request
-            assert exchange(server, request_of("GET", LIST, ALICE)) == (RECORDS, True), request
+            assert exchange(server, request) == (expected, expected != UNMATCHED), (
+                request
+            )
+            assert exchange(server, request_of("GET", LIST, ALICE)) == (
+                RECORDS,
+                True,
+            ), request
     log = server.written()
     assert not [secret for secret in SECRETS if secret in log and name != "uwsgi"]
     assert not [line for line in log.splitlines() if line.startswith("forged")]

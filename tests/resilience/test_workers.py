@@ -1,4 +1,6 @@
-"""While gunicorn's workers are replaced, stopped or killed, each response is complete or visibly truncated."""
+"""While gunicorn's workers are replaced, stopped or killed, each response is complete
+or visibly truncated.
+"""
 
 import os
 import signal
@@ -12,11 +14,27 @@ from typing import Any
 import pytest
 import requests
 
-from tests.resilience.app import APPLICATION, GATE, LIST, WHOLE, assert_no_record, find_unreleased, records_of
+from tests.resilience.app import (
+    APPLICATION,
+    GATE,
+    LIST,
+    WHOLE,
+    assert_no_record,
+    find_unreleased,
+    records_of,
+)
 from tests.servers.nginx import proxying
-from tests.servers.process import PATIENCE, Program, Server, eventually, gunicorn, serving
+from tests.servers.process import (
+    PATIENCE,
+    Program,
+    Server,
+    eventually,
+    gunicorn,
+    serving,
+)
 
-# nginx as a proxy. It forwards without buffering, or it would have the whole response before the test acts.
+# nginx as a proxy. It forwards without buffering, or it would have the whole response
+# before the test acts.
 PROXIES = {
     "http-1.1-upstream": 'proxy_buffering off; proxy_http_version 1.1; proxy_set_header Connection ""',
     "gzip": "proxy_buffering off; gzip on; gzip_proxied any; gzip_types *",
@@ -28,9 +46,13 @@ CUT = requests.RequestException
 
 @contextmanager
 def client(port: int, session: str) -> Iterator[Callable[[], bytes]]:
-    """Read the beginning of a response, and yield a function that reads the rest and returns the whole body."""
+    """Read the beginning of a response, and yield a function that reads the rest and
+    returns the whole body.
+    """
     headers = {"Authorization": f"Bearer {session}", "Accept-Encoding": "gzip"}
-    with requests.get(f"http://127.0.0.1:{port}{LIST}", headers=headers, stream=True, timeout=PATIENCE) as response:
+    with requests.get(
+        f"http://127.0.0.1:{port}{LIST}", headers=headers, stream=True, timeout=PATIENCE
+    ) as response:
         yield lambda: response.content
 
 
@@ -38,7 +60,9 @@ def client(port: int, session: str) -> Iterator[Callable[[], bytes]]:
 READERS = len(PROXIES) + 1
 
 THREADS = gunicorn("gthread", f"threads = {READERS}", APPLICATION)
-PROCESSES = gunicorn("sync", f"workers = {READERS}; preload_app = True; timeout = 1", APPLICATION)
+PROCESSES = gunicorn(
+    "sync", f"workers = {READERS}; preload_app = True; timeout = 1", APPLICATION
+)
 
 
 def are_replaced(server: Server, workers: list[int]) -> bool:
@@ -53,15 +77,24 @@ def kill_workers(server: Server) -> None:
     eventually(lambda: are_replaced(server, workers))
 
 
-@pytest.mark.parametrize(("program", "end"), [(THREADS, kill_workers), (PROCESSES, lambda _server: None)])
-def test_a_response_that_no_worker_finishes_is_an_error_to_clients(program: Program, end: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "end"), [(THREADS, kill_workers), (PROCESSES, lambda _server: None)]
+)
+def test_a_response_that_no_worker_finishes_is_an_error_to_clients(
+    program: Program, end: Any, tmp_path: Path
+) -> None:
     with serving(program, tmp_path) as server, ExitStack() as stack:
-        proxies = [stack.enter_context(proxying(site, server.port, tmp_path / way)) for way, site in PROXIES.items()]
+        proxies = [
+            stack.enter_context(proxying(site, server.port, tmp_path / way))
+            for way, site in PROXIES.items()
+        ]
         ports = [each.port for each in (server, *proxies)]
         clients = [stack.enter_context(client(port, "large")) for port in ports]
         assert find_unreleased(server.written()) == []
         end(server)
-        eventually(lambda: not server.open_spools())  # gunicorn has killed each worker that waits for its client
+        eventually(
+            lambda: not server.open_spools()
+        )  # gunicorn has killed each worker that waits for its client
         for rest in clients:
             with pytest.raises(CUT):
                 rest()
@@ -70,8 +103,13 @@ def test_a_response_that_no_worker_finishes_is_an_error_to_clients(program: Prog
         eventually(lambda: not server.open_spools())
 
 
-def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(tmp_path: Path) -> None:
-    with serving(gunicorn("sync", "timeout = 1", APPLICATION), tmp_path) as server, ThreadPoolExecutor() as pool:
+def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(
+    tmp_path: Path,
+) -> None:
+    with (
+        serving(gunicorn("sync", "timeout = 1", APPLICATION), tmp_path) as server,
+        ThreadPoolExecutor() as pool,
+    ):
         workers = server.workers()
         hanging = pool.submit(server.ask, "GET", LIST, "Authorization: Bearer wait")
         eventually(server.open_spools)
@@ -91,7 +129,9 @@ def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(tmp_path: P
     ],
     ids=["gthread", "gevent"],
 )
-def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(program: Program, tmp_path: Path) -> None:
+def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(
+    program: Program, tmp_path: Path
+) -> None:
     with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
         with client(server.port, "large") as rest:
             short = pool.submit(server.ask, "GET", LIST, "Authorization: Bearer wait")
@@ -111,15 +151,24 @@ def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(pro
     [
         pytest.param("", lambda server: server.signal(signal.SIGHUP), id="reload"),
         pytest.param("", kill_workers, id="kill"),
-        pytest.param("max_requests = 30; preload_app = True; ", lambda _server: None, id="max-requests-preloaded"),
+        pytest.param(
+            "max_requests = 30; preload_app = True; ",
+            lambda _server: None,
+            id="max-requests-preloaded",
+        ),
     ],
 )
-def test_every_response_is_correct_while_workers_are_replaced(conf: str, act: Any, tmp_path: Path) -> None:
+def test_every_response_is_correct_while_workers_are_replaced(
+    conf: str, act: Any, tmp_path: Path
+) -> None:
     program = gunicorn("gthread", f"{conf}workers = 2; threads = 4", APPLICATION)
     with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
         done = Event()
         try:
-            counts = [pool.submit(ask_until, done, server.port, number) for number in (1, 7, 60)]
+            counts = [
+                pool.submit(ask_until, done, server.port, number)
+                for number in (1, 7, 60)
+            ]
             workers = server.workers()
             act(server)
             eventually(lambda: are_replaced(server, workers))
@@ -130,7 +179,9 @@ def test_every_response_is_correct_while_workers_are_replaced(conf: str, act: An
 
 
 def ask_until(done: Event, port: int, number: int) -> int:
-    """Send requests as one user until ``done``, and return how many got a response; each must be correct."""
+    """Send requests as one user until ``done``, and return how many got a response;
+    each must be correct.
+    """
     expected = b"[" + b",".join(records_of(number)) + b"]"
     count = 0
     while not done.is_set():

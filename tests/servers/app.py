@@ -1,4 +1,6 @@
-"""The application that the servers run: a Flask application with the blueprint, and with views of its own."""
+"""The application that the servers run: a Flask application with the blueprint, and
+with views of its own.
+"""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -15,11 +17,19 @@ from tests.storages import raising
 
 # Bytes; a few records are sent from memory, LARGE from a temporary file.
 SPOOL_THRESHOLD = 65_536
-# Larger than the buffers of a connection, so that a client can disconnect while it is being sent.
-LARGE_RECORDS = [b'{"id":%d,"name":"%s"}' % (number, b"n" * 1_000) for number in range(12_000)]
+# Larger than the buffers of a connection, so that a client can disconnect while it is
+# being sent.
+LARGE_RECORDS = [
+    b'{"id":%d,"name":"%s"}' % (number, b"n" * 1_000) for number in range(12_000)
+]
 LARGE = b"[" + b",".join(LARGE_RECORDS) + b"]"
 
-SESSIONS = {"alice-0001": "alice", "bob-0002": "bob", "admin-0003": "admin", "large-0004": "large"}
+SESSIONS = {
+    "alice-0001": "alice",
+    "bob-0002": "bob",
+    "admin-0003": "admin",
+    "large-0004": "large",
+}
 
 storage = MemoryStorage(
     sessions=SESSIONS,
@@ -67,10 +77,17 @@ crash = raising(RuntimeError("the application failed"))
 
 def cut(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """Fail outside of Flask, while the response is read."""
-    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1000")])
+    start_response(
+        "200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1000")]
+    )
     return chain([b"the beginning"], map(crash, [b""]))
 
 
-APPLICATIONS = DispatcherMiddleware(flask_app, {"/crash": crash, "/unmatched/crash": crash, "/cut": cut})
-VIEWS = [Operation(name, "GET", f"/{name}", unify_session=True) for name in ("profile", "broken", "crash", "cut")]
+APPLICATIONS = DispatcherMiddleware(
+    flask_app, {"/crash": crash, "/unmatched/crash": crash, "/cut": cut}
+)
+VIEWS = [
+    Operation(name, "GET", f"/{name}", unify_session=True)
+    for name in ("profile", "broken", "crash", "cut")
+]
 application = DeprecationMiddleware(APPLICATIONS, PLAN | dict.fromkeys(VIEWS, POLICY))

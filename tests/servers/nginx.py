@@ -26,16 +26,27 @@ http {{
 def proxying(
     site: str, upstream: int, folder: Path, log: str | None = None, *, tls: str = ""
 ) -> AbstractContextManager[Server]:
-    """Run nginx as a proxy for the server on port ``upstream`` of this machine, and stop it on exit.
+    """Run nginx as a proxy for the server on port ``upstream`` of this machine, and
+    stop it on exit.
 
-    ``site`` holds the directives of its only location, besides ``proxy_pass``. nginx writes only to ``folder``.
-    ``log`` holds the directives of its access log; by default, that is the one of nginx. ``tls`` holds those of its
-    certificates; by default, it serves without TLS.
+    ``site`` holds the directives of its only location, besides ``proxy_pass``. nginx
+    writes only to ``folder``. ``log`` holds the directives of its access log; by
+    default, that is the one of nginx. ``tls`` holds those of its certificates; by
+    default, it serves without TLS.
     """
-    user = "user root;" if os.geteuid() == 0 else ""  # otherwise its worker could not enter the folder
+    user = (
+        "user root;" if os.geteuid() == 0 else ""
+    )  # otherwise its worker could not enter the folder
     return running_with(
         CONF,
-        [program_or_skip("nginx"), "-p", str(folder), "-e", f"{folder}/error.log", "-c"],
+        [
+            program_or_skip("nginx"),
+            "-p",
+            str(folder),
+            "-e",
+            f"{folder}/error.log",
+            "-c",
+        ],
         folder,
         user=user,
         log=f"access_log {folder}/access.log;" if log is None else log,

@@ -25,10 +25,12 @@ APPLICATION = "tests.servers.app:application"
 
 # Seconds: the time limit for everything here.
 PATIENCE = 60
-# Seconds until a server has ended: gunicorn gives a worker 30 that missed the signal because it was starting.
+# Seconds until a server has ended: gunicorn gives a worker 30 that missed the signal
+# because it was starting.
 STOP = 40
 
-# The documented configuration that keeps session IDs out of each server's logs. Gunicorn: in gunicorn.conf.py.
+# The documented configuration that keeps session IDs out of each server's logs.
+# Gunicorn: in gunicorn.conf.py.
 GUNICORN_FILTER = """
 import logging
 from flask_notifications import SessionLogFilter
@@ -36,7 +38,8 @@ from flask_notifications import SessionLogFilter
 for name in ("gunicorn.access", "gunicorn.error"):
     logging.getLogger(name).addFilter(SessionLogFilter())
 """
-# uWSGI logs without Python: the format leaves out the target, and disconnects are not reported.
+# uWSGI logs without Python: the format leaves out the target, and disconnects are not
+# reported.
 UWSGI_FORMAT = (
     "--buffer-size=65535",
     '--log-format=%(addr) - [%(ctime)] "%(method) %(proto)" %(status) %(rsize)',
@@ -47,7 +50,8 @@ UWSGI_FORMAT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A server program: the modules it needs, the function that makes its command, and the application it serves.
+    """A server program: the modules it needs, the function that makes its command, and
+    the application it serves.
 
     The function takes a folder for all output and the name of the application.
     """
@@ -58,14 +62,18 @@ class Program:
     application: str = APPLICATION
 
 
-def gunicorn(worker: str, conf: str = GUNICORN_FILTER, application: str = APPLICATION) -> Program:
-    """Return gunicorn with a worker class, the content of its configuration file, and an application.
+def gunicorn(
+    worker: str, conf: str = GUNICORN_FILTER, application: str = APPLICATION
+) -> Program:
+    """Return gunicorn with a worker class, the content of its configuration file, and
+    an application.
 
     It has the default log format, and logs messages of all levels.
     """
 
     def start(folder: Path, application: str) -> list[str]:
-        # No control socket in the home directory, and no heartbeat file among the temporary files that tests look at.
+        # No control socket in the home directory, and no heartbeat file among the
+        # temporary files that tests look at.
         settings = [
             "control_socket_disable = True",
             "graceful_timeout = 3",
@@ -75,30 +83,66 @@ def gunicorn(worker: str, conf: str = GUNICORN_FILTER, application: str = APPLIC
             conf,
         ]
         (folder / "gunicorn.conf.py").write_text("\n".join(settings), encoding="utf-8")
-        options = ["--bind=127.0.0.1:0", f"--worker-class={worker}", "--log-level=debug"]
-        return [sys.executable, "-m", "gunicorn", f"--config={folder}/gunicorn.conf.py", *options, application]
+        options = [
+            "--bind=127.0.0.1:0",
+            f"--worker-class={worker}",
+            "--log-level=debug",
+        ]
+        return [
+            sys.executable,
+            "-m",
+            "gunicorn",
+            f"--config={folder}/gunicorn.conf.py",
+            *options,
+            application,
+        ]
 
     modules = ("gunicorn", "gevent") if worker == "gevent" else ("gunicorn",)
-    return Program(name=f"gunicorn-{worker}", modules=modules, start=start, application=application)
+    return Program(
+        name=f"gunicorn-{worker}", modules=modules, start=start, application=application
+    )
 
 
 def uwsgi(log_options: tuple[str, ...] = UWSGI_FORMAT) -> Program:
     """Return uWSGI with its log options."""
     program = [sys.executable, "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])"]
-    command = [*program, "--http-socket=127.0.0.1:0", "--need-app", "--die-on-term", *log_options, "--module"]
-    return Program(name="uwsgi", modules=("pyuwsgi",), start=lambda _folder, application: [*command, application])
+    command = [
+        *program,
+        "--http-socket=127.0.0.1:0",
+        "--need-app",
+        "--die-on-term",
+        *log_options,
+        "--module",
+    ]
+    return Program(
+        name="uwsgi",
+        modules=("pyuwsgi",),
+        start=lambda _folder, application: [*command, application],
+    )
 
 
 _WAITRESS = [sys.executable, "-m", "waitress", "--listen=127.0.0.1:0"]
-WAITRESS = Program(name="waitress", modules=("waitress",), start=lambda _folder, name: [*_WAITRESS, name])
+WAITRESS = Program(
+    name="waitress",
+    modules=("waitress",),
+    start=lambda _folder, name: [*_WAITRESS, name],
+)
 
-# Each sends a file in its own way: sync and threads of gunicorn with sendfile, its greenlets with a copy, uWSGI in C,
-# and Waitress from its main thread.
-PROGRAMS = [gunicorn("sync"), gunicorn("gthread"), gunicorn("gevent"), WAITRESS, uwsgi()]
+# Each sends a file in its own way: sync and threads of gunicorn with sendfile, its
+# greenlets with a copy, uWSGI in C, and Waitress from its main thread.
+PROGRAMS = [
+    gunicorn("sync"),
+    gunicorn("gthread"),
+    gunicorn("gevent"),
+    WAITRESS,
+    uwsgi(),
+]
 
 
 def every_server(*usual: str, application: str = APPLICATION) -> list[Any]:
-    """Return parameters with all servers; those whose names are not given are for `make test-world` only."""
+    """Return parameters with all servers; those whose names are not given are for `make
+    test-world` only.
+    """
     return [
         pytest.param(
             replace(program, application=application),
@@ -112,14 +156,18 @@ def every_server(*usual: str, application: str = APPLICATION) -> list[Any]:
 class Server:
     """A process that serves on a port of this machine, and writes only to one folder."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", folder: Path, port: int | None = None) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", folder: Path, port: int | None = None
+    ) -> None:
         self._process = process
         self._folder = folder
         self._port = port
 
     @property
     def port(self) -> int:
-        """Return the port, which servers on a free port of their choice report in their log."""
+        """Return the port, which servers on a free port of their choice report in their
+        log.
+        """
         if self._port is None:
             found = re.search(r"127\.0\.0\.1:([1-9]\d*)", self.written())
             assert found is not None, "the server has not reported its port yet"
@@ -127,25 +175,42 @@ class Server:
         return self._port
 
     def written(self) -> str:
-        """Return everything that the server has written to standard output, standard error and log files."""
-        return "\n".join(path.read_text(encoding="latin-1") for path in sorted(self._folder.glob("*.log")))
+        """Return everything that the server has written to standard output, standard
+        error and log files.
+        """
+        return "\n".join(
+            path.read_text(encoding="latin-1")
+            for path in sorted(self._folder.glob("*.log"))
+        )
 
     def exchange(self, request: bytes) -> bytes:
-        """Send bytes on a new connection, and return all bytes received until it is closed."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as connection:
+        """Send bytes on a new connection, and return all bytes received until it is
+        closed.
+        """
+        with socket.create_connection(
+            ("127.0.0.1", self.port), timeout=PATIENCE
+        ) as connection:
             connection.sendall(request)
             return b"".join(iter(lambda: connection.recv(1 << 20), b""))
 
-    def ask(self, method: str, target: str, *headers: str, body: bytes = b"") -> Response:
-        """Send a request with these headers and ``Host`` and ``Connection``, and return the response."""
+    def ask(
+        self, method: str, target: str, *headers: str, body: bytes = b""
+    ) -> Response:
+        """Send a request with these headers and ``Host`` and ``Connection``, and return
+        the response.
+        """
         return response_of(self.exchange(request_of(method, target, *headers) + body))
 
     @contextmanager
     def slow_reader(self, target: str) -> Iterator[socket.socket]:
-        """Send a GET request on a connection with small buffers, yield the connection, and reset it on exit."""
+        """Send a GET request on a connection with small buffers, yield the connection,
+        and reset it on exit.
+        """
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
             connection.settimeout(PATIENCE)
             connection.connect(("127.0.0.1", self.port))
             connection.sendall(request_of("GET", target))
@@ -157,11 +222,19 @@ class Server:
         links: list[str] = []
         for process in self.processes():
             links += glob(f"{process}/fd/*")  # noqa: PTH207 - it passes over what has ended
-        return [target for target in (str(Path(link).resolve()) for link in links) if target.startswith(spools)]
+        return [
+            target
+            for target in (str(Path(link).resolve()) for link in links)
+            if target.startswith(spools)
+        ]
 
     def bytes_written(self) -> int:
-        """Return how many bytes the server has written to files and with sendfile; ``send()`` does not count."""
-        counters = "".join((process / "io").read_text(encoding="ascii") for process in self.processes())
+        """Return how many bytes the server has written to files and with sendfile;
+        ``send()`` does not count.
+        """
+        counters = "".join(
+            (process / "io").read_text(encoding="ascii") for process in self.processes()
+        )
         return sum(map(int, re.findall(r"^wchar: (\d+)$", counters, re.MULTILINE)))
 
     def processes(self) -> list[Path]:
@@ -170,7 +243,10 @@ class Server:
         for process in found:
             for children in glob(f"{process}/task/*/children"):  # noqa: PTH207 - it passes over what has ended
                 with suppress(OSError):  # ended since it was listed
-                    found.extend(Path(f"/proc/{pid}") for pid in Path(children).read_text(encoding="ascii").split())
+                    found.extend(
+                        Path(f"/proc/{pid}")
+                        for pid in Path(children).read_text(encoding="ascii").split()
+                    )
         return found
 
     def signal(self, number: int) -> None:
@@ -182,11 +258,15 @@ class Server:
         return [int(process.name) for process in self.processes()[1:]]
 
     def exit_code(self) -> int:
-        """Return the exit code of the process, after its end; minus the signal that killed it."""
+        """Return the exit code of the process, after its end; minus the signal that
+        killed it.
+        """
         return self._process.wait(PATIENCE)
 
     def is_ready(self) -> bool:
-        """Return whether the server responds yet; raise AssertionError with its output if it has ended."""
+        """Return whether the server responds yet; raise AssertionError with its output
+        if it has ended.
+        """
         assert self._process.poll() is None, self.written()
         try:
             return bool(self.exchange(request_of("GET", "/ready")))
@@ -195,31 +275,47 @@ class Server:
 
 
 def peak_memory(process: Path) -> int:
-    """Return the peak memory, in bytes, of a process by its directory in /proc, since the last reset."""
+    """Return the peak memory, in bytes, of a process by its directory in /proc, since
+    the last reset.
+    """
     status = (process / "status").read_text(encoding="ascii")
     return int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024
 
 
 @contextmanager
 def serving(program: Program, folder: Path, *before: str) -> Iterator[Server]:
-    """Run a server program in a folder, yield the server when it responds, and stop it on exit.
+    """Run a server program in a folder, yield the server when it responds, and stop it
+    on exit.
 
     ``before`` is the beginning of the command line, which may set limits for the rest.
     """
     service_or_skip("/proc", Path("/proc/self/io").exists())
     service_or_skip(program.name, all(map(find_spec, program.modules)))
     folder.mkdir(exist_ok=True)
-    with running([*before, *program.start(folder, program.application)], folder) as server:
+    with running(
+        [*before, *program.start(folder, program.application)], folder
+    ) as server:
         yield server
 
 
 @contextmanager
-def running(command: list[str], folder: Path, port: int | None = None) -> Iterator[Server]:
+def running(
+    command: list[str], folder: Path, port: int | None = None
+) -> Iterator[Server]:
     """Run a server, yield it when it responds, and stop it on exit."""
     (folder / "tmp").mkdir(parents=True)
-    environ = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder / "tmp")}
-    with (folder / "stdout.log").open("wb") as stdout, (folder / "stderr.log").open("wb") as stderr:
-        process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=stdout, stderr=stderr)
+    environ = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(folder / "tmp"),
+    }
+    with (
+        (folder / "stdout.log").open("wb") as stdout,
+        (folder / "stderr.log").open("wb") as stderr,
+    ):
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environ, stdout=stdout, stderr=stderr
+        )
     server = Server(process, folder, port)
     try:
         eventually(server.is_ready)
@@ -235,10 +331,14 @@ def running(command: list[str], folder: Path, port: int | None = None) -> Iterat
 
 
 @contextmanager
-def running_with(conf: str, command: list[str], folder: Path, **values: object) -> Iterator[Server]:
-    """Run a server on a free port with a configuration file, whose path follows the command; stop it on exit.
+def running_with(
+    conf: str, command: list[str], folder: Path, **values: object
+) -> Iterator[Server]:
+    """Run a server on a free port with a configuration file, whose path follows the
+    command; stop it on exit.
 
-    ``conf`` is the content of the file, with the names of the values and of the port and the folder in braces.
+    ``conf`` is the content of the file, with the names of the values and of the port
+    and the folder in braces.
     """
     folder.mkdir(exist_ok=True)
     port, file = free_port(), folder / "server.conf"
@@ -247,9 +347,18 @@ def running_with(conf: str, command: list[str], folder: Path, **values: object) 
         yield server
 
 
-def run_program(*command: str | Path, **options: Any) -> "subprocess.CompletedProcess[str]":
+def run_program(
+    *command: str | Path, **options: Any
+) -> "subprocess.CompletedProcess[str]":
     """Run a program to its end, and fail with its output unless it succeeds."""
-    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=2 * PATIENCE, **options)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=2 * PATIENCE,
+        **options,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -271,8 +380,15 @@ def eventually(condition: Callable[[], object]) -> None:
 
 
 def request_of(method: str, target: str, *headers: str) -> bytes:
-    """Return the head of a request; the server closes its connection after the response."""
-    lines = [f"{method} {target} HTTP/1.1", "Host: api.example", "Connection: close", *headers]
+    """Return the head of a request; the server closes its connection after the
+    response.
+    """
+    lines = [
+        f"{method} {target} HTTP/1.1",
+        "Host: api.example",
+        "Connection: close",
+        *headers,
+    ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
@@ -280,5 +396,8 @@ def response_of(received: bytes) -> Response:
     """Parse the bytes of one response."""
     head, _, body = received.partition(b"\r\n\r\n")
     status_line, *lines = head.decode("latin-1").split("\r\n")
-    headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+    headers = [
+        (name, value.strip())
+        for name, _, value in (line.partition(":") for line in lines)
+    ]
     return Response(status_line.partition(" ")[2], headers, body)

@@ -1,4 +1,6 @@
-"""Through a cache, nobody gets the response to another caller, and large responses arrive complete."""
+"""Through a cache, nobody gets the response to another caller, and large responses
+arrive complete.
+"""
 
 from collections.abc import Iterator
 
@@ -11,8 +13,8 @@ from tests.wsgi import Response
 LIST = "/API/Notification/"
 ACCOUNT = "/API/Notification/GetNotificationsForAccount/alice/"
 
-# A cache that stores every response that does not forbid it. Its careless key ignores the query, and so does not
-# distinguish the sessions in it.
+# A cache that stores every response that does not forbid it. Its careless key ignores
+# the query, and so does not distinguish the sessions in it.
 SITE = """
 proxy_cache responses; proxy_cache_valid any 10m; proxy_cache_methods GET HEAD POST;
 proxy_cache_key $request_method$uri; add_header X-Cache $upstream_cache_status always
@@ -37,10 +39,16 @@ def cache(origin: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 in_each_place = pytest.mark.parametrize("place", ["header", "query"])
 
 
-def ask(server: Server, place: str, method: str, path: str, session: str | None) -> Response:
+def ask(
+    server: Server, place: str, method: str, path: str, session: str | None
+) -> Response:
     """Send a request with a session, if any, in the header or in the query."""
     if session is None or place == "header":
-        return server.ask(method, path, *([] if session is None else [f"Authorization: Bearer {session}"]))
+        return server.ask(
+            method,
+            path,
+            *([] if session is None else [f"Authorization: Bearer {session}"]),
+        )
     return server.ask(method, f"{path}?sessionId={session}")
 
 
@@ -51,18 +59,34 @@ def test_the_cache_stores_a_response_that_allows_it(cache: Server) -> None:
 
 
 @in_each_place
-def test_every_caller_gets_their_own_response(cache: Server, origin: Server, place: str) -> None:
-    for method, path in (("GET", LIST), ("GET", "/api/notification"), ("POST", ACCOUNT)):
-        own = {session: ask(origin, place, method, path, session) for session in SESSIONS}
+def test_every_caller_gets_their_own_response(
+    cache: Server, origin: Server, place: str
+) -> None:
+    for method, path in (
+        ("GET", LIST),
+        ("GET", "/api/notification"),
+        ("POST", ACCOUNT),
+    ):
+        own = {
+            session: ask(origin, place, method, path, session) for session in SESSIONS
+        }
         # Otherwise a response to another caller would go unnoticed.
         assert len({response.body for response in own.values()}) > 2
         for session in SESSIONS * 2:
             response = ask(cache, place, method, path, session)
-            assert (response.status, response.body) == (own[session].status, own[session].body)
+            assert (response.status, response.body) == (
+                own[session].status,
+                own[session].body,
+            )
             assert response.one("X-Cache") == "MISS"
 
 
 @in_each_place
-def test_a_cacheable_page_of_the_application_never_reaches_another_caller(cache: Server, place: str) -> None:
+def test_a_cacheable_page_of_the_application_never_reaches_another_caller(
+    cache: Server, place: str
+) -> None:
     for session in SESSIONS[:3] * 2:
-        assert ask(cache, place, "GET", "/profile", session).body == f"this is for Bearer {session}".encode()
+        assert (
+            ask(cache, place, "GET", "/profile", session).body
+            == f"this is for Bearer {session}".encode()
+        )

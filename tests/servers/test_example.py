@@ -10,22 +10,45 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from tests.servers.process import ROOT, Server, free_port, peak_memory, run_program, running
+from tests.servers.process import (
+    ROOT,
+    Server,
+    free_port,
+    peak_memory,
+    run_program,
+    running,
+)
 from tests.services import program_or_skip
 
-ALICE, BOB = "a11ce000-0000-4000-8000-000000000001", "b0b00000-0000-4000-8000-000000000002"
+ALICE, BOB = (
+    "a11ce000-0000-4000-8000-000000000001",
+    "b0b00000-0000-4000-8000-000000000002",
+)
 ACCOUNT_OF_ALICE = "acc00000-0000-4000-8000-00000000000a"
 
 CONFIGURATION = f"{ROOT}/example_app/gunicorn.conf.py"
-COMMAND = [sys.executable, "-m", "gunicorn", "-c", CONFIGURATION, "example_app.wsgi:application"]
+COMMAND = [
+    sys.executable,
+    "-m",
+    "gunicorn",
+    "-c",
+    CONFIGURATION,
+    "example_app.wsgi:application",
+]
 
 MIB = 1024 * 1024
 
 
-def example(database_url: str, folder: Path, *options: str) -> AbstractContextManager[Server]:
+def example(
+    database_url: str, folder: Path, *options: str
+) -> AbstractContextManager[Server]:
     """Run the example with a database, yield its server, and stop it on exit."""
     port = free_port()
-    return running(["env", f"PORT={port}", f"DATABASE_URL={database_url}", *COMMAND, *options], folder, port)
+    return running(
+        ["env", f"PORT={port}", f"DATABASE_URL={database_url}", *COMMAND, *options],
+        folder,
+        port,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -35,34 +58,65 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", f"GetNotificationsForAccount/{ACCOUNT_OF_ALICE}/")])
-def test_production_announces_what_the_plan_says(server: Server, method: str, path: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", ""), ("POST", f"GetNotificationsForAccount/{ACCOUNT_OF_ALICE}/")],
+)
+def test_production_announces_what_the_plan_says(
+    server: Server, method: str, path: str
+) -> None:
     url = f"http://127.0.0.1:{server.port}/API/Notification/{path}"
-    command = [sys.executable, "-m", "flask_notifications", "check", url, "--method", method, "--format", "json"]
-    options = ["--plan", f"{ROOT}/example_app/retirement.toml", "--header", f"Authorization: Bearer {ALICE}"]
+    command = [
+        sys.executable,
+        "-m",
+        "flask_notifications",
+        "check",
+        url,
+        "--method",
+        method,
+        "--format",
+        "json",
+    ]
+    options = [
+        "--plan",
+        f"{ROOT}/example_app/retirement.toml",
+        "--header",
+        f"Authorization: Bearer {ALICE}",
+    ]
     result = json.loads(run_program(*command, *options).stdout)
     assert (result["status"], result["final_url"], result["findings"]) == (200, url, [])
 
 
 def test_the_printed_commands_work(server: Server) -> None:
     program_or_skip("curl")
-    printed = [line for line in server.written().splitlines() if line.startswith("curl ")]
+    printed = [
+        line for line in server.written().splitlines() if line.startswith("curl ")
+    ]
     assert len(printed) == 6
     for line in printed:
         got = run_program(*shlex.split(line), "--silent").stdout
         assert got.startswith("HTTP/1.1 200 "), line
 
 
-def test_the_access_log_is_on_standard_output_without_session_ids(server: Server) -> None:
+def test_the_access_log_is_on_standard_output_without_session_ids(
+    server: Server,
+) -> None:
     server.ask("GET", f"/API/Notification/?sessionId={BOB}")
     server.ask("GET", f"/nothing/here?sessionId={BOB}")
     log = [line for line in server.written().splitlines() if "HTTP/1.1" in line]
-    assert any('"GET /API/Notification/?sessionId=REDACTED HTTP/1.1" 200' in line for line in log)
-    assert any('"GET /nothing/here?sessionId=REDACTED HTTP/1.1" 404' in line for line in log)
+    assert any(
+        '"GET /API/Notification/?sessionId=REDACTED HTTP/1.1" 200' in line
+        for line in log
+    )
+    assert any(
+        '"GET /nothing/here?sessionId=REDACTED HTTP/1.1" 404' in line for line in log
+    )
     assert not any(BOB in line for line in log)
 
 
-def test_many_records_are_sent_completely_while_memory_stays_flat(tmp_path: Path) -> None:
+def test_many_records_are_sent_completely_while_memory_stays_flat(
+    tmp_path: Path,
+) -> None:
     url, count = f"sqlite:///{tmp_path}/example.sqlite3", 200_000
     document = json.dumps({"name": "n" * 512})
     with example(url, tmp_path, "--workers=1") as server:
@@ -72,7 +126,14 @@ def test_many_records_are_sent_completely_while_memory_stays_flat(tmp_path: Path
                 "INSERT INTO notifications WITH RECURSIVE s(n) AS "
                 "(SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < :count) SELECT :account, n, :document FROM s"
             )
-            connection.execute(insert, {"count": count, "account": f"{ACCOUNT_OF_ALICE[:-1]}b", "document": document})
+            connection.execute(
+                insert,
+                {
+                    "count": count,
+                    "account": f"{ACCOUNT_OF_ALICE[:-1]}b",
+                    "document": document,
+                },
+            )
         engine.dispose()
         assert server.ask("GET", f"/API/Notification/?sessionId={ALICE}").code == 200
         before = max(map(peak_memory, server.processes()))

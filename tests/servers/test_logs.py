@@ -1,4 +1,6 @@
-"""No log of a real server or proxy shows a session ID, whatever the request and its outcome."""
+"""No log of a real server or proxy shows a session ID, whatever the request and its
+outcome.
+"""
 
 import gzip
 import re
@@ -33,7 +35,8 @@ from tests.services import program_or_skip
 
 LIST = "/API/Notification/"
 REFERER = "Referer: https://api.example"
-# What comes after "GET", with * in place of an ID that ends in the number of the request, and a header.
+# What comes after "GET", with * in place of an ID that ends in the number of the
+# request, and a header.
 REQUESTS = [
     (f"{LIST}?sessionId=alice-0001&case=query", ""),
     (f"{LIST}?case=header", "Authorization: Bearer bob-0002"),
@@ -59,7 +62,9 @@ REQUESTS = [
     (f"{LIST}7", f"{REFERER}/?next=%3FsessionId%3D*"),
 ]
 # Query pairs beside the session, which stay in the log.
-MARKERS = [target.rpartition("&")[2] for target, _header in REQUESTS if "&case=" in target]
+MARKERS = [
+    target.rpartition("&")[2] for target, _header in REQUESTS if "&case=" in target
+]
 # Invalid and abandoned requests, which each server reports in its own way.
 NOT_HTTP = b"GET /API/Notification/?sessionId=c0deAA\x00 HTTP/1.1\r\nHost: api.example\r\nConnection: close\r\n\r\n"
 WITHOUT_VERSION = b"GET /API/Notification/?sessionId=c0deBB&x=\r\n\r\n"
@@ -68,7 +73,9 @@ SECRET = re.compile(r"alice-0001|bob-0002|large-0004|c0de(?:\d\d|AA|BB)")
 
 
 def send_all(server: Server, *skipped: str) -> None:
-    """Send all requests to a server, except those whose targets begin with a string that is given."""
+    """Send all requests to a server, except those whose targets begin with a string
+    that is given.
+    """
     for number, (target, header) in enumerate(REQUESTS):
         if not target.startswith(skipped):
             request = request_of("GET", target, *filter(None, [header]))
@@ -94,13 +101,17 @@ def shown(log: str) -> list[str]:
     return [line for line in log.splitlines() if SECRET.search(line)]
 
 
-# The master process of uWSGI drops each log line with a session pair, whose characters may be percent-encoded. The dots
-# match percent signs, which uWSGI would expand in a configuration file.
+# The master process of uWSGI drops each log line with a session pair, whose characters
+# may be percent-encoded. The dots match percent signs, which uWSGI would expand in a
+# configuration file.
 _ENCODED = ".(25)*"
 DRAIN = (
     "--master",
     f"--log-drain=(?i)([?&;#]|{_ENCODED}(3F|26|23|3B|0A))"
-    + "".join(f"({char}|{_ENCODED}({ord(char):x}|{ord(char.upper()):x}))" for char in "sessionid")
+    + "".join(
+        f"({char}|{_ENCODED}({ord(char):x}|{ord(char.upper()):x}))"
+        for char in "sessionid"
+    )
     + f"(=|{_ENCODED}3D)",
 )
 
@@ -109,20 +120,28 @@ DRAIN = (
     "program",
     [
         *every_server("gunicorn-gthread", "uwsgi", "waitress"),
-        pytest.param(gunicorn("gthread", f"preload_app = True{GUNICORN_FILTER}"), id="with-preload_app"),
+        pytest.param(
+            gunicorn("gthread", f"preload_app = True{GUNICORN_FILTER}"),
+            id="with-preload_app",
+        ),
     ],
 )
 def test_no_log_shows_the_session(program: Program, tmp_path: Path) -> None:
     log = log_of(program, tmp_path)
     assert shown(log) == []
     # Waitress has no access log, and uWSGI is configured to leave targets out.
-    assert [marker for marker in MARKERS if marker in log] == (MARKERS if "gunicorn" in program.modules else [])
-    # Three requests make the application fail before its response, and one during it. Flask reports one more.
+    assert [marker for marker in MARKERS if marker in log] == (
+        MARKERS if "gunicorn" in program.modules else []
+    )
+    # Three requests make the application fail before its response, and one during it.
+    # Flask reports one more.
     assert log.count("RuntimeError: the application failed") == 4
     assert log.count("RuntimeError: the view failed") == 1
 
 
-def test_no_log_of_uwsgi_shows_a_session_if_lines_with_sessions_are_dropped(tmp_path: Path) -> None:
+def test_no_log_of_uwsgi_shows_a_session_if_lines_with_sessions_are_dropped(
+    tmp_path: Path,
+) -> None:
     log = log_of(uwsgi(DRAIN), tmp_path)
     assert shown(log) == []
     assert " GET /API/Notification/?case=header " in log
@@ -131,7 +150,12 @@ def test_no_log_of_uwsgi_shows_a_session_if_lines_with_sessions_are_dropped(tmp_
 def test_without_the_filter_gunicorn_shows_sessions(tmp_path: Path) -> None:
     lines = shown(log_of(gunicorn("gthread", conf=""), tmp_path))
     found = {secret for line in lines for secret in SECRET.findall(line)}
-    assert {"c0de08", "c0de11", "c0de18", "c0de20"} <= found  # unmatched requests, and those that failed
+    assert {
+        "c0de08",
+        "c0de11",
+        "c0de18",
+        "c0de20",
+    } <= found  # unmatched requests, and those that failed
     assert not {"alice-0001", "bob-0002", "c0de05"} & found
 
 
@@ -197,7 +221,11 @@ eventlet.wsgi.server(eventlet.listen(("127.0.0.1", port)), application, log=logg
 SCRIPTS: list[tuple[tuple[str, ...], list[str], str]] = [
     (("werkzeug",), ["werkzeug"], WERKZEUG),
     (("uvicorn", "a2wsgi"), ["uvicorn.access", "uvicorn.error"], UVICORN),
-    (("tornado",), ["tornado.access", "tornado.application", "tornado.general"], TORNADO),
+    (
+        ("tornado",),
+        ["tornado.access", "tornado.application", "tornado.general"],
+        TORNADO,
+    ),
     (("aiohttp", "aiohttp_wsgi"), ["aiohttp.access", "aiohttp.server"], AIOHTTP),
     (("gevent",), ["gevent.pywsgi"], GEVENT),
     (("eventlet",), ["eventlet.wsgi"], EVENTLET),
@@ -206,18 +234,31 @@ SCRIPTS: list[tuple[tuple[str, ...], list[str], str]] = [
 
 @pytest.mark.parametrize(
     ("modules", "loggers", "script"),
-    [pytest.param(*each, id=each[0][0], marks=[] if each[2] == WERKZEUG else pytest.mark.world) for each in SCRIPTS],
+    [
+        pytest.param(
+            *each, id=each[0][0], marks=[] if each[2] == WERKZEUG else pytest.mark.world
+        )
+        for each in SCRIPTS
+    ],
 )
-def test_servers_with_logging_show_all_and_no_session(modules: Any, loggers: Any, script: str, tmp_path: Path) -> None:
+def test_servers_with_logging_show_all_and_no_session(
+    modules: Any, loggers: Any, script: str, tmp_path: Path
+) -> None:
     code = PREPARE.format(loggers=loggers, port=free_port()) + script
-    program = Program(name=modules[0], modules=modules, start=lambda *_unused: [sys.executable, "-c", code])
+    program = Program(
+        name=modules[0],
+        modules=modules,
+        start=lambda *_unused: [sys.executable, "-c", code],
+    )
     # Tornado leaves a request without a response if the application fails.
     skipped = ("/crash", "/cut", "/unmatched/crash") if modules == ("tornado",) else ()
     log = log_of(program, tmp_path, *skipped)
     assert shown(log) == []
     # Uvicorn encodes more characters than the client.
     missing = [marker for marker in MARKERS if marker not in unquote(log)]
-    assert all(skipped and marker.startswith(("case=crash", "case=cut")) for marker in missing)
+    assert all(
+        skipped and marker.startswith(("case=crash", "case=cut")) for marker in missing
+    )
 
 
 HAPROXY = """
@@ -263,35 +304,69 @@ PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 
 def find_log(title: str) -> str:
     """Return the documented log format of a proxy."""
-    found: list[str] = re.findall(rf"^{title}\b[^\n]*:\n\n```\w*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    found: list[str] = re.findall(
+        rf"^{title}\b[^\n]*:\n\n```\w*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL
+    )
     return found[0]
 
 
 def run_nginx(log: str, upstream: int, folder: Path) -> AbstractContextManager[Server]:
-    (location,) = re.findall(r"^```nginx\n(location.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (location,) = re.findall(
+        r"^```nginx\n(location.*?)^```", PAGE, re.MULTILINE | re.DOTALL
+    )
     site = location.replace(":8000", f":{upstream}") + "proxy_http_version 1.1"
-    return proxying(site, upstream, folder, log=log.replace("/var/log/nginx/", f"{folder}/"))
+    return proxying(
+        site, upstream, folder, log=log.replace("/var/log/nginx/", f"{folder}/")
+    )
 
 
-def run_haproxy(log: str, upstream: int, folder: Path) -> AbstractContextManager[Server]:
+def run_haproxy(
+    log: str, upstream: int, folder: Path
+) -> AbstractContextManager[Server]:
     log = log.replace("\n", "\n    ")
-    return running_with(HAPROXY, [program_or_skip("haproxy"), "-db", "-f"], folder, log=log, upstream=upstream)
+    return running_with(
+        HAPROXY,
+        [program_or_skip("haproxy"), "-db", "-f"],
+        folder,
+        log=log,
+        upstream=upstream,
+    )
 
 
 def run_caddy(log: str, upstream: int, folder: Path) -> AbstractContextManager[Server]:
     log = log.replace("{\n", "{\nadmin off\nauto_https off\n", 1)
     # It keeps certificates and its last configuration in the home directory.
-    command = ["env", f"HOME={folder}", program_or_skip("caddy"), "run", "--adapter=caddyfile", "--config"]
+    command = [
+        "env",
+        f"HOME={folder}",
+        program_or_skip("caddy"),
+        "run",
+        "--adapter=caddyfile",
+        "--config",
+    ]
     return running_with(CADDY, command, folder, log=log, upstream=upstream)
 
 
 def run_apache(upstream: int, folder: Path) -> AbstractContextManager[Server]:
     command = [program_or_skip("apache2"), "-D", "FOREGROUND", "-f"]
-    loaded = (f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in MODULES)
-    return running_with(APACHE, command, folder, upstream=upstream, modules="\n".join(loaded))
+    loaded = (
+        f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so"
+        for name in MODULES
+    )
+    return running_with(
+        APACHE, command, folder, upstream=upstream, modules="\n".join(loaded)
+    )
 
 
-SAME = ("Content-Length", "Content-Type", "Cache-Control", "Deprecation", "Sunset", "Link", "Vary")
+SAME = (
+    "Content-Length",
+    "Content-Type",
+    "Cache-Control",
+    "Deprecation",
+    "Sunset",
+    "Link",
+    "Vary",
+)
 
 
 @pytest.mark.parametrize(
@@ -302,14 +377,31 @@ SAME = ("Content-Length", "Content-Type", "Cache-Control", "Deprecation", "Sunse
         pytest.param("Caddy", run_caddy, "stderr.log", id="Caddy"),
     ],
 )
-def test_the_documented_proxy_log_has_all_paths_and_no_session(title: str, run: Any, file: str, tmp_path: Path) -> None:
+def test_the_documented_proxy_log_has_all_paths_and_no_session(
+    title: str, run: Any, file: str, tmp_path: Path
+) -> None:
     folder, gthread = tmp_path / "proxy", gunicorn("gthread")
-    with serving(gthread, tmp_path / "origin") as origin, run(find_log(title), origin.port, folder) as proxy:
-        for method, session in (("GET", "alice-0001"), ("HEAD", "large-0004"), ("GET", "large-0004"), ("GET", "x")):
-            for target, *headers in ([f"{LIST}?sessionId={session}"], [LIST, f"Authorization: Bearer {session}"]):
-                response, expected = (server.ask(method, target, *headers) for server in (proxy, origin))
+    with (
+        serving(gthread, tmp_path / "origin") as origin,
+        run(find_log(title), origin.port, folder) as proxy,
+    ):
+        for method, session in (
+            ("GET", "alice-0001"),
+            ("HEAD", "large-0004"),
+            ("GET", "large-0004"),
+            ("GET", "x"),
+        ):
+            for target, *headers in (
+                [f"{LIST}?sessionId={session}"],
+                [LIST, f"Authorization: Bearer {session}"],
+            ):
+                response, expected = (
+                    server.ask(method, target, *headers) for server in (proxy, origin)
+                )
                 assert (response.code, response.body) == (expected.code, expected.body)
-                assert [response.all(name) for name in SAME] == [expected.all(name) for name in SAME]
+                assert [response.all(name) for name in SAME] == [
+                    expected.all(name) for name in SAME
+                ]
         send_all(proxy)
     log = (tmp_path / "proxy" / file).read_text(encoding="latin-1")
     assert shown(log) == []
@@ -317,7 +409,9 @@ def test_the_documented_proxy_log_has_all_paths_and_no_session(title: str, run: 
     assert [path for path in paths if path not in log] == []
 
 
-def test_calls_are_counted_in_logs_that_servers_wrote_rotated_and_compressed(tmp_path: Path) -> None:
+def test_calls_are_counted_in_logs_that_servers_wrote_rotated_and_compressed(
+    tmp_path: Path,
+) -> None:
     folders = [tmp_path / name for name in ("gunicorn", "nginx", "apache")]
     with (
         serving(gunicorn("gthread"), folders[0]) as origin,
@@ -325,8 +419,19 @@ def test_calls_are_counted_in_logs_that_servers_wrote_rotated_and_compressed(tmp
         run_apache(proxy.port, folders[2]) as front,
     ):
         for name in ("access.log.1", "access.log"):
-            for target in (LIST, f"{LIST}?sessionId=alice-0001", "/api/notification", f"{LIST}7", '/"\\%00\xe9'):
-                front.ask("GET", target, 'User-Agent: job/1 (a "b")', "Authorization: Bearer bob-0002")
+            for target in (
+                LIST,
+                f"{LIST}?sessionId=alice-0001",
+                "/api/notification",
+                f"{LIST}7",
+                '/"\\%00\xe9',
+            ):
+                front.ask(
+                    "GET",
+                    target,
+                    'User-Agent: job/1 (a "b")',
+                    "Authorization: Bearer bob-0002",
+                )
             proxy.ask("GET", '/"\\%00\xe9')  # Apache refuses it
             for folder, server in zip(folders, (origin, proxy, front), strict=True):
                 if name == "access.log.1":
@@ -336,6 +441,12 @@ def test_calls_are_counted_in_logs_that_servers_wrote_rotated_and_compressed(tmp
     for folder in folders:
         old = folder / "access.log.1"
         old.write_bytes(gzip.compress(old.read_bytes()))
-        report = read_usage(None, logs=[folder / "access.log", old], plan=PLAN, log_prefix="/")
+        report = read_usage(
+            None, logs=[folder / "access.log", old], plan=PLAN, log_prefix="/"
+        )
         (usage,) = (each for each in report.operations if each.name == "current_user")
-        assert (usage.answered, usage.failed, {each.client for each in usage.callers}) == (4, 2, {"job/1"}), folder
+        assert (
+            usage.answered,
+            usage.failed,
+            {each.client for each in usage.callers},
+        ) == (4, 2, {"job/1"}), folder

@@ -1,7 +1,8 @@
-"""Each way of naming a caller that docs/callers.md shows works with its real library, server or proxy.
+"""Each way of naming a caller that docs/callers.md shows works with its real library,
+server or proxy.
 
-In ``application``, an operation has ended for each recipe. Only ``warehouse`` is exempt, so it gets its own label as a
-response, and every other caller gets 410.
+In ``application``, an operation has ended for each recipe. Only ``warehouse`` is
+exempt, so it gets its own label as a response, and every other caller gets 410.
 """
 
 import re
@@ -16,7 +17,12 @@ import pytest
 import requests
 import trustme
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Exemption, Operation
+from flask_notifications import (
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    Exemption,
+    Operation,
+)
 from tests.servers.nginx import proxying
 from tests.servers.process import PATIENCE, ROOT, gunicorn, run_program, serving
 from tests.wsgi import call
@@ -24,7 +30,11 @@ from tests.wsgi import call
 PAGE = (ROOT / "docs" / "callers.md").read_text(encoding="utf-8")
 (DJANGO,) = re.findall(r"^```py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 RECIPES: dict[str, Any] = {}
-for _block in re.findall(r"^```python\n(.*?)^```$", PAGE.partition("\n## Let one caller")[0], re.MULTILINE | re.DOTALL):
+for _block in re.findall(
+    r"^```python\n(.*?)^```$",
+    PAGE.partition("\n## Let one caller")[0],
+    re.MULTILINE | re.DOTALL,
+):
     exec(_block, RECIPES)  # noqa: S102 - as its reader does
 
 POLICY = DeprecationPolicy(
@@ -46,7 +56,10 @@ def respond(environ: WSGIEnvironment, start_response: StartResponse) -> list[byt
     return [environ.get("flask_notifications.caller", "nobody").encode()]
 
 
-PLAN = {Operation("by recipe", "GET", "/{recipe}"): POLICY, Operation("live", "GET", "/ready"): None}
+PLAN = {
+    Operation("by recipe", "GET", "/{recipe}"): POLICY,
+    Operation("live", "GET", "/ready"): None,
+}
 application = DeprecationMiddleware(respond, PLAN, identify=identify)
 KEY = "the key of your issuer, or its public key"
 
@@ -69,26 +82,54 @@ def bearer(key: str = KEY, algorithm: str = "HS256", **payload: Any) -> str:
         ("api_key", {"HTTP_X_API_KEY": "the key of the warehouse"}, "warehouse"),
         ("api_key", {"HTTP_X_API_KEY": "another key"}, None),
         ("jwt_subject", {"HTTP_AUTHORIZATION": bearer(sub="warehouse")}, "warehouse"),
-        ("jwt_subject", {"HTTP_AUTHORIZATION": bearer("another key, of somebody elsewhere", sub="warehouse")}, None),
+        (
+            "jwt_subject",
+            {
+                "HTTP_AUTHORIZATION": bearer(
+                    "another key, of somebody elsewhere", sub="warehouse"
+                )
+            },
+            None,
+        ),
         ("jwt_subject", {"HTTP_AUTHORIZATION": bearer(sub="warehouse", exp=1)}, None),
         ("jwt_subject", {"HTTP_AUTHORIZATION": bearer(name="warehouse")}, None),
-        ("jwt_subject", {"HTTP_AUTHORIZATION": bearer("", "none", sub="warehouse")}, None),
-        ("jwt_subject", {"HTTP_AUTHORIZATION": "Basic d2FyZWhvdXNlOg=="}, None),  # the user is warehouse
+        (
+            "jwt_subject",
+            {"HTTP_AUTHORIZATION": bearer("", "none", sub="warehouse")},
+            None,
+        ),
+        (
+            "jwt_subject",
+            {"HTTP_AUTHORIZATION": "Basic d2FyZWhvdXNlOg=="},
+            None,
+        ),  # the user is warehouse
         ("flask_user", {"HTTP_COOKIE": cookie_of("warehouse")}, "warehouse"),
         ("flask_user", {"HTTP_COOKIE": cookie_of("warehouse")[:-1]}, None),
         ("flask_user", {}, None),
-        ("certificate_name", {"HTTP_X_CLIENT_NAME": "O=CN=other\\,CN=warehouse,CN=other"}, None),
+        (
+            "certificate_name",
+            {"HTTP_X_CLIENT_NAME": "O=CN=other\\,CN=warehouse,CN=other"},
+            None,
+        ),
     ],
 )
-def test_a_label_has_the_credential_that_it_needs(recipe: str, environ: dict[str, str], label: str | None) -> None:
+def test_a_label_has_the_credential_that_it_needs(
+    recipe: str, environ: dict[str, str], label: str | None
+) -> None:
     response = call(application, "GET", f"/{recipe}", **environ)
-    assert (response.code, response.body.decode()) == (200, label) if label else response.code == 410
+    assert (
+        (response.code, response.body.decode()) == (200, label)
+        if label
+        else response.code == 410
+    )
 
 
 def test_nginx_passes_the_name_in_a_client_certificate(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(
+        tmp_path / "server.pem"
+    )
     tls = (
         f"ssl_certificate {tmp_path}/server.pem; ssl_certificate_key {tmp_path}/server.pem; "
         f"ssl_client_certificate {tmp_path}/ca.pem; ssl_verify_client on"
@@ -96,13 +137,22 @@ def test_nginx_passes_the_name_in_a_client_certificate(tmp_path: Path) -> None:
     forged = {"X-Client-Name": "CN=warehouse"}  # what anybody may send
     site = "proxy_set_header X-Client-Name $ssl_client_s_dn"
     with (
-        serving(gunicorn("sync", application="tests.servers.test_recipes:application"), tmp_path / "origin") as origin,
+        serving(
+            gunicorn("sync", application="tests.servers.test_recipes:application"),
+            tmp_path / "origin",
+        ) as origin,
         proxying(site, origin.port, tmp_path / "proxy", tls=tls) as proxy,
     ):
         for name, status in (("warehouse", 200), ("other", 410)):
             issued = authority.issue_cert(f"{name}@example.com", common_name=name)
-            issued.private_key_and_cert_chain_pem.write_to_path(file := tmp_path / f"{name}.pem")
-            options: Any = {"headers": forged, "cert": str(file), "verify": str(tmp_path / "ca.pem")}
+            issued.private_key_and_cert_chain_pem.write_to_path(
+                file := tmp_path / f"{name}.pem"
+            )
+            options: Any = {
+                "headers": forged,
+                "cert": str(file),
+                "verify": str(tmp_path / "ca.pem"),
+            }
             url = f"https://127.0.0.1:{proxy.port}/certificate_name"
             assert requests.get(url, timeout=PATIENCE, **options).status_code == status
 

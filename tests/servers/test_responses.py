@@ -1,4 +1,6 @@
-"""Every real server sends the same complete responses, and leaves no temporary file open."""
+"""Every real server sends the same complete responses, and leaves no temporary file
+open.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,15 +22,29 @@ LARGE_BY_QUERY = f"{LIST}?sessionId=large-0004"
 OF_THE_SERVER = {"date", "server", "connection"}
 SERVERS = every_server("gunicorn-gthread", "uwsgi", "waitress")
 # A socket of gevent has its own sendfile(), which reads and sends.
-WITH_SENDFILE = [each for each in SERVERS if each.id in {"gunicorn-sync", "gunicorn-gthread", "uwsgi"}]
+WITH_SENDFILE = [
+    each
+    for each in SERVERS
+    if each.id in {"gunicorn-sync", "gunicorn-gthread", "uwsgi"}
+]
 
 # The method, the target, the headers and the body of a request.
 CASES: dict[str, tuple[str, str, tuple[str, ...], bytes]] = {
     "session-in-the-query": ("GET", f"{LIST}?sessionId=alice-0001", (), b""),
     "odd-spelling": ("GET", "/api/NOTIFICATION?SESSIONid=alice%2D0001&x=1", (), b""),
     "head": ("HEAD", LIST, (ALICE,), b""),
-    "post-without-a-length": ("POST", f"{ACCOUNT}/alice/?sessionId=alice-0001", (), b""),
-    "post-chunked": ("POST", f"{ACCOUNT}/alice/", (ALICE, "Transfer-Encoding: chunked"), b"2\r\n{}\r\n0\r\n\r\n"),
+    "post-without-a-length": (
+        "POST",
+        f"{ACCOUNT}/alice/?sessionId=alice-0001",
+        (),
+        b"",
+    ),
+    "post-chunked": (
+        "POST",
+        f"{ACCOUNT}/alice/",
+        (ALICE, "Transfer-Encoding: chunked"),
+        b"2\r\n{}\r\n0\r\n\r\n",
+    ),
     "post-of-a-form": (
         "POST",
         f"{ACCOUNT}/alice/?sessionId=alice-0001",
@@ -51,7 +67,9 @@ def program(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(scope="module")
-def server(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(
+    program: Program, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     with serving(program, tmp_path_factory.mktemp(program.name)) as server:
         yield server
 
@@ -62,11 +80,15 @@ def headers_of(response: Response) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_response_is_the_same_on_every_server(program: Program, server: Server, case: str) -> None:
+def test_a_response_is_the_same_on_every_server(
+    program: Program, server: Server, case: str
+) -> None:
     method, target, headers, body = CASES[case]
     # Without a server, which joins repeated headers.
     path, _, query = target.partition("?")
-    credentials = ",".join(line.partition(": ")[2] for line in headers if line.startswith("Authorization"))
+    credentials = ",".join(
+        line.partition(": ")[2] for line in headers if line.startswith("Authorization")
+    )
     sent = {"HTTP_AUTHORIZATION": credentials} if credentials else {}
     expected = call(application, method, unquote(path, "latin-1"), query, **sent)
     response = server.ask(method, target, *headers, body=body)
@@ -84,14 +106,19 @@ def test_a_large_response_arrives_complete(server: Server) -> None:
         ("HEAD", LARGE_BY_QUERY),
     ):
         response = server.ask(method, target, *headers)
-        assert (response.status, response.one("Content-Length")) == ("200 OK", str(len(LARGE)))
+        assert (response.status, response.one("Content-Length")) == (
+            "200 OK",
+            str(len(LARGE)),
+        )
         assert response.body == (b"" if method == "HEAD" else LARGE)
         eventually(lambda: not server.open_spools())
 
 
 @pytest.mark.parametrize("program", WITH_SENDFILE, indirect=True)
 def test_a_large_response_is_sent_with_sendfile(server: Server) -> None:
-    """The kernel counts the bytes written to files and with sendfile, but not those sent to a socket."""
+    """The kernel counts the bytes written to files and with sendfile, but not those
+    sent to a socket.
+    """
 
     def written_for(method: str) -> int:
         before = server.bytes_written()
@@ -100,4 +127,6 @@ def test_a_large_response_is_sent_with_sendfile(server: Server) -> None:
         return server.bytes_written() - before
 
     # Both write the temporary file, but only GET sends it. The rest is a few log lines.
-    assert written_for("GET") - written_for("HEAD") == pytest.approx(len(LARGE), rel=0.01)
+    assert written_for("GET") - written_for("HEAD") == pytest.approx(
+        len(LARGE), rel=0.01
+    )

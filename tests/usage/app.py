@@ -1,4 +1,6 @@
-"""The application for the tests with servers: it records in a database, or shows metrics, as its environment says."""
+"""The application for the tests with servers: it records in a database, or shows
+metrics, as its environment says.
+"""
 
 import os
 from collections.abc import Iterable
@@ -12,12 +14,19 @@ from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operat
 from flask_notifications.metrics import PrometheusObserver
 from flask_notifications.usage import UsageRecorder
 
-OPERATIONS = (Operation("report", "GET", "/report"), Operation("export", "GET", "/export/{id}"))
-PLAN = dict.fromkeys(OPERATIONS, DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC)))
+OPERATIONS = (
+    Operation("report", "GET", "/report"),
+    Operation("export", "GET", "/export/{id}"),
+)
+PLAN = dict.fromkeys(
+    OPERATIONS, DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
+)
 
 
 def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Respond with the metrics of all processes at their path, and to everything else; the caller is in a header."""
+    """Respond with the metrics of all processes at their path, and to everything else;
+    the caller is in a header.
+    """
     if environ["PATH_INFO"] == "/metrics":
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
@@ -31,7 +40,11 @@ def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[b
 def make_observer() -> UsageRecorder | PrometheusObserver:
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         return PrometheusObserver(PLAN)
-    return UsageRecorder(os.environ["USAGE_DATABASE"], flush_interval=3600, spool=os.environ.get("USAGE_SPOOL"))
+    return UsageRecorder(
+        os.environ["USAGE_DATABASE"],
+        flush_interval=3600,
+        spool=os.environ.get("USAGE_SPOOL"),
+    )
 
 
 application = DeprecationMiddleware(serve, PLAN, observers=[make_observer()])

@@ -22,7 +22,9 @@ def database(kind: str, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def engine(database: str) -> Iterator[Engine]:
-    """Return an engine of the application, in a transaction of which everything would be committed at once."""
+    """Return an engine of the application, in a transaction of which everything would
+    be committed at once.
+    """
     engine = create_engine(database, isolation_level="AUTOCOMMIT")
     yield engine
     engine.dispose()

@@ -17,7 +17,10 @@ from flask_notifications.usage import StoreUnavailable, UsageRecorder, read_usag
 from tests.services import MARIADB, new_database, postgresql_schema
 
 DATABASES = ["sqlite", "postgresql", "mariadb"]
-REPORT, EXPORT = Operation("report", "GET", "/report"), Operation("export", "GET", "/export/{id}")
+REPORT, EXPORT = (
+    Operation("report", "GET", "/report"),
+    Operation("export", "GET", "/export/{id}"),
+)
 NOON = datetime(2026, 5, 31, 12, tzinfo=UTC)
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -28,13 +31,17 @@ def empty_database(kind: str, folder: Path) -> Iterator[str]:
         if kind == "postgresql":
             yield stack.enter_context(postgresql_schema())
         elif kind == "mariadb":
-            yield stack.enter_context(new_database(MARIADB)).render_as_string(hide_password=False)
+            yield stack.enter_context(new_database(MARIADB)).render_as_string(
+                hide_password=False
+            )
         else:
             yield f"sqlite:///{folder}/usage.sqlite3"
 
 
 def execute(database: str | Engine, statement: Any) -> list[tuple[Any, ...]]:
-    """Execute a statement in a transaction of its own, and return the rows, if it has any."""
+    """Execute a statement in a transaction of its own, and return the rows, if it has
+    any.
+    """
     engine = database if isinstance(database, Engine) else create_engine(database)
     try:
         with engine.begin() as connection:
@@ -46,12 +53,18 @@ def execute(database: str | Engine, statement: Any) -> list[tuple[Any, ...]]:
 
 
 def counted(database: str | Engine) -> dict[tuple[str, str | None, str | None], int]:
-    """Return the calls of each operation, caller and client in a store; none while there are no tables."""
+    """Return the calls of each operation, caller and client in a store; none while
+    there are no tables.
+    """
     try:
         report = read_usage(database)
     except StoreUnavailable:
         return {}
-    return {(own.name, each.caller, each.client): each.calls for own in report.operations for each in own.callers}
+    return {
+        (own.name, each.caller, each.client): each.calls
+        for own in report.operations
+        for each in own.callers
+    }
 
 
 def use(
@@ -80,14 +93,22 @@ def in_child(work: Callable[[], object]) -> None:
 class Past:
     """A recorder that records calls and coverage as if at any time."""
 
-    def __init__(self, database: str | Engine, *operations: Operation, **options: Any) -> None:
+    def __init__(
+        self, database: str | Engine, *operations: Operation, **options: Any
+    ) -> None:
         self.now = NOON
         self._database = database
-        self._options = {"flush_interval": 3600, "spool": None, "clock": lambda: self.now} | options
+        self._options = {
+            "flush_interval": 3600,
+            "spool": None,
+            "clock": lambda: self.now,
+        } | options
         self._operations = operations or (REPORT,)
         self.recorder = self.start(NOON)
 
-    def start(self, at: datetime, *operations: Operation, **options: Any) -> UsageRecorder:
+    def start(
+        self, at: datetime, *operations: Operation, **options: Any
+    ) -> UsageRecorder:
         """Return a recorder that listens for operations since a time."""
         self.now = at
         recorder = UsageRecorder(self._database, **self._options | options)
@@ -98,7 +119,9 @@ class Past:
         for each in calls or (use(),):
             self.recorder(replace(each, at=at))
 
-    def cover(self, since: datetime, until: datetime, *operations: Operation, **options: Any) -> None:
+    def cover(
+        self, since: datetime, until: datetime, *operations: Operation, **options: Any
+    ) -> None:
         """Record that a process listened from one time to another."""
         recorder = self.start(since, *operations, **options)
         recorder.request_passed()

@@ -1,4 +1,6 @@
-"""Connections of the usage record have limits, through the engine of an application, too, and work behind PgBouncer."""
+"""Connections of the usage record have limits, through the engine of an application,
+too, and work behind PgBouncer.
+"""
 
 import subprocess
 import tempfile
@@ -23,7 +25,10 @@ from tests.usage.databases import POLICY, REPORT, use
 # What a connection says of its limits, and what a recorder sets.
 LIMITS = {
     "sqlite": ("PRAGMA busy_timeout", "2000"),
-    "postgresql": ("SELECT current_setting('lock_timeout') || current_setting('statement_timeout')", "2s8s"),
+    "postgresql": (
+        "SELECT current_setting('lock_timeout') || current_setting('statement_timeout')",
+        "2s8s",
+    ),
     "mariadb": (
         "SELECT concat_ws(' ', @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@max_statement_time)",
         "2 2 8.000000",
@@ -47,7 +52,9 @@ def ask(engine: Engine, query: str) -> str:
         return str(connection.scalar(text(query)))
 
 
-def test_only_our_own_locks_and_statements_are_limited(kind: str, database: str, engine: Engine) -> None:
+def test_only_our_own_locks_and_statements_are_limited(
+    kind: str, database: str, engine: Engine
+) -> None:
     query, expected = LIMITS[kind]
     own = ask(engine, query)
     assert own != expected
@@ -59,7 +66,9 @@ def test_only_our_own_locks_and_statements_are_limited(kind: str, database: str,
         each.dispose()
 
 
-def test_connecting_is_limited_but_not_for_the_application(kind: str, database: str, engine: Engine) -> None:
+def test_connecting_is_limited_but_not_for_the_application(
+    kind: str, database: str, engine: Engine
+) -> None:
     name, value = ("timeout", 2.0) if kind == "sqlite" else ("connect_timeout", 3)
     made: list[dict[str, Any]] = []
     store = UsageStore(database, create_tables=True)
@@ -69,10 +78,14 @@ def test_connecting_is_limited_but_not_for_the_application(kind: str, database: 
     store.release()
     for each in (open_engine(database), open_engine(open_engine(engine))):
         made = []
-        event.listen(each, "do_connect", lambda *args, made=made: made.append(dict(args[3])))
+        event.listen(
+            each, "do_connect", lambda *args, made=made: made.append(dict(args[3]))
+        )
         with begin(each), each.connect():
             assert made[0][name] == value
-        assert [name in options for options in made] == ([True, False] if len(made) == 2 else [True])
+        assert [name in options for options in made] == (
+            [True, False] if len(made) == 2 else [True]
+        )
         each.dispose()
 
 
@@ -93,10 +106,17 @@ def test_a_limit_of_the_url_is_kept(database: str) -> None:
     engine.dispose()
 
 
-def test_the_place_of_a_database_identifies_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_place_of_a_database_identifies_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sockets = "postgresql+psycopg:///shop?host=/run/{}"
-    assert identify(open_engine(sockets.format("one"))) != identify(open_engine(sockets.format("two")))
-    relative = ["sqlite:///usage.sqlite3", "postgresql+psycopg://"]  # the second one with a creator of connections
+    assert identify(open_engine(sockets.format("one"))) != identify(
+        open_engine(sockets.format("two"))
+    )
+    relative = [
+        "sqlite:///usage.sqlite3",
+        "postgresql+psycopg://",
+    ]  # the second one with a creator of connections
     elsewhere = [identify(open_engine(url)) for url in relative]
     monkeypatch.chdir(tmp_path)
     here = [identify(open_engine(url)) for url in relative]
@@ -107,29 +127,45 @@ def test_the_place_of_a_database_identifies_it(tmp_path: Path, monkeypatch: pyte
 @contextmanager
 def pgbouncer(server: int) -> Iterator[int]:
     program, port = program_or_skip("pgbouncer"), free_port()
-    with tempfile.TemporaryDirectory(prefix="pgbouncer-") as name:  # which only its own user may enter
+    with tempfile.TemporaryDirectory(
+        prefix="pgbouncer-"
+    ) as name:  # which only its own user may enter
         folder = Path(name)
         user = drop_privileges(folder)
-        (folder / "ini").write_text(PGBOUNCER.format(server=server, port=port), encoding="ascii")
+        (folder / "ini").write_text(
+            PGBOUNCER.format(server=server, port=port), encoding="ascii"
+        )
         with (folder / "log").open("wb") as log:
-            process = subprocess.Popen([program, str(folder / "ini")], stdout=log, stderr=log, **user)
+            process = subprocess.Popen(
+                [program, str(folder / "ini")], stdout=log, stderr=log, **user
+            )
         try:
-            eventually(lambda: "process up" in (folder / "log").read_text(encoding="ascii"))
+            eventually(
+                lambda: "process up" in (folder / "log").read_text(encoding="ascii")
+            )
             yield port
         finally:
             process.terminate()
             process.wait()
 
 
-def test_psycopg_works_behind_pgbouncer_in_transaction_mode(caplog: pytest.LogCaptureFixture) -> None:
+def test_psycopg_works_behind_pgbouncer_in_transaction_mode(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with postgresql() as cluster, pgbouncer(cluster.port) as port:
-        engines = [create_engine(cluster.url(port)), create_engine(cluster.url(port), isolation_level="AUTOCOMMIT")]
+        engines = [
+            create_engine(cluster.url(port)),
+            create_engine(cluster.url(port), isolation_level="AUTOCOMMIT"),
+        ]
         databases: list[str | Engine] = [*engines, cluster.url(port), cluster.url(port)]
-        recorders = [UsageRecorder(each, flush_interval=3600, spool=None) for each in databases]
+        recorders = [
+            UsageRecorder(each, flush_interval=3600, spool=None) for each in databases
+        ]
         for recorder in recorders:
             recorder.listen({REPORT: POLICY})
             recorder._wake = lambda: None  # type: ignore[method-assign] # it writes only when it is told to
-        # Psycopg prepares a statement that it executes for the sixth time, and PgBouncer lends the next connection.
+        # Psycopg prepares a statement that it executes for the sixth time, and
+        # PgBouncer lends the next connection.
         for number in range(8):
             for recorder in recorders:
                 recorder(use(at=datetime.now(UTC)))
@@ -145,11 +181,17 @@ def test_psycopg_works_behind_pgbouncer_in_transaction_mode(caplog: pytest.LogCa
 
 
 @pytest.mark.parametrize("kind", ["postgresql"])
-def test_a_process_without_anything_to_write_leaves_its_connection_to_others(database: str, engine: Engine) -> None:
-    recorder = UsageRecorder(f"{database}&application_name=idle-test", flush_interval=3600, spool=None)
+def test_a_process_without_anything_to_write_leaves_its_connection_to_others(
+    database: str, engine: Engine
+) -> None:
+    recorder = UsageRecorder(
+        f"{database}&application_name=idle-test", flush_interval=3600, spool=None
+    )
     recorder.listen({REPORT: POLICY})
     recorder(use(at=datetime.now(UTC)))
-    connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'idle-test'"
+    connections = (
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'idle-test'"
+    )
     eventually(lambda: ask(engine, connections) == "1")
     eventually(lambda: ask(engine, connections) == "0")
     recorder(use("job/2", at=datetime.now(UTC)))

@@ -1,4 +1,6 @@
-"""The recorder: when counts are written, and that none is lost or counted twice, whatever happens."""
+"""The recorder: when counts are written, and that none is lost or counted twice,
+whatever happens.
+"""
 
 import _thread
 import fcntl
@@ -19,10 +21,27 @@ from typing import Any
 from unittest.mock import Mock, PropertyMock
 
 import pytest
-from sqlalchemy import Connection, Engine, StaticPool, create_engine, delete, event, insert, select, text, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    StaticPool,
+    create_engine,
+    delete,
+    event,
+    insert,
+    select,
+    text,
+    update,
+)
 
 from flask_notifications import Call, Operation
-from flask_notifications.usage import OTHER, UsageRecorder, collect_spool, metadata, read_usage
+from flask_notifications.usage import (
+    OTHER,
+    UsageRecorder,
+    collect_spool,
+    metadata,
+    read_usage,
+)
 from flask_notifications.usage import ledger as ledgers
 from flask_notifications.usage import recorder as recorder_module
 from flask_notifications.usage import store as store_module
@@ -31,7 +50,16 @@ from flask_notifications.usage.spool import Seen, _report_once, collect
 from flask_notifications.usage.store import UsageStore, plans, recorders, state, usage
 from flask_notifications.usage.times import to_microseconds
 from tests.servers.process import eventually
-from tests.usage.databases import NOON, POLICY, REPORT, Past, counted, execute, in_child, use
+from tests.usage.databases import (
+    NOON,
+    POLICY,
+    REPORT,
+    Past,
+    counted,
+    execute,
+    in_child,
+    use,
+)
 
 DAY = timedelta(days=1)
 
@@ -43,7 +71,9 @@ def spool(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def close_recorders(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let every test begin without reports, and close its recorders before its database and its engine go."""
+    """Let every test begin without reports, and close its recorders before its database
+    and its engine go.
+    """
     for name in {"database", "engine"}.intersection(request.fixturenames):
         request.getfixturevalue(name)
     _report_once.cache_clear()
@@ -86,7 +116,10 @@ def now(client: str | None = "job/1", caller: str | None = None) -> Call:
 
 def calls(database: str | Engine) -> dict[tuple[str | None, str | None], int]:
     """Return the calls of each pair in the store; none while there are no tables."""
-    return {(caller, client): number for (_operation, caller, client), number in counted(database).items()}
+    return {
+        (caller, client): number
+        for (_operation, caller, client), number in counted(database).items()
+    }
 
 
 def total(database: str | Engine) -> int:
@@ -95,7 +128,9 @@ def total(database: str | Engine) -> int:
 
 def rows(database: str | Engine, *columns: str) -> list[tuple[Any, ...]]:
     """Return columns of the rows of all recorders, in the order in which these began."""
-    query = select(*(recorders.c[name] for name in columns)).order_by(recorders.c.began_at, recorders.c.heard_at)
+    query = select(*(recorders.c[name] for name in columns)).order_by(
+        recorders.c.began_at, recorders.c.heard_at
+    )
     return execute(database, query)
 
 
@@ -122,13 +157,20 @@ def test_repeats_are_written_after_the_interval(file: str) -> None:
     eventually(lambda: total(file) == 6)
 
 
-def test_an_unmatched_request_is_enough_for_a_sign_of_life(database: str, engine: Engine) -> None:
+def test_an_unmatched_request_is_enough_for_a_sign_of_life(
+    database: str, engine: Engine
+) -> None:
     metadata.create_all(engine)
     recorder = record(database, service="shop", host="web-1")
     assert recorder.awaits_request
     recorder.request_passed()
     assert not recorder.awaits_request
-    eventually(lambda: rows(database, "service", "host", "process", "ended") == [("shop", "web-1", os.getpid(), 0)])
+    eventually(
+        lambda: (
+            rows(database, "service", "host", "process", "ended")
+            == [("shop", "web-1", os.getpid(), 0)]
+        )
+    )
     recorder.close()
     assert rows(database, "ended", "lost", "merged") == [(1, 0, 0)]
     assert calls(database) == {}
@@ -141,25 +183,35 @@ def test_nothing_is_written_without_a_request(file: str, tmp_path: Path) -> None
     assert not (tmp_path / "usage.sqlite3").exists()
 
 
-def test_a_call_while_a_recorder_is_closed_is_written_without_another_call(file: str) -> None:
+def test_a_call_while_a_recorder_is_closed_is_written_without_another_call(
+    file: str,
+) -> None:
     engine = create_engine(file)
     recorder = record(engine)
     recorder(now("job/1"))
     eventually(lambda: total(file) == 1)
     recorder(now("job/1"))
-    event.listen(engine, "commit", lambda _connection: recorder(now("job/2")), once=True)
+    event.listen(
+        engine, "commit", lambda _connection: recorder(now("job/2")), once=True
+    )
     recorder.close()
     eventually(lambda: calls(file) == {(None, "job/1"): 2, (None, "job/2"): 1})
 
 
-def test_a_call_while_the_thread_ends_is_the_last_one_of_its_row(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_while_the_thread_ends_is_the_last_one_of_its_row(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = written(file)
-    monkeypatch.setattr(recorder, "_finished", Mock(acquire=lambda **_: recorder(now())))
+    monkeypatch.setattr(
+        recorder, "_finished", Mock(acquire=lambda **_: recorder(now()))
+    )
     recorder.close()
     assert (total(file), rows(file, "ended")) == (2, [(1,)])
 
 
-def test_a_process_that_counts_while_it_ends_is_not_said_to_have_ended(file: str) -> None:
+def test_a_process_that_counts_while_it_ends_is_not_said_to_have_ended(
+    file: str,
+) -> None:
     engine = create_engine(file)
     recorder = sleepy(engine)
     recorder(now())
@@ -189,7 +241,9 @@ def test_what_a_signal_handler_interrupts_is_written_later(
     assert total(file) == 2
 
 
-def test_a_signal_handler_that_raises_leaves_nothing_behind_that_keeps_counts_from_being_written(file: str) -> None:
+def test_a_signal_handler_that_raises_leaves_nothing_behind_that_keeps_counts_from_being_written(
+    file: str,
+) -> None:
     class Interrupted(set[int]):
         def add(self, thread: int) -> None:
             super().add(thread)
@@ -204,7 +258,9 @@ def test_a_signal_handler_that_raises_leaves_nothing_behind_that_keeps_counts_fr
     recorder._busy = set()
 
 
-def test_counts_that_another_thread_is_about_to_write_are_not_lost(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_that_another_thread_is_about_to_write_are_not_lost(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = written(file)
 
     def write_while_another_thread_closes() -> bool:
@@ -238,7 +294,9 @@ def test_a_new_day_has_a_ledger_of_its_own(file: str, spool: Path) -> None:
     assert list(spool.glob("*.spool")) == []
 
 
-def test_no_flush_of_another_thread_ends_a_ledger_while_the_thread_looks_at_it(file: str, spool: Path) -> None:
+def test_no_flush_of_another_thread_ends_a_ledger_while_the_thread_looks_at_it(
+    file: str, spool: Path
+) -> None:
     recorder = written(file, spool=spool)
     ledger, lock = ledger_of(recorder), recorder._lock
 
@@ -268,7 +326,9 @@ def test_a_recorder_that_is_closed_at_midnight_stays_closed(file: str) -> None:
     assert recorder._ledger is None
 
 
-@pytest.mark.parametrize(("keys", "named"), [(20_000, 200), (3, 3)], ids=["of an operation", "of a process"])
+@pytest.mark.parametrize(
+    ("keys", "named"), [(20_000, 200), (3, 3)], ids=["of an operation", "of a process"]
+)
 def test_any_number_of_clients_takes_little_memory_and_is_counted(
     keys: int, named: int, file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,11 +346,17 @@ def test_a_label_that_is_too_long_becomes_other(database: str) -> None:
     for label in ("x" * 65, "", "y" * 64, "\U0001f600" * 64):
         recorder(now("job", label))
     recorder.close()
-    assert calls(database) == {(OTHER, OTHER): 2, ("y" * 64, "job"): 1, ("\U0001f600" * 64, "job"): 1}
+    assert calls(database) == {
+        (OTHER, OTHER): 2,
+        ("y" * 64, "job"): 1,
+        ("\U0001f600" * 64, "job"): 1,
+    }
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
-def test_two_processes_may_write_the_rules_of_a_plan_at_the_same_time(database: str, engine: Engine) -> None:
+def test_two_processes_may_write_the_rules_of_a_plan_at_the_same_time(
+    database: str, engine: Engine
+) -> None:
     first = record(database)
     first.request_passed()
     assert first.flush()
@@ -298,7 +364,9 @@ def test_two_processes_may_write_the_rules_of_a_plan_at_the_same_time(database: 
     execute(database, delete(plans))
 
     @event.listens_for(engine, "before_cursor_execute")
-    def write_first(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+    def write_first(
+        _connection: Any, _cursor: Any, statement: str, *_rest: Any
+    ) -> None:
         if "INSERT INTO flask_notifications_plan" in statement:
             execute(database, insert(plans).values(row))
 
@@ -310,7 +378,9 @@ def test_two_processes_may_write_the_rules_of_a_plan_at_the_same_time(database: 
 # Forks and kills
 
 
-def test_a_child_of_a_fork_during_a_write_can_write_and_no_fork_waits_long(database: str) -> None:
+def test_a_child_of_a_fork_during_a_write_can_write_and_no_fork_waits_long(
+    database: str,
+) -> None:
     recorder = record(database)
     longest = 0.0
     for number in range(20):
@@ -327,7 +397,9 @@ def test_a_child_of_a_fork_during_a_write_can_write_and_no_fork_waits_long(datab
     assert longest < 5
 
 
-def test_a_fork_that_did_not_wait_leaves_writes_alone(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_that_did_not_wait_leaves_writes_alone(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recorder_module, "_LAST_WAIT", 0)
     with ExitStack() as stack:
         busy = [sleepy(file, spool=spool) for _ in range(4)]
@@ -346,15 +418,23 @@ def test_a_fork_that_did_not_wait_leaves_writes_alone(file: str, spool: Path, mo
             assert recorder._writing.locked()
 
 
-def test_no_process_is_forked_while_a_spool_is_imported(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_process_is_forked_while_a_spool_is_imported(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = sleepy(file)
     collect_while: list[bool] = []
-    monkeypatch.setattr(recorder_module, "collect", lambda *_: collect_while.append(recorder._writing.locked()))
+    monkeypatch.setattr(
+        recorder_module,
+        "collect",
+        lambda *_: collect_while.append(recorder._writing.locked()),
+    )
     recorder._look_around()
     assert collect_while == [True]
 
 
-def test_the_next_process_brings_in_what_a_killed_one_has_counted(database: str, spool: Path) -> None:
+def test_the_next_process_brings_in_what_a_killed_one_has_counted(
+    database: str, spool: Path
+) -> None:
     def work() -> None:
         recorder = record(database, spool=spool)
         for number in range(500):
@@ -372,7 +452,12 @@ def test_the_next_process_brings_in_what_a_killed_one_has_counted(database: str,
 def test_the_rules_of_a_large_plan_are_in_a_spool(file: str, spool: Path) -> None:
     def work() -> None:
         recorder = sleepy(file, spool=spool)
-        recorder.listen({Operation(f"operation-{number}", "GET", f"/{number}"): POLICY for number in range(2000)})
+        recorder.listen(
+            {
+                Operation(f"operation-{number}", "GET", f"/{number}"): POLICY
+                for number in range(2000)
+            }
+        )
         recorder(now())
 
     in_child(work)
@@ -381,7 +466,9 @@ def test_the_rules_of_a_large_plan_are_in_a_spool(file: str, spool: Path) -> Non
     assert len(json.loads(operations)) == 2001
 
 
-def test_a_child_leaves_the_spool_of_its_parent_alone(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_leaves_the_spool_of_its_parent_alone(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_in_uwsgi(monkeypatch)  # without a thread
     recorder = record(file, spool=spool)
     recorder(now())
@@ -393,7 +480,9 @@ def test_a_child_leaves_the_spool_of_its_parent_alone(file: str, spool: Path, mo
     try:
         assert not ledgers.open_file(path)[1]
         recorder_module._after_fork_in_child()  # in this process, where coverage is measured
-        eventually(lambda: ledgers.open_file(path)[1])  # the child may not have closed the file yet
+        eventually(
+            lambda: ledgers.open_file(path)[1]
+        )  # the child may not have closed the file yet
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -408,11 +497,17 @@ def test_a_fork_that_python_does_not_notice_begins_anew(file: str) -> None:
 
 
 def database_in_memory() -> Engine:
-    return create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    return create_engine(
+        "sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}
+    )
 
 
-@pytest.mark.parametrize("open_database", [str, create_engine, lambda _url: database_in_memory()])
-def test_a_child_replaces_the_pool_unless_it_has_the_database(open_database: Any, file: str) -> None:
+@pytest.mark.parametrize(
+    "open_database", [str, create_engine, lambda _url: database_in_memory()]
+)
+def test_a_child_replaces_the_pool_unless_it_has_the_database(
+    open_database: Any, file: str
+) -> None:
     recorder = record(open_database(file))
     engine = recorder._store.engine
     pool = engine.pool
@@ -422,7 +517,9 @@ def test_a_child_replaces_the_pool_unless_it_has_the_database(open_database: Any
     engine.dispose()
 
 
-def test_a_child_begins_anew_if_a_file_was_being_closed_during_the_fork(file: str, spool: Path) -> None:
+def test_a_child_begins_anew_if_a_file_was_being_closed_during_the_fork(
+    file: str, spool: Path
+) -> None:
     recorder = written(file, spool=spool)
     other, _is_alone = ledgers.open_file(spool, os.O_RDONLY)
     os.close(other._descriptor)
@@ -434,11 +531,16 @@ def test_a_child_begins_anew_if_a_file_was_being_closed_during_the_fork(file: st
 def test_a_database_in_memory_is_written_and_read_with_its_engine(begins: bool) -> None:
     engine = database_in_memory()
     if begins:  # as SQLAlchemy recommends for SQLite
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+        event.listen(
+            engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN")
+        )
     recorder = record(engine)
     recorder(now())
     recorder.close()
-    assert [total(engine), total(engine)] == [1, 1]  # reading leaves the engine open, too
+    assert [total(engine), total(engine)] == [
+        1,
+        1,
+    ]  # reading leaves the engine open, too
     engine.dispose()
 
 
@@ -464,19 +566,29 @@ def change_head(path: Path, number: int, value: int) -> None:
 
 
 @pytest.mark.parametrize("flush", [True, False])
-def test_a_broken_spool_is_counted_covers_nothing_and_ends_no_loss(flush: bool, file: str, spool: Path) -> None:
+def test_a_broken_spool_is_counted_covers_nothing_and_ends_no_loss(
+    flush: bool, file: str, spool: Path
+) -> None:
     change_head(killed(file, spool, flush=flush), ledgers._WHOLE, 0)
     known = rows(file, "began_at", "heard_at") if flush else []
     assert collect_spool(spool, file) == 1
     assert total(file) == 1 + flush
     assert rows(file, "ended") == [(0,)]
-    assert rows(file, "began_at", "heard_at") == (known or rows(file, "began_at", "began_at"))
+    assert rows(file, "began_at", "heard_at") == (
+        known or rows(file, "began_at", "began_at")
+    )
 
 
 @pytest.mark.parametrize("machine", ["this", "", "another"])
-@pytest.mark.parametrize("boots", [("before", "later"), ("", "")], ids=["known", "unknown"])
+@pytest.mark.parametrize(
+    "boots", [("before", "later"), ("", "")], ids=["known", "unknown"]
+)
 def test_a_spool_that_may_be_from_before_a_restart_ends_no_loss(
-    boots: tuple[str, str], machine: str, file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+    boots: tuple[str, str],
+    machine: str,
+    file: str,
+    spool: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("flask_notifications.usage.recorder.boot", lambda: boots[0])
     monkeypatch.setattr("flask_notifications.usage.recorder.machine", lambda: "this")
@@ -488,7 +600,9 @@ def test_a_spool_that_may_be_from_before_a_restart_ends_no_loss(
     assert rows(file, "ended") == [(0,)] * (machine == "this")
 
 
-def test_a_foreign_spool_is_reported(file: str, spool: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_foreign_spool_is_reported(
+    file: str, spool: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = killed(file, spool)
     other = f"sqlite:///{tmp_path}/other.sqlite3"
     metadata.create_all(create_engine(other))
@@ -502,28 +616,45 @@ def test_a_foreign_spool_is_reported(file: str, spool: Path, tmp_path: Path, cap
     assert (path.exists(), total(file)) == (True, 0)
 
 
-@pytest.mark.parametrize("content", [b"", b"something else", bytes(1 << 16)], ids=["empty", "short", "zeros"])
-def test_no_other_file_is_touched(content: bytes, file: str, spool: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "content", [b"", b"something else", bytes(1 << 16)], ids=["empty", "short", "zeros"]
+)
+def test_no_other_file_is_touched(
+    content: bytes, file: str, spool: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     spool.mkdir()
     (spool / "x.spool").write_bytes(content)
     metadata.create_all(create_engine(file))
     for _ in range(2):
         assert collect_spool(spool, file) == 0
-    assert caplog.text.count("x.spool cannot be read: it is not the file of a recorder of this version") == 1
+    assert (
+        caplog.text.count(
+            "x.spool cannot be read: it is not the file of a recorder of this version"
+        )
+        == 1
+    )
     assert (spool / "x.spool").read_bytes() == content
 
 
 def test_what_cannot_be_opened_does_not_keep_others_from_being_imported(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    file: str,
+    spool: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     path, gone, folder = killed(file, spool), spool / "gone.spool", spool / "0.spool"
     folder.mkdir()
     monkeypatch.setattr(Path, "glob", lambda *_: [path, gone, folder])
     assert collect_spool(spool, file) == 1
-    assert ("0.spool cannot be opened" in caplog.text, "gone" in caplog.text) == (True, False)
+    assert ("0.spool cannot be opened" in caplog.text, "gone" in caplog.text) == (
+        True,
+        False,
+    )
 
 
-def test_a_spool_is_imported_in_another_folder(tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spool_is_imported_in_another_folder(
+    tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     store = UsageStore("sqlite:///usage.sqlite3", create_tables=True)
     killed("sqlite:///usage.sqlite3", spool)
@@ -531,14 +662,18 @@ def test_a_spool_is_imported_in_another_folder(tmp_path: Path, spool: Path, monk
     assert collect(spool, store, Seen()) == 1
 
 
-def test_a_copy_of_a_spool_is_imported_besides(file: str, spool: Path, tmp_path: Path) -> None:
+def test_a_copy_of_a_spool_is_imported_besides(
+    file: str, spool: Path, tmp_path: Path
+) -> None:
     killed(file, spool)
     copy = shutil.copytree(spool, tmp_path / "copy")
     assert [collect_spool(each, file) for each in (spool, copy)] == [1, 1]
     assert total(file) == 2
 
 
-def test_counts_are_in_memory_once_the_disk_is_full(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_in_memory_once_the_disk_is_full(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = record(file, spool=spool)
     recorder(now("first"))
     monkeypatch.setattr(os, "pwrite", lambda *_args: 5)
@@ -550,15 +685,25 @@ def test_counts_are_in_memory_once_the_disk_is_full(file: str, spool: Path, monk
 
 
 REFUSALS: dict[str, tuple[Callable[[pytest.MonkeyPatch, Path], object], str]] = {
-    "a full disk": (lambda patch, _: patch.setattr(os, "pwrite", lambda *_: 5), "counted in memory only: OSError"),
+    "a full disk": (
+        lambda patch, _: patch.setattr(os, "pwrite", lambda *_: 5),
+        "counted in memory only: OSError",
+    ),
     "no folder": (lambda _, spool: spool.touch(), "without a spool: "),
-    "no locks, as on Windows": (lambda patch, _: patch.setattr(ledgers, "fcntl", None), "this system has no flock"),
+    "no locks, as on Windows": (
+        lambda patch, _: patch.setattr(ledgers, "fcntl", None),
+        "this system has no flock",
+    ),
 }
 
 
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
 def test_where_a_spool_is_impossible_counts_are_in_memory_and_the_reason_is_reported_once(
-    refusal: Any, file: str, spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    refusal: Any,
+    file: str,
+    spool: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     refuse, reason = refusal
     refuse(monkeypatch, spool)
@@ -570,20 +715,36 @@ def test_where_a_spool_is_impossible_counts_are_in_memory_and_the_reason_is_repo
 
 
 def test_where_all_other_folders_are_read_only_calls_are_counted(
-    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    file: str,
+    spool: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("tempfile.gettempdir", Mock(side_effect=FileNotFoundError("no temporary folder")))
+    monkeypatch.setattr(
+        "tempfile.gettempdir",
+        Mock(side_effect=FileNotFoundError("no temporary folder")),
+    )
     for folder in (spool, "auto"):
         assert "without a spool" not in caplog.text
         recorder = record(file, spool=folder)
         recorder(now())
         recorder.close()
-    assert (total(file), caplog.text.count("without a spool: no temporary folder")) == (2, 1)
+    assert (total(file), caplog.text.count("without a spool: no temporary folder")) == (
+        2,
+        1,
+    )
 
 
-@pytest.mark.parametrize("make", [lambda path: path.mkdir(mode=0o755), lambda path: path.symlink_to("/tmp")])  # noqa: S108
+@pytest.mark.parametrize(
+    "make",
+    [lambda path: path.mkdir(mode=0o755), lambda path: path.symlink_to("/tmp")],  # noqa: S108
+)
 def test_the_automatic_folder_is_private_and_one_that_is_not_is_not_used(
-    make: Any, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    make: Any,
+    file: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     first = record(file, spool="auto")
@@ -602,12 +763,16 @@ def test_the_automatic_folder_is_private_and_one_that_is_not_is_not_used(
 
 
 @pytest.mark.parametrize("identity", [ledgers.boot, ledgers.machine])
-def test_a_machine_may_have_no_id(identity: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_may_have_no_id(
+    identity: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ledgers, "Path", lambda path: Path(f"/nowhere{path}"))
     assert identity.__wrapped__() == ""
 
 
-def test_where_a_file_system_has_no_locks_no_file_stays_open(file: str, spool: Path, monkeypatch: Any) -> None:
+def test_where_a_file_system_has_no_locks_no_file_stays_open(
+    file: str, spool: Path, monkeypatch: Any
+) -> None:
     spool.mkdir()
     monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError))
     before = os.listdir("/proc/self/fd")  # noqa: PTH208
@@ -629,19 +794,25 @@ def test_one_process_brings_in_a_spool_at_a_time(file: str, spool: Path) -> None
 
 
 def run_in_uwsgi(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"http-socket": b":0"}))
+    monkeypatch.setitem(
+        sys.modules, "uwsgi", SimpleNamespace(opt={"http-socket": b":0"})
+    )
 
 
 @pytest.fixture
 def silent(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> UsageRecorder:
-    """Return a recorder of a process without threads, with a call that nobody has written."""
+    """Return a recorder of a process without threads, with a call that nobody has
+    written.
+    """
     run_in_uwsgi(monkeypatch)
     recorder = record(file, spool=spool)
     recorder(now())
     return recorder
 
 
-def test_others_write_for_a_process_without_threads(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_write_for_a_process_without_threads(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = record(file, spool=spool, host="with-threads")
     other(now("other"))
     before = threading.active_count()
@@ -651,13 +822,19 @@ def test_others_write_for_a_process_without_threads(file: str, spool: Path, monk
     silent(now("silent"))
     assert threading.active_count() == before
     eventually(lambda: calls(file) == {(None, "silent"): 2, (None, "other"): 1})
-    assert sorted(rows(file, "host", "ended")) == [("with-threads", 0), ("without-threads", 0)]
+    assert sorted(rows(file, "host", "ended")) == [
+        ("with-threads", 0),
+        ("without-threads", 0),
+    ]
     silent(now("silent"))
     eventually(lambda: total(file) == 4)
     store, seen = UsageStore(file, create_tables=False), Seen()
     assert [collect(spool, store, seen) for _ in range(2)] == [1, 0]
     silent.close()
-    assert sorted(rows(file, "host", "ended")) == [("with-threads", 0), ("without-threads", 1)]
+    assert sorted(rows(file, "host", "ended")) == [
+        ("with-threads", 0),
+        ("without-threads", 1),
+    ]
 
 
 @pytest.mark.parametrize(("boot", "is_covered"), [("another", False), ("", True)])
@@ -665,7 +842,9 @@ def test_an_uptime_of_another_machine_covers_nothing(
     boot: str, is_covered: bool, file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_in_uwsgi(monkeypatch)
-    monkeypatch.setattr("flask_notifications.usage.recorder.machine", lambda: "a copied image")
+    monkeypatch.setattr(
+        "flask_notifications.usage.recorder.machine", lambda: "a copied image"
+    )
     silent = record(file, spool=spool)
     silent(now())
     monkeypatch.setattr(ledgers, "boot", lambda: boot)
@@ -674,7 +853,9 @@ def test_an_uptime_of_another_machine_covers_nothing(
     assert (rows(file, "began_at") < rows(file, "heard_at")) == is_covered
 
 
-def test_others_write_only_what_has_changed(silent: UsageRecorder, file: str, spool: Path, monkeypatch: Any) -> None:
+def test_others_write_only_what_has_changed(
+    silent: UsageRecorder, file: str, spool: Path, monkeypatch: Any
+) -> None:
     write = Mock(wraps=store_module._write_entries)
     monkeypatch.setattr(store_module, "_write_entries", write)
     store, seen = UsageStore(file, create_tables=True), Seen()
@@ -707,7 +888,9 @@ def test_the_last_counts_stay_if_a_process_ends_while_others_write_for_it(
     assert rows(file, "ended") == [(1,)]
 
 
-def test_a_process_without_threads_survives_a_failover(silent: UsageRecorder, file: str, spool: Path) -> None:
+def test_a_process_without_threads_survives_a_failover(
+    silent: UsageRecorder, file: str, spool: Path
+) -> None:
     assert collect_spool(spool, file) == 1
     execute(file, delete(recorders))
     execute(file, delete(usage))
@@ -718,7 +901,9 @@ def test_a_process_without_threads_survives_a_failover(silent: UsageRecorder, fi
     assert total(file) == 1
 
 
-def test_without_threads_a_full_disk_means_silence(silent: UsageRecorder, file: str, spool: Path) -> None:
+def test_without_threads_a_full_disk_means_silence(
+    silent: UsageRecorder, file: str, spool: Path
+) -> None:
     """Others do not see the counts that it has in memory only."""
     assert collect_spool(spool, file) == 1
     heard = rows(file, "heard_at")
@@ -730,7 +915,9 @@ def test_without_threads_a_full_disk_means_silence(silent: UsageRecorder, file: 
     assert (last > heard[0][0], ended) == (True, 1)
 
 
-def test_others_cannot_read_the_own_clock_of_a_process(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_cannot_read_the_own_clock_of_a_process(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_in_uwsgi(monkeypatch)
     times = [NOON, NOON + timedelta(hours=1)]
     silent = record(file, spool=spool, clock=lambda: times[0])
@@ -744,16 +931,24 @@ def test_others_cannot_read_the_own_clock_of_a_process(file: str, spool: Path, m
 
 
 @pytest.mark.parametrize("option", ["threads", "enable-threads"])
-def test_uwsgi_with_threads_has_a_thread(option: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uwsgi_with_threads_has_a_thread(
+    option: str, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={option: b"1"}))
     recorder = record(file)
     recorder(now())
     eventually(lambda: total(file) == 1)
 
 
-def test_a_process_that_gets_no_thread_asks_again_at_its_next_call(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_gets_no_thread_asks_again_at_its_next_call(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        patched.setattr(
+            threading.Thread,
+            "start",
+            Mock(side_effect=RuntimeError("can't start new thread")),
+        )
         recorder = record(file)
         recorder(now())
     assert total(file) == 0
@@ -761,17 +956,25 @@ def test_a_process_that_gets_no_thread_asks_again_at_its_next_call(file: str, mo
     eventually(lambda: total(file) == 2)
 
 
-def test_under_gevent_a_thread_of_the_system_writes(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_under_gevent_a_thread_of_the_system_writes(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     get_original = Mock(side_effect=lambda _module, name: getattr(_thread, name))
-    monkeypatch.setitem(sys.modules, "gevent.monkey", SimpleNamespace(get_original=get_original))
+    monkeypatch.setitem(
+        sys.modules, "gevent.monkey", SimpleNamespace(get_original=get_original)
+    )
     recorder = record(file)
     recorder(now())
     eventually(lambda: total(file) == 1)
     recorder.close()
-    assert {"RLock", "allocate_lock", "start_new_thread"} <= {asked.args[1] for asked in get_original.call_args_list}
+    assert {"RLock", "allocate_lock", "start_new_thread"} <= {
+        asked.args[1] for asked in get_original.call_args_list
+    }
 
 
-def test_a_call_during_the_first_call_is_counted(file: str, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_during_the_first_call_is_counted(
+    file: str, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As under gevent, which may switch to another greenlet while an error is logged."""
     spool.touch()
     recorder = record(file, spool=spool)
@@ -787,7 +990,9 @@ def test_a_call_during_the_first_call_is_counted(file: str, spool: Path, monkeyp
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_no_call_is_lost_if_the_database_is_away(is_closed: bool, file: str, tmp_path: Path, caplog: Any) -> None:
+def test_no_call_is_lost_if_the_database_is_away(
+    is_closed: bool, file: str, tmp_path: Path, caplog: Any
+) -> None:
     path = tmp_path / "usage.sqlite3"
     path.mkdir()
     recorder = record(file)
@@ -810,13 +1015,20 @@ def test_the_number_of_lost_calls_is_left_in_the_row(database: str) -> None:
     last = replace(now(), at=datetime.now(UTC) + timedelta(minutes=1))
     recorder(last)
     recorder.close()
-    # The total of its pair, and the time of its last call, or the loss would be in the window of no report.
-    assert rows(database, "lost", "ended", "heard_at") == [(2, 0, to_microseconds(last.at))]
+    # The total of its pair, and the time of its last call, or the loss would be in the
+    # window of no report.
+    assert rows(database, "lost", "ended", "heard_at") == [
+        (2, 0, to_microseconds(last.at))
+    ]
 
 
 @pytest.mark.parametrize("with_spool", [True, False], ids=["with a spool", "without"])
 def test_without_a_spool_the_calls_of_a_process_that_ends_while_the_database_is_away_are_lost_and_logged(
-    with_spool: bool, file: str, tmp_path: Path, spool: Path, caplog: pytest.LogCaptureFixture
+    with_spool: bool,
+    file: str,
+    tmp_path: Path,
+    spool: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     (tmp_path / "usage.sqlite3").mkdir()
     recorder = record(file, spool=spool if with_spool else None)
@@ -832,7 +1044,9 @@ def test_without_a_spool_the_calls_of_a_process_that_ends_while_the_database_is_
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_a_write_whose_commit_is_not_confirmed_counts_once(engine: Engine, is_committed: bool) -> None:
+def test_a_write_whose_commit_is_not_confirmed_counts_once(
+    engine: Engine, is_committed: bool
+) -> None:
     recorder = record(engine)
     recorder(now())
     assert recorder.flush()
@@ -854,8 +1068,14 @@ def test_a_write_whose_commit_is_not_confirmed_counts_once(engine: Engine, is_co
     assert len(rows(engine, "id")) == 1
 
 
-@pytest.mark.parametrize("change", [delete(recorders), update(recorders).values(stamp=1)], ids=["failover", "clone"])
-def test_a_changed_row_makes_recorders_begin_anew(database: str, change: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [delete(recorders), update(recorders).values(stamp=1)],
+    ids=["failover", "clone"],
+)
+def test_a_changed_row_makes_recorders_begin_anew(
+    database: str, change: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     recorder = written(database)
     before = rows(database, "id", "heard_at")
     execute(database, delete(usage))
@@ -872,13 +1092,21 @@ def test_a_changed_row_makes_recorders_begin_anew(database: str, change: Any, ca
 def test_calls_may_be_counted_while_a_recorder_begins_anew() -> None:
     ledger = Ledger(ledgers.Origin(), 0)
     ledger.entries[0, "report", None, "job/1", None] = entry = Mock()
-    type(entry).written = PropertyMock(side_effect=lambda _numbers: ledger.count(use("job/2")))
+    type(entry).written = PropertyMock(
+        side_effect=lambda _numbers: ledger.count(use("job/2"))
+    )
     ledger.renew()
-    assert [client for _day, _name, _caller, client, _source in ledger.entries] == ["job/1", "job/2"]
+    assert [client for _day, _name, _caller, client, _source in ledger.entries] == [
+        "job/1",
+        "job/2",
+    ]
 
 
 def test_a_clone_of_a_machine_writes_another_stamp() -> None:
-    assert ledgers.Ledger(ledgers.Origin(), 0).attempt() != ledgers.Ledger(ledgers.Origin(), 0).attempt()
+    assert (
+        ledgers.Ledger(ledgers.Origin(), 0).attempt()
+        != ledgers.Ledger(ledgers.Origin(), 0).attempt()
+    )
 
 
 def test_tables_that_are_dropped_are_created_again(file: str) -> None:
@@ -892,7 +1120,9 @@ def test_tables_that_are_dropped_are_created_again(file: str) -> None:
     engine.dispose()
 
 
-def test_a_write_that_fails_on_an_engine_with_autocommit_leaves_nothing_behind(database: str, engine: Engine) -> None:
+def test_a_write_that_fails_on_an_engine_with_autocommit_leaves_nothing_behind(
+    database: str, engine: Engine
+) -> None:
     recorder = written(engine)
     stamp = execute(database, select(recorders.c.stamp))
     execute(database, text("ALTER TABLE flask_notifications_usage RENAME TO away"))
@@ -905,12 +1135,18 @@ def test_a_write_that_fails_on_an_engine_with_autocommit_leaves_nothing_behind(d
 
 
 def stored_rows(database: str) -> list[tuple[Any, ...]]:
-    return sorted(execute(database, select(usage.c.day, usage.c.recorder, usage.c.answered)))
+    return sorted(
+        execute(database, select(usage.c.day, usage.c.recorder, usage.c.answered))
+    )
 
 
-def test_rows_of_past_days_are_merged_once_their_recorders_end(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_past_days_are_merged_once_their_recorders_end(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flask_notifications.usage.store._MERGED_AT_ONCE", 2)
-    monkeypatch.setattr(recorder_module, "_start_thread", lambda _run: False)  # it would see a new day
+    monkeypatch.setattr(
+        recorder_module, "_start_thread", lambda _run: False
+    )  # it would see a new day
     past = Past(database)
     for _ in range(3):
         recorder = past.start(NOON - 2 * DAY)
@@ -935,9 +1171,13 @@ def test_rows_of_past_days_are_merged_once_their_recorders_end(database: str, mo
     assert operation.answered == 5
 
 
-def test_expired_rows_are_deleted_by_the_clock_of_the_database(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_rows_are_deleted_by_the_clock_of_the_database(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flask_notifications.usage.store._DELETED_AT_ONCE", 2)
-    if database.startswith("mysql"):  # which may refuse statements whose condition is on no key
+    if database.startswith(
+        "mysql"
+    ):  # which may refuse statements whose condition is on no key
         database += "?init_command=SET sql_safe_updates = 1"
     past = Past(database)
     for number in range(6):
@@ -961,7 +1201,9 @@ def test_a_clock_that_jumps_ahead_deletes_nothing_at_once(file: str) -> None:
     assert len(stored_rows(file)) == 2
 
 
-def test_failed_cleanup_is_logged(file: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_cleanup_is_logged(
+    file: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     recorder = record(file)
     monkeypatch.setattr(recorder._store, "clean", Mock(side_effect=RuntimeError("no")))
     recorder(now())
@@ -973,8 +1215,14 @@ def test_failed_cleanup_is_logged(file: str, monkeypatch: pytest.MonkeyPatch, ca
 # Clocks
 
 
-@pytest.mark.parametrize("act", [UsageRecorder.flush, UsageRecorder._look_around], ids=["written", "between writes"])
-def test_the_largest_difference_of_the_clock_is_kept(act: Any, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "act",
+    [UsageRecorder.flush, UsageRecorder._look_around],
+    ids=["written", "between writes"],
+)
+def test_the_largest_difference_of_the_clock_is_kept(
+    act: Any, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = written(file)
     recorder._look_around()
     right = time.time_ns()
@@ -987,7 +1235,9 @@ def test_the_largest_difference_of_the_clock_is_kept(act: Any, file: str, monkey
 
 
 @pytest.mark.parametrize("away", [-3 * DAY, 3 * DAY])
-def test_a_call_outside_of_the_life_of_its_process_shows_that_a_clock_was_off(file: str, away: timedelta) -> None:
+def test_a_call_outside_of_the_life_of_its_process_shows_that_a_clock_was_off(
+    file: str, away: timedelta
+) -> None:
     recorder = record(file)
     recorder(use(at=datetime.now(UTC) + away))
     recorder.close()
@@ -995,7 +1245,9 @@ def test_a_call_outside_of_the_life_of_its_process_shows_that_a_clock_was_off(fi
 
 
 @pytest.mark.parametrize("has_thread", [1, 0])
-def test_only_a_thread_knows_when_a_killed_process_was_alive_last(has_thread: int, file: str, spool: Path) -> None:
+def test_only_a_thread_knows_when_a_killed_process_was_alive_last(
+    has_thread: int, file: str, spool: Path
+) -> None:
     path = killed(file, spool)
     change_head(path, ledgers._HAS_THREAD, has_thread)
     change_head(path, ledgers._HEARD, ledgers.uptime() - 600 * 10**6)
@@ -1007,9 +1259,15 @@ def test_only_a_thread_knows_when_a_killed_process_was_alive_last(has_thread: in
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("report", "observers must be a recorder for each"), ("x" * 767 + " ", "name must be")]
+    ("name", "message"),
+    [
+        ("report", "observers must be a recorder for each"),
+        ("x" * 767 + " ", "name must be"),
+    ],
 )
-def test_another_operation_of_a_name_and_too_long_a_name_are_refused(name: str, message: str, file: str) -> None:
+def test_another_operation_of_a_name_and_too_long_a_name_are_refused(
+    name: str, message: str, file: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         record(file).listen({Operation(name, "GET", "/other"): POLICY})
 
@@ -1017,9 +1275,21 @@ def test_another_operation_of_a_name_and_too_long_a_name_are_refused(name: str, 
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
-        *(("database", value) for value in ("sqlite://", "sqlite:///:memory:", "no", 5)),
-        *(("database", value) for value in ("postgresql+asyncpg://x@y/z", "postgresql://x:secret@y:port/z")),
-        *(("flush_interval", value) for value in (0, -1, "1", True, float("nan"), 31_536_001)),
+        *(
+            ("database", value)
+            for value in ("sqlite://", "sqlite:///:memory:", "no", 5)
+        ),
+        *(
+            ("database", value)
+            for value in (
+                "postgresql+asyncpg://x@y/z",
+                "postgresql://x:secret@y:port/z",
+            )
+        ),
+        *(
+            ("flush_interval", value)
+            for value in (0, -1, "1", True, float("nan"), 31_536_001)
+        ),
         *(("retention_days", value) for value in (0, 1.5, True, 36_501)),
         ("create_tables", "no"),
         *(("clock", value) for value in (5, lambda: 5)),

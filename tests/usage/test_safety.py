@@ -1,4 +1,6 @@
-"""No report says "safe" after a call, in random histories; and each mechanism that once let one say so is found."""
+"""No report says "safe" after a call, in random histories; and each mechanism that once
+let one say so is found.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -28,11 +30,17 @@ def test_no_report_says_safe_after_a_call(first: int) -> None:
     assert min(verdicts["safe"], verdicts["in use"], verdicts["unknown"]) > 3
 
 
-write_once, sign, renew = store.UsageStore._write_once, store.UsageStore._sign, Ledger.renew
+write_once, sign, renew = (
+    store.UsageStore._write_once,
+    store.UsageStore._sign,
+    Ledger.renew,
+)
 read_recorders = coverage.Recorders.__init__
 
 
-def forget_after_a_failure(usage: store.UsageStore, ledger: Ledger, **options: Any) -> int:
+def forget_after_a_failure(
+    usage: store.UsageStore, ledger: Ledger, **options: Any
+) -> int:
     try:
         return write_once(usage, ledger, **options)
     except BaseException:
@@ -49,14 +57,24 @@ def forget_the_lost(recorders: coverage.Recorders, *arguments: Any) -> None:
 def delete_in_silence(usage: store.UsageStore, day: int) -> None:
     with begin(usage.engine) as (connection, _now):
         connection.execute(delete(store.usage).where(store.usage.c.day < day))
-        connection.execute(delete(store.recorders).where(store.recorders.c.heard_at < day * DAY))
+        connection.execute(
+            delete(store.recorders).where(store.recorders.c.heard_at < day * DAY)
+        )
 
 
-def accept_any_row(usage: store.UsageStore, connection: Connection, ledger: Ledger, now: int, **options: Any) -> None:
+def accept_any_row(
+    usage: store.UsageStore,
+    connection: Connection,
+    ledger: Ledger,
+    now: int,
+    **options: Any,
+) -> None:
     try:
         sign(usage, connection, ledger, now, **options)
     except store._RowChanged:
-        connection.execute(delete(store.recorders).where(store.recorders.c.id == ledger.id))
+        connection.execute(
+            delete(store.recorders).where(store.recorders.c.id == ledger.id)
+        )
         ledger.store = 0
         sign(usage, connection, ledger, now, **options)
 
@@ -73,21 +91,60 @@ def read_without_a_snapshot(engine: Engine) -> Iterator[Connection]:
 
 
 MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
-    "counts of a failed write are forgotten": ("away", store.UsageStore, "_write_once", forget_after_a_failure),
-    "a lost recorder uncovers nothing": ("cut", coverage.Recorders, "__init__", forget_the_lost),
-    "counts of a closed recorder are forgotten": ("close", UsageRecorder, "_leave", lambda own: own._ended.clear()),
-    "calls are deleted without a note": ("expire", store.UsageStore, "_delete_before", delete_in_silence),
+    "counts of a failed write are forgotten": (
+        "away",
+        store.UsageStore,
+        "_write_once",
+        forget_after_a_failure,
+    ),
+    "a lost recorder uncovers nothing": (
+        "cut",
+        coverage.Recorders,
+        "__init__",
+        forget_the_lost,
+    ),
+    "counts of a closed recorder are forgotten": (
+        "close",
+        UsageRecorder,
+        "_leave",
+        lambda own: own._ended.clear(),
+    ),
+    "calls are deleted without a note": (
+        "expire",
+        store.UsageStore,
+        "_delete_before",
+        delete_in_silence,
+    ),
     "a report is no snapshot": ("expire", reading, "_reading", read_without_a_snapshot),
-    "another path counts as covered": ("deploy", coverage.Recorders, "fitting", lambda own, *_: frozenset(own._plans)),
+    "another path counts as covered": (
+        "deploy",
+        coverage.Recorders,
+        "fitting",
+        lambda own, *_: frozenset(own._plans),
+    ),
     "clocks are not compared": ("clock", Ledger, "note_skew", lambda *_: None),
-    "a row that was restored is accepted": ("restore", store.UsageStore, "_sign", accept_any_row),
+    "a row that was restored is accepted": (
+        "restore",
+        store.UsageStore,
+        "_sign",
+        accept_any_row,
+    ),
     "a new identity covers the past": ("restore", Ledger, "renew", cover_the_past),
-    "a spool from before a power failure ends the loss": ("power", Ledger, "is_whole", True),
+    "a spool from before a power failure ends the loss": (
+        "power",
+        Ledger,
+        "is_whole",
+        True,
+    ),
 }
 
 
-@pytest.mark.parametrize(("kind", "owner", "name", "mistake"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_that_is_put_back_is_found(kind: str, owner: Any, name: str, mistake: Any) -> None:
+@pytest.mark.parametrize(
+    ("kind", "owner", "name", "mistake"), MISTAKES.values(), ids=MISTAKES
+)
+def test_a_mistake_that_is_put_back_is_found(
+    kind: str, owner: Any, name: str, mistake: Any
+) -> None:
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(owner, name, mistake))
         seed = next((seed for seed in range(100) if simulate(seed, [kind]).wrong), None)

@@ -1,4 +1,6 @@
-"""Real servers count every call: with threads, greenlets and forks, at a graceful stop and after a kill."""
+"""Real servers count every call: with threads, greenlets and forks, at a graceful stop
+and after a kill.
+"""
 
 import os
 import re
@@ -13,19 +15,42 @@ import pytest
 from sqlalchemy import NullPool, create_engine, text
 
 from flask_notifications.usage import collect_spool, read_usage
-from tests.servers.process import WAITRESS, Program, Server, eventually, gunicorn, serving, uwsgi
+from tests.servers.process import (
+    WAITRESS,
+    Program,
+    Server,
+    eventually,
+    gunicorn,
+    serving,
+    uwsgi,
+)
 from tests.usage.databases import counted, empty_database
 
 GUNICORN = "graceful_timeout = 15\nworkers = 2"
-# uWSGI ends a worker that is still starting or busy at once, unless SIGTERM means to wait for it.
+# uWSGI ends a worker that is still starting or busy at once, unless SIGTERM means to
+# wait for it.
 GRACEFULLY = "--hook-master-start=unix_signal:15 gracefully_kill_them_all"
 STOPS_GRACEFULLY = "from now on, SIGTERM means to wait"
-UWSGI = ("--master", "--processes=2", "--disable-logging", GRACEFULLY, f"--hook-master-start=print:{STOPS_GRACEFULLY}")
+UWSGI = (
+    "--master",
+    "--processes=2",
+    "--disable-logging",
+    GRACEFULLY,
+    f"--hook-master-start=print:{STOPS_GRACEFULLY}",
+)
 
 
 GUNICORNS = [
-    replace(gunicorn(worker, f"{GUNICORN}\npreload_app = {preload}"), name=f"gunicorn-{worker}{'-preload' * preload}")
-    for worker, preload in (("sync", False), ("gthread", True), ("gevent", False), ("gevent", True))
+    replace(
+        gunicorn(worker, f"{GUNICORN}\npreload_app = {preload}"),
+        name=f"gunicorn-{worker}{'-preload' * preload}",
+    )
+    for worker, preload in (
+        ("sync", False),
+        ("gthread", True),
+        ("gevent", False),
+        ("gevent", True),
+    )
 ]
 GRACEFUL = [
     *GUNICORNS,
@@ -33,19 +58,32 @@ GRACEFUL = [
     replace(uwsgi(UWSGI), name="uwsgi-without-threads"),
 ]
 REPLACING = [
-    replace(gunicorn(each, f"{GUNICORN}\nmax_requests = 5"), name=f"gunicorn-{each}-replacing-workers")
+    replace(
+        gunicorn(each, f"{GUNICORN}\nmax_requests = 5"),
+        name=f"gunicorn-{each}-replacing-workers",
+    )
     for each in ("sync", "gthread", "gevent")
 ]
 # Without a master, uWSGI cannot stop gracefully.
 ONE_PROCESS = replace(uwsgi(("--enable-threads",)), name="uwsgi-one-process")
 # Only for `make test-world`.
-RARE = {"gunicorn-gevent-preload", "uwsgi-without-threads", "uwsgi-one-process", "gunicorn-gevent-replacing-workers"}
+RARE = {
+    "gunicorn-gevent-preload",
+    "uwsgi-without-threads",
+    "uwsgi-one-process",
+    "gunicorn-gevent-replacing-workers",
+}
 # How a worker with threads is replaced depends on the release of gunicorn.
-MARKS = {"gunicorn-gthread-replacing-workers": pytest.mark.newest} | dict.fromkeys(RARE, pytest.mark.world)
+MARKS = {"gunicorn-gthread-replacing-workers": pytest.mark.newest} | dict.fromkeys(
+    RARE, pytest.mark.world
+)
 
 
 def on(*programs: Program) -> pytest.MarkDecorator:
-    marked = [pytest.param(each, id=each.name, marks=MARKS.get(each.name, ())) for each in programs]
+    marked = [
+        pytest.param(each, id=each.name, marks=MARKS.get(each.name, ()))
+        for each in programs
+    ]
     return pytest.mark.parametrize("program", marked)
 
 
@@ -53,26 +91,40 @@ def on(*programs: Program) -> pytest.MarkDecorator:
 def serving_with_all_workers(program: Program, folder: Path) -> Iterator[Server]:
     """Run a server and yield it when it can be stopped gracefully.
 
-    A master process of uWSGI that is still starting does not know yet what SIGTERM means. A worker that is still
-    starting misses the signal of its master, which then waits for it forever.
+    A master process of uWSGI that is still starting does not know yet what SIGTERM
+    means. A worker that is still starting misses the signal of its master, which then
+    waits for it forever.
     """
-    with serving(replace(program, application="tests.usage.app:application"), folder) as server:
+    with serving(
+        replace(program, application="tests.usage.app:application"), folder
+    ) as server:
         if program in GRACEFUL and "pyuwsgi" in program.modules:
             eventually(lambda: STOPS_GRACEFULLY in server.written().splitlines())
-            eventually(lambda: [catches_hangup(worker) for worker in server.workers()] == [True] * 2)
+            eventually(
+                lambda: (
+                    [catches_hangup(worker) for worker in server.workers()]
+                    == [True] * 2
+                )
+            )
         yield server
 
 
 def catches_hangup(worker: int) -> bool:
-    """Return whether a process has a handler for SIGHUP, with which a master of uWSGI stops its workers gracefully."""
+    """Return whether a process has a handler for SIGHUP, with which a master of uWSGI
+    stops its workers gracefully.
+    """
     status = Path(f"/proc/{worker}/status").read_text(encoding="ascii")
     caught = re.findall(r"^SigCgt:\s*(\w+)$", status, re.MULTILINE)
     return bool(int(caught[0], 16) & 1 << (signal.SIGHUP - 1))
 
 
 @pytest.fixture(params=["sqlite"])
-def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Yield the URL of an empty database, which is also in the environment of the application."""
+def database(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Yield the URL of an empty database, which is also in the environment of the
+    application.
+    """
     with empty_database(request.param, tmp_path) as url:
         monkeypatch.setenv("USAGE_DATABASE", url)
         monkeypatch.setenv("USAGE_SPOOL", str(tmp_path / "spool"))
@@ -80,12 +132,22 @@ def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
 
 
 def call(server: Server, client: str) -> None:
-    assert server.ask("GET", "/report", f"User-Agent: {client}", "X-Caller: alice").code == 200
+    assert (
+        server.ask("GET", "/report", f"User-Agent: {client}", "X-Caller: alice").code
+        == 200
+    )
 
 
 def call_often(servers: list[Server], number: int) -> None:
-    """Make a number of calls from each of two clients to each server, several at the same time."""
-    calls = [(server, client) for server in servers for client in ("job/1", "job/2") for _ in range(number)]
+    """Make a number of calls from each of two clients to each server, several at the
+    same time.
+    """
+    calls = [
+        (server, client)
+        for server in servers
+        for client in ("job/1", "job/2")
+        for _ in range(number)
+    ]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda each: call(*each), calls))
 
@@ -101,11 +163,16 @@ def test_no_call_is_lost_when_a_server_replaces_its_workers_or_stops_gracefully(
     with serving_with_all_workers(program, tmp_path) as server:
         call_often([server], 30)
     assert counted(database) == expected(30)
-    assert all(sum(operation.covered.values()) > 0 for operation in read_usage(database).operations)
+    assert all(
+        sum(operation.covered.values()) > 0
+        for operation in read_usage(database).operations
+    )
 
 
 @on(*GRACEFUL, ONE_PROCESS, WAITRESS)
-def test_no_call_is_lost_when_processes_are_killed(program: Program, tmp_path: Path, database: str) -> None:
+def test_no_call_is_lost_when_processes_are_killed(
+    program: Program, tmp_path: Path, database: str
+) -> None:
     with serving_with_all_workers(program, tmp_path) as server:
         call_often([server], 30)
         for worker in server.workers():
@@ -115,11 +182,19 @@ def test_no_call_is_lost_when_processes_are_killed(program: Program, tmp_path: P
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql", "mariadb"], indirect=True)
-def test_two_servers_with_several_workers_count_exactly(tmp_path: Path, database: str) -> None:
+def test_two_servers_with_several_workers_count_exactly(
+    tmp_path: Path, database: str
+) -> None:
     program = gunicorn("gthread", f"{GUNICORN}\nworkers = 4\nthreads = 4")
     with ExitStack() as stack:
         folders = (tmp_path / "one", tmp_path / "two")
-        call_often([stack.enter_context(serving_with_all_workers(program, folder)) for folder in folders], 200)
+        call_often(
+            [
+                stack.enter_context(serving_with_all_workers(program, folder))
+                for folder in folders
+            ],
+            200,
+        )
     assert counted(database) == expected(400)
 
 
@@ -131,9 +206,15 @@ WAITS = text(
 
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
-def test_a_driver_that_waits_stops_no_greenlet(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("USAGE_DATABASE", database.replace("+psycopg:", "+psycopg2:"))  # which waits in C
-    with serving_with_all_workers(gunicorn("gevent", f"{GUNICORN}\nworkers = 1"), tmp_path) as server:
+def test_a_driver_that_waits_stops_no_greenlet(
+    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "USAGE_DATABASE", database.replace("+psycopg:", "+psycopg2:")
+    )  # which waits in C
+    with serving_with_all_workers(
+        gunicorn("gevent", f"{GUNICORN}\nworkers = 1"), tmp_path
+    ) as server:
         call(server, "job/1")
         eventually(lambda: counted(database) != {})
         with create_engine(database, poolclass=NullPool).connect() as connection:
@@ -150,4 +231,7 @@ def test_a_driver_that_waits_stops_no_greenlet(tmp_path: Path, database: str, mo
 
             call(server, "job/2")
             eventually(is_served_during_a_wait)
-    assert counted(database) == {("report", "alice", "job/1"): 1, ("report", "alice", "job/2"): sent + 1}
+    assert counted(database) == {
+        ("report", "alice", "job/1"): 1,
+        ("report", "alice", "job/2"): sent + 1,
+    }
