@@ -26,9 +26,10 @@ from .observers import (
     client_of,
     find_label,
 )
+from .plans.announcement import DeprecationHeaders
 from .plans.operations import NOT_REACHED, Match, Operation, OperationTable
 from .plans.plan import Plan, check_plan, table_of
-from .plans.policy import CLOSED_PHASES, DeprecationHeaders, DeprecationPolicy, Phase
+from .plans.policy import CLOSED_PHASES, DeprecationPolicy, Phase
 from .problems import Problems, Statuses, retry_after
 from .responses import PlainResponse, send_response
 from .sessions.credential import (

@@ -16,7 +16,7 @@ from flask_notifications import Brownout, Call, DeprecationPolicy, Operation
 from flask_notifications.dates import parse_sunset
 from flask_notifications.headers import HeaderList
 from flask_notifications.pages import render_guide
-from flask_notifications.plans.policy import DeprecationHeaders
+from flask_notifications.plans.announcement import DeprecationHeaders
 from tests.middleware import (
     ANNOUNCED,
     DEPRECATED_AT,

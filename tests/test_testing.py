@@ -31,7 +31,7 @@ from flask_notifications import (
     load_plan,
 )
 from flask_notifications.dates import parse_deprecation, parse_sunset
-from flask_notifications.plans.policy import DeprecationHeaders
+from flask_notifications.plans.announcement import DeprecationHeaders
 from flask_notifications.testing import (
     MemoryStorage,
     StorageContract,

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
+from flask_notifications.plans.announcement import DeprecationHeaders
 from flask_notifications.plans.conditions import environ_key
 from flask_notifications.plans.operations import (
     ANY_METHOD,
@@ -16,7 +17,7 @@ from flask_notifications.plans.operations import (
     Operation,
 )
 from flask_notifications.plans.plan import Plan, table_of
-from flask_notifications.plans.policy import CLOSED_PHASES, DeprecationHeaders, Phase
+from flask_notifications.plans.policy import CLOSED_PHASES, Phase
 
 from .fetching import LiveResponse
 from .links import Link, parse_links

@@ -8,14 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from flask_notifications.dates import to_utc, utc_now
+from flask_notifications.plans.announcement import resolve_below
 from flask_notifications.plans.operations import Operation
 from flask_notifications.plans.plan import Plan, retired_operations, schedule
-from flask_notifications.plans.policy import (
-    Brownout,
-    DeprecationPolicy,
-    Phase,
-    resolve_below,
-)
+from flask_notifications.plans.policy import Brownout, DeprecationPolicy, Phase
 from flask_notifications.validation import check_base_url, require
 from flask_notifications.wording import short_date
 

@@ -5,9 +5,10 @@ from datetime import datetime
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
+from flask_notifications.plans.announcement import DeprecationHeaders
 from flask_notifications.plans.operations import Operation
 from flask_notifications.plans.plan import Plan, next_event
-from flask_notifications.plans.policy import DeprecationHeaders, DeprecationPolicy
+from flask_notifications.plans.policy import DeprecationPolicy
 from flask_notifications.wording import iso
 
 if TYPE_CHECKING:

@@ -6,13 +6,9 @@ import shlex
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+from flask_notifications.plans.announcement import DeprecationHeaders
 from flask_notifications.plans.operations import ANY_METHOD, REST, Operation
-from flask_notifications.plans.policy import (
-    CLOSED_PHASES,
-    DeprecationHeaders,
-    DeprecationPolicy,
-    Phase,
-)
+from flask_notifications.plans.policy import CLOSED_PHASES, DeprecationPolicy, Phase
 from flask_notifications.wording import full_date, long_date, moment, period, relative
 
 from .requests import EXAMPLE_URL, Request, describe_requests

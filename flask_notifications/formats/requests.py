@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urljoin
 
+from flask_notifications.plans.announcement import resolve_below
 from flask_notifications.plans.conditions import example_values
 from flask_notifications.plans.operations import (
     ACCOUNT,
@@ -15,7 +16,6 @@ from flask_notifications.plans.operations import (
     Operation,
 )
 from flask_notifications.plans.plan import is_notification_operation
-from flask_notifications.plans.policy import resolve_below
 
 from .rendering import is_link
 

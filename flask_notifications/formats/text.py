@@ -12,10 +12,11 @@ from unicodedata import east_asian_width
 
 import click
 
+from flask_notifications.plans.announcement import DeprecationHeaders
 from flask_notifications.plans.conditions import ABSENT, PRESENT, Values
 from flask_notifications.plans.operations import Operation
 from flask_notifications.plans.plan import Event, Plan, next_event, schedule
-from flask_notifications.plans.policy import DeprecationHeaders, DeprecationPolicy
+from flask_notifications.plans.policy import DeprecationPolicy
 from flask_notifications.wording import (
     count,
     duration,

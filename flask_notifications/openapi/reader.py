@@ -9,10 +9,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from flask_notifications.dates import parse_time
+from flask_notifications.plans.announcement import resolve_below
 from flask_notifications.plans.operations import REST, Operation, template_shape
 from flask_notifications.plans.overlaps import Group, Overlaps
 from flask_notifications.plans.plan import table_of
-from flask_notifications.plans.policy import DeprecationPolicy, resolve_below
+from flask_notifications.plans.policy import DeprecationPolicy
 from flask_notifications.validation import require
 
 PARAMETER = re.compile(r"\{([^{}]+)\}")

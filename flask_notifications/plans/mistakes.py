@@ -7,11 +7,12 @@ from urllib.parse import unquote, urlsplit
 
 from flask_notifications.wording import moment
 
+from .announcement import is_path
 from .conditions import list_unmet
 from .operations import ANY_METHOD, PARAMETER, Operation, Shape, template_shape
 from .overlaps import Group, Overlaps
 from .plan import Plan, schedule, table_of
-from .policy import CLOSED_PHASES, DeprecationPolicy, is_path
+from .policy import CLOSED_PHASES, DeprecationPolicy
 
 _Retired = Mapping[Operation, DeprecationPolicy]
 

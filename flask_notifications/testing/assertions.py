@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 from wsgiref.types import WSGIApplication
 
 from flask_notifications.headers import values_of
+from flask_notifications.plans.announcement import DeprecationHeaders
 from flask_notifications.plans.conditions import environ_key, example_values
 from flask_notifications.plans.operations import (
     ANY_METHOD,
@@ -17,7 +18,6 @@ from flask_notifications.plans.operations import (
     fill_in,
 )
 from flask_notifications.plans.plan import Plan, check_plan, table_of
-from flask_notifications.plans.policy import DeprecationHeaders
 from flask_notifications.validation import check_base_url, require
 
 if TYPE_CHECKING:

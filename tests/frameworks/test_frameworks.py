@@ -13,7 +13,7 @@ from wsgiref.types import WSGIApplication
 import pytest
 
 from flask_notifications import Call, Operation
-from flask_notifications.plans.policy import DeprecationHeaders
+from flask_notifications.plans.announcement import DeprecationHeaders
 from tests.frameworks.applications import APPLICATIONS, PAGES
 from tests.middleware import POLICY, wrap
 from tests.wsgi import Response, between_validators, call, environ_of, run

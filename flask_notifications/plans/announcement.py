@@ -1,0 +1,96 @@
+"""The headers that announce the retirement of an operation, and their link targets.
+
+Knows nothing of requests, of the environ or of responses.
+"""
+
+import email.utils
+from calendar import timegm
+from urllib.parse import urlsplit
+
+from flask_notifications.headers import HeaderList
+
+from .policy import DeprecationPolicy, Exemption
+
+
+class DeprecationHeaders:
+    """The headers that announce the retirement of operations with one policy: the same
+    bytes at all times.
+
+    ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594), then one ``Link`` (RFC 8288)
+    line each for the successor (RFC 5829), the documentation and the policy of the
+    sunset, as far as there are any. A target that begins with a single ``/`` is below
+    the path at which the application is mounted, and ``base_url`` precedes that path. A
+    caller with an exemption is told the date on which that ends, if it is later than
+    the sunset.
+    """
+
+    def __init__(self, policy: DeprecationPolicy, *, base_url: str = "") -> None:
+        self._base_url = base_url.rstrip("/")
+        self._dates = {
+            exemption: _list_dates(policy, exemption)
+            for exemption in (None, *policy.exemptions)
+        }
+        self._pages = [
+            (
+                policy.documentation,
+                f'rel="deprecation"{_media_type(policy.documentation)}',
+            ),
+            (
+                policy.sunset_documentation,
+                f'rel="sunset"{_media_type(policy.sunset_documentation)}',
+            ),
+        ]
+
+    def render(
+        self, successor: str | None, mount: str, exemption: Exemption | None = None
+    ) -> HeaderList:
+        """Return the headers; ``mount`` is where the application is mounted,
+        percent-encoded, empty at the root.
+        """
+        targets = [(successor, 'rel="successor-version"'), *self._pages]
+        # Clients look for exactly this spelling: the relation first, quoted, one link
+        # in a line.
+        links = [
+            ("Link", f"<{self.resolve(uri, mount)}>; {rest}")
+            for uri, rest in targets
+            if uri is not None
+        ]
+        return [*self._dates[exemption], *links]
+
+    def resolve(self, uri: str, mount: str) -> str:
+        """Return the target of a link to a URI reference."""
+        return resolve_below(uri, f"{self._base_url}{mount}")
+
+
+def _list_dates(policy: DeprecationPolicy, exemption: Exemption | None) -> HeaderList:
+    dates, sunset_at = (
+        [("Deprecation", f"@{timegm(policy.deprecated_at.utctimetuple())}")],
+        policy.sunset_of(exemption),
+    )
+    if sunset_at is not None:
+        # RFC 9110 section 5.6.7: an IMF-fixdate ends in GMT and is in English, whatever
+        # the locale.
+        dates.append(("Sunset", email.utils.format_datetime(sunset_at, usegmt=True)))
+    return dates
+
+
+def resolve_below(uri: str, base: str) -> str:
+    """Return a URI reference, with a base before it if it is a path of this
+    application.
+    """
+    return f"{base}{uri}" if is_path(uri) else uri
+
+
+def is_path(uri: str) -> bool:
+    """Return whether a URI reference is a path of this application: it begins with a
+    single slash.
+    """
+    return uri.startswith("/") and not uri.startswith("//")
+
+
+def _media_type(uri: str | None) -> str:
+    """Return the ``type`` of a link to a page (RFC 8288 section 3.4.1), if its path
+    looks like one in HTML.
+    """
+    name = urlsplit(uri or "").path.rpartition("/")[2]
+    return '; type="text/html"' if "." not in name or name.endswith(".html") else ""
