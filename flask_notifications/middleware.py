@@ -17,7 +17,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from .dates import Clock, utc_now
 from .deferred import is_asynchronous, is_deferring
 from .headers import HeaderList, ResponseHeaders
-from .log import log_error, log_exception
+from .log import log_exception
 from .observers import (
     Call,
     Observer,
@@ -43,7 +43,7 @@ from .sessions.credential import (
     session_pairs,
     unify_session,
 )
-from .sessions.redirects import edit_location
+from .sessions.redirects import origin_of, restore_session
 from .validation import check_base_url, clean_label, require
 
 # From the environ of a request to the label of its caller.
@@ -283,7 +283,6 @@ class _Exchange:
 
     session: SessionResult = None
     unifies = False
-    _is_rewritten = False
     _has_url_session = False
     _has_returned = False
     _status: str | None = None
@@ -335,15 +334,8 @@ class _Exchange:
             )
             return
         path = environ.get("PATH_INFO", "")
-        self._is_rewritten = operation.rewrite_path and match.path != path
-        if self._is_rewritten or (
-            operation.unify_session and environ.get("QUERY_STRING")
-        ):
-            self._received = (
-                environ.copy()
-            )  # because an application may change its environ before it redirects
         if operation.rewrite_path and (
-            self._is_rewritten or ORIGINAL_PATH not in environ
+            match.path != path or ORIGINAL_PATH not in environ
         ):
             environ[ORIGINAL_PATH] = path
             environ["PATH_INFO"] = match.path
@@ -351,6 +343,8 @@ class _Exchange:
             self.unifies = True
             self.session, self._digests = unify_session(environ)
             self._has_url_session = bool(self._digests)
+        if self._digests:  # before an application changes its environ
+            self._origin = origin_of(environ)
 
     def run(self, app: WSGIApplication) -> Iterable[bytes]:
         """Call an application and return its own iterable: a server loses sendfile and
@@ -379,7 +373,7 @@ class _Exchange:
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
     ) -> Callable[[bytes], object]:
-        edited = headers if self._is_missed(status) else self._edit(headers, status)
+        edited = headers if self._is_missed(status) else self._edit(headers)
         arguments = (status, edited) if exc_info is None else (status, edited, exc_info)
         write = self._start_response(*arguments)
         self._status = status
@@ -422,7 +416,7 @@ class _Exchange:
         """
         return self.match.is_lookalike and _status_code(status) in NOT_REACHED
 
-    def _edit(self, own: HeaderList, status: str) -> HeaderList:
+    def _edit(self, own: HeaderList) -> HeaderList:
         """Return the headers of the response, a new list; ``own`` are the
         application's.
         """
@@ -434,8 +428,8 @@ class _Exchange:
             headers.merge("Vary", self.match.vary, unless="*")
         if "access-control-allow-origin" in names:
             headers.merge("Access-Control-Expose-Headers", _EXPOSED_HEADERS)
-        if "location" in names and (self._is_rewritten or self._digests):
-            self._edit_location(headers, status)
+        if "location" in names and self._digests:
+            headers.edit("location", self._restore_session)
         if self._has_url_session and "referrer-policy" not in names:
             headers.put("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
         if self._has_url_session or self.exemption is not None:
@@ -453,25 +447,10 @@ class _Exchange:
         ]
         return kept + self._announcement
 
-    def _edit_location(self, headers: ResponseHeaders, status: str) -> None:
-        # No variable keeps what was received: monitoring tools report those of each
-        # frame with a log record, too.
-        loop = edit_location(
-            headers,
-            status,
-            as_received(self._received),
-            self.match,
-            table=self._table,
-            digests=self._digests,
-        )
-        if loop is not None:  # clients must not store it (RFC 9111 section 5.2.2.5)
-            headers.put("Cache-Control", "no-store")
-            log_error(
-                _LOOP,
-                self.match.operation.name,
-                self.match.operation.path,
-                loop.spelling,
-            )
+    def _restore_session(self, location: str) -> str:
+        # A request with more than one pair was refused.
+        ((pair, digest),) = self._digests.items()
+        return restore_session(location, self._origin, pair, digest)
 
 
 # Middlewares that are looked through, one around the other, for one that calls itself.
@@ -479,11 +458,6 @@ _MIDDLEWARES = 20
 _WRAPS_ITSELF = (
     "the application would call itself forever: write app.wsgi_app = DeprecationMiddleware(app.wsgi_app, plan), "
     "not app.wsgi_app = DeprecationMiddleware(app, plan)"
-)
-
-_LOOP = (
-    "operation %r: the application redirects %r, the path of the operation, to %r, so clients loop forever; "
-    "spell the operation's path as the application does, or leave out rewrite_path"
 )
 
 
