@@ -7,6 +7,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 SECONDS ?= 600
 export HOST PORT
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo screenshots test test-fast test-world test-lowest test-pythons mutants soak bench check docs clean
@@ -63,7 +64,7 @@ check: $(VENV)/checked .venv-docs/installed ## check the format, lint, types, im
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=. pyright --ignoreexternal --verifytypes flask_notifications
 	@mkdir -p build
 	sed -n '/^```python$$/,/^```$$/{/^```/!p;}' README.md > build/readme.py # mypy takes app.wsgi_app, as Flask documents it, for a method
-	$(VENV)/bin/mypy --disable-error-code=method-assign build/readme.py
+	$(VENV)/bin/mypy --disable-error-code=method-assign --allow-untyped-defs --allow-untyped-calls build/readme.py
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=. pyright build/readme.py
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python -m pytest -q -m metadata tests/test_package.py
@@ -89,31 +90,37 @@ clean: ## remove the virtual environments, builds, caches and the data of the ex
 
 # Virtual environments, made again when the project's dependencies change.
 
-$(VENV)/bin/python:
+# Without pip, the environment is what an attempt without python3-venv has left.
+$(VENV)/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
+	@echo 'Making $(VENV), which takes a minute'
+	@$(PYTHON) -m venv --clear $(VENV)
 
-$(VENV)/installed: $(VENV)/bin/python pyproject.toml
-	$(VENV)/bin/pip install --quiet --upgrade 'pip>=25.1' # the first that knows dependency groups
-	$(VENV)/bin/pip install --quiet --editable . --group example
+# Quiet twice: build tools of other packages warn about what we cannot change.
+INSTALL = @$(VENV)/bin/pip install -qq
+
+$(VENV)/installed: $(VENV)/bin/pip pyproject.toml
+	$(INSTALL) --upgrade 'pip>=25.1' # the first that knows dependency groups
+	$(INSTALL) --editable . --group example
 	@touch $@
 
 $(VENV)/tested: $(VENV)/installed
-	$(VENV)/bin/pip install --quiet --group test
-	if command -v mariadb_config >/dev/null; then $(VENV)/bin/pip install --quiet --group test-mariadb; fi
+	@echo 'Installing what the tests need'
+	$(INSTALL) --group test
+	@if command -v mariadb_config >/dev/null; then $(VENV)/bin/pip install -qq --group test-mariadb; fi
 	@touch $@
 
 $(VENV)/world: $(VENV)/tested
-	$(VENV)/bin/pip install --quiet --group world
+	$(INSTALL) --group world
 	@touch $@
 
 $(VENV)/mutated: $(VENV)/tested
-	$(VENV)/bin/pip install --quiet --group mutants
+	$(INSTALL) --group mutants
 	@touch $@
 
 LOWEST = .venv-lowest/bin/uv pip install --quiet --compile-bytecode --python .venv-lowest
 
-.venv-lowest/installed: $(VENV)/bin/python pyproject.toml
+.venv-lowest/installed: $(VENV)/bin/pip pyproject.toml
 	$(PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/pip install --quiet uv
 	$(LOWEST) --resolution lowest-direct --editable '.[openapi,prometheus,sqlalchemy,usage]' --group example
@@ -122,7 +129,7 @@ LOWEST = .venv-lowest/bin/uv pip install --quiet --compile-bytecode --python .ve
 	@touch $@
 
 $(VENV)/checked: $(VENV)/tested
-	$(VENV)/bin/pip install --quiet --group check
+	$(INSTALL) --group check
 	@touch $@
 
 .venv-docs/installed: pyproject.toml

@@ -14,6 +14,7 @@ from sybil.integration.pytest import SybilItem
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 from tests import examples
+from tests.services import explain_skips
 
 ROOT = Path(__file__).parent
 
@@ -98,3 +99,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore"))
         if isinstance(item, pytest.Function) and item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what the skipped tests need; ``-rs`` lists each of them."""
+    reasons = []
+    for report in terminalreporter.getreports("skipped"):
+        _file, _line, message = report.longrepr
+        reasons.append(message.removeprefix("Skipped: "))
+    if reasons:
+        terminalreporter.section("skipped")
+        for line in explain_skips(reasons):
+            terminalreporter.line(line)

@@ -64,7 +64,7 @@ nitpick_ignore_regex = [
     ),
     (
         "py:class",
-        r"(flask_notifications\.records\.)?Schema",
+        r"(flask_notifications\.serving\.records\.)?Schema",
     ),  # the part of marshmallow's that is called
     ("py:class", "Plan"),
     ("py:class", "flask_notifications.serving.storage.Caller"),  # a type variable

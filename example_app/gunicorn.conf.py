@@ -2,6 +2,8 @@
 
 import logging
 import os
+import socket
+import sys
 from typing import Any
 
 from example_app import create_app
@@ -56,14 +58,29 @@ def on_starting(server: Any) -> None:
     """Create the database once, before the workers could do it at the same time, and
     renew the sessions.
     """
-    hosts = [
-        address[0] if isinstance(address, tuple) else "" for address in server.address
-    ]
-    _sessions.update(
-        renew_sessions(
-            create_app().extensions["engine"], is_private=is_loopback(*hosts)
+    hosts = []
+    for address in server.address:
+        if isinstance(address, tuple):
+            hosts.append(address[0])
+            _check_is_free(*address[:2])
+        else:
+            hosts.append("")
+    engine = create_app().extensions["engine"]
+    _sessions.update(renew_sessions(engine, is_private=is_loopback(*hosts)))
+
+
+def _check_is_free(host: str, port: int) -> None:
+    """Say what to do if another program listens; gunicorn would try for five seconds."""
+    if "GUNICORN_FD" in os.environ:  # this gunicorn replaces the one that listens
+        return
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        sys.exit(
+            f"{host} port {port} cannot be used ({error.strerror}). "
+            f"Choose another port: make run PORT={port + 1}"
         )
-    )
 
 
 def when_ready(_server: Any) -> None:

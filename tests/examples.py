@@ -31,6 +31,7 @@ OF_PAGES = "tests/cli/test_documentation.py::"
 # can, with the reason.
 ELSEWHERE = {
     "python -m venv": "it installs a release from an index of packages",
+    "make run ": "tests/test_make.py::test_make_run_recovers_from_an_environment_without_pip",
     "$ flask-notifications check https://shop.example/": f"{OF_PAGES}test_a_check_of_production_has_no_findings",
     "$ flask-notifications check https://api.example.com/": f"{OF_PAGES}test_a_check_prints_what_the_page_shows",
     "error: report: ": f"{OF_PAGES}test_a_comparison_prints_what_the_page_shows",
@@ -181,9 +182,11 @@ def serve(command: str, port: str) -> Iterator[None]:
         f"exec {command}",
     ]
     with running(started, Path(mkdtemp(dir=folder)), int(port)) as server:
-        assert server.ask("GET", "/reports/7").all("Deprecation") == ["@1767225600"], (
-            server.written()
-        )
+        path = "/reports/7"
+        if "alerts" in command:
+            path = "/API/Notification/?sessionId=s3cret"
+        announced = server.ask("GET", path).all("Deprecation")
+        assert announced == ["@1767225600"], server.written()
         yield
 
 

@@ -5,11 +5,13 @@
 import os
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from shutil import which
+from textwrap import shorten, wrap
 
 import pytest
 from sqlalchemy import URL, NullPool, create_engine, make_url, text
@@ -24,6 +26,47 @@ _POSTGRESQL = map(str, Path("/usr/lib/postgresql").glob("*/bin"))
 _PROGRAMS = os.pathsep.join(
     [os.environ["PATH"], "/usr/sbin", "/usr/local/sbin", *_POSTGRESQL]
 )
+
+
+# What a test may need, and the Debian package that has it.
+PACKAGES = {
+    "MariaDB": "mariadb-server",
+    "PostgreSQL": "postgresql",
+    "apache2": "apache2-bin",
+    "caddy": "caddy",
+    "chromium": "chromium",
+    "curl": "curl",
+    "git": "git",
+    "haproxy": "haproxy",
+    "java": "default-jre-headless",
+    "nginx": "nginx-light",
+    "node": "nodejs",
+    "npm": "npm",
+    "pg_ctl": "postgresql",
+    "pgbouncer": "pgbouncer",
+    "promtool": "prometheus",
+}
+
+
+def explain_skips(reasons: Iterable[str]) -> list[str]:
+    """Return at most ten lines about what was missing, and how to get it.
+
+    :param reasons: why tests were skipped, such as "nginx is missing".
+    """
+    tests = Counter(reason.removesuffix(" is missing") for reason in reasons)
+    missing = ", ".join(f"{name} ({count})" for name, count in tests.most_common())
+    shown = shorten(
+        f"Skipped, because these are missing: {missing}", 400, placeholder=" …"
+    )
+    lines = wrap(shown, 80)
+    packages = {PACKAGES[name] for name in tests if name in PACKAGES}
+    if packages:
+        lines += wrap(f"On Debian: apt-get install {' '.join(sorted(packages))}", 80)
+    for name, url in (("PostgreSQL", POSTGRESQL), ("MariaDB", MARIADB)):
+        if name in tests:
+            place = url.partition("://")[2]
+            lines.append(f"{name} must let in, without a password: {place}")
+    return lines
 
 
 def service_or_skip(name: str, present: bool) -> None:

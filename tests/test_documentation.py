@@ -4,7 +4,6 @@ make check builds the pages, and checks their links and contents.
 """
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,6 @@ from tests.examples import ELSEWHERE
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SITE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"][
-    "Documentation"
-]
 # Except links that leave the site, and anchors on the same page.
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 
@@ -30,30 +26,21 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-def test_every_link_of_the_readme_is_absolute_and_leads_to_a_page() -> None:
-    assert LINK.findall(README) == []
-    targets = [
-        target.removeprefix(SITE)
-        for target in re.findall(r"\]\((https:[^)#\s]+)", README)
-    ]
-    assert len(targets) > 5
-    for target in targets:
-        source = target.replace("_images/", "").replace(".html", ".md")
-        assert (ROOT / "docs" / source).is_file(), target
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_first_page_leads_to_no_site(page: str) -> None:
+    """The sites of the project exist after its first release only."""
+    assert "https://" not in (ROOT / page).read_text(encoding="utf-8")
 
 
 def test_the_readme_fits_on_a_page_and_its_first_example_ends_by_line_thirty() -> None:
-    assert README.count("\n") <= 90
+    assert README.count("\n") <= 120
     before, _, rest = README.partition("```python")
     assert (before + rest.partition("```")[0]).count("\n") <= 30
 
 
-def test_the_quickstart_is_the_example_of_the_readme() -> None:
-    examples = re.findall(
-        r"^```(?:toml|python|)\n.*?^```$", README, re.MULTILINE | re.DOTALL
-    )[:4]
-    quickstart = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    assert [example for example in examples if example not in quickstart] == []
+def test_the_documentation_begins_with_the_readme() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert index.startswith("```{include} ../README.md\n")
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
@@ -64,7 +51,7 @@ def test_every_target_of_make_is_in_the_menu(page: str) -> None:
         (ROOT / page).read_text(encoding="utf-8"),
         re.MULTILINE,
     )
-    assert len(targets) >= 3
+    assert len(targets) >= 2
     assert [
         target
         for target in targets

@@ -1,6 +1,8 @@
 """The wheel and the source distribution without the checkout, and their metadata."""
 
+import email
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -108,6 +110,22 @@ def test_the_wheel_has_one_top_level_name_the_type_marker_and_the_licence(
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
+def test_the_links_and_pictures_of_the_readme_are_absolute_in_the_metadata(
+    wheel: Path,
+) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith("/METADATA"))
+        metadata = email.message_from_bytes(opened.read(name))
+    readme = metadata.get_payload()
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    source, version = PROJECT["urls"]["Source"], PROJECT["version"]
+    assert f"]({source}/blob/v{version}/docs/django.md)" in readme
+    assert f"]({source}/raw/v{version}/docs/usage.png)" in readme
+    relative = re.findall(r"\]\((?!https:)([^)]+)", readme)
+    assert relative == []
+    assert "pip install 'Flask-Notifications[usage]'" in readme
+
+
 def test_the_middleware_and_openapi_need_no_other_package(
     wheel: Path, tmp_path: Path
 ) -> None:
@@ -171,7 +189,7 @@ def test_the_source_distribution_has_every_committed_file(
         missing = set(committed).difference(
             Path(*Path(name).parts[1:]) for name in opened.getnames()
         )
-    assert missing <= {Path(".gitignore"), Path(".readthedocs.yaml")}
+    assert all(path.name.startswith(".") for path in missing)
 
 
 # The last versions with a known vulnerability.

@@ -1,0 +1,90 @@
+"""The two commands of the README: `make run` and `make test`."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.services import PACKAGES, explain_skips, program_or_skip
+
+ROOT = Path(__file__).parents[1]
+
+# In place of Python: the first time as on Debian without python3-venv, which leaves an
+# environment without pip.
+PYTHON = """#!/bin/sh
+[ "$1" = -c ] && exit
+mkdir -p "$4/bin"
+if [ -e "$4/bin/python" ]; then
+    printf '#!/bin/sh\\n' >"$4/bin/pip"
+    printf '#!/bin/sh\\necho serving\\n' >"$4/bin/gunicorn"
+    chmod +x "$4/bin/pip" "$4/bin/gunicorn"
+else
+    touch "$4/bin/python"
+    exit 1
+fi
+"""
+
+
+@pytest.mark.slow
+def test_make_run_recovers_from_an_environment_without_pip(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    command = [program_or_skip("make"), "run", f"VENV={tmp_path}/venv"]
+    command += [f"PYTHON={python}", f"--directory={ROOT}"]
+    first = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert first.returncode == 2
+    second = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (second.returncode, second.stderr) == (0, "")
+    assert "serving" in second.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_make_run_says_what_to_do_when_the_port_is_taken(
+    host: str, tmp_path: Path
+) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as server:
+        port = server.getsockname()[1]
+        command = [sys.executable, "-m", "gunicorn", "example_app.wsgi:application"]
+        configuration = ROOT / "example_app" / "gunicorn.conf.py"
+        run = subprocess.run(
+            [*command, "--config", str(configuration)],
+            cwd=ROOT,
+            env=os.environ
+            | {
+                "HOST": host,
+                "PORT": str(port),
+                "DATABASE_URL": f"sqlite:///{tmp_path}/example.sqlite3",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert run.returncode == 1
+    last = run.stderr.splitlines()[-1]
+    assert last.startswith(f"{host} port {port} cannot be used (")
+    assert last.endswith(f"make run PORT={port + 1}")
+
+
+def test_the_summary_says_what_skipped_tests_need_in_ten_lines() -> None:
+    reasons = [f"{name} is missing" for name in PACKAGES for _ in range(100)]
+    reasons += ["a registry of npm packages is missing"] * 3
+    lines = explain_skips(reasons)
+    assert len(lines) <= 10
+    text = " ".join(lines)
+    assert "nginx (100)" in text
+    assert "registry of npm packages (3)" in text
+    assert "apt-get install" in text
+    assert "postgres@127.0.0.1:5432/test" in text
+
+
+def test_the_summary_suggests_no_package_for_what_debian_lacks() -> None:
+    lines = explain_skips(["a registry of npm packages is missing"])
+    assert lines == [
+        "Skipped, because these are missing: a registry of npm packages (1)"
+    ]
