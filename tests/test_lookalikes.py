@@ -14,6 +14,10 @@ from hypothesis import strategies as st
 
 from flask_notifications import Call, DeprecationMiddleware, Operation
 from tests.middleware import ANNOUNCED, CLOSED, DATE_ONLY, PATH, Spy, wrap
+from tests.test_conditions import (
+    every_reader_of_the_query,
+    some_reader_of_the_query,
+)
 from tests.wsgi import environ_of, run
 
 STATES = {"closed": CLOSED, "retired": DATE_ONLY, "live": None}
@@ -204,6 +208,39 @@ SEARCH = {"/search/": "closed", "/search/{word}/": "live"}
             id="slashes that Werkzeug joins at the start only",
         ),
         pytest.param(
+            {"/{tenant}/reports/{id}": "closed"},
+            "//reports/99",
+            closed("/{tenant}/reports/{id}"),
+            id="an empty parameter at the start",
+        ),
+        pytest.param(
+            {"/item/{id}/part/{part}/": "closed"},
+            "/item//part/2/",
+            closed("/item/{id}/part/{part}/"),
+            id="an empty parameter inside",
+        ),
+        pytest.param(
+            {"/item/{id}": "closed"},
+            "/item//",
+            closed("/item/{id}"),
+            id="an empty parameter before a slash",
+        ),
+        pytest.param(
+            {"/item/{id}": "closed"}, "/item/", None, id="no parameter at the end"
+        ),
+        pytest.param(
+            {"/v1/**": "closed", "/v1/status/**": "live"},
+            "/v1/status//1",
+            closed("/v1/**"),
+            id="an empty segment first in the rest of a live subtree",
+        ),
+        pytest.param(
+            {"/v1/**": "closed", "/v1/status/**": "live"},
+            "/v1/status/1//2",
+            None,
+            id="an empty segment later in the rest of a live subtree",
+        ),
+        pytest.param(
             VERSION,
             "/v1/x//y/../z",
             closed("* /v1/**"),
@@ -361,48 +398,49 @@ STEPS: list[Any] = [
 ]
 
 
-def read_naively(path: str) -> Iterator[tuple[str, bool]]:
-    """Yield each reading of a path, and whether it is a lenient one."""
-    yield path, False
+def read_naively(path: str) -> Iterator[tuple[str, bool, bool]]:
+    """Yield each reading of a path, whether it is a lenient one, and whether a rest of
+    a path must not begin with an empty segment in it.
+    """
+    yield path, False, False
     string = path.encode("latin-1").decode("utf-8", "surrogateescape")
     for chosen in product([False, True], repeat=len(STEPS)):
         reading = string
         for step, is_chosen in zip(STEPS, reversed(chosen), strict=True):
             reading = step(reading) if is_chosen else reading
-        yield reading.encode("utf-8", "surrogateescape").decode("latin-1"), True
+        sent = reading.encode("utf-8", "surrogateescape").decode("latin-1")
+        yield sent, True, False
+        yield sent, True, True
 
 
 def fits(
-    template: str, path: str, *, is_lenient: bool, any_case: bool, any_slash: bool
+    template: str,
+    path: str,
+    *,
+    is_lenient: bool,
+    any_case: bool,
+    any_slash: bool,
+    refuses_empty_rest: bool = False,
 ) -> bool:
-    value = "[^/]+" if is_lenient else r"(?!\.\.?(?:/|\Z))[^/]+"
+    # Falcon takes dots, and nothing before another slash, for a value.
+    value = "(?:[^/]+|(?=/))" if is_lenient else r"(?!\.\.?(?:/|\Z))[^/]+"
     literal = template.encode().decode("latin-1").removesuffix("/**").rstrip("/")
     parts = re.split(r"({})", re.sub("{.*?}", "{}", literal))
     pattern = "".join(value if part == "{}" else re.escape(part) for part in parts)
-    slash = (
-        "(?:/.*)?"
-        if template.endswith("/**")
-        else "/?"
-        if any_slash
-        else "/" * template.endswith("/")
-    )
-    return bool(
-        re.fullmatch(
-            pattern + slash,
-            path or "/",
-            re.ASCII | re.DOTALL | re.IGNORECASE * any_case,
-        )
-    )
+    if template.endswith("/**"):
+        slash = "(?:/(?!/).*)?" if refuses_empty_rest else "(?:/.*)?"
+    elif any_slash:
+        slash = "/?"
+    else:
+        slash = "/" * template.endswith("/")
+    flags = re.ASCII | re.DOTALL | re.IGNORECASE * any_case
+    return bool(re.fullmatch(pattern + slash, path or "/", flags))
 
 
 def holds(key: str, state: str, query: str) -> bool:
     name, mark, condition = key.partition("?")[2].partition("=")
-    pairs = [pair.partition("=") for pair in query.split("&")]
-    values = [value for sent, _equals, value in pairs if sent.lower() == name] or [""]
-    fitting = [
-        value == condition or (condition == "*" and value != "") for value in values
-    ]
-    return not mark or (all if state == "live" else any)(fitting)
+    rule = every_reader_of_the_query if state == "live" else some_reader_of_the_query
+    return not mark or rule(name, [condition], query)
 
 
 def rank_naively(operation: Operation, path: str) -> tuple[Any, ...]:
@@ -428,7 +466,7 @@ def decide_naively(plan: dict[str, str], path: str, query: str) -> Outcome | Non
     operations = [
         parse_key(key) for key, state in plan.items() if holds(key, state, query)
     ]
-    for reading, is_lenient in read_naively(path):
+    for reading, is_lenient, refuses_empty_rest in read_naively(path):
         for any_slash, any_case in [
             (False, False),
             (False, True),
@@ -439,6 +477,7 @@ def decide_naively(plan: dict[str, str], path: str, query: str) -> Outcome | Non
                 "is_lenient": is_lenient,
                 "any_case": any_case,
                 "any_slash": any_slash,
+                "refuses_empty_rest": refuses_empty_rest,
             }
             fitting = [
                 each for each in operations if fits(each.path, reading, **options)

@@ -1,30 +1,21 @@
 """Which requests match which operation of a plan, and how old clients may spell a path."""
 
 import re
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from flask_notifications import (
     DeprecationMiddleware,
     Operation,
     notification_operations,
 )
-from flask_notifications.metrics import PrometheusObserver
-from flask_notifications.openapi import openapi_document
-from flask_notifications.pages import render_guide
-from flask_notifications.plans.files import dump_plan
 from flask_notifications.plans.operations import OperationTable
-from flask_notifications.testing import assert_plan_reaches
-from tests.growth import grows_linearly
 from tests.middleware import CLOSED, Spy
 from tests.middleware import DATE_ONLY as POLICY
 from tests.storages import raising
-from tests.wsgi import Response, environ_of, plain_app, run
+from tests.wsgi import Response, environ_of, run
 
 LIKE_OLD_SERVER: dict[str, Any] = {"rewrite_path": True, "unify_session": True}
 TABLE = OperationTable(notification_operations())
@@ -494,238 +485,6 @@ def test_a_method_of_its_own_wins_over_any_method() -> None:
     assert table.methods("/api/v1/x") == ["*", "GET", "HEAD"]
 
 
-QUERY = {"query": {"cmd": ["getbundle", "b c"]}}
-VERSION = {"headers": {"API-Version": ["1", ""]}}
-MEDIA = {
-    "headers": {
-        "Accept": ["application/vnd.shop.v1+json", "application/json;version=1"]
-    }
-}
-
-
-@pytest.mark.parametrize(
-    ("conditions", "sent", "retired", "live"),
-    [
-        pytest.param(
-            QUERY, {"query": "cmd=getbundle"}, True, True, id="a value of the query"
-        ),
-        pytest.param(
-            QUERY,
-            {"query": "x=1&CMD=b+c"},
-            True,
-            True,
-            id="form-decoded, and a name in upper case",
-        ),
-        pytest.param(
-            QUERY, {"query": "c%6Dd=get%62undle"}, True, True, id="percent-encoded"
-        ),
-        pytest.param(
-            {"query": {"q": "\xe4="}},
-            {"query": "q=\xc3\xa4=&\u20ac"},
-            True,
-            True,
-            id="bytes",
-        ),
-        pytest.param(
-            QUERY, {"query": "cmd=GETBUNDLE"}, False, False, id="a value in upper case"
-        ),
-        pytest.param(
-            QUERY,
-            {"query": "x=1;cmd=getbundle"},
-            False,
-            False,
-            id="only & separates pairs",
-        ),
-        pytest.param(
-            {"query": {"sessionId": "*"}},
-            {"query": "sessionid=1"},
-            True,
-            True,
-            id="any value",
-        ),
-        pytest.param(
-            {"query": {"v": ""}}, {"query": "v"}, True, True, id="without a value"
-        ),
-        pytest.param({"query": {"v": ""}}, {"query": "w=1"}, True, True, id="absent"),
-        pytest.param(
-            {"query": {"v": ""}},
-            {"query": "v=1"},
-            False,
-            False,
-            id="there although it must be absent",
-        ),
-        pytest.param(
-            {"query": {"v": "*"}},
-            {"query": "v="},
-            False,
-            False,
-            id="empty although any other is asked for",
-        ),
-        pytest.param(VERSION, {}, True, True, id="no header"),
-        pytest.param(
-            VERSION, {"HTTP_API_VERSION": " ,;"}, True, True, id="empty members"
-        ),
-        pytest.param(VERSION, {"HTTP_API_VERSION": "1"}, True, True, id="a header"),
-        pytest.param(
-            VERSION, {"HTTP_API_VERSION": '"a,1"'}, False, False, id="a comma in quotes"
-        ),
-        pytest.param(
-            MEDIA,
-            {"HTTP_ACCEPT": "Application/VND.shop.v1+json;q=0.9"},
-            True,
-            True,
-            id="no parameters",
-        ),
-        pytest.param(
-            MEDIA,
-            {"HTTP_ACCEPT": "application/json; q=0.5; version = 1, ,"},
-            True,
-            True,
-            id="white space",
-        ),
-        pytest.param(
-            MEDIA,
-            {"HTTP_ACCEPT": 'application/json;version="1"'},
-            True,
-            True,
-            id="a parameter in quotes",
-        ),
-        pytest.param(
-            MEDIA,
-            {"HTTP_ACCEPT": r'application/json;version="\1"'},
-            True,
-            True,
-            id="an escape in quotes",
-        ),
-        pytest.param(
-            MEDIA,
-            {"HTTP_ACCEPT": 'application/json;version="1'},
-            False,
-            False,
-            id="a quote without an end",
-        ),
-        pytest.param(
-            MEDIA,
-            {"HTTP_ACCEPT": "application/json; version=2; q=1"},
-            False,
-            False,
-            id="another parameter",
-        ),
-        pytest.param(
-            MEDIA,
-            {"HTTP_ACCEPT": "text/html, application/json;version=1"},
-            True,
-            False,
-            id="one of a list",
-        ),
-        pytest.param(
-            {"headers": {"V": " "}},
-            {"HTTP_V": "1"},
-            False,
-            False,
-            id="a blank value, which no header has",
-        ),
-        pytest.param(
-            {"headers": {"Content-Type": "a/b"}},
-            {"CONTENT_TYPE": "a/b"},
-            True,
-            True,
-            id="own key",
-        ),
-        pytest.param(
-            {"headers": {"Content-Length": "0"}},
-            {"CONTENT_LENGTH": "0"},
-            True,
-            True,
-            id="a length",
-        ),
-    ],
-)
-def test_conditions_select_requests(
-    conditions: Any, sent: Any, retired: bool, live: bool
-) -> None:
-    own = Operation("own", "GET", "/x", **conditions)
-    assert (send({own: CLOSED}, path="/x", **sent).code == 410) == retired
-    everything = Operation("all", "*", "/**")
-    assert (
-        send({everything: CLOSED, own: None}, path="/x", **sent).code == 200
-    ) == live
-
-
-def test_of_operations_that_differ_in_conditions_alone_a_closed_one_wins_and_then_the_earlier_one() -> (
-    None
-):
-    first = Operation("first", "GET", "/x", "/first", query={"a": "1"})
-    second = Operation("second", "GET", "/x", "/second", query={"b": "1"})
-    both = {"path": "/x", "query": "a=1&b=1"}
-    assert "/first" in send({first: POLICY, second: POLICY}, **both).one("Link")
-    assert "/second" in send({first: POLICY, second: CLOSED}, **both).one("Link")
-    assert (
-        find_match("GET", "/x", OperationTable([first, second])) is None
-    )  # without QUERY_STRING
-
-
-@pytest.mark.parametrize("status", ["200 OK", "410 Gone"])
-def test_a_header_that_decides_is_in_vary_also_where_it_decides_against_an_operation(
-    status: str,
-) -> None:
-    old = Operation(
-        "old", "*", "/api/**", headers={"Accept": "a/b", "API-Version": "1"}
-    )
-    plan = {old: CLOSED if status.startswith("410") else POLICY}
-    response = send(plan, path="/api/x", HTTP_ACCEPT="a/b", HTTP_API_VERSION="1")
-    assert (response.status[:3], response.all("Vary")) == (
-        status[:3],
-        ["Accept, API-Version"],
-    )
-    live = Operation("new", "*", "/api/**", headers={"API-Version": "2"})
-    every = {Operation("all", "*", "/api/**"): POLICY, live: None, old: None}
-    assert send(every, path="/api/x").all("Vary") == ["API-Version, Accept"]
-    assert send(plan, path="/api/x").headers == [("Content-Type", "text/plain")]
-    own = Operation(
-        "own", "GET", "/x", headers={"authorization": "*"}, unify_session=True
-    )
-    assert send({own: POLICY}, path="/x", HTTP_AUTHORIZATION="Bearer a").all(
-        "Vary"
-    ) == ["Authorization"]
-
-
-def test_two_retired_operations_may_differ_in_their_conditions_alone() -> None:
-    same: dict[str, Any] = {
-        "query": {"CMD": ["a", "b"]},
-        "headers": {"Accept": "A/b; c=d"},
-    }
-    also: dict[str, Any] = {
-        "query": {"cmd": ("b", "a")},
-        "headers": {"accept": ["a/B;c=D"]},
-    }
-    OperationTable(
-        [Operation("one", "*", "/x/**", **same), Operation("two", "*", "/x/**")]
-    )
-    twins = [
-        Operation("one", "*", "/x/**", **same),
-        Operation("two", "*", "/X/**", **also),
-    ]
-    with pytest.raises(ValueError, match=r"^operations\b"):
-        OperationTable(twins)
-
-
-ACCEPTS = ["a/b;c=d,", '"', '\\"', ";", " ", "a", "= ", ","]
-UNITS = {"QUERY_STRING": ["&cmd=x", "%41", "+", "&", "="], "HTTP_ACCEPT": ACCEPTS}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("key", "unit"), [(key, unit) for key, units in UNITS.items() for unit in units]
-)
-def test_work_on_a_condition_grows_linearly(key: str, unit: str) -> None:
-    table = OperationTable([Operation("x", "GET", "/x", **QUERY, **MEDIA)])  # type: ignore[arg-type]
-    assert grows_linearly(
-        lambda value: table.find("GET", "/x", {key: value}), lambda size: unit * size
-    )
-
-
-USER = Operation("user", "GET", "/users/{id}/", "/v2/users/{id}")
 UNSHOWABLE = type("Unshowable", (), {"__repr__": raising(RuntimeError())})()
 
 
@@ -745,44 +504,3 @@ def test_an_error_shows_a_value_of_any_size_and_type(value: Any) -> None:
         match=r"^name must be a string of one or more printable characters, not .{,1050}$",
     ):
         Operation(value, "GET", "/reports")
-
-
-CONSUMERS: list[Callable[[Any], object]] = [
-    partial(DeprecationMiddleware, plain_app()),
-    partial(assert_plan_reaches, plain_app()),
-    dump_plan,
-    openapi_document,
-    partial(PrometheusObserver, registry=CollectorRegistry()),
-    render_guide,
-]
-BROKEN_PLANS = [
-    (POLICY, "a mapping"),
-    ([USER], "a mapping"),
-    ({"/users": POLICY}, "a mapping"),
-    ({USER: POLICY, V1: "2027"}, "a mapping"),
-    (
-        {USER: POLICY, Operation("user", "GET", "/other"): None},
-        r"different names, not \['user'\]",
-    ),
-    (
-        {USER: POLICY, Operation("a", "GET", "/a", "/b"): None},
-        "without successor, .* in live operations",
-    ),
-    (
-        {USER: POLICY, Operation("a", "GET", "/a", rewrite_path=True): None},
-        "in live operations",
-    ),
-    (
-        {USER: POLICY, Operation("a", "GET", "/a", unify_session=True): None},
-        "in live operations",
-    ),
-]
-
-
-@pytest.mark.parametrize("consume", CONSUMERS)
-@pytest.mark.parametrize(("plan", "expected"), BROKEN_PLANS)
-def test_everything_that_takes_a_plan_refuses_a_broken_one(
-    consume: Any, plan: Any, expected: str
-) -> None:
-    with pytest.raises(ValueError, match=rf"^plan must be .*{expected}"):
-        consume(plan)

@@ -143,10 +143,6 @@ MISTAKES: dict[str, Any] = {
         operation("/v1/**", method="*"): POLICY,
         operation("/v1/a", name="o", method="OPTIONS"): None,
     },
-    "h: old is retired and the same, so it is not live": {
-        operation("/v1/**", method="*"): POLICY,
-        operation("/v1/**", name="h", method="*"): None,
-    },
     "old: no request has 'a/b, c/d' as one member of the header Accept; list several members": {
         operation("/a", headers={"Accept": "a/b, c/d", "V": ["a", ""]}): POLICY
     },

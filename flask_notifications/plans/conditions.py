@@ -5,11 +5,12 @@ Knows nothing of paths and methods. Standard library only.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_plus
 
 from flask_notifications.headers import TOKEN
 from flask_notifications.validation import make_plain, require
@@ -30,12 +31,20 @@ _VALUES = {
     "query": re.compile("[^\ud800-\udfff]*"),
     "headers": re.compile(r"[\x20-\x7e]*"),
 }
-# Members of a list, and parameters of a member: commas and semicolons inside of quotes
-# do not separate (RFC 9110 section 5.6.4).
-_MEMBER, _PART = (
-    re.compile(rf'(?:[^{mark}"]++|"(?:[^"\\]++|\\.)*+"?)++', re.DOTALL) for mark in ",;"
+# A quoted string, in which commas and semicolons do not separate (RFC 9110 section
+# 5.6.4). One that is never closed lasts to the end.
+_QUOTED = re.compile(r'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+# Percent-encoded characters that need no encoding (RFC 3986 section 2.3).
+_NEEDLESS_ESCAPE = re.compile(
+    "%(?:2[de]|3[0-9]|[46][1-9a-f]|[57][0-9a]|5f|7e)", re.IGNORECASE
 )
-_QUOTED = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# Separate the words, members and parameters of a header.
+_SEPARATORS = re.compile(r"[ \t,;]")
+# Headers that proxies set, or that hold many values under one name.
+_REFUSED_HEADERS = frozenset({"host", "cookie"})
+# Headers that servers may leave empty when the client has not sent them (PEP 3333).
+_OPTIONAL_KEYS = frozenset({"CONTENT_TYPE", "CONTENT_LENGTH"})
 
 
 def fold(string: str) -> str:
@@ -52,184 +61,335 @@ def fold(string: str) -> str:
 def environ_key(header: str) -> str:
     """Return the key of a header in the WSGI environ (PEP 3333)."""
     key = header.upper().replace("-", "_")
-    return key if key in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{key}"
+    return key if key in _OPTIONAL_KEYS else f"HTTP_{key}"
 
 
-def check_values(argument: str, given: Any) -> dict[str, str | tuple[str, ...]] | None:
+def check_values(
+    argument: str, conditions: Any
+) -> dict[str, str | tuple[str, ...]] | None:
     """Return the checked conditions of an operation on the query or the headers, or
     ``None``.
     """
-    require(
-        given is None or isinstance(given, Mapping),
-        argument,
-        "a mapping of names to values",
-        given,
-    )
+    is_mapping = conditions is None or isinstance(conditions, Mapping)
+    require(is_mapping, argument, "a mapping of names to values", conditions)
     checked: dict[str, str | tuple[str, ...]] = {}
-    for name, value in (given or {}).items():
+    for name, value in (conditions or {}).items():
         is_name = isinstance(name, str) and _NAMES[argument].fullmatch(name)
         require(is_name, argument, "a mapping whose keys are names", {name: value})
-        values = tuple(
-            map(make_plain, value if isinstance(value, list | tuple) else [value])
-        )
-        fits = values and all(
-            isinstance(each, str) and _VALUES[argument].fullmatch(each)
-            for each in values
-        )
-        require(
-            fits,
-            argument,
-            "a mapping whose values are strings or lists of one or more strings",
-            {name: value},
-        )
-        checked[make_plain(name)] = values[0] if isinstance(value, str) else values
-    is_unique = len({name.lower() for name in checked}) == len(checked)
-    require(
-        is_unique,
-        argument,
-        "a mapping of names that differ in more than letter case",
-        given,
-    )
+        values = value if isinstance(value, list | tuple) else [value]
+        expected = "a mapping whose values are strings or lists of one or more strings"
+        require(values, argument, expected, {name: value})
+        for item in values:
+            is_value = isinstance(item, str) and _VALUES[argument].fullmatch(item)
+            require(is_value, argument, expected, {name: value})
+        plain = tuple(map(make_plain, values))
+        checked[make_plain(name)] = plain[0] if isinstance(value, str) else plain
+    names = {name.lower() for name in checked}
+    expected = "a mapping of names that differ in more than letter case"
+    require(len(names) == len(checked), argument, expected, conditions)
+    if argument == "headers":
+        expected = "free of Host and Cookie, which proxies and browsers change"
+        require(names.isdisjoint(_REFUSED_HEADERS), argument, expected, conditions)
     return checked or None
 
 
+class SentParameter:
+    """The pairs of a query with one name, and everything that a reader may see in
+    them.
+
+    Readers form-decode names and values or leave them as they are, so each is kept in
+    both forms. ``values`` has an empty string for an empty value.
+    """
+
+    __slots__ = ("names", "pairs", "raw_names", "values")
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[str, str]] = []
+        self.raw_names: set[str] = set()
+        self.names: set[str] = set()
+        self.values: set[str] = set()
+
+
+def _read_query(query: str) -> dict[str, SentParameter]:
+    """Return the parameters of a query by each name in lower case that a reader may
+    see.
+    """
+    parameters: dict[str, SentParameter] = {}
+    for pair in query.split("&"):
+        raw_name, _equals, raw_value = pair.partition("=")
+        name, value = _form_decode(raw_name), _form_decode(raw_value)
+        for key in {fold(raw_name), fold(name)}:
+            if key not in parameters:
+                parameters[key] = SentParameter()
+            parameter = parameters[key]
+            parameter.pairs.append((raw_name, raw_value))
+            parameter.raw_names.add(raw_name)
+            parameter.names.add(name)
+            parameter.values.update((raw_value, value))
+    return parameters
+
+
+def _form_decode(string: str) -> str:
+    if "%" in string or "+" in string:
+        return unquote_plus(string, "latin-1")
+    return string
+
+
+def _decode_for_all(string: str) -> str | None:
+    """Return a name or a value of a query as every reader decodes it, or ``None`` if
+    readers may differ.
+    """
+    if "+" in string or _NEEDLESS_ESCAPE.search(string):
+        return None
+    return unquote(string, "latin-1")
+
+
+class Member(NamedTuple):
+    """One member of a list-valued header in lower case: its value without parameters,
+    and its parameters.
+    """
+
+    value: str
+    parameters: frozenset[str]
+
+
+def split_member(member: str) -> Member:
+    """Split one list member: ``text/html; q=1`` has the value ``text/html`` and the
+    parameter ``q=1``.
+    """
+    value, *pairs = _split(member, ";")
+    parameters = set()
+    for pair in pairs:
+        name, _equals, setting = pair.partition("=")
+        setting = setting.strip()
+        # Quotes do not change the meaning (RFC 9110 section 5.6.6).
+        if len(setting) > 1 and setting[0] == setting[-1] == '"':
+            setting = _ESCAPED.sub(r"\1", setting[1:-1])
+        parameters.add(fold(f"{name.strip()}={setting}"))
+    return Member(fold(value.strip()), frozenset(parameters))
+
+
+def _split(string: str, separator: str) -> list[str]:
+    """Split a string at each separator outside of quotes."""
+    if '"' not in string:
+        return string.split(separator)
+    masked = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), string)
+    parts, start = [], 0
+    for part in masked.split(separator):
+        parts.append(string[start : start + len(part)])
+        start += len(part) + 1
+    return parts
+
+
+class SentHeader:
+    """The members of a header, and what a reader may see in them.
+
+    A header that was not sent has one empty member, because readers see no difference.
+    """
+
+    __slots__ = ("_places", "is_default", "values")
+
+    def __init__(self, key: str, header: str) -> None:
+        members = [split_member(member) for member in _split(header, ",")]
+        self.values = {member.value for member in members}
+        # Every client sends this by default.
+        self.is_default = key == "HTTP_ACCEPT" and self.values == {"*/*"}
+        # The members that have a value and a parameter.
+        self._places: dict[tuple[str, str], set[int]] = {}
+        for place, member in enumerate(members):
+            for parameter in member.parameters:
+                self._places.setdefault((member.value, parameter), set()).add(place)
+
+    def includes(self, member: Member) -> bool:
+        """Return whether one of the members has a value with all of its parameters."""
+        if member.value not in self.values or not member.parameters:
+            return member.value in self.values
+        places = [
+            self._places.get((member.value, parameter), set())
+            for parameter in member.parameters
+        ]
+        return bool(set.intersection(*places))
+
+
 class SentValues:
-    """The values of a request's query and headers, read when a condition asks for them."""
+    """The query and the headers of a request, each taken apart once, when a condition
+    asks for it.
+    """
 
     def __init__(self, environ: Mapping[str, Any]) -> None:
-        self._environ = environ
+        self.environ = environ
+        self._headers: dict[str, SentHeader] = {}
 
     @cached_property
-    def _query(self) -> dict[bytes, list[frozenset[bytes]]]:
-        values: dict[bytes, list[frozenset[bytes]]] = {}
-        for pair in self._environ.get("QUERY_STRING", "").split("&"):
-            parts = (
-                part.replace("+", " ").encode("latin-1", "replace")
-                for part in pair.partition("=")
-            )
-            name, _equals, value = map(unquote_to_bytes, parts)
-            values.setdefault(name.lower(), []).append(
-                frozenset([value] if value else [])
-            )
-        return values
+    def query(self) -> dict[str, SentParameter]:
+        """The parameters of the query by their names in lower case."""
+        return _read_query(self.environ.get("QUERY_STRING", ""))
 
-    def of(self, name: bytes | str) -> Sequence[frozenset[Any]]:
-        """Return each value of the query by its name in lower case, or of a header by
-        its key, as its parts.
-
-        A value of the query has one part, a member of a header those of
-        ``split_member``. What is absent or empty has none.
-        """
-        if isinstance(name, bytes):
-            return self._query.get(name, [frozenset()])
-        members = (
-            split_member(found[0])
-            for found in _MEMBER.finditer(self._environ.get(name, ""))
-        )
-        return [member for member in members if member] or [frozenset()]
+    def header(self, key: str) -> SentHeader:
+        """Return a header by its key in the environ."""
+        if key not in self._headers:
+            self._headers[key] = SentHeader(key, self.environ.get(key, ""))
+        return self._headers[key]
 
 
-def split_member(member: str) -> frozenset[str]:
-    """Return the parts of a member of a header in lower case: its parameters, and after
-    a ``;`` what precedes them.
-    """
-    first, *parameters = [found[0] for found in _PART.finditer(member)] or [""]
-    if not first.strip():
-        return frozenset()
-    pairs = (parameter.partition("=") for parameter in parameters)
-    return frozenset(
-        [
-            f";{fold(first.strip())}",
-            *(
-                fold(f"{name.strip()}={_unquote(value.strip())}")
-                for name, _, value in pairs
-            ),
-        ]
-    )
+@dataclass(frozen=True, slots=True)
+class QueryCondition:
+    """Select requests by a parameter of the query.
 
-
-def _unquote(value: str) -> str:
-    """Return the value of a parameter without its quotes, with which it means the same
-    (RFC 9110 section 5.6.6).
-    """
-    return (
-        re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL)
-        if _QUOTED.fullmatch(value)
-        else value
-    )
-
-
-class Condition(NamedTuple):
-    """One name, in the query or of a header (its key in the environ), and the parts of
-    the values that fit.
+    ``key`` is the name in lower case and ``name`` its spelling in the plan. They and
+    the values are WSGI strings.
     """
 
-    name: bytes | str
-    values: frozenset[frozenset[Any]]
+    key: str
+    values: frozenset[str]
     accepts_absent: bool
     accepts_any: bool
+    name: str = field(compare=False)
 
-    @classmethod
-    def of(
-        cls,
-        name: bytes | str,
-        values: str | Sequence[str],
-        split: Callable[[str], frozenset[Any]],
-    ) -> "Condition":
-        """Return a condition on a name; two that accept the same requests are equal."""
-        each = {values} if isinstance(values, str) else set(values)
-        parts = frozenset(filter(None, map(split, each)))
-        return cls(name, parts, ABSENT in each, PRESENT in each)
+    def may_hold(self, sent: SentValues) -> bool:
+        """Return whether some reader may see one of the values in a request."""
+        parameter = sent.query.get(self.key)
+        if parameter is None:
+            return self.accepts_absent
+        if not self.values.isdisjoint(parameter.values):
+            return True
+        has_empty = "" in parameter.values
+        if self.accepts_any and len(parameter.values) > has_empty:
+            return True
+        # Some readers see no parameter whose name has other letters.
+        return self.accepts_absent and (
+            has_empty
+            or self.name not in parameter.raw_names
+            or self.name not in parameter.names
+        )
 
-    def find(self, sent: SentValues) -> Iterator[bool]:
-        """Yield for each value in a request whether it fits."""
-        for own in sent.of(self.name):
-            fits = self.accepts_any or any(parts <= own for parts in self.values)
-            yield fits if own else self.accepts_absent
+    def must_hold(self, sent: SentValues) -> bool:
+        """Return whether every reader must see one of the values in a request."""
+        parameter = sent.query.get(self.key)
+        if parameter is None:
+            return self.accepts_absent
+        name, value = parameter.pairs[0]
+        if len(parameter.pairs) > 1 or _decode_for_all(name) != self.name:
+            return False
+        if self.accepts_any and value:
+            return True
+        return _decode_for_all(value) in self.values
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderCondition:
+    """Select requests by a header, whose ``key`` is that of the environ.
+
+    ``values`` are those that every reader understands in the same way: without
+    parameters, lists or white space.
+    """
+
+    key: str
+    members: frozenset[Member]
+    accepts_absent: bool
+    accepts_any: bool
+    values: frozenset[str] = field(compare=False)
+
+    def may_hold(self, sent: SentValues) -> bool:
+        """Return whether some reader may see one of the values in a request."""
+        header = sent.header(self.key)
+        if any(map(header.includes, self.members)):
+            return True
+        if "" in header.values or header.is_default:
+            is_other = len(header.values) > 1
+            return self.accepts_absent or (self.accepts_any and is_other)
+        return self.accepts_any
+
+    def must_hold(self, sent: SentValues) -> bool:
+        """Return whether every reader must see one of the values in a request."""
+        value = sent.environ.get(self.key)
+        if value is None or (not value and self.key in _OPTIONAL_KEYS):
+            return self.accepts_absent
+        if (
+            self.accepts_any
+            and "," not in value
+            and "" not in sent.header(self.key).values
+        ):
+            return True
+        return value in self.values
+
+
+Condition: TypeAlias = QueryCondition | HeaderCondition
 
 
 def list_conditions(
     query: Values | None, headers: Values | None
 ) -> frozenset[Condition]:
     """Return the conditions of an operation: none if it accepts all requests."""
-    of_query = (
-        Condition.of(
-            name.encode().lower(), own, lambda value: frozenset([value.encode()])
-        )
-        for name, own in (query or {}).items()
-    )
-    of_headers = (
-        Condition.of(environ_key(name), own, split_member)
-        for name, own in (headers or {}).items()
-    )
-    return frozenset([*of_query, *of_headers])
+    conditions: list[Condition] = []
+    for name, values in (query or {}).items():
+        wsgi_name = _to_wsgi(name)
+        accepted, is_absent, is_any = _take_apart(values)
+        wanted = frozenset(map(_to_wsgi, accepted))
+        key = fold(wsgi_name)
+        conditions.append(QueryCondition(key, wanted, is_absent, is_any, wsgi_name))
+    for name, values in (headers or {}).items():
+        accepted, is_absent, is_any = _take_apart(values)
+        members = frozenset(filter(_has_value, map(split_member, accepted)))
+        simple = frozenset(value for value in accepted if not _SEPARATORS.search(value))
+        key = environ_key(name)
+        conditions.append(HeaderCondition(key, members, is_absent, is_any, simple))
+    return frozenset(conditions)
+
+
+def _take_apart(values: str | Sequence[str]) -> tuple[frozenset[str], bool, bool]:
+    """Return the values that are no placeholders, and whether no value and any value
+    are accepted.
+    """
+    accepted = frozenset(list_values(values))
+    return accepted - {ABSENT, PRESENT}, ABSENT in accepted, PRESENT in accepted
+
+
+def list_values(values: str | Sequence[str]) -> Sequence[str]:
+    """Return the values of a condition, of which a single one may be a string."""
+    return [values] if isinstance(values, str) else values
+
+
+def _to_wsgi(string: str) -> str:
+    return string.encode().decode("latin-1")
+
+
+def _has_value(member: Member) -> bool:
+    return bool(member.value)
 
 
 def are_fulfilled(
     conditions: Iterable[Condition], sent: SentValues, *, is_live: bool
 ) -> bool:
-    """Return whether a request fulfils all conditions.
+    """Return whether a request fulfils all conditions of an operation.
 
-    Of several values that a request has for a name, one that fits suffices for a
-    retired operation, because the application may choose that one. All of them must fit
-    for a live one.
+    Applications read the query and the headers in different ways. Those of a deprecated
+    operation hold if some reader may see the request so, those of a live one only if
+    every reader must.
     """
-    quantify = all if is_live else any
-    return all(quantify(condition.find(sent)) for condition in conditions)
+    for condition in conditions:
+        holds = condition.must_hold(sent) if is_live else condition.may_hold(sent)
+        if not holds:
+            return False
+    return True
 
 
 def example_values(values: Values | None, any_value: str) -> dict[str, str]:
-    """Return a value that fits for each name, as far as one must be there or may be."""
-    lists = {
-        name: [own] if isinstance(own, str) else own
-        for name, own in (values or {}).items()
-    }
-    first = {name: next(filter(None, own), ABSENT) for name, own in lists.items()}
-    return {
-        name: any_value if value == PRESENT else value
-        for name, value in first.items()
-        if value
-    }
+    """Return one accepted value per name; leave out names that must be absent."""
+    examples = {}
+    for name, accepted in (values or {}).items():
+        value = next(filter(None, list_values(accepted)), ABSENT)
+        if value:
+            examples[name] = any_value if value == PRESENT else value
+    return examples
+
+
+def list_spaced(values: Values | None) -> list[str]:
+    """Return the values with a space, which clients write in two ways."""
+    spaced = []
+    for accepted in (values or {}).values():
+        spaced += [value for value in list_values(accepted) if " " in value]
+    return spaced
 
 
 def list_unmet(headers: Values | None) -> Iterator[tuple[str, str]]:
@@ -237,6 +397,7 @@ def list_unmet(headers: Values | None) -> Iterator[tuple[str, str]]:
     list holds no comma.
     """
     for name, values in (headers or {}).items():
-        for value in [values] if isinstance(values, str) else values:
-            if value and not (_MEMBER.fullmatch(value) and split_member(value)):
+        for value in list_values(values):
+            is_member = len(_split(value, ",")) == 1 and split_member(value).value
+            if value and not is_member:
                 yield name, value

@@ -9,7 +9,7 @@ from flask_notifications.wording import moment
 
 from .announcement import is_path
 from .conditions import list_unmet
-from .operations import ANY_METHOD, PARAMETER, Operation, Shape, template_shape
+from .operations import ANY_METHOD, Operation, template_shape
 from .overlaps import Group, Overlaps
 from .plan import Plan, schedule, table_of
 from .policy import CLOSED_PHASES, DeprecationPolicy
@@ -49,27 +49,14 @@ def _find_unmet(operation: Operation) -> Iterator[str]:
 
 
 def _live_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:
-    overlaps, same = (
-        Overlaps(retired),
-        {_spelling(operation): operation for operation in retired},
-    )
+    overlaps = Overlaps(retired)
     for operation in plan:
         if operation in retired:
             continue
         shape = template_shape(operation)
-        if not any(
-            overlaps.find(shape, filter(Group.of(shape).has_method_of, overlaps.groups))
-        ):
+        groups = filter(Group.of(shape).has_method_of, overlaps.groups)
+        if not any(overlaps.find(shape, groups)):
             yield f"{operation.name}: no retired operation matches its paths, so live = true has no effect"
-        elif _spelling(operation) in same:
-            yield f"{operation.name}: {same[_spelling(operation)].name} is retired and the same, so it is not live"
-
-
-def _spelling(operation: Operation) -> tuple[Shape, str]:
-    """Return all of an operation but the names: two with the same take the same
-    requests.
-    """
-    return template_shape(operation), PARAMETER.sub("{}", operation.path)
 
 
 def _link_warnings(plan: Plan, retired: _Retired) -> Iterator[str]:

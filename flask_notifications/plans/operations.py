@@ -7,6 +7,7 @@ or responses.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from enum import Enum
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
@@ -23,6 +24,7 @@ from .conditions import (
     check_values,
     fold,
     list_conditions,
+    list_spaced,
 )
 
 CURRENT_USER = "current_user"
@@ -31,8 +33,7 @@ ACCOUNT = "account"
 # Every method but OPTIONS: a browser must get through to ask whether it may send the
 # request itself.
 ANY_METHOD = "*"
-# What a path ends in that everything below it belongs to, after a slash; and the rest
-# of the path in its successor.
+# The last segment of a subtree's path; in a successor, the rest of the request's path.
 REST = "**"
 
 _METHOD = re.compile(TOKEN)
@@ -50,7 +51,7 @@ NOT_REACHED = frozenset({404, 405})
 
 # The version of the rules in ``OperationTable``: a count of calls is complete for the
 # rules that were in force.
-RULES_VERSION = 4
+RULES_VERSION = 5
 
 # Some routers read a path of other characters leniently, or one with ``//`` or ``/.``.
 _ORDINARY = re.compile(r"(?!.*/[/.])/[\x21-\x7e]*")
@@ -64,8 +65,14 @@ _PADDING = "".join(
 )
 
 
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+_SLASHES = re.compile("/+")
+
+
 def resolve_dots(path: str) -> str:
     """Remove the dot segments of an absolute path (RFC 3986 section 5.2.4)."""
+    if "/." not in path:
+        return path
     first, *segments = path.split("/")
     kept: list[str] = []
     for segment in segments:
@@ -81,12 +88,12 @@ def resolve_dots(path: str) -> str:
 # How lenient routers read a path, in this order; bytes that are not UTF-8 are
 # surrogates in it.
 _LENIENT_READINGS: tuple[Callable[[str], str], ...] = (
-    lambda path: re.sub("[\udc80-\udcff]", "", path),
+    lambda path: _NOT_UTF8.sub("", path),
     lambda path: path.strip(_PADDING),
     lambda path: path.translate(_FOLDS_TO_ASCII),
     lambda path: "/" + path.lstrip("/"),  # Werkzeug keeps the other slashes
     resolve_dots,
-    lambda path: re.sub("/+", "/", path),
+    lambda path: _SLASHES.sub("/", path),
     resolve_dots,
 )
 
@@ -183,8 +190,7 @@ def _check_successor(successor: object, template: "_Template") -> None:
     require(template.is_subtree or REST not in left, "successor", expected, successor)
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """An operation that a request may reach.
 
     ``path`` is the request's path in the template's spelling; ``parameters`` are the
@@ -198,7 +204,7 @@ class Match:
     path: str
     parameters: dict[str, str]
     is_lookalike: bool
-    vary: tuple[str, ...]
+    vary: tuple[str, ...] = ()
 
     @property
     def successor(self) -> str | None:
@@ -215,10 +221,12 @@ class Match:
         """Whether no parameter has a dot segment or an empty one, which some routers
         resolve.
         """
-        return not any(
-            "//" in value or not _DOTS.isdisjoint(value.split("/"))
-            for value in self.parameters.values()
-        )
+        for name, value in self.parameters.items():
+            if name != REST and not value:
+                return False
+            if "//" in value or not _DOTS.isdisjoint(value.split("/")):
+                return False
+        return True
 
 
 def fill_in(template: str, parameters: Mapping[str, str]) -> str:
@@ -329,20 +337,16 @@ class _Template:
             not self.has_spelling(segments),
         )
 
-    def match(self, path: str, is_lookalike: bool, vary: tuple[str, ...] = ()) -> Match:
-        sent, spelled, values = path.split("/"), self.spelled.copy(), {}
+    def match(self, path: str, is_lookalike: bool) -> Match:
+        segments, spelled = path.split("/"), self.spelled.copy()
+        values = {}
         for place, name in self.parameters.items():
-            values[name] = spelled[place] = sent[place]
-        rest = (
-            "".join(f"/{part}" for part in sent[len(spelled) :])
-            if self.is_subtree
-            else ""
-        )
+            values[name] = spelled[place] = segments[place]
         if self.is_subtree:
-            values[REST] = rest
-        return Match(
-            self.operation, "/".join(spelled) + rest, values, is_lookalike, vary
-        )
+            rest = segments[len(spelled) :]
+            values[REST] = "/".join(["", *rest])
+            spelled += rest
+        return Match(self.operation, "/".join(spelled), values, is_lookalike)
 
 
 def decode_path(path: str) -> str:
@@ -405,22 +409,41 @@ class _Node:
         (node.subtrees if template.is_subtree else node.templates).append(template)
 
     def find(
-        self, segments: list[str], keeps_dots: bool, depth: int = 1
+        self, segments: list[str], reading: "_Reading", depth: int = 1
     ) -> list[_Template]:
         """Return every template of a folded path, with or without the trailing slash.
 
-        ``keeps_dots`` is whether a dot segment may be the value of a parameter.
         ``depth`` segments lead here, of which the first is empty.
         """
         segment = segments[depth] if depth < len(segments) else ""
-        found = self.subtrees
+        is_last = depth >= len(segments) - 1
+        templates = self.subtrees
         if not segment:
-            return found + self.templates if depth >= len(segments) - 1 else found
+            if is_last:
+                return templates + self.templates
+            if reading is _Reading.EMPTY_RESTS_REFUSED:
+                templates = []
         if segment in self.literals:
-            found = found + self.literals[segment].find(segments, keeps_dots, depth + 1)
-        if self.parameter is not None and (keeps_dots or segment not in _DOTS):
-            found = found + self.parameter.find(segments, keeps_dots, depth + 1)
-        return found
+            child = self.literals[segment]
+            templates = templates + child.find(segments, reading, depth + 1)
+        is_value = segment and segment not in _DOTS
+        if self.parameter is not None and (is_value or reading is not _Reading.STRICT):
+            child = self.parameter
+            templates = templates + child.find(segments, reading, depth + 1)
+        return templates
+
+
+class _Reading(Enum):
+    """How a router divides a path.
+
+    Lenient ones take dot segments and empty ones for the values of parameters (Falcon).
+    Some of them refuse a rest of a path that begins with an empty segment (Flask's
+    ``<path:rest>``).
+    """
+
+    STRICT = "strict"
+    LENIENT = "lenient"
+    EMPTY_RESTS_REFUSED = "empty rests refused"
 
 
 class OperationTable:
@@ -444,15 +467,12 @@ class OperationTable:
             isinstance(each, Operation) for each in self.operations
         )
         require(is_valid, "operations", "one or more of Operation", operations)
-        self._live = frozenset(operation.name for operation in live)
+        live_operations = tuple(live)
+        self._live = frozenset(operation.name for operation in live_operations)
+        for operation in live_operations:
+            _check_values_of_live(operation)
         templates = [_Template(operation) for operation in self.operations]
-        _check_differences(
-            [
-                template
-                for template in templates
-                if template.operation.name not in self._live
-            ]
-        )
+        _check_differences(templates, self._live)
         self._root = _Node()
         for template in templates:
             self._root.add(template)
@@ -461,10 +481,10 @@ class OperationTable:
         self._ready: dict[tuple[str, str], list[Match]] = {}
         for template in templates:
             method, path = template.operation.method, "/".join(template.spelled)
-            if _ORDINARY.fullmatch(path) and not any(
-                each.conditions for each in self._find_templates(path)
-            ):
-                self._ready[method, path] = self._read(method, path, NOTHING)
+            rivals = self._find_templates(path)
+            is_conditional = any(rival.conditions for rival in rivals)
+            if _ORDINARY.fullmatch(path) and not is_conditional:
+                self._ready[method, path] = self._read(method, path, SentValues({}))
 
     def match(
         self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
@@ -472,8 +492,10 @@ class OperationTable:
         """Return the match of a request to a router that is not lenient, or ``None``,
         as ``find`` does.
         """
-        found = self._ready.get((method, path)) or self._read(method, path, environ)
-        return found[0] if found else None
+        matches = self._ready.get((method, path))
+        if matches is None:
+            matches = self._read(method, path, SentValues(environ))
+        return matches[0] if matches else None
 
     def find(
         self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
@@ -487,14 +509,22 @@ class OperationTable:
         ready = self._ready.get((method, path))
         if ready is not None:
             return ready
-        found = self._read(method, path, environ)
+        sent = SentValues(environ)
+        found = self._read(method, path, sent)
         if _ORDINARY.fullmatch(path) or self._are_live(found, path):
             return found
         matches = {match.operation.name: match for match in found}
-        for reading in _read_leniently(path):
-            for match in self._read(method, reading, environ, is_lenient=True):
-                matches.setdefault(match.operation.name, match)
-        return list(matches.values())
+        # The choice among readings depends on the headers of all of them.
+        vary = dict.fromkeys(name for match in found for name in match.vary)
+        for lenient_path in _read_leniently(path):
+            readings = [_Reading.LENIENT]
+            if "//" in lenient_path:
+                readings.append(_Reading.EMPTY_RESTS_REFUSED)
+            for reading in readings:
+                for match in self._read(method, lenient_path, sent, reading):
+                    matches.setdefault(match.operation.name, match)
+                    vary.update(dict.fromkeys(match.vary))
+        return [match._replace(vary=tuple(vary)) for match in matches.values()]
 
     def methods(self, path: str) -> list[str]:
         """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section
@@ -504,71 +534,59 @@ class OperationTable:
         return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
     def _find_templates(
-        self, path: str, *, keeps_dots: bool = False
+        self, path: str, reading: _Reading = _Reading.STRICT
     ) -> list[_Template]:
         segments = fold(path).split("/")
-        return [] if segments[0] else self._root.find(segments, keeps_dots)
+        return [] if segments[0] else self._root.find(segments, reading)
 
     def _read(
         self,
         method: str,
         path: str,
-        environ: Mapping[str, Any],
-        *,
-        is_lenient: bool = False,
+        sent: SentValues,
+        reading: _Reading = _Reading.STRICT,
     ) -> list[Match]:
         """Return the winners of the readings in which letter case and the trailing
-        slash count, retired ones first.
+        slash count, deprecated ones first.
         """
         path = path or "/"
-        templates = self._find_templates(path, keeps_dots=is_lenient)
-        if not templates:
-            return []
-        if (
-            len(templates) == 1
-            and templates[0].operation.method == method
-            and not templates[0].conditions
-        ):
-            return [templates[0].match(path, is_lenient)]
-        sent = SentValues(environ)
-        winners: list[_Template] = []
-        considered: list[_Template] = []
+        is_lenient = reading is not _Reading.STRICT
+        templates = self._find_templates(path, reading)
+        if len(templates) == 1 and not templates[0].conditions:
+            # Nothing else decides.
+            has_method = templates[0].operation.method in _list_reached(method)
+            return [templates[0].match(path, is_lenient)] if has_method else []
+        winners: dict[_Template, None] = {}
+        vary: dict[str, None] = {}
         for methods in _read_method(method):
-            candidates = [
-                template
-                for template in templates
-                if template.operation.method in methods
-            ]
-            considered += candidates
-            chosen = [
-                own
-                for own in candidates
-                if are_fulfilled(own.conditions, sent, is_live=self._is_live(own))
-            ]
-            winners += _find_winners(chosen, methods, path)
-        vary = tuple(
-            dict.fromkeys(
-                name for each in considered for name in each.operation.headers or ()
-            )
-        )
-        matches = [
-            template.match(path, is_lenient, vary)
-            for template in dict.fromkeys(winners)
-        ]
+            fulfilled = []
+            for template in templates:
+                operation = template.operation
+                if operation.method in methods:
+                    vary.update(dict.fromkeys(operation.headers or ()))
+                    is_live = operation.name in self._live
+                    if are_fulfilled(template.conditions, sent, is_live=is_live):
+                        fulfilled.append(template)
+            winners.update(dict.fromkeys(_find_winners(fulfilled, methods, path)))
+        matches = [template.match(path, is_lenient) for template in winners]
+        if vary:
+            matches = [match._replace(vary=tuple(vary)) for match in matches]
         return sorted(matches, key=self._is_live)
 
-    def _is_live(self, each: Match | _Template) -> bool:
-        return each.operation.name in self._live
+    def _is_live(self, match: Match) -> bool:
+        return match.operation.name in self._live
 
-    def _are_live(self, found: list[Match], path: str) -> bool:
+    def _are_live(self, matches: list[Match], path: str) -> bool:
         """Return whether all matches are live, and one of them is spelled exactly as
         the path.
         """
-        is_spelled = any(
-            each.is_plain and each.path.removesuffix("/") == path.removesuffix("/")
-            for each in found
-        )
-        return is_spelled and all(map(self._is_live, found))
+        if not all(map(self._is_live, matches)):
+            return False
+        spelling = path.removesuffix("/")
+        for match in matches:
+            if match.is_plain and match.path.removesuffix("/") == spelling:
+                return True
+        return False
 
 
 @lru_cache(maxsize=64)
@@ -579,9 +597,15 @@ def _read_method(method: str) -> tuple[tuple[str, ...], ...]:
     upper = method.upper() if method.isascii() else method
     any_method = {"HEAD": ("GET", ANY_METHOD), "OPTIONS": ()}
     return tuple(
-        (each, *any_method.get(each, (ANY_METHOD,)))
-        for each in dict.fromkeys((method, upper))
+        (spelling, *any_method.get(spelling, (ANY_METHOD,)))
+        for spelling in dict.fromkeys((method, upper))
     )
+
+
+@lru_cache(maxsize=64)
+def _list_reached(method: str) -> frozenset[str]:
+    """Return the methods of the operations that a method may reach in any reading."""
+    return frozenset().union(*_read_method(method))
 
 
 def _find_winners(
@@ -623,12 +647,29 @@ def _read_leniently(path: str) -> list[str]:
     ]
 
 
-def _check_differences(templates: list[_Template]) -> None:
-    known: dict[Shape, _Template] = {}
+def _check_differences(templates: list[_Template], live: frozenset[str]) -> None:
+    """Refuse operations that match the same requests, unless they are all live."""
+    deprecated: dict[Shape, _Template] = {}
     for template in templates:
-        other = known.setdefault(template.shape, template)
-        expected = f"different from {other.operation} in more than letter case and parameter names"
-        require(other is template, "operations", expected, template.operation)
+        if template.operation.name not in live:
+            other = deprecated.setdefault(template.shape, template)
+            expected = f"different from {other.operation} in more than letter case and parameter names"
+            require(other is template, "operations", expected, template.operation)
+    for template in templates:
+        twin = deprecated.get(template.shape)
+        if template.operation.name in live and twin is not None:
+            is_same = twin.literals == template.literals
+            expected = f"different from {twin.operation}, because one of both is live"
+            require(not is_same, "operations", expected, template.operation)
+
+
+def _check_values_of_live(operation: Operation) -> None:
+    spaced = list_spaced(operation.query) + list_spaced(operation.headers)
+    expected = (
+        f"free of spaces in the conditions of {operation.name}, which is live, because "
+        "clients write a space in two ways"
+    )
+    require(not spaced, "operations", expected, spaced)
 
 
 def template_shape(operation: Operation) -> Shape:

@@ -1,0 +1,53 @@
+"""Choose the operation that decides about a request: a closed one before a deprecated
+one before a live one.
+
+A request that some router takes for a closed operation must not pass.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from .operations import Match
+from .policy import CLOSED_PHASES, DeprecationPolicy, Phase
+
+
+class Decision(NamedTuple):
+    """The match that decides, and the policy and the phase of its operation.
+
+    A live operation has neither.
+    """
+
+    match: Match
+    policy: DeprecationPolicy | None
+    phase: Phase | None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the operation responds with 410."""
+        return self.phase in CLOSED_PHASES
+
+
+def decide(
+    matches: Iterable[Match],
+    policies: Mapping[str, DeprecationPolicy | None],
+    at: datetime,
+    caller: str | None = None,
+) -> Decision | None:
+    """Return the decision about a request, or ``None`` without a match.
+
+    :param matches: those of ``OperationTable.find``, the likeliest first.
+    :param policies: the policy of each operation by its name, ``None`` of live ones.
+    :param at: an aware datetime.
+    :param caller: the label of the caller, which may be exempt.
+    """
+    chosen = None
+    for match in matches:
+        policy = policies[match.operation.name]
+        phase = None if policy is None else policy.phase(at, caller)
+        decision = Decision(match, policy, phase)
+        if phase in CLOSED_PHASES:
+            return decision
+        if chosen is None or (chosen.phase is None and phase is not None):
+            chosen = decision
+    return chosen
