@@ -41,7 +41,6 @@ ELSEWHERE = {
     '{"type": ': f"{OF_PAGES}test_a_problem_is_that_of_the_page",
     "groups:": "tests/test_metrics.py::test_promtool_accepts_the_alert_rules_and_they_fire_when_they_should",
     "from importlib": "tests/servers/test_recipes.py::test_the_user_of_a_session_of_django",
-    "[pipeline:main]": "tests/frameworks/test_paste.py::test_the_filter_announces_records_and_closes",
     **dict.fromkeys(
         ["location /API/", "map ", "http-request ", "{\n\tlog {"],
         "tests/servers/test_logs.py::test_the_documented_proxy_log_has_all_paths_and_no_session",
