@@ -4,7 +4,7 @@ Knows nothing of the content of a response. Standard library only: the middlewar
 its own responses from here.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import IO, NamedTuple
 from wsgiref.types import StartResponse, WSGIEnvironment
@@ -20,9 +20,8 @@ VARY = ("Vary", "Authorization")
 
 # The registered reason phrases, and that of a status that legacy clients know and no
 # registry lists.
-_PHRASES = {status.value: status.phrase for status in HTTPStatus} | {
-    440: "Login Time-out"
-}
+_PHRASES = {440: "Login Time-out"}
+_PHRASES.update((status.value, status.phrase) for status in HTTPStatus)
 
 
 class PlainResponse(NamedTuple):
@@ -43,35 +42,20 @@ class PlainResponse(NamedTuple):
 
 
 class FileBody:
-    """Own an open binary file: read it in blocks, and close it.
+    """Read an open binary file in blocks, and close it."""
 
-    It is closed by ``close``, at the end of an iteration, and at the latest when
-    nothing refers to the body any more, unless ``take_file`` has been called by then.
-    """
-
-    __slots__ = ("__weakref__", "_file", "_is_owner")
+    __slots__ = ("_file",)
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._is_owner = True
 
     def __iter__(self) -> Iterator[bytes]:
-        with self._file:
-            while block := self._file.read(BLOCK):
-                yield block
-
-    def take_file(self) -> IO[bytes]:
-        """Return the file, which the caller is to close."""
-        self._is_owner = False
-        return self._file
+        while block := self._file.read(BLOCK):
+            yield block
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-    def __del__(self) -> None:
-        if self._is_owner:
-            self._file.close()
 
 
 def build_response(
@@ -81,8 +65,9 @@ def build_response(
     length: int,
     extra: Iterable[tuple[str, str]] = (),
 ) -> PlainResponse:
-    """Return a response with the headers that all our responses have; ``length`` is
-    that of the body in bytes.
+    """Return a response with the headers that all our responses have.
+
+    :param length: the size of the body in bytes.
     """
     headers = (
         ("Content-Type", media_type),
@@ -94,15 +79,16 @@ def build_response(
 
 
 def reason_phrase(status: int) -> str:
-    """Return the reason phrase of a status code, or a general one for a code that no
-    registry lists.
-    """
-    return _PHRASES.get(status) or ("Client Error" if status < 500 else "Server Error")
+    """Return the reason phrase of a status code, or that of its class."""
+    if status in _PHRASES:
+        return _PHRASES[status]
+    return "Client Error" if status < 500 else "Server Error"
 
 
 def wrap_file(file: IO[bytes], environ: WSGIEnvironment) -> Iterable[bytes]:
-    """Return an iterable over a file that the server can send in its own way; its
-    ``close`` closes the file.
+    """Return an iterable over a file that the server can send in its own way.
+
+    Its ``close`` closes the file.
 
     This is the server's ``wsgi.file_wrapper`` (PEP 3333, "Optional Platform-Specific
     File Handling"), if it has one. The object must reach the server unchanged, because
@@ -110,20 +96,17 @@ def wrap_file(file: IO[bytes], environ: WSGIEnvironment) -> Iterable[bytes]:
     library is not used, because fastwsgi takes any ``FileWrapper`` for that of
     Werkzeug.
     """
-    wrapper: Callable[[IO[bytes], int], Iterable[bytes]] | None = environ.get(
-        "wsgi.file_wrapper"
-    )
-    return (
-        FileBody(file) if wrapper is None else wrapper(file, BLOCK)
-    )  # some servers set it to None
+    wrapper = environ.get("wsgi.file_wrapper")
+    if wrapper is None:  # some servers set it to None
+        return FileBody(file)
+    wrapped: Iterable[bytes] = wrapper(file, BLOCK)
+    return wrapped
 
 
 def send_response(
     response: PlainResponse, environ: WSGIEnvironment, start_response: StartResponse
 ) -> Iterable[bytes]:
-    """Send a response as a WSGI application does, and without its body if the method is
-    ``HEAD``.
-    """
+    """Send a response as a WSGI application does; to ``HEAD`` without its body."""
     try:
         start_response(response.status, list(response.headers))
     except BaseException:
@@ -132,8 +115,6 @@ def send_response(
     if environ["REQUEST_METHOD"].upper() == "HEAD":
         response.close()
         return ()
-    return (
-        (response.body,)
-        if isinstance(response.body, bytes)
-        else wrap_file(response.body, environ)
-    )
+    if isinstance(response.body, bytes):
+        return (response.body,)
+    return wrap_file(response.body, environ)

@@ -3,19 +3,18 @@ application around it, and its hooks.
 """
 
 import json
-import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, BinaryIO
-from wsgiref.util import FileWrapper
+from unittest.mock import Mock
 
 import flask
+import flask.sansio.app
+import orjson
 import pytest
-from werkzeug.exceptions import HTTPException
 from werkzeug.routing import PathConverter
 
-from flask_notifications import AccessDenied, create_blueprint
-from flask_notifications.serving.blueprint import _OPEN_BODY, _close_unsent_file
+from flask_notifications import AccessDenied, StorageUnavailable, create_blueprint
 from tests.middleware import wrap
 from tests.storages import (
     ACCOUNT,
@@ -338,27 +337,6 @@ def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> No
 
 RECORDS = [{"n": number} for number in range(1000)]
 ARRAY = json.dumps(RECORDS, separators=(",", ":")).encode()
-THRESHOLDS = pytest.mark.parametrize(
-    "threshold", [1_000_000, 100], ids=["in memory", "in a file"]
-)
-
-Hook = Callable[[flask.Response], flask.Response | None]
-
-
-def app_with(hook: Hook, threshold: int = 1_000_000, *later: Hook) -> flask.Flask:
-    """Return an application with ``after_request`` functions, which Flask calls in the
-    given order.
-    """
-    app = flask_app(OneSession(lambda: RECORDS), spool_threshold=threshold)
-    for each in (hook, *later):
-        # Flask calls the functions last to first.
-        app.after_request_funcs.setdefault(None, []).insert(
-            0,
-            lambda response, each=each: (
-                response if (changed := each(response)) is None else changed
-            ),
-        )
-    return app
 
 
 def test_error_handlers_of_the_application_handle_its_own_pages_only() -> None:
@@ -372,141 +350,83 @@ def test_error_handlers_of_the_application_handle_its_own_pages_only() -> None:
 
     assert call(app, "GET", "/elsewhere").code == 418
     assert call(app, "POST", ALICE, **BEARER).json["code"] == "access_denied"
-    assert (
-        get(flask_app(OneSession(raising(ValueError())))).json["code"]
-        == "storage_error"
-    )
+    broken = flask_app(OneSession(raising(ValueError())))
+    assert get(broken).json["code"] == "storage_error"
 
 
-def read_data(response: flask.Response) -> None:
-    assert response.get_data() == ARRAY
+@pytest.mark.parametrize("status", [200, 204, 304])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_hook_may_edit_the_headers_of_a_file_and_its_status(
+    method: str, status: int, spooled: list[BinaryIO]
+) -> None:
+    app = flask_app(OneSession(lambda: RECORDS), spool_threshold=100)
+
+    @app.after_request
+    def edit(response: flask.Response) -> flask.Response:
+        assert response.direct_passthrough
+        response.headers["X-Page"] = "1"
+        response.status_code = status
+        return response
+
+    response = run(app, environ_of(method, CURRENT_USER, **BEARER))
+    assert response.one("X-Page") == "1"
+    assert response.body == (ARRAY if (method, status) == ("GET", 200) else b"")
+    assert [file.closed for file in spooled] == [True]
 
 
-def read_blocks(response: flask.Response) -> None:
-    assert b"".join(response.iter_encoded()) == ARRAY
-    response.set_data(ARRAY)
+def test_a_hook_may_read_and_replace_a_body_in_memory() -> None:
+    app = flask_app(OneSession(lambda: RECORDS))
+
+    @app.after_request
+    def edit(response: flask.Response) -> flask.Response:
+        assert not response.direct_passthrough
+        response.set_data(response.get_data()[:-1] + b" ]")
+        return response
+
+    assert get(app).body == ARRAY[:-1] + b" ]"
 
 
-def set_header(response: flask.Response) -> None:
-    response.headers["X-Own"] = "1"
-
-
-def pickle_response(response: flask.Response) -> flask.Response:
-    response.freeze()
-    loaded: flask.Response = pickle.loads(pickle.dumps(response))  # noqa: S301 - pickled here
-    return loaded
-
-
-def respond_with_a_stream(response: flask.Response) -> flask.Response:
-    def read() -> Iterator[bytes]:
-        yield from response.iter_encoded()
-
-    return flask.Response(read(), headers=response.headers)
-
-
-def respond_anew(_response: flask.Response) -> flask.Response:
-    return flask.Response(ARRAY)
-
-
-HOOKS: list[Hook] = [
-    read_data,
-    read_blocks,
-    pickle_response,
-    respond_with_a_stream,
-    respond_anew,
+FAILURES: list[tuple[Any, Any, type[Exception]]] = [
+    (raising(LookupError("the table")), orjson.dumps, LookupError),
+    (lambda: [{"n": 1}], lambda _batch: 1 / 0, ArithmeticError),
+    (lambda: [{"n": 1}, {"n": object()}], orjson.dumps, TypeError),
+    (lambda: [{"n": 1}, 2], orjson.dumps, TypeError),
 ]
 
 
-@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook.__name__)
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize(
-    "wrapper",
-    [{}, {"wsgi.file_wrapper": FileWrapper}],
-    ids=["no file wrapper", "file wrapper"],
-)
-@THRESHOLDS
-def test_a_hook_may_read_the_body_or_return_another_response_with_it(
-    hook: Hook,
-    method: str,
-    wrapper: dict[str, Any],
-    threshold: int,
-    spooled: list[BinaryIO],
+@pytest.mark.parametrize("setting", ["testing", "debug"])
+@pytest.mark.parametrize(("records", "encode", "expected"), FAILURES)
+def test_a_mistake_propagates_while_an_application_is_tested_or_debugged(
+    records: Any, encode: Any, expected: type[Exception], setting: str
 ) -> None:
-    environ = environ_of(
-        method, CURRENT_USER, **BEARER, **wrapper
-    )  # it may live longer than the response
-    response = run(app_with(hook, threshold), environ)
-    assert (response.code, response.one("Content-Length")) == (200, str(len(ARRAY)))
-    assert response.body == (b"" if method == "HEAD" else ARRAY)
-    assert all(file.closed for file in spooled)
+    app = flask_app(OneSession(records), encode=encode)
+    assert get(app).code == 500
+    setattr(app, setting, True)
+    with pytest.raises(expected) as caught:
+        get(app)
+    if records is not FAILURES[0][0]:
+        (note,) = caught.value.__notes__
+        assert note.startswith(("record 0 of type dict", "record 1 of type "))
 
 
-@pytest.mark.parametrize("status", [204, 304])
-def test_a_file_is_not_sent_with_a_status_that_has_no_body(
-    status: int, spooled: list[BinaryIO]
-) -> None:
-    app = app_with(lambda response: setattr(response, "status_code", status), 100)
-    environ = {
-        **environ_of("GET", CURRENT_USER, **BEARER),
-        "wsgi.file_wrapper": FileWrapper,
-    }
-    assert run(app, environ).body == b""
-    assert [file.closed for file in spooled] == [True]
+def test_what_is_no_mistake_is_a_response_in_tests_too() -> None:
+    for error, code in ((AccessDenied(), 403), (StorageUnavailable(), 503)):
+        app = flask_app(OneSession(raising(error)))
+        app.testing = True
+        assert get(app).code == code
 
 
-def fail(_response: flask.Response) -> None:
-    raise ValueError
+def test_an_application_that_matches_hosts_is_refused() -> None:
+    app = flask.Flask("app", host_matching=True, static_host="api.example")
+    with pytest.raises(ValueError, match=r"^app must be .* without host_matching"):
+        app.register_blueprint(create_blueprint(OneSession()))
 
 
-def abort(_response: flask.Response) -> None:
-    flask.abort(418)
+def test_an_application_that_is_not_flask_is_refused() -> None:
+    class Quart(flask.sansio.app.App):
+        """Its blueprints are registered as Flask's are."""
 
-
-@pytest.mark.parametrize("hook", [fail, abort], ids=lambda hook: hook.__name__)
-@pytest.mark.parametrize(
-    "first", [set_header, read_data], ids=lambda hook: hook.__name__
-)
-@pytest.mark.parametrize("propagate", [False, True])
-def test_the_file_is_closed_if_a_hook_raises(
-    hook: Hook, first: Any, propagate: bool, spooled: list[BinaryIO]
-) -> None:
-    app = app_with(first, 100, hook)
-    app.config["PROPAGATE_EXCEPTIONS"] = propagate
-    if propagate:
-        with pytest.raises((ValueError, HTTPException)) as caught:
-            get(app)
-        # The traceback is kept, as in a debugger, and its frames refer to the response.
-        assert caught.tb is not None
-    else:
-        assert get(app).code != 200
-    assert [file.closed for file in spooled] == [True]
-
-
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize(
-    "wrapper",
-    [{}, {"wsgi.file_wrapper": FileWrapper}],
-    ids=["no file wrapper", "file wrapper"],
-)
-@THRESHOLDS
-def test_a_call_on_close_function_is_called_once(
-    method: str, wrapper: dict[str, Any], threshold: int
-) -> None:
-    done: list[str] = []
-
-    def register(response: flask.Response) -> None:
-        response.call_on_close(lambda: done.append("done"))
-
-    app = app_with(register, threshold)
-    response = call(app, method, CURRENT_USER, **BEARER, **wrapper)
-    assert (response.code, len(response.body)) == (
-        200,
-        len(ARRAY) if method == "GET" else 0,
-    )
-    assert done == ["done"]
-
-
-def test_a_file_that_is_gone_already_is_not_closed_again() -> None:
-    app = flask.Flask("app")
-    with app.test_request_context(environ_overrides={_OPEN_BODY: lambda: None}):
-        _close_unsent_file(app, exception=ValueError())
+    state = Mock(app=Mock(spec=Quart))
+    (set_up, *_routes) = create_blueprint(OneSession()).deferred_functions
+    with pytest.raises(ValueError, match=r"^app must be a Flask application"):
+        set_up(state)

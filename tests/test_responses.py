@@ -12,7 +12,7 @@ import pytest
 
 from flask_notifications import Statuses
 from flask_notifications.problems import Problems
-from flask_notifications.responses import FileBody, reason_phrase, wrap_file
+from flask_notifications.responses import reason_phrase, wrap_file
 from tests.test_config import make_member
 from tests.wsgi import environ_of
 
@@ -118,11 +118,3 @@ def test_a_server_without_a_file_wrapper_gets_blocks(extra: dict[str, Any]) -> N
         body, FileWrapper
     )  # fastwsgi mistakes every class of this name for Werkzeug's
     assert b"".join(body) == b"[{}]"
-
-
-def test_a_file_body_is_closed_when_nothing_refers_to_it() -> None:
-    file = BytesIO(b"x")
-    body = FileBody(file)
-    assert not file.closed
-    del body
-    assert file.closed

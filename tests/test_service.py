@@ -348,7 +348,8 @@ def test_a_wrong_record_is_logged_with_its_index(
     )
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("flask_notifications", logging.ERROR)
-    assert f"unserialisable_record at record {count}:" in record.getMessage()
+    message = record.getMessage()
+    assert f"at record {count}: record {count} of type dict cannot" in message
 
 
 FRAME = r"\S+\.py:\d+ in [\w<>]+"

@@ -2,12 +2,11 @@
 only module that needs Flask.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 from urllib.parse import parse_qsl
-from weakref import ref
-from wsgiref.types import StartResponse, WSGIEnvironment
+from wsgiref.types import WSGIEnvironment
 
 import flask
 import orjson
@@ -15,7 +14,7 @@ from werkzeug.exceptions import NotFound
 
 from flask_notifications.plans.operations import Operation, notification_operations
 from flask_notifications.problems import Problems, Statuses
-from flask_notifications.responses import FileBody, PlainResponse, wrap_file
+from flask_notifications.responses import PlainResponse, wrap_file
 from flask_notifications.sessions.credential import resolve, resolve_header
 from flask_notifications.validation import require
 
@@ -24,9 +23,6 @@ from .service import Identify, NotificationService
 from .storage import Caller, NotificationStorage
 
 View = Callable[..., flask.Response]
-
-# The environ key of a weak reference to the file of a response.
-_OPEN_BODY = "flask_notifications.file"
 
 
 def create_blueprint(
@@ -70,7 +66,8 @@ def create_blueprint(
     :param identify: a function from a caller to a label for observers, or to ``None``.
         It is called once per request. A label that is not 1 to 64 printable characters,
         or contains the session ID, is dropped. By default there are no labels.
-    :raises ValueError: an argument does not fit; the message names it.
+    :raises ValueError: an argument does not fit; the message names it. Registering the
+        blueprint raises it if the application is not Flask's, or has ``host_matching``.
     """
     require(isinstance(name, str), "name", "the name of a blueprint as a string", name)
     require(isinstance(successors, bool), "successors", "True or False", successors)
@@ -79,7 +76,11 @@ def create_blueprint(
     writer = ArrayWriter(encode=encode, schema=schema, spool_threshold=spool_threshold)
     problems = Problems(statuses=statuses, realm=realm)
     service = NotificationService(
-        storage, writer=writer, problems=problems, identify=identify
+        storage,
+        writer=writer,
+        problems=problems,
+        identify=identify,
+        is_debugging=_is_debugging,
     )
     blueprint = flask.Blueprint(name, __name__, url_prefix=prefix)
     blueprint.record(_set_up)
@@ -124,7 +125,14 @@ def _list_operations(url_prefix: str) -> tuple[Operation, ...]:
 
 
 def _set_up(state: flask.blueprints.BlueprintSetupState) -> None:
-    flask.got_request_exception.connect(_close_unsent_file, state.app)
+    app = state.app
+    require(isinstance(app, flask.Flask), "app", "a Flask application", app)
+    require(
+        not app.url_map.host_matching,
+        "app",
+        "an application without host_matching; mount a NotificationApp instead",
+        app,
+    )
     # Another prefix, given to ``register_blueprint``: Flask would redirect to the
     # slashes at its end.
     state.url_prefix = str(state.url_prefix).rstrip("/") or "/"
@@ -182,97 +190,27 @@ def _make_views(service: NotificationService[Caller]) -> dict[str, View]:
 
 def _make_view(respond: Callable[[WSGIEnvironment], PlainResponse]) -> View:
     @wraps(respond)
-    def view(
-        **_parameters: Any,
-    ) -> (
-        flask.Response
-    ):  # the prefix of your application may have parameters of its own
+    def view(**_parameters: Any) -> flask.Response:
+        # The prefix of an application may have parameters.
         environ = flask.request.environ
+        path = environ["PATH_INFO"]
         # Werkzeug serves "p" and "//p" as "/p". The middleware does not match them, so
         # they are refused here.
-        if not environ["PATH_INFO"].startswith("/") or environ["PATH_INFO"].startswith(
-            "//"
-        ):
+        if not path.startswith("/") or path.startswith("//"):
             raise NotFound
         plain = respond(environ)
         if isinstance(plain.body, bytes):
             return flask.Response([plain.body], plain.status, plain.headers)
-        body = FileBody(plain.body)
-        environ[_OPEN_BODY] = ref(
-            body
-        )  # weak, so that the file is closed if a hook returns another response
-        return FileResponse(body, plain)
+        body = wrap_file(plain.body, environ)
+        # As flask.send_file does: anything around the body would lose sendfile.
+        return flask.Response(
+            body, plain.status, plain.headers, direct_passthrough=True
+        )
 
     return view
 
 
-def _close_unsent_file(_app: flask.Flask, **_exception: Exception) -> None:
-    """Close the file of a response that is not sent, because a hook of your application
-    raised an exception.
-
-    The frames of the exception refer to the response, and keep the file open for as
-    long as the exception exists. After an exit, such as ``SystemExit``, of which Flask
-    sends no signal, the garbage collector closes the file.
-    """
-    if _OPEN_BODY in flask.request.environ:
-        body = flask.request.environ[_OPEN_BODY]()
-        if body is not None:
-            body.close()
-
-
-class FileResponse(flask.Response):
-    """Send a file through the server's own file wrapper, as long as no hook has
-    replaced the body.
-    """
-
-    _has_callbacks = False
-    _file: FileBody | None = None
-
-    def __init__(self, body: FileBody, plain: PlainResponse) -> None:
-        super().__init__(body, plain.status, plain.headers)
-        self._file = body
-
-    def close(self) -> None:
-        """Close the response and its file, even if a hook has wrapped the file in a
-        generator that never started.
-        """
-        try:
-            super().close()
-        finally:
-            if self._file is not None:
-                self._file.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the file, so that caches can pickle a response after ``freeze()``."""
-        return {name: value for name, value in vars(self).items() if name != "_file"}
-
-    def call_on_close(self, func: Callable[[], Any]) -> Callable[[], Any]:
-        """Register a function to call after the body has been sent, which a server's
-        file wrapper does not.
-        """
-        self._has_callbacks = True
-        return super().call_on_close(func)
-
-    def get_app_iter(self, environ: WSGIEnvironment) -> Iterable[bytes]:
-        """Return the iterable for the server; Werkzeug knows which responses have no
-        body.
-        """
-        has_body = environ["REQUEST_METHOD"] != "HEAD" and self.status_code not in {
-            204,
-            304,
-        }
-        if has_body and isinstance(self.response, FileBody) and not self._has_callbacks:
-            return wrap_file(self.response.take_file(), environ)
-        return super().get_app_iter(environ)
-
-    def __call__(
-        self, environ: WSGIEnvironment, start_response: StartResponse
-    ) -> Iterable[bytes]:
-        """Send the response (PEP 3333), and close its file if the server refuses to
-        start it.
-        """
-        try:
-            return super().__call__(environ, start_response)
-        except BaseException:
-            self.close()
-            raise
+def _is_debugging() -> bool:
+    """Return whether Flask lets the exceptions of views propagate."""
+    app = flask.current_app
+    return app.testing or app.debug

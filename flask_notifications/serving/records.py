@@ -53,8 +53,12 @@ class Schema(Protocol):
 class UnserialisableRecord(Exception):
     """The record at an index, from 0, cannot be expressed as a JSON object."""
 
-    def __init__(self, index: int) -> None:
-        super().__init__(f"record {index} cannot be expressed as a JSON object")
+    def __init__(self, index: int, record: object) -> None:
+        super().__init__(
+            f"record {index} of type {type(record).__qualname__} cannot be expressed "
+            "as a JSON object; return mappings, dataclasses or bytes that encode "
+            "accepts, or set schema"
+        )
         self.index = index
 
 
@@ -181,7 +185,8 @@ class ArrayWriter:
         except StorageError:  # a record may read from its storage while it is encoded
             raise
         except Exception as error:
-            raise UnserialisableRecord(index + self._find_failing(batch)) from error
+            place = self._find_failing(batch)
+            raise UnserialisableRecord(index + place, batch[place]) from error
 
     def _find_failing(self, batch: list[Record]) -> int:
         """Return the place of the first record that cannot be encoded alone, or 0 if

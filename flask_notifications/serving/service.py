@@ -7,7 +7,7 @@ method of your storage is called here, and every failure of it becomes a respons
 import re
 from collections.abc import Callable, Iterable, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic
+from typing import Any, Generic, NoReturn
 
 from flask_notifications.deferred import is_asynchronous, is_deferring, refuse_deferred
 from flask_notifications.log import describe_exception, log_error
@@ -29,6 +29,7 @@ from .storage import (
     Caller,
     NotificationStorage,
     Record,
+    StorageError,
     StorageUnavailable,
     is_transactional,
     is_valid_delay,
@@ -54,7 +55,7 @@ Context = MutableMapping[str, Any]
 class NotificationService(Generic[Caller]):
     """Build the responses of the two operations from a storage."""
 
-    __slots__ = ("_identify", "_problems", "_unit_of_work", "_writer")
+    __slots__ = ("_identify", "_is_debugging", "_problems", "_unit_of_work", "_writer")
 
     def __init__(
         self,
@@ -63,10 +64,12 @@ class NotificationService(Generic[Caller]):
         writer: ArrayWriter,
         problems: Problems,
         identify: Identify[Caller] | None = None,
+        is_debugging: Callable[[], bool] = bool,
     ) -> None:
         _check_storage(storage)
         check_identify(identify, "a caller")
         self._identify = identify
+        self._is_debugging = is_debugging
         whole = nullcontext(storage)  # for a storage without units of work
         self._unit_of_work: UnitOfWork[Caller] = (
             storage.unit_of_work if is_transactional(storage) else lambda: whole
@@ -104,11 +107,9 @@ class NotificationService(Generic[Caller]):
         )
 
     def _refuse(self, session: SessionRefused | None) -> PlainResponse:
-        return (
-            self._problems.respond("session_missing")
-            if session is None
-            else self._problems.refuse(session)
-        )
+        if session is None:
+            return self._problems.respond("session_missing")
+        return self._problems.refuse(session)
 
     def _respond(
         self, session: SessionCredential, context: Context, read: Read[Caller]
@@ -116,6 +117,8 @@ class NotificationService(Generic[Caller]):
         try:
             return self._read(session, context, read)
         except Exception as error:  # noqa: BLE001 - every exception of a storage becomes a response, never a crash
+            if not isinstance(error, _EXPECTED) and self._is_debugging():
+                _raise_mistake(error)
             response, description = self._failure(error)
         _log(description)
         return response
@@ -181,6 +184,19 @@ _CODES: dict[type[Exception], str] = {
 }
 
 
+# What a storage may raise, and what only a server can repair.
+_EXPECTED = (StorageError, SpoolUnavailable)
+
+
+def _raise_mistake(error: Exception) -> NoReturn:
+    """Raise the exception of a storage or of ``encode``, with the record as a note."""
+    cause = error.__cause__
+    if isinstance(error, UnserialisableRecord) and cause is not None:
+        cause.add_note(str(error))
+        raise cause from cause.__cause__
+    raise error
+
+
 def _check_storage(storage: object) -> None:
     require(
         not isinstance(storage, type), "storage", "an instance of a storage", storage
@@ -222,11 +238,9 @@ def _decode_account_id(sent: bytes) -> str | None:
         account_id = sent.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    return (
-        account_id
-        if 0 < len(account_id) <= _MAX_ACCOUNT_ID and not _CONTROL.search(account_id)
-        else None
-    )
+    if not 0 < len(account_id) <= _MAX_ACCOUNT_ID or _CONTROL.search(account_id):
+        return None
+    return account_id
 
 
 def _close_records(records: object) -> None:
@@ -255,7 +269,6 @@ def _log(description: str | None) -> None:
 
 def _describe_failure(code: str, error: Exception) -> str:
     """Describe an exception by its kind and where it was raised, and not by its string."""
-    index = (
-        f" at record {error.index}" if isinstance(error, UnserialisableRecord) else ""
-    )
-    return f"{code}{index}: {describe_exception(error)}"
+    if isinstance(error, UnserialisableRecord):
+        code = f"{code} at record {error.index}: {error}"
+    return f"{code}: {describe_exception(error)}"
