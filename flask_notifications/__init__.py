@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .middleware import DeprecationMiddleware as DeprecationMiddleware
+    from .notice import Notice as Notice
+    from .notice import notice_of as notice_of
     from .observers import Call as Call
     from .plans.files import load_plan as load_plan
     from .plans.operations import Operation as Operation
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "middleware": "DeprecationMiddleware",
+    "notice": "Notice notice_of",
     "observers": "Call",
     "plans.files": "load_plan",
     "plans.operations": "Operation notification_operations",

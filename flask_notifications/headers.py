@@ -15,6 +15,10 @@ TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105 - a grammar
 # RFC 9111 section 5.2: cache-directive = token [ "=" ( token / quoted-string ) ]
 _DIRECTIVE = re.compile(rf'(({TOKEN})(?:=(?:"(?:[^"\\]|\\.)*+"|[^\s,"]*))?)')
 
+# Headers that only the middleware sends (RFC 9745, RFC 8594); two lines of either are
+# invalid.
+_DATES = frozenset({"deprecation", "sunset"})
+
 # What lets a shared cache store a response, or some of its headers.
 _SHARED = frozenset({"public", "s-maxage", "private"})
 
@@ -72,6 +76,36 @@ class ResponseHeaders:
         kept.
         """
         self._replace("Cache-Control", "private", _keep_private)
+
+    def announce(self, dates: HeaderList, links: Sequence[str]) -> None:
+        """Put one line of each date at the end, and links into the last line of
+        ``Link``.
+
+        Links that another middleware has announced already are not repeated.
+        """
+        all_links = ", ".join(links)
+        lines: HeaderList = []
+        last_link, linked = None, ""
+        for name, line in zip(self.names, self.lines, strict=True):
+            if name == "link" and line[1] != all_links:
+                last_link = len(lines)
+                linked += f", {line[1]}, "
+            if name not in _DATES and (name != "link" or line[1] != all_links):
+                lines.append(line)
+        missing = ", ".join(link for link in links if f", {link}, " not in linked)
+        if missing and last_link is not None:
+            name, value = lines[last_link]
+            lines[last_link] = (name, f"{value}, {missing}")
+        lines += dates
+        if missing and last_link is None:
+            lines.append(("Link", missing))
+        self.lines = lines
+        self.names = [name.lower() for name, _value in lines]
+
+    def remove(self, names: frozenset[str]) -> None:
+        """Leave out all headers with these lower-case names."""
+        self.lines = [line for line in self.lines if line[0].lower() not in names]
+        self.names = [name for name in self.names if name not in names]
 
     def _replace(
         self, name: str, value: str, compute: Callable[[list[str]], str]

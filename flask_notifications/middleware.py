@@ -10,26 +10,28 @@ Knows no framework, no storage and no byte of a body. Standard library only: aft
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from .dates import Clock, utc_now
 from .deferred import is_asynchronous, is_deferring
 from .headers import HeaderList, ResponseHeaders
-from .log import log_exception
+from .log import format_traceback, log_error, log_exception
+from .notice import SERVED, Served, full_path
 from .observers import (
     Call,
     Observer,
     RequestWatcher,
+    ask_label,
     check_identify,
     client_of,
-    find_label,
 )
-from .plans.announcement import DeprecationHeaders
-from .plans.operations import NOT_REACHED, Match, Operation, OperationTable
+from .plans.announcement import Announcement, DeprecationHeaders
+from .plans.decision import decide
+from .plans.operations import NOT_REACHED, Match, Operation
 from .plans.plan import Plan, check_plan, table_of
-from .plans.policy import CLOSED_PHASES, DeprecationPolicy, Phase
+from .plans.policy import CLOSED_PHASES, DeprecationPolicy, Exemption, Phase
 from .problems import Problems, Statuses, retry_after
 from .responses import PlainResponse, send_response
 from .sessions.credential import (
@@ -49,15 +51,19 @@ from .validation import check_base_url, clean_label, require
 # From the environ of a request to the label of its caller.
 Identify = Callable[[dict[str, Any]], str | None]
 
+# Whether operations may close, unless it is exactly ``False``.
+Closing = Callable[[], object]
+
+# A message of the log with its values, before it is written.
+_Failure = tuple[object, ...]
+
 ORIGINAL_PATH = "flask_notifications.original_path"
 
-# Headers that only this middleware sends (RFC 9745, RFC 8594); two lines of either are
-# invalid.
-_DATES = frozenset({"deprecation", "sunset"})
-_ANNOUNCED = _DATES | {"link"}
 # Headers that a page of another origin may read if it may read the response at all
 # (Fetch, CORS-exposed header names).
 _EXPOSED_HEADERS = ("Deprecation", "Sunset", "Link")
+# Headers that let a shared cache store what Cache-Control keeps private (RFC 9213).
+_SHARED_CACHES = frozenset({"cdn-cache-control", "surrogate-control"})
 
 
 class DeprecationMiddleware:
@@ -95,6 +101,10 @@ class DeprecationMiddleware:
         before the application, and does not read the body. When it fails, the error is
         logged and the caller has no label. Exemptions need it; by default only the
         application labels callers. Not checked: that the caller is who it says it is.
+    :param closing: a switch that keeps operations open: a function without arguments,
+        called once per request that would get 410. If it returns exactly ``False``, the
+        request passes in the phase ``deprecated``. Its failure is logged, and the plan
+        counts. By default there is none.
     :raises ValueError: an argument does not fit; the message names it.
     :raises RuntimeError: at the first request, if ``app.wsgi_app`` was replaced by
         middlewares around ``app`` itself.
@@ -112,6 +122,7 @@ class DeprecationMiddleware:
         clock: Clock = utc_now,
         observers: Iterable[Observer] = (),
         identify: Identify | None = None,
+        closing: Closing | None = None,
     ) -> None:
         require(callable(app), "app", "a WSGI application", app)
         require(
@@ -137,10 +148,11 @@ class DeprecationMiddleware:
         self._app = app
         check_plan(plan)
         self._table = table_of(plan)
+        self._policies = {operation.name: policy for operation, policy in plan.items()}
         self._retirements = {
-            operation.name: _Retirement(operation, own, base_url or "")
-            for operation, own in plan.items()
-            if own is not None
+            operation.name: _Retirement(operation, policy, base_url or "")
+            for operation, policy in plan.items()
+            if policy is not None
         }
         unifies = any(operation.unify_session for operation in plan)
         require(
@@ -151,12 +163,18 @@ class DeprecationMiddleware:
         )
         _check_identify(identify, plan)
         self._identify = identify
+        is_switch = callable(closing) and not is_deferring(closing)
+        expected = "an ordinary function without arguments"
+        require(closing is None or is_switch, "closing", expected, closing)
+        self._closing = closing
         self._problems = Problems(statuses=statuses, realm=realm)
         self._require_session = require_session
         self._clock = clock
         self._observers = _check_observers(observers)
         self._watchers: list[Any] = [
-            each for each in self._observers if isinstance(each, RequestWatcher)
+            observer
+            for observer in self._observers
+            if isinstance(observer, RequestWatcher)
         ]
         for watcher in self._watchers:
             watcher.listen(plan)
@@ -175,50 +193,30 @@ class DeprecationMiddleware:
                 _notify(watcher.request_passed)
         # No variable keeps what was received: monitoring tools report those of each
         # frame when an application raises.
-        found = self._table.find(
+        matches = self._table.find(
             environ["REQUEST_METHOD"],
             environ.get("PATH_INFO", ""),
             as_received(environ) if SESSION in environ else environ,
         )
-        if found and (exchange := self._choose(found, environ)) is not None:
-            return self._serve(exchange, environ, start_response)
+        for match in matches:
+            if match.operation.name in self._retirements:
+                return self._serve(matches, environ, start_response)
         return self._app(environ, start_response)
-
-    def _choose(
-        self, found: list[Match], environ: WSGIEnvironment
-    ) -> "_Exchange | None":
-        """Return the exchange for a closed operation, or else for the first retired
-        one; ``None`` for live ones.
-
-        A request that some router takes for a closed operation must not pass.
-        """
-        first = now = caller = None
-        for match in found:
-            retirement = self._retirements.get(match.operation.name)
-            if retirement is None:
-                continue
-            if now is None:
-                now = self._now()
-                if self._identify is not None:
-                    caller = clean_label(
-                        find_label(self._identify, environ.copy()),
-                        list_session_ids(environ),
-                    )
-            exchange = _Exchange(match, retirement, now, caller)
-            if exchange.is_closed:
-                return exchange
-            first = first or exchange
-        return first
 
     def _serve(
         self,
-        exchange: "_Exchange",
+        matches: list[Match],
         environ: WSGIEnvironment,
         start_response: StartResponse,
     ) -> Iterable[bytes]:
-        exchange.begin(environ, start_response, self._table, self._observers)
-        if exchange.is_closed:
-            response = self._refuse_closed(exchange)
+        failures: list[_Failure] = []
+        decision = self._decide(matches, environ, failures)
+        exchange = _Exchange(decision, environ, start_response, self._observers)
+        # When the session has been moved, so that no frame holds it.
+        for failure in failures:
+            log_error(*failure)  # type: ignore[arg-type]
+        if decision.phase in CLOSED_PHASES:
+            response = self._refuse_closed(decision)
         elif isinstance(exchange.session, SessionRefused):
             response = self._problems.refuse(exchange.session)
         elif self._require_session and exchange.unifies and exchange.session is None:
@@ -227,45 +225,109 @@ class DeprecationMiddleware:
             return exchange.run(self._app)
         return exchange.run(partial(send_response, response))
 
-    def _refuse_closed(self, exchange: "_Exchange") -> PlainResponse:
-        headers, policy = exchange.retirement.headers, exchange.retirement.policy
-        links = {
-            "successor": exchange.match.successor,
-            "documentation": policy.documentation,
-        }
-        members = {
-            name: None if uri is None else headers.resolve(uri, exchange.mount)
-            for name, uri in links.items()
-        }
-        brownout = policy.brownout(exchange.at)
-        if brownout is None or exchange.phase is Phase.SUNSET:
-            return self._problems.respond(
-                "sunset", members={**members, "sunset": policy.sunset_at}
-            )
-        wait = retry_after((brownout.end - exchange.at).total_seconds())
-        return self._problems.respond(
-            "brownout", extra=[wait], members={**members, "brownout_ends": brownout.end}
+    def _decide(
+        self,
+        matches: list[Match],
+        environ: WSGIEnvironment,
+        failures: list[_Failure],
+    ) -> "_Decision":
+        at = self._read_clock(failures)
+        caller = None
+        if self._identify is not None:
+            label, failure = ask_label(self._identify, environ.copy())
+            caller = clean_label(label, list_session_ids(environ))
+            if failure is not None:
+                failures.append(("identify: %s", failure))
+        match, _policy, decided = decide(matches, self._policies, at, caller)
+        # One of the matches is deprecated, and live ones do not win over it.
+        phase = cast("Phase", decided)
+        if phase in CLOSED_PHASES and self._is_kept_open(failures):
+            phase = Phase.DEPRECATED
+        retirement = self._retirements[match.operation.name]
+        policy = retirement.headers.policy
+        exemption = None if caller is None else policy.exemption(caller, at)
+        mount = _mount(environ)
+        successor = match.successor
+        announcement = retirement.usual
+        if mount or successor != match.operation.successor or exemption is not None:
+            announcement = retirement.headers.announce(successor, mount, exemption)
+        return _Decision(
+            match,
+            retirement,
+            phase,
+            at,
+            caller,
+            exemption,
+            mount,
+            successor,
+            announcement,
         )
 
-    def _now(self) -> datetime:
+    def _read_clock(self, failures: list[_Failure]) -> datetime:
         try:
             return self._clock().astimezone(UTC)
         except Exception as error:  # noqa: BLE001 - a clock that fails must not fail the request
-            log_exception(error, "clock %r failed", self._clock)
-            return utc_now()
+            traceback = format_traceback(error, chain=False)
+        failures.append(("clock %r failed: %s", self._clock, traceback))
+        return utc_now()
+
+    def _is_kept_open(self, failures: list[_Failure]) -> bool:
+        """Return whether the switch says that nothing closes now."""
+        if self._closing is None:
+            return False
+        try:
+            return self._closing() is False
+        except Exception as error:  # noqa: BLE001 - the plan counts
+            traceback = format_traceback(error, chain=False)
+        failures.append(("closing %r failed: %s", self._closing, traceback))
+        return False
+
+    def _refuse_closed(self, decision: "_Decision") -> PlainResponse:
+        headers, policy = (
+            decision.retirement.headers,
+            decision.retirement.headers.policy,
+        )
+        members: dict[str, str | datetime | None] = {}
+        links = {"successor": decision.successor, "documentation": policy.documentation}
+        for name, uri in links.items():
+            if uri is not None:
+                members[name] = headers.resolve(uri, decision.mount)
+        brownout = policy.brownout(decision.at)
+        if brownout is None or decision.phase is Phase.SUNSET:
+            members["sunset"] = policy.sunset_at
+            return self._problems.respond("sunset", members=members)
+        members["brownout_ends"] = brownout.end
+        wait = retry_after((brownout.end - decision.at).total_seconds())
+        return self._problems.respond("brownout", extra=[wait], members=members)
 
 
 class _Retirement:
-    """The policy of one operation, and its headers: ``usual`` at the root, unless
-    parameters change the successor.
+    """The headers of a deprecated operation: ``usual`` at the root, unless parameters
+    change the successor.
     """
 
     def __init__(
         self, operation: Operation, policy: DeprecationPolicy, base_url: str
     ) -> None:
-        self.policy = policy
         self.headers = DeprecationHeaders(policy, base_url=base_url)
-        self.usual = self.headers.render(operation.successor, "")
+        self.usual = self.headers.announce(operation.successor, "")
+
+
+class _Decision(NamedTuple):
+    """What is decided about a matched request before anything is changed.
+
+    ``mount`` is where the application is mounted, percent-encoded.
+    """
+
+    match: Match
+    retirement: _Retirement
+    phase: Phase
+    at: datetime
+    caller: str | None
+    exemption: Exemption | None
+    mount: str
+    successor: str | None
+    announcement: Announcement
 
 
 class _Label(str):
@@ -277,74 +339,58 @@ class _Label(str):
 
 
 class _Exchange:
-    """A request that may reach a retired operation and its response, between server and
-    application (PEP 3333).
+    """A matched request and its response, between server and application (PEP 3333).
+
+    The environ is changed as the operation asks for it. ``session`` is what the request
+    carries, if the operation ``unifies`` sessions.
     """
 
-    session: SessionResult = None
-    unifies = False
-    _has_url_session = False
-    _has_returned = False
-    _status: str | None = None
-
     def __init__(
-        self, match: Match, retirement: _Retirement, at: datetime, caller: str | None
-    ) -> None:
-        self.match = match
-        self.retirement = retirement
-        self.at = at
-        self.caller = caller
-        self.phase = retirement.policy.phase(at, caller)
-        self.is_closed = self.phase in CLOSED_PHASES
-        self.exemption = (
-            None if caller is None else retirement.policy.exemption(caller, at)
-        )
-
-    def begin(
         self,
+        decision: _Decision,
         environ: WSGIEnvironment,
         start_response: StartResponse,
-        table: OperationTable,
         observers: tuple[Observer, ...],
     ) -> None:
-        """Change the environ as the operation asks for it."""
-        match, operation = self.match, self.match.operation
-        self.environ = environ
+        match, operation = decision.match, decision.match.operation
+        self._decision = decision
+        self._environ = environ
         self._method: str = environ["REQUEST_METHOD"]
         self._user_agent: str = environ.get("HTTP_USER_AGENT", "")
         self._start_response = start_response
-        self._table = table
         self._observers = observers
-        self.mount = _mount(environ)
-        self._announcement = self.retirement.usual
-        if (
-            self.mount
-            or match.successor != operation.successor
-            or self.exemption is not None
-        ):
-            self._announcement = self.retirement.headers.render(
-                match.successor, self.mount, self.exemption
-            )
+        self._status: str | None = None
+        self._has_returned = False
+        self.session: SessionResult = None
+        self.unifies = operation.unify_session and not match.is_lookalike
         self._digests: dict[str, str] = {}
-        if self.caller is not None:
-            environ[CALLER] = _Label(self.caller)
+        self._has_url_session = False
+        if decision.caller is not None:
+            environ[CALLER] = _Label(decision.caller)
         if match.is_lookalike:  # only the application knows how it reads it
             self._has_url_session = operation.unify_session and bool(
                 session_pairs(environ.get("QUERY_STRING", ""))
             )
-            return
-        path = environ.get("PATH_INFO", "")
-        if operation.rewrite_path and (
-            match.path != path or ORIGINAL_PATH not in environ
-        ):
-            environ[ORIGINAL_PATH] = path
-            environ["PATH_INFO"] = match.path
-        if operation.unify_session:
-            self.unifies = True
+        elif operation.rewrite_path:
+            path = environ.get("PATH_INFO", "")
+            if match.path != path or ORIGINAL_PATH not in environ:
+                environ[ORIGINAL_PATH] = path
+                environ["PATH_INFO"] = match.path
+        if self.unifies:
             self.session, self._digests = unify_session(environ)
             self._has_url_session = bool(self._digests)
         if self._digests:  # before an application changes its environ
             self._origin = origin_of(environ)
+        environ[SERVED] = Served(
+            self._method,
+            full_path(environ),
+            operation.name,
+            decision.phase,
+            decision.successor,
+            decision.mount,
+            decision.retirement.headers,
+            decision.exemption,
+        )
 
     def run(self, app: WSGIApplication) -> Iterable[bytes]:
         """Call an application and return its own iterable: a server loses sendfile and
@@ -354,7 +400,7 @@ class _Exchange:
         response yet is wrapped.
         """
         try:
-            body = app(self.environ, self.start)
+            body = app(self._environ, self.start)
         except BaseException:
             self.settle(None)
             raise
@@ -374,8 +420,10 @@ class _Exchange:
         self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
     ) -> Callable[[bytes], object]:
         edited = headers if self._is_missed(status) else self._edit(headers)
-        arguments = (status, edited) if exc_info is None else (status, edited, exc_info)
-        write = self._start_response(*arguments)
+        if exc_info is None:
+            write = self._start_response(status, edited)
+        else:
+            write = self._start_response(status, edited, exc_info)
         self._status = status
         if self._has_returned:
             self.settle(status)
@@ -396,56 +444,50 @@ class _Exchange:
         if isinstance(session, SessionCredential):
             source, session_ids = session.source, [session.value]
         else:
-            source, session_ids = None, list_session_ids(self.environ, self._digests)
-        label = self.environ.get(CALLER)
-        own = None if isinstance(label, _Label) else clean_label(label, session_ids)
+            source = None
+            session_ids = list_session_ids(self._environ, self._digests)
+        decision = self._decision
+        caller = decision.caller
+        label = self._environ.get(CALLER)
+        if label is not None and not isinstance(label, _Label):
+            caller = clean_label(label, session_ids) or caller
         return Call(
-            operation=self.match.operation.name,
-            method=self._method,
-            status=_status_code(status),
-            phase=self.phase,
-            source=source,
-            client=client_of(self._user_agent, session_ids),
-            at=self.at,
-            caller=own or self.caller,
+            decision.match.operation.name,
+            self._method,
+            _status_code(status),
+            decision.phase,
+            source,
+            client_of(self._user_agent, session_ids) if self._user_agent else None,
+            decision.at,
+            caller,
         )
 
     def _is_missed(self, status: str | None) -> bool:
         """Return whether the request for a lookalike was for another operation after
         all.
         """
-        return self.match.is_lookalike and _status_code(status) in NOT_REACHED
+        return self._decision.match.is_lookalike and _status_code(status) in NOT_REACHED
 
-    def _edit(self, own: HeaderList) -> HeaderList:
-        """Return the headers of the response, a new list; ``own`` are the
-        application's.
-        """
-        headers = ResponseHeaders(own)
-        names = headers.names
-        if self.match.operation.unify_session:
+    def _edit(self, lines: HeaderList) -> HeaderList:
+        """Return the headers of the response, a new list."""
+        headers = ResponseHeaders(lines)
+        names, decision = headers.names, self._decision
+        if decision.match.operation.unify_session:
             headers.merge("Vary", ("Authorization",), unless="*")
-        if self.match.vary:
-            headers.merge("Vary", self.match.vary, unless="*")
+        if decision.match.vary:
+            headers.merge("Vary", decision.match.vary, unless="*")
         if "access-control-allow-origin" in names:
             headers.merge("Access-Control-Expose-Headers", _EXPOSED_HEADERS)
-        if "location" in names and self._digests:
+        if self._digests and "location" in names:
             headers.edit("location", self._restore_session)
         if self._has_url_session and "referrer-policy" not in names:
             headers.put("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
-        if self._has_url_session or self.exemption is not None:
+        if self._has_url_session or decision.exemption is not None:
             headers.keep_private()
-        if _ANNOUNCED.isdisjoint(names):
-            return headers.lines + self._announcement
-        # An application's own dates, and the lines that another middleware has
-        # announced already, are left out.
-        known = {(name.lower(), value) for name, value in self._announcement}
-        lines = zip(names, headers.lines, strict=True)
-        kept = [
-            line
-            for name, line in lines
-            if name not in _DATES and (name, line[1]) not in known
-        ]
-        return kept + self._announcement
+        if decision.exemption is not None:
+            headers.remove(_SHARED_CACHES)
+        headers.announce(decision.announcement.dates, decision.announcement.links)
+        return headers.lines
 
     def _restore_session(self, location: str) -> str:
         # A request with more than one pair was refused.
@@ -456,8 +498,9 @@ class _Exchange:
 # Middlewares that are looked through, one around the other, for one that calls itself.
 _MIDDLEWARES = 20
 _WRAPS_ITSELF = (
-    "the application would call itself forever: write app.wsgi_app = DeprecationMiddleware(app.wsgi_app, plan), "
-    "not app.wsgi_app = DeprecationMiddleware(app, plan)"
+    "the application would call itself forever: write app.wsgi_app = "
+    "DeprecationMiddleware(app.wsgi_app, plan), not app.wsgi_app = "
+    "DeprecationMiddleware(app, plan)"
 )
 
 
@@ -488,30 +531,27 @@ def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> bool:
     """Raise ``RuntimeError`` if an application calls the middleware around it;
     ``wsgi_app`` is set after both exist.
     """
-    for _each in range(_MIDDLEWARES):
+    inner: Any = app
+    for _level in range(_MIDDLEWARES):
+        outer = inner
         # The attributes of Flask, of Werkzeug's middlewares, and of this one.
-        app = next(
-            filter(
-                None, (getattr(app, name, None) for name in ("wsgi_app", "app", "_app"))
-            ),
-            None,
-        )
-        if app is middleware:
+        for name in ("wsgi_app", "app", "_app"):
+            inner = getattr(outer, name, None)
+            if inner is not None:
+                break
+        if inner is middleware:
             raise RuntimeError(_WRAPS_ITSELF)
     return False
 
 
 def _check_identify(identify: Identify | None, plan: Plan) -> None:
     check_identify(identify, "an environ")
-    exempt = [
-        operation.name
-        for operation, policy in plan.items()
-        if policy is not None and policy.exemptions
-    ]
-    is_usable = identify is not None or not exempt
-    require(
-        is_usable, "identify", f"a function, because {exempt} has exemptions", identify
-    )
+    exempt = []
+    for operation, policy in plan.items():
+        if policy is not None and policy.exemptions:
+            exempt.append(operation.name)
+    expected = f"a function, because {exempt} has exemptions"
+    require(identify is not None or not exempt, "identify", expected, identify)
 
 
 def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
@@ -519,11 +559,10 @@ def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
     require(isinstance(observers, Iterable), "observers", expected, observers)
     functions = tuple(observers)
     # A class or a generator function does nothing with a call, and nobody would notice.
-    usable = all(
-        callable(each) and not isinstance(each, type) and not is_deferring(each)
-        for each in functions
-    )
-    require(usable, "observers", expected, functions)
+    for function in functions:
+        is_observer = callable(function) and not isinstance(function, type)
+        is_observer = is_observer and not is_deferring(function)
+        require(is_observer, "observers", expected, functions)
     return functions
 
 

@@ -6,9 +6,8 @@ Standard library only.
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 from wsgiref.types import WSGIEnvironment
 
 from .deferred import is_deferring, refuse_deferred
@@ -17,7 +16,7 @@ from .log import describe_exception, log_error
 from .plans.operations import Operation
 from .plans.policy import DeprecationPolicy, Phase
 from .sessions.credential import Source
-from .validation import require
+from .validation import holds_session_id, require
 
 # RFC 9110 section 10.1.5: product = token ["/" product-version]
 _PRODUCT = re.compile(rf"{TOKEN}(?:/{TOKEN})?")
@@ -26,8 +25,7 @@ _PRODUCT = re.compile(rf"{TOKEN}(?:/{TOKEN})?")
 _CLIENT_LENGTH = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One matched request, as observers see it.
 
     It never holds a session ID, a path or a query.
@@ -95,25 +93,36 @@ def find_label(identify: Callable[[Any], Any], source: object) -> object:
     """Return what ``identify`` returns for a source, or ``None``: its failure is
     logged.
     """
+    label, failure = ask_label(identify, source)
+    if failure is not None:
+        log_error("identify: %s", failure)
+    return label
+
+
+def ask_label(
+    identify: Callable[[Any], Any], source: object
+) -> tuple[object, str | None]:
+    """Return what ``identify`` returns for a source, or a description of its failure,
+    which holds no session ID.
+    """
     try:
-        return refuse_deferred(identify(source), "identify")
+        return refuse_deferred(identify(source), "identify"), None
     except Exception as error:  # noqa: BLE001 - a label is never worth an error response
-        description = describe_exception(error)  # its string may hold a session ID
-    log_error("identify: %s", description)
-    return None
+        return None, describe_exception(error)
 
 
 def client_of(user_agent: str, session_ids: Iterable[str]) -> str | None:
     """Return the name of a client, or ``None``, also where it may hold a session ID."""
     product = _PRODUCT.match(user_agent)
+    if product is None:
+        return None
     # The word may be longer than the product: a session ID counts that begins in the
     # part that observers see.
     word = user_agent.partition(" ")[0]
-    if product is None or any(
-        session_id in word[: _CLIENT_LENGTH + len(session_id)]
-        for session_id in session_ids
-    ):
-        return None
+    for session_id in session_ids:
+        seen = word[: _CLIENT_LENGTH + len(session_id)]
+        if holds_session_id(seen, [session_id]):
+            return None
     return product[0][:_CLIENT_LENGTH]
 
 

@@ -25,6 +25,7 @@ _NEEDS_A_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//|https?:", re.IGNORECASE)
 
 # Characters.
 _LABEL_LENGTH = 64
+_HIDDEN_LENGTH = 8
 _SHOWN_LENGTH = 1_000
 # Letters of Hangul and a pattern of Braille that have no ink.
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
@@ -138,6 +139,17 @@ def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
         each not in _BLANK and unicodedata.category(each)[0] not in "MZ"
         for each in label
     )
-    has_session_id = any(session_id in label for session_id in session_ids)
+    has_session_id = holds_session_id(label, session_ids)
     # Not the label itself, which may be a proxy that loses its string.
     return make_plain(label) if is_visible and not has_session_id else None
+
+
+def holds_session_id(string: str, session_ids: Iterable[str]) -> bool:
+    """Return whether a string contains one of the session IDs.
+
+    Shorter ones than eight characters do not count: they would hide every caller.
+    """
+    for session_id in session_ids:
+        if len(session_id) >= _HIDDEN_LENGTH and session_id in string:
+            return True
+    return False

@@ -28,12 +28,15 @@ POLICY = DeprecationPolicy(
 )
 OPERATIONS = notification_operations()
 PLAN = dict.fromkeys(OPERATIONS, POLICY)
+LINKS = (
+    '</API/Notification/CurrentUser>; rel="successor-version", '
+    '<https://example.com/retire>; rel="deprecation"; type="text/html", '
+    '<https://example.com/policy>; rel="sunset"; type="text/html"'
+)
 ANNOUNCED = [
     ("Deprecation", "@1767225600"),
     ("Sunset", "Fri, 01 Jan 2027 00:00:00 GMT"),
-    ("Link", '</API/Notification/CurrentUser>; rel="successor-version"'),
-    ("Link", '<https://example.com/retire>; rel="deprecation"; type="text/html"'),
-    ("Link", '<https://example.com/policy>; rel="sunset"; type="text/html"'),
+    ("Link", LINKS),
 ]
 DATE_ONLY = DeprecationPolicy(deprecated_at=DEPRECATED_AT)
 CLOSED = DeprecationPolicy(

@@ -173,7 +173,7 @@ def wrap(
             "\u2028",
             "\ud800",
         ),
-        *("\u200b", 7, b"acme", pytest.param(["acme"], id="a list"), "of s3cret"),
+        *("\u200b", 7, b"acme", pytest.param(["acme"], id="a list"), "of s3cret-id"),
     ],
 )
 def test_any_other_label_is_dropped(label: Any) -> None:
@@ -182,14 +182,14 @@ def test_any_other_label_is_dropped(label: Any) -> None:
     app = wrap(
         spy, date(2026, 6), identify=lambda _environ: label, observers=[calls.append]
     )
-    assert call(app, "GET", "/reports/7", "sessionId=s3cret").code == 200
+    assert call(app, "GET", "/reports/7", "sessionId=s3cret-id").code == 200
     assert KEY not in spy.seen
     assert [each.caller for each in calls] == [None]
 
 
 @pytest.mark.parametrize(
     "failure",
-    [ValueError("s3cret"), TypeError, "promise"],
+    [ValueError("s3cret-id"), TypeError, "promise"],
     ids=["raises", "kind", "promises"],
 )
 def test_an_identify_that_fails_is_logged_without_its_message(
@@ -201,12 +201,12 @@ def test_an_identify_that_fails_is_logged_without_its_message(
         raise failure
 
     assert (
-        call(wrap(identify=identify), "GET", "/reports/7", "sessionId=s3cret").code
+        call(wrap(identify=identify), "GET", "/reports/7", "sessionId=s3cret-id").code
         == 410
     )
     (record,) = caplog.records
     assert record.getMessage().startswith("identify: builtins.")
-    assert "s3cret" not in caplog.text
+    assert "s3cret-id" not in caplog.text
 
 
 def test_a_credential_of_another_scheme_is_no_session_id() -> None:
@@ -230,7 +230,12 @@ def test_an_exemption_needs_identify() -> None:
 
 @pytest.mark.parametrize(
     ("replaced", "counted"),
-    [("x" * 64, "x" * 64), ("x" * 65, "acme"), ("of s3cret", "acme"), (None, "acme")],
+    [
+        ("x" * 64, "x" * 64),
+        ("x" * 65, "acme"),
+        ("of s3cret-id", "acme"),
+        (None, "acme"),
+    ],
 )
 def test_the_application_may_replace_the_label_but_not_the_exemption(
     replaced: str | None, counted: str
@@ -248,7 +253,7 @@ def test_the_application_may_replace_the_label_but_not_the_exemption(
         wrap(app, observers=[calls.append]),
         "GET",
         "/reports/7",
-        "sessionId=s3cret",
+        "sessionId=s3cret-id",
         HTTP_X_CALLER="acme",
     )
     assert (response.code, response.one("Sunset")) == (
@@ -431,7 +436,7 @@ def test_an_exemption_is_checked_when_it_is_built(values: Any, name: str) -> Non
 @pytest.mark.parametrize(
     ("header", "user"),
     [
-        (f"Basic {b64encode(b'alice:s3cret').decode()}", "alice"),
+        (f"Basic {b64encode(b'alice:s3cret-id').decode()}", "alice"),
         (f"bAsIc  {b64encode(b'alice:').decode()} ", "alice"),
         (f"Basic {b64encode(b'a:b:c').decode()}", "a"),
         *(
@@ -440,9 +445,9 @@ def test_an_exemption_is_checked_when_it_is_built(values: Any, name: str) -> Non
         ),
         *(
             (f"Basic {b64encode(user).decode()}", None)
-            for user in (b"alice", b":s3cret")
+            for user in (b"alice", b":s3cret-id")
         ),
-        (f"Bearer {b64encode(b'alice:s3cret').decode()}", None),
+        (f"Bearer {b64encode(b'alice:s3cret-id').decode()}", None),
         *(
             (header, None)
             for header in (
@@ -460,3 +465,33 @@ def test_an_exemption_is_checked_when_it_is_built(values: Any, name: str) -> Non
 def test_the_user_of_http_basic(header: str | None, user: str | None) -> None:
     extra = {} if header is None else {"HTTP_AUTHORIZATION": header}
     assert basic_user(environ_of(**extra)) == user
+
+
+def test_no_shared_cache_stores_the_response_to_an_exempt_caller() -> None:
+    headers = [("cdn-cache-control", "max-age=60"), ("Surrogate-Control", "max-age=60")]
+    app = plain_app("200 OK", [*headers, ("Cache-Control", "public, max-age=5")])
+    for caller, expected in (("acme", []), ("other", headers)):
+        response = call(
+            wrap(app, date(2026, 2)), "GET", "/reports/7", HTTP_X_CALLER=caller
+        )
+        kept = [line for line in response.headers if line in headers]
+        assert kept == expected
+        assert ("private" in response.one("Cache-Control")) == (caller == "acme")
+
+
+@pytest.mark.parametrize("name", ["clock", "identify"])
+def test_a_failure_is_logged_when_the_session_has_been_moved(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    environ = environ_of("GET", PATH, "sessionId=s3cret-id")
+    queries = []
+
+    def note(_record: object) -> bool:
+        queries.append(environ["QUERY_STRING"])
+        return True
+
+    caplog.handler.addFilter(note)
+    plan = dict.fromkeys(notification_operations(), CLOSING)
+    run(wrap(plan=plan, **{name: raising(LookupError())}), environ)
+    assert len(queries) == 1
+    assert "s3cret" not in queries[0]

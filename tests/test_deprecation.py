@@ -20,6 +20,7 @@ from flask_notifications.plans.announcement import DeprecationHeaders
 from tests.middleware import (
     ANNOUNCED,
     DEPRECATED_AT,
+    LINKS,
     NOW,
     PATH,
     SUNSET_AT,
@@ -253,10 +254,8 @@ def test_a_date_of_a_brownout_is_refused_by_name(value: Any) -> None:
 )
 def test_only_what_may_be_a_page_has_the_type_of_html(uri: str, is_page: bool) -> None:
     media_type = '; type="text/html"' if is_page else ""
-    links = [
-        ("Link", f'<{uri}>; rel="{relation}"{media_type}')
-        for relation in ("deprecation", "sunset")
-    ]
+    link = f'<{uri}>; rel="deprecation"{media_type}, <{uri}>; rel="sunset"{media_type}'
+    links = [("Link", link)]
     assert render(documentation=uri, sunset_documentation=uri)[1:] == links
 
 
@@ -453,11 +452,13 @@ def test_a_response_of_any_status_announces_the_same_headers(
     own += [("Set-Cookie", "b=2"), ("link", "<c>;rel=sunset")]
     response = run(wrap(plain_app(status, own, b"")), environ_of(method, PATH))
     assert response.status == status
+    name, value = own.pop()
     assert response.headers == [
         ("Content-Type", "text/plain"),
         *own,
+        (name, f"{value}, {LINKS}"),
         ("Vary", "Authorization"),
-        *ANNOUNCED,
+        *ANNOUNCED[:-1],
     ]
 
 
@@ -467,8 +468,31 @@ def test_links_that_are_there_already_are_not_repeated_whatever_the_case_of_thei
     own = [
         (name.lower(), value) for name, value in ANNOUNCED
     ]  # as ASGI servers between two middlewares send them
-    assert response_of(headers=own).headers[-5:] == ANNOUNCED
-    assert len(response_of(headers=own).all("Link")) == 3
+    response = response_of(headers=own)
+    assert response.headers[-3:] == ANNOUNCED
+    assert len(response.all("Link")) == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        pytest.param([], [LINKS], id="none"),
+        pytest.param(['<a>; rel="next"'], [f'<a>; rel="next", {LINKS}'], id="one"),
+        pytest.param(["<a>", "<b>"], ["<a>", f"<b>, {LINKS}"], id="the last of two"),
+        pytest.param([f"<a>, {LINKS}"], [f"<a>, {LINKS}"], id="ours are there"),
+        pytest.param([LINKS, "<a>"], [f"<a>, {LINKS}"], id="ours, and another one"),
+        pytest.param(
+            ['<https://example.com/retire>; rel="deprecation"; x=1'],
+            [f'<https://example.com/retire>; rel="deprecation"; x=1, {LINKS}'],
+            id="one that begins like ours",
+        ),
+    ],
+)
+def test_our_links_are_one_value_after_those_of_the_application(
+    own: list[str], expected: list[str]
+) -> None:
+    headers = [("Link", value) for value in own]
+    assert response_of(headers=headers).all("Link") == expected
 
 
 TARGETS = [
@@ -501,11 +525,11 @@ def test_one_slash_means_below_the_mount_point(
     operations = [Operation("x", "GET", PATH, successor=target)]
     app = wrap(None, policy, operations=operations, base_url=base_url)
     response = run(app, environ_of(path=PATH, SCRIPT_NAME=mount))
-    assert response.all("Link") == [
-        f'<{resolved}>; rel="successor-version"',
-        f'<{resolved}>; rel="deprecation"; type="text/html"',
-        f'<{resolved}>; rel="sunset"; type="text/html"',
-    ]
+    assert response.one("Link") == (
+        f'<{resolved}>; rel="successor-version", '
+        f'<{resolved}>; rel="deprecation"; type="text/html", '
+        f'<{resolved}>; rel="sunset"; type="text/html"'
+    )
 
 
 EXPOSE = "Access-Control-Expose-Headers"

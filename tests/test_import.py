@@ -28,6 +28,8 @@ NAMES = [
         "notification_operations",
         "load_plan",
         "Call",
+        "Notice",
+        "notice_of",
         "NotificationStorage",
         "StorageError",
     ),

@@ -34,6 +34,7 @@ from tests.middleware import (
 )
 from tests.wsgi import call, environ_of, plain_app, run
 
+SERVED = "flask_notifications.served"
 ORIGINAL_PATH = "flask_notifications.original_path"
 LEAKING_ENVIRON = {
     "QUERY_STRING": "a=1&sessionId=secret&sessionid=again",
@@ -107,7 +108,7 @@ def test_an_environ_without_optional_keys_is_a_request_for_the_root() -> None:
         )
         == "@1767225600"
     )
-    assert set(environ) - before == {ORIGINAL_PATH, "PATH_INFO"}
+    assert set(environ) - before == {ORIGINAL_PATH, "PATH_INFO", SERVED}
     assert (environ[ORIGINAL_PATH], environ["PATH_INFO"]) == ("", "/")
 
 

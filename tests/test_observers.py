@@ -82,14 +82,14 @@ def test_an_observer_that_raises_affects_nothing_else(
         side_effect=ArithmeticError, __repr__=Mock(side_effect=ArithmeticError)
     )
     app = wrap(observers=[fail, calls.append, unnamed, calls.append])
-    response = call(app, "GET", PATH, "sessionId=s3cret")
-    assert response.wire == call(wrap(), "GET", PATH, "sessionId=s3cret").wire
+    response = call(app, "GET", PATH, "sessionId=s3cret-session")
+    assert response.wire == call(wrap(), "GET", PATH, "sessionId=s3cret-session").wire
     assert len(calls) == 2
     assert [(record.name, record.levelno) for record in caplog.records] == [
         ("flask_notifications", logging.ERROR)
     ] * 2
     assert f"observer {fail!r} failed: Traceback" in caplog.text
-    assert "s3cret" not in caplog.text
+    assert "s3cret-session" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -144,14 +144,14 @@ def test_an_application_that_is_closed_before_it_starts_is_reported(parts: int) 
     ("query", "authorization"),
     [
         *(
-            ("sessionId=s3cret", ""),
-            ("", "Bearer s3cret"),
-            ("sessionId=s3cret&sessionId=other", "Bearer s3cret"),
+            ("sessionId=s3cret-session", ""),
+            ("", "Bearer s3cret-session"),
+            ("sessionId=s3cret-session&sessionId=other", "Bearer s3cret-session"),
         ),
         *(
-            ("sessionId=other&sessionId=s3cret", ""),
-            ("", "Bearer other,Bearer s3cret"),
-            ("", "Bearer s3cret,Basic x"),
+            ("sessionId=other&sessionId=s3cret-session", ""),
+            ("", "Bearer other,Bearer s3cret-session"),
+            ("", "Bearer s3cret-session,Basic x"),
         ),
     ],
 )
@@ -164,11 +164,14 @@ def test_a_label_or_client_with_a_session_id_is_never_kept(
         if operations is OPERATIONS:
             for key in ("HTTP_AUTHORIZATION", SESSION, "QUERY_STRING"):
                 environ.pop(key, None)
-        environ["flask_notifications.caller"] = "user s3cret"
+        environ["flask_notifications.caller"] = "user s3cret-session"
         start_response("200 OK", [("Content-Type", "text/plain")])
         return [b""]
 
-    headers = {"HTTP_AUTHORIZATION": authorization, "HTTP_USER_AGENT": "job-s3cret/1"}
+    headers = {
+        "HTTP_AUTHORIZATION": authorization,
+        "HTTP_USER_AGENT": "job-s3cret-session/1",
+    }
     run(
         wrap(app, operations=operations, observers=[calls.append]),
         environ_of("GET", PATH, query, **headers),
@@ -186,9 +189,25 @@ def test_a_label_of_an_inner_middleware_has_no_session_id_that_an_outer_one_has_
         observers=[calls.append],
         identify=lambda environ: environ[SESSION].value,
     )
-    headers = {"HTTP_AUTHORIZATION": "Basic x", "HTTP_USER_AGENT": "job-s3cret/1"}
-    run(wrap(inner), environ_of("GET", PATH, "sessionId=s3cret", **headers))
+    headers = {
+        "HTTP_AUTHORIZATION": "Basic x",
+        "HTTP_USER_AGENT": "job-s3cret-session/1",
+    }
+    run(wrap(inner), environ_of("GET", PATH, "sessionId=s3cret-session", **headers))
     assert [(call.caller, call.client) for call in calls] == [(None, None)]
+
+
+@pytest.mark.parametrize(("session_id", "is_hidden"), [("a" * 7, 0), ("a" * 8, 1)])
+def test_a_session_id_of_a_few_characters_hides_no_caller(
+    session_id: str, is_hidden: int
+) -> None:
+    calls: list[Call] = []
+    name = f"x{session_id}"
+    app = wrap(observers=[calls.append], identify=lambda _environ: name)
+    query = f"sessionId={session_id}"
+    call(app, "GET", PATH, query, HTTP_USER_AGENT=name)
+    expected = (None, None) if is_hidden else (name, name)
+    assert (calls[0].caller, calls[0].client) == expected
 
 
 LONG = "x" * 1000
@@ -207,14 +226,14 @@ LONG = "x" * 1000
         pytest.param(LONG, "", LONG[:64], id="a long name"),
         pytest.param(LONG, f"sessionId={LONG}", None, id="a long session ID"),
         pytest.param(
-            "s3/cr/et x",
-            "sessionId=s3/cr/et",
+            "s3/cr/et/id x",
+            "sessionId=s3/cr/et/id",
             None,
             id="a session ID longer than a product",
         ),
         pytest.param(
-            "curl/8 (s3cret)",
-            "sessionId=s3cret",
+            "curl/8 (s3cret-session)",
+            "sessionId=s3cret-session",
             "curl/8",
             id="a session ID in a comment",
         ),

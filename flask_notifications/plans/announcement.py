@@ -5,6 +5,7 @@ Knows nothing of requests, of the environ or of responses.
 
 import email.utils
 from calendar import timegm
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from flask_notifications.headers import HeaderList
@@ -12,50 +13,68 @@ from flask_notifications.headers import HeaderList
 from .policy import DeprecationPolicy, Exemption
 
 
+class Announcement(NamedTuple):
+    """The headers that announce the retirement of an operation: the dates, and the
+    values of ``Link``.
+    """
+
+    dates: HeaderList
+    links: tuple[str, ...]
+
+    @property
+    def lines(self) -> HeaderList:
+        """The header lines of a response without links of its own."""
+        if not self.links:
+            return self.dates
+        return [*self.dates, ("Link", ", ".join(self.links))]
+
+
 class DeprecationHeaders:
     """The headers that announce the retirement of operations with one policy: the same
     bytes at all times.
 
     ``Deprecation`` (RFC 9745) and ``Sunset`` (RFC 8594), then one ``Link`` (RFC 8288)
-    line each for the successor (RFC 5829), the documentation and the policy of the
-    sunset, as far as there are any. A target that begins with a single ``/`` is below
-    the path at which the application is mounted, and ``base_url`` precedes that path. A
-    caller with an exemption is told the date on which that ends, if it is later than
-    the sunset.
+    for the successor (RFC 5829), the documentation and the policy of the sunset, as far
+    as there are any. It is one line, because some clients keep one line of a name. A
+    target that begins with a single ``/`` is below the path at which the application is
+    mounted, and ``base_url`` precedes that path. A caller with an exemption is told the
+    date on which that ends, if it is later than the sunset.
     """
 
     def __init__(self, policy: DeprecationPolicy, *, base_url: str = "") -> None:
+        self.policy = policy
         self._base_url = base_url.rstrip("/")
-        self._dates = {
-            exemption: _list_dates(policy, exemption)
-            for exemption in (None, *policy.exemptions)
-        }
-        self._pages = [
-            (
-                policy.documentation,
-                f'rel="deprecation"{_media_type(policy.documentation)}',
-            ),
-            (
-                policy.sunset_documentation,
-                f'rel="sunset"{_media_type(policy.sunset_documentation)}',
-            ),
-        ]
+        self._dates: dict[Exemption | None, HeaderList] = {}
+        for exemption in (None, *policy.exemptions):
+            self._dates[exemption] = _list_dates(policy, exemption)
+        self._pages = []
+        for relation, uri in (
+            ("deprecation", policy.documentation),
+            ("sunset", policy.sunset_documentation),
+        ):
+            if uri is not None:
+                self._pages.append((uri, f'rel="{relation}"{_media_type(uri)}'))
+
+    def announce(
+        self, successor: str | None, mount: str, exemption: Exemption | None = None
+    ) -> Announcement:
+        """Return the announcement; ``mount`` is where the application is mounted,
+        percent-encoded, empty at the root.
+        """
+        # Clients look for exactly this spelling: the relation first, quoted.
+        links = []
+        if successor is not None:
+            target = self.resolve(successor, mount)
+            links.append(f'<{target}>; rel="successor-version"')
+        for uri, attributes in self._pages:
+            links.append(f"<{self.resolve(uri, mount)}>; {attributes}")
+        return Announcement(self._dates[exemption], tuple(links))
 
     def render(
         self, successor: str | None, mount: str, exemption: Exemption | None = None
     ) -> HeaderList:
-        """Return the headers; ``mount`` is where the application is mounted,
-        percent-encoded, empty at the root.
-        """
-        targets = [(successor, 'rel="successor-version"'), *self._pages]
-        # Clients look for exactly this spelling: the relation first, quoted, one link
-        # in a line.
-        links = [
-            ("Link", f"<{self.resolve(uri, mount)}>; {rest}")
-            for uri, rest in targets
-            if uri is not None
-        ]
-        return [*self._dates[exemption], *links]
+        """Return the header lines of the announcement."""
+        return self.announce(successor, mount, exemption).lines
 
     def resolve(self, uri: str, mount: str) -> str:
         """Return the target of a link to a URI reference."""
@@ -63,10 +82,9 @@ class DeprecationHeaders:
 
 
 def _list_dates(policy: DeprecationPolicy, exemption: Exemption | None) -> HeaderList:
-    dates, sunset_at = (
-        [("Deprecation", f"@{timegm(policy.deprecated_at.utctimetuple())}")],
-        policy.sunset_of(exemption),
-    )
+    seconds = timegm(policy.deprecated_at.utctimetuple())
+    dates = [("Deprecation", f"@{seconds}")]
+    sunset_at = policy.sunset_of(exemption)
     if sunset_at is not None:
         # RFC 9110 section 5.6.7: an IMF-fixdate ends in GMT and is in English, whatever
         # the locale.
@@ -88,9 +106,10 @@ def is_path(uri: str) -> bool:
     return uri.startswith("/") and not uri.startswith("//")
 
 
-def _media_type(uri: str | None) -> str:
+def _media_type(uri: str) -> str:
     """Return the ``type`` of a link to a page (RFC 8288 section 3.4.1), if its path
     looks like one in HTML.
     """
-    name = urlsplit(uri or "").path.rpartition("/")[2]
-    return '; type="text/html"' if "." not in name or name.endswith(".html") else ""
+    name = urlsplit(uri).path.rpartition("/")[2]
+    is_page = "." not in name or name.endswith(".html")
+    return '; type="text/html"' if is_page else ""

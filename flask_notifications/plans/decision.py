@@ -33,21 +33,23 @@ def decide(
     policies: Mapping[str, DeprecationPolicy | None],
     at: datetime,
     caller: str | None = None,
-) -> Decision | None:
-    """Return the decision about a request, or ``None`` without a match.
+) -> Decision:
+    """Return the decision about a request that matches one or more operations.
 
     :param matches: those of ``OperationTable.find``, the likeliest first.
     :param policies: the policy of each operation by its name, ``None`` of live ones.
     :param at: an aware datetime.
     :param caller: the label of the caller, which may be exempt.
     """
-    chosen = None
+    decisions = []
     for match in matches:
         policy = policies[match.operation.name]
         phase = None if policy is None else policy.phase(at, caller)
         decision = Decision(match, policy, phase)
         if phase in CLOSED_PHASES:
             return decision
-        if chosen is None or (chosen.phase is None and phase is not None):
-            chosen = decision
-    return chosen
+        decisions.append(decision)
+    for decision in decisions:
+        if decision.phase is not None:
+            return decision
+    return decisions[0]

@@ -1,0 +1,98 @@
+"""The announcement of a matched request for its application, which may repeat it in a
+body: agents and SDKs do not read headers.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+from wsgiref.types import WSGIEnvironment
+
+from .plans.announcement import DeprecationHeaders
+from .plans.policy import Exemption, Phase
+from .validation import require
+
+SERVED = "flask_notifications.served"
+
+
+class Notice(NamedTuple):
+    """Tell an application what the headers of its response will announce.
+
+    :param operation: the operation's name.
+    :param phase: the phase of the operation for this caller.
+    :param deprecated_at: since when it is deprecated, in UTC.
+    :param sunset_at: the date in ``Sunset``, in UTC, or ``None``.
+    :param successor: the target of the link to the successor, or ``None``.
+    :param documentation: the target of the link to the documentation, or ``None``.
+    """
+
+    operation: str
+    phase: Phase
+    deprecated_at: datetime
+    sunset_at: datetime | None
+    successor: str | None
+    documentation: str | None
+
+
+class Served(NamedTuple):
+    """A matched request as the application gets it, and what was decided about it.
+
+    It is in the environ of the request, and holds no environ itself.
+    """
+
+    method: str
+    path: str
+    operation: str
+    phase: Phase
+    successor: str | None
+    mount: str
+    headers: DeprecationHeaders
+    exemption: Exemption | None
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> "Served":
+        return self
+
+
+def notice_of(environ: WSGIEnvironment) -> Notice | None:
+    """Return the notice of a matched request, or ``None`` if there is none.
+
+    It is there before your application runs and while it does. Of two middlewares, the
+    inner one counts.
+
+    :param environ: the WSGI environ (``request.environ`` in Flask, ``request.META`` in
+        Django). The notice of a copy with another method or path is ``None``.
+    :raises ValueError: the argument is no environ, such as the request itself.
+    """
+    # By its type: a request shows its URL.
+    require(
+        isinstance(environ, Mapping),
+        "environ",
+        "a WSGI environ, such as request.environ",
+        type(environ),
+    )
+    served = environ.get(SERVED)
+    if not isinstance(served, Served):
+        return None
+    if served.method != environ.get("REQUEST_METHOD") or served.path != full_path(
+        environ
+    ):
+        return None
+    headers, policy = served.headers, served.headers.policy
+    successor, documentation = served.successor, policy.documentation
+    if successor is not None:
+        successor = headers.resolve(successor, served.mount)
+    if documentation is not None:
+        documentation = headers.resolve(documentation, served.mount)
+    return Notice(
+        served.operation,
+        served.phase,
+        policy.deprecated_at,
+        policy.sunset_of(served.exemption),
+        successor,
+        documentation,
+    )
+
+
+def full_path(environ: WSGIEnvironment) -> str:
+    """Return the path of a request with that of the mount point, as WSGI has them."""
+    path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    return path
