@@ -247,8 +247,10 @@ def test_the_headers_in_the_guide_are_those_that_are_sent(base_url: str | None) 
     assert blocks[1].splitlines() == [
         "Deprecation: @1767225600",
         "Sunset: Thu, 01 Jul 2027 00:00:00 GMT",
-        'Link: </v2/reports/{id}>; rel="successor-version", '
-        '</docs/retirement>; rel="deprecation"; type="text/html"',
+        (
+            'Link: </v2/reports/{id}>; rel="successor-version", '
+            '</docs/retirement>; rel="deprecation"; type="text/html"'
+        ),
     ]
     assert ADDRESS in words(page)
 
