@@ -147,6 +147,7 @@ class DeprecationMiddleware:
         )
         self._app = app
         check_plan(plan)
+        self._plan = plan
         self._table = table_of(plan)
         self._policies = {operation.name: policy for operation, policy in plan.items()}
         self._retirements = {
@@ -179,6 +180,11 @@ class DeprecationMiddleware:
         for watcher in self._watchers:
             watcher.listen(plan)
         self._is_new = True
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that the middleware was given."""
+        return self._plan
 
     def __call__(
         self, environ: WSGIEnvironment, start_response: StartResponse

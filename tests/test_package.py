@@ -116,7 +116,7 @@ def test_the_links_and_pictures_of_the_readme_are_absolute_in_the_metadata(
     with zipfile.ZipFile(wheel) as opened:
         (name,) = (name for name in opened.namelist() if name.endswith("/METADATA"))
         metadata = email.message_from_bytes(opened.read(name))
-    readme = metadata.get_payload()
+    readme = str(metadata.get_payload())
     assert metadata["Description-Content-Type"] == "text/markdown"
     source, version = PROJECT["urls"]["Source"], PROJECT["version"]
     assert f"]({source}/blob/v{version}/docs/django.md)" in readme
@@ -124,6 +124,18 @@ def test_the_links_and_pictures_of_the_readme_are_absolute_in_the_metadata(
     relative = re.findall(r"\]\((?!https:)([^)]+)", readme)
     assert relative == []
     assert "pip install 'Flask-Notifications[usage]'" in readme
+
+
+def test_flask_finds_its_command(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = (
+            name for name in opened.namelist() if name.endswith("/entry_points.txt")
+        )
+        points = opened.read(name).decode()
+    assert (
+        "[flask.commands]\nretirement = flask_notifications.retirement:retirement"
+        in points
+    )
 
 
 def test_the_middleware_and_openapi_need_no_other_package(
