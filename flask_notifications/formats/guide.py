@@ -10,7 +10,7 @@ from typing import Any
 from flask_notifications.dates import to_utc, utc_now
 from flask_notifications.plans.announcement import resolve_below
 from flask_notifications.plans.operations import Operation
-from flask_notifications.plans.plan import Plan, retired_operations, schedule
+from flask_notifications.plans.plan import Plan, deprecated_operations, schedule
 from flask_notifications.plans.policy import Brownout, DeprecationPolicy, Phase
 from flask_notifications.validation import check_base_url, require
 from flask_notifications.wording import short_date
@@ -65,7 +65,7 @@ def render_guide(
         operation: replace(
             policy, exemptions=(), brownouts=list_brownouts(policy, FIRST, LAST)
         )
-        for operation, policy in retired_operations(plan).items()
+        for operation, policy in deprecated_operations(plan).items()
     }
     base_url = None if base_url is None else base_url.rstrip("/")
     migrations = [Migration(*each, now, base_url=base_url) for each in policies.items()]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from flask_notifications.plans.plan import Plan, retired_operations
+from flask_notifications.plans.plan import Plan, deprecated_operations
 from flask_notifications.wording import count, format_days, full_date
 
 from .migration import Migration, say_placeholders
@@ -33,7 +33,7 @@ def describe_notice(
     """
     retired = {
         operation.name: (operation, policy)
-        for operation, policy in retired_operations(plan).items()
+        for operation, policy in deprecated_operations(plan).items()
     }
     migrations = []
     for usage in report.operations:

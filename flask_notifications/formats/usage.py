@@ -4,7 +4,7 @@ coverage that say so.
 
 from typing import TYPE_CHECKING, Any
 
-from flask_notifications.plans.plan import Plan, retired_operations
+from flask_notifications.plans.plan import Plan, deprecated_operations
 from flask_notifications.validation import require
 
 from .callers import group_callers, summarise
@@ -41,7 +41,7 @@ def render_usage(
     """
     require(hasattr(report, "operations"), "report", "a UsageReport", report)
     check_title(title)
-    plan = {} if plan is None else retired_operations(plan)
+    plan = {} if plan is None else deprecated_operations(plan)
     policies = {
         operation.name: (operation, policy) for operation, policy in plan.items()
     }

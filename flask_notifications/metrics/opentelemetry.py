@@ -5,7 +5,7 @@ which is its API only).
 from importlib.util import find_spec
 
 from flask_notifications.observers import Call
-from flask_notifications.plans.plan import Plan, retired_operations
+from flask_notifications.plans.plan import Plan, deprecated_operations
 from flask_notifications.validation import require
 
 if find_spec("opentelemetry") is None:
@@ -54,7 +54,7 @@ class OpenTelemetryObserver:
         self, plan: Plan, *, meter_provider: metrics.MeterProvider | None = None
     ) -> None:
         self._routes = {
-            operation.name: operation.path for operation in retired_operations(plan)
+            operation.name: operation.path for operation in deprecated_operations(plan)
         }
         is_provider = meter_provider is None or isinstance(
             meter_provider, metrics.MeterProvider

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Literal
 
 from flask_notifications.observers import Call
-from flask_notifications.plans.plan import Plan, retired_operations
+from flask_notifications.plans.plan import Plan, deprecated_operations
 from flask_notifications.plans.policy import Phase
 from flask_notifications.validation import require
 
@@ -53,7 +53,7 @@ class PrometheusObserver:
     """
 
     def __init__(self, plan: Plan, *, registry: CollectorRegistry = REGISTRY) -> None:
-        retired = retired_operations(plan)
+        retired = deprecated_operations(plan)
         require(
             isinstance(registry, CollectorRegistry),
             "registry",

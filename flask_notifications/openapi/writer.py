@@ -10,8 +10,8 @@ from flask_notifications.plans.operations import ANY_METHOD, Operation
 from flask_notifications.plans.overlaps import Overlaps
 from flask_notifications.plans.plan import (
     Plan,
+    deprecated_operations,
     is_notification_operation,
-    retired_operations,
 )
 from flask_notifications.plans.policy import DeprecationPolicy
 from flask_notifications.responses import reason_phrase
@@ -54,7 +54,7 @@ def openapi_document(
         the same method and path but for the names of parameters: it has no conditions.
     :raises ModuleNotFoundError: the extra is not installed.
     """
-    retired = Overlaps(retired_operations(plan))
+    retired = Overlaps(deprecated_operations(plan))
     for name, value in (("title", title), ("version", version)):
         require(isinstance(value, str), name, "a string", value)
     check_uri("server", server)

@@ -32,7 +32,7 @@ from flask_notifications.headers import TOKEN
 from flask_notifications.validation import check_uri, make_plain
 
 from .operations import Operation, notification_operations, template_shape
-from .plan import RETIRED_KEYS, Plan, check_plan
+from .plan import DEPRECATED_KEYS, Plan, check_plan
 from .policy import Brownout, DeprecationPolicy, Exemption
 
 # A place in a plan, as in ("operations", 1, "sunset_at"), and the same with a message
@@ -325,7 +325,7 @@ class _OperationSchema(_PolicySchema):
         if data.get("live"):
             yield from (
                 (key, f"{key} is for retired operations")
-                for key in RETIRED_KEYS
+                for key in DEPRECATED_KEYS
                 if data.get(key)
             )
         elif "path" in data:

@@ -18,7 +18,7 @@ Plan = Mapping[Operation, DeprecationPolicy | None]
 
 # What a live operation does not have: its requests are not touched, and it announces
 # nothing.
-RETIRED_KEYS = ("successor", "rewrite_path", "unify_session")
+DEPRECATED_KEYS = ("successor", "rewrite_path", "unify_session")
 
 
 def check_plan(plan: Any) -> None:
@@ -33,12 +33,12 @@ def check_plan(plan: Any) -> None:
         )
         require(fits, "plan", expected, {operation: policy})
         is_plain = policy is not None or not any(
-            getattr(operation, key) for key in RETIRED_KEYS
+            getattr(operation, key) for key in DEPRECATED_KEYS
         )
         require(
             is_plain,
             "plan",
-            f"without {', '.join(RETIRED_KEYS)} in live operations",
+            f"without {', '.join(DEPRECATED_KEYS)} in live operations",
             operation,
         )
     repeated = [
@@ -51,8 +51,8 @@ def check_plan(plan: Any) -> None:
     )
 
 
-def retired_operations(plan: Any) -> dict[Operation, DeprecationPolicy]:
-    """Return the retired operations of a plan with their policies, or raise
+def deprecated_operations(plan: Any) -> dict[Operation, DeprecationPolicy]:
+    """Return the deprecated operations of a plan with their policies, or raise
     ``ValueError`` if it is no plan.
     """
     check_plan(plan)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flask_notifications.plans.conditions import Values
 from flask_notifications.plans.operations import RULES_VERSION, Operation
 from flask_notifications.plans.overlaps import find_rivals
-from flask_notifications.plans.plan import retired_operations
+from flask_notifications.plans.plan import deprecated_operations
 
 if TYPE_CHECKING:
     from flask_notifications.plans.plan import Plan
@@ -19,7 +19,7 @@ def fingerprints(plan: "Plan") -> dict[str, str]:
     """Return the fingerprint of each retired operation of a plan, by name; anything
     else is a ``ValueError``.
     """
-    retired = retired_operations(plan)
+    retired = deprecated_operations(plan)
     rivals = find_rivals(plan)
     found = {}
     for operation in retired:

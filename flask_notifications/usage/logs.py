@@ -34,7 +34,7 @@ from flask_notifications.plans.operations import (
     template_shape,
 )
 from flask_notifications.plans.overlaps import find_rivals
-from flask_notifications.plans.plan import Plan, retired_operations, table_of
+from flask_notifications.plans.plan import Plan, deprecated_operations, table_of
 from flask_notifications.plans.policy import CLOSED_PHASES, Phase
 from flask_notifications.sessions.credential import (
     SessionCredential,
@@ -239,7 +239,7 @@ class _Reader:
     ) -> None:
         self._lines, self._prefix = lines, prefix
         self._window, self._until = window, until
-        self._table, self._retired = table_of(plan), retired_operations(plan)
+        self._table, self._retired = table_of(plan), deprecated_operations(plan)
         # Those whose requests show where the application is mounted: their paths begin
         # with a literal.
         self._at_root = {
