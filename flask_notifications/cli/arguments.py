@@ -93,30 +93,22 @@ def is_watched() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def read_plan(path: Path, *, shown: str = "") -> "Plan":
+def read_plan(path: Path) -> "Plan":
     """Read a plan file, or standard input, where JSON begins with ``{``; or print each
-    error as ``place: message``.
-
-    :param shown: a prefix for each place of an error, which distinguishes two files; by
-        default none.
+    error on a line.
     """
-    from marshmallow import ValidationError
+    from flask_notifications.plans.files import InvalidPlan, parse_plan
 
-    from flask_notifications.plans.files import flatten_messages, load_plan, parse_plan
-
-    is_known = path == STANDARD_INPUT or path.suffix in {".toml", ".json"}
-    demand(is_known, f"the name of {str(path)!r} must end with .toml or .json")
+    has_suffix = path == STANDARD_INPUT or path.suffix in {".toml", ".json"}
+    demand(has_suffix, f"the name of {str(path)!r} must end with .toml or .json")
     content = read_file(path)
-    suffix = path.suffix or (
-        ".json" if content.lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"{") else ".toml"
-    )
+    is_json = content.lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"{")
+    suffix = path.suffix or (".json" if is_json else ".toml")
     try:
-        return load_plan(parse_plan(content, suffix, str(path)))
-    except ValidationError as error:
-        for place, message in flatten_messages(error.messages):
-            # As in operations.1.sunset_at; the file itself for the whole plan.
-            name = ".".join(str(key) for key in place if key != "_schema") or path
-            click.echo(escape(f"{shown}{name}: {message}"), err=True)
+        return parse_plan(content, suffix, str(path))
+    except InvalidPlan as error:
+        for line in error.lines:
+            click.echo(escape(line), err=True)
         raise click.exceptions.Exit(1) from error
 
 

@@ -94,7 +94,7 @@ def _print_plan(
     plan, changes = read_plan(file), None
     if against is not None:
         changes = compare_plans(
-            read_plan(against, shown=f"{against}: "),
+            read_plan(against),
             plan,
             at=time,
             min_notice=min_notice,

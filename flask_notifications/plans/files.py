@@ -1,19 +1,19 @@
 """Load plans from TOML and JSON files and from mappings, such as Flask's configuration,
 and dump them.
 
-Knows how values are written outside of Python. ``deprecation`` decides what makes a
-policy valid, ``operations`` what makes an operation valid.
+Knows how values are written outside of Python. ``policy`` decides what makes a policy
+valid, ``operations`` what makes an operation valid.
 """
 
+import errno
 import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields as dataclass_fields
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,68 +23,144 @@ from marshmallow import (
     ValidationError,
     fields,
     post_load,
-    pre_dump,
     validates_schema,
 )
 from marshmallow.validate import Length
 
-from flask_notifications.headers import TOKEN
-from flask_notifications.validation import check_uri, make_plain
+from flask_notifications.validation import check_uri, is_number, make_plain
 
 from .operations import Operation, notification_operations, template_shape
 from .plan import DEPRECATED_KEYS, Plan, check_plan
-from .policy import Brownout, DeprecationPolicy, Exemption
+from .policy import Brownout, DeprecationPolicy, Exemption, check_date
 
-# A place in a plan, as in ("operations", 1, "sunset_at"), and the same with a message
-# about it as the last item.
+# A place in a plan, as in ("operations", 1, "sunset_at").
 Place = tuple[str | int, ...]
-_Error = tuple[str | int, ...]
+# Messages of marshmallow, nested by place.
+_Messages = dict[Any, Any]
+# The name of an argument that is wrong, and a message that begins with it.
+_Error = tuple[str, str]
 
 # How the parsers of TOML and JSON word the place of an error.
 _POSITION = re.compile(r"(.*?)(?: \(at|:) line (\d+),? column (\d+).*", re.DOTALL)
-_OPERATION_KEYS = Operation.__slots__
-_POLICY_KEYS = DeprecationPolicy.__slots__
+# A line of TOML whose value is a word without quotation marks.
+_BARE_WORD = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z/*{][^\s\"'#,]*)\s*(?:#.*)?")
+_BOOLEANS = {"true": "true", "yes": "true", "on": "true"}
+_BOOLEANS |= {"false": "false", "no": "false", "off": "false"}
+
+_OPERATION_KEYS = tuple(field.name for field in dataclass_fields(Operation))
+_POLICY_KEYS = tuple(
+    field.name for field in dataclass_fields(DeprecationPolicy) if field.init
+)
 _PREFIX_KEYS = ("prefix", "successor_prefix")
+# A thousand years.
+_MAX_HOURS = 8_760_000
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
-# What a JSON Schema says of templates and URIs; ``Operation`` and ``check_uri`` decide.
-_TEMPLATE = r"^(?=/[^\x00-\x20\x7f?#<>|\\]*$)(/(\{[^{}/:]+\}|(?![:(]|\.\.?(/|$))[^{}/*]+))*(/(\*\*)?)?$"
-_URI = {"pattern": r"^([!#$&-;=?-\[\]-~]|%[0-9A-Fa-f]{2})*$", "minLength": 1}
+# Valid arguments in place of those that are missing or wrong, so that all errors are
+# found at once. With a key go the values of others that depend on it.
+_REPLACEMENTS: Mapping[str, Mapping[str, Any]] = {
+    "name": {"name": "?"},
+    "method": {"method": "GET"},
+    "path": {"path": "/", "successor": None},
+    "successor": {"successor": None},
+    "query": {"query": None},
+    "headers": {"headers": None},
+    "deprecated_at": {"deprecated_at": _FIRST},
+    "sunset_at": {"sunset_at": _LAST, "brownouts": ()},
+    "enforce_sunset": {"enforce_sunset": False},
+    "brownouts": {"brownouts": ()},
+    "exemptions": {"exemptions": ()},
+    "start": {"start": _FIRST},
+    "end": {"end": _LAST},
+    "caller": {"caller": "?"},
+    "until": {"until": _LAST},
+    "reason": {"reason": "?"},
+}
+
+
+class InvalidPlan(ValidationError):
+    """A plan has errors.
+
+    ``messages`` has them by place, and ``lines`` has one sentence for each, with the
+    file, the place and the name of the operation before it, as far as there are any.
+    """
+
+    def __init__(
+        self, messages: _Messages, *, file: str = "", mapping: object = None
+    ) -> None:
+        super().__init__(messages)
+        self.lines: list[str] = []
+        for place, message in flatten_messages(messages):
+            # marshmallow's word for a whole table.
+            keys = ".".join(str(key) for key in place if key != "_schema")
+            parts = (file, keys, _operation_at(place, mapping), message)
+            self.lines.append(": ".join(filter(None, parts)))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
 def load_plan(
     source: str | os.PathLike[str] | Mapping[str, Any],
 ) -> dict[Operation, DeprecationPolicy | None]:
-    """Load a plan: the policy of each operation, or ``None`` for a live operation,
-    which is not retired.
+    """Load a plan: the policy of each operation, or ``None`` for a live operation.
 
     :param source: the path of a file that ends with ``.toml`` or ``.json``, or a
         mapping, such as ``app.config.get_namespace("NOTIFICATIONS_")``. Its keys are
-        the attributes of ``DeprecationPolicy``, which are the defaults of all
+        the arguments of ``DeprecationPolicy``, which are the defaults of all
         operations, and ``operations``, a list of mappings. Each of these has ``name``,
         ``method`` and ``path``, and optionally ``successor``, ``query``, ``headers``,
-        ``rewrite_path``, ``unify_session``, ``live`` and attributes of
+        ``rewrite_path``, ``unify_session``, ``live`` and arguments of
         ``DeprecationPolicy``, which replace the defaults. Without ``operations`` the
         plan has the two notification operations, below ``prefix`` and with successors
         below ``successor_prefix``, as in ``notification_operations``. Dates are aware
         datetimes, or strings in ISO 8601 with an offset.
     :raises marshmallow.ValidationError: something is wrong; ``messages`` has every
         error by place, as in ``{"operations": {1: {"sunset_at": [...]}}}``, where 1 is
-        the second operation. The place of an error that all retired operations inherit
-        is the default; that of an error in the syntax of a file is file, line and
-        column.
+        the second operation. The place of an error that all deprecated operations
+        inherit is the default; that of an error in the syntax of a file is file, line
+        and column.
     :raises OSError: the file cannot be read.
     """
-    mapping: Any = source
-    if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        if path.suffix not in _PARSERS:
-            raise ValidationError(
-                {str(path): ["the name of the file must end with .toml or .json"]}
-            )
-        mapping = parse_plan(path.read_bytes(), path.suffix, str(path))
-    plan: dict[Operation, DeprecationPolicy | None] = PlanSchema().load(mapping)
-    return plan
+    if not isinstance(source, str | os.PathLike):
+        return _load(source)
+    path = Path(source)
+    if path.suffix not in _PARSERS:
+        message = "the name of the file must end with .toml or .json"
+        raise InvalidPlan({str(path): [message]})
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        if path.is_absolute():
+            raise
+        message = f"there is no such file in {Path.cwd()}"
+        raise FileNotFoundError(errno.ENOENT, message, str(path)) from error
+    return parse_plan(content, path.suffix, str(path))
+
+
+def parse_plan(
+    content: bytes, suffix: str, name: str
+) -> dict[Operation, DeprecationPolicy | None]:
+    """Load a plan from the content of a file, as ``load_plan`` does.
+
+    :param suffix: ``.toml`` or ``.json``.
+    :param name: the name of the file, for messages.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+        mapping = _PARSERS[suffix](text)
+    except RecursionError as error:
+        raise InvalidPlan({name: ["nested too deeply"]}) from error
+    except UnicodeDecodeError as error:
+        raise InvalidPlan({name: [str(error)]}) from error
+    except ValueError as error:
+        position = _POSITION.fullmatch(str(error))
+        if position is None:
+            raise InvalidPlan({name: [str(error)]}) from error
+        message, line, column = position.groups()
+        message += _suggest_value(text.split("\n")[int(line) - 1])
+        raise InvalidPlan({f"{name}:{line}:{column}": [message]}) from error
+    return _load(mapping, name)
 
 
 def dump_plan(plan: Plan) -> dict[str, Any]:
@@ -95,8 +171,10 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
     :raises ValueError: ``plan`` is not a plan.
     """
     check_plan(plan)
-    mapping: dict[str, Any] = PlanSchema().dump(plan)
-    return mapping
+    operations = [
+        _dump_operation(operation, policy) for operation, policy in plan.items()
+    ]
+    return {"operations": operations}
 
 
 def flatten_messages(messages: Any, place: Place = ()) -> list[tuple[Place, str]]:
@@ -105,24 +183,10 @@ def flatten_messages(messages: Any, place: Place = ()) -> list[tuple[Place, str]
     """
     if not isinstance(messages, Mapping):
         return [(place, message) for message in messages]
-    keys = sorted(messages, key=lambda key: (isinstance(key, str), key))
-    return [
-        each for key in keys for each in flatten_messages(messages[key], (*place, key))
-    ]
-
-
-def parse_plan(content: bytes, suffix: str, name: str) -> Any:
-    """Parse a file in TOML or JSON, as ``load_plan`` takes it."""
-    try:
-        return _PARSERS[suffix](content.decode("utf-8-sig"))
-    except RecursionError as error:
-        raise ValidationError({name: ["nested too deeply"]}) from error
-    except ValueError as error:
-        found = _POSITION.fullmatch(str(error))
-        place, message = (
-            (f"{name}:{found[2]}:{found[3]}", found[1]) if found else (name, str(error))
-        )
-        raise ValidationError({place: [message]}) from error
+    flat = []
+    for key in sorted(messages, key=lambda key: (isinstance(key, str), key)):
+        flat += flatten_messages(messages[key], (*place, key))
+    return flat
 
 
 def refuse_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -144,6 +208,36 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
+def _load(mapping: Any, file: str = "") -> dict[Operation, DeprecationPolicy | None]:
+    try:
+        plan: dict[Operation, DeprecationPolicy | None] = PlanSchema().load(mapping)
+    except ValidationError as error:
+        messages: Any = error.messages
+        raise InvalidPlan(messages, file=file, mapping=mapping) from error
+    return plan
+
+
+def _operation_at(place: Place, mapping: Any) -> str | None:
+    """Return the name of the operation to which a place in a mapping belongs."""
+    if place[0] != "operations" or len(place) < 2 or place[-1] == "name":
+        return None
+    try:
+        name = mapping["operations"][place[1]]["name"]
+    except (LookupError, TypeError):
+        return None
+    return name if isinstance(name, str) else None
+
+
+def _suggest_value(line: str) -> str:
+    """Return how to write the value of a line of TOML, if it lacks quotation marks."""
+    bare = _BARE_WORD.fullmatch(line.rstrip("\r"))
+    if bare is None:
+        return ""
+    key, word = bare.groups()
+    value = _BOOLEANS.get(word.lower(), f'"{word}"')
+    return f"; write {key} = {value}"
+
+
 def _messages(expected: str) -> dict[str, Any]:
     return {
         "required": f"is missing; it must be {expected}",
@@ -157,6 +251,16 @@ class _String(fields.String):
 
     def _deserialize(self, value: Any, *arguments: Any, **options: Any) -> Any:
         return super()._deserialize(make_plain(value), *arguments, **options)
+
+
+class _Uri(_String):
+    def _deserialize(self, value: Any, *arguments: Any, **options: Any) -> Any:
+        uri = super()._deserialize(value, *arguments, **options)
+        try:
+            check_uri(str(self.name), uri)
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
+        return uri
 
 
 class _Tables(fields.Nested):
@@ -179,6 +283,18 @@ class _Boolean(fields.Boolean):
         return value
 
 
+class _Hours(fields.Integer):
+    default_error_messages: dict[str, Any] = _messages(
+        "a whole number of hours, such as 168 for a week"
+    )
+
+    def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> int:
+        if not is_number(value, 1, _MAX_HOURS, is_whole=True):
+            raise self.make_error(key="invalid")
+        hours: int = value
+        return hours
+
+
 class _Date(fields.AwareDateTime):
     """An aware datetime, or one written in ISO 8601 with an offset."""
 
@@ -192,45 +308,42 @@ class _Date(fields.AwareDateTime):
         except ValueError as error:
             raise self.make_error(key="invalid") from error
         if time.tzinfo is None:
-            message = f"must have a time and an offset: write {time.isoformat()}Z if {value} is meant in UTC"
+            right = f"{time.isoformat()}Z"
+            message = f"must have a time and an offset: write {right} if {value} is meant in UTC"
             raise ValidationError(message)
-        return time
-
-    def _serialize(self, value: Any, *_arguments: Any, **_options: Any) -> str:
-        return str(value.isoformat()).replace("+00:00", "Z")
-
-
-# The classes that tables become, with valid arguments in place of those that are
-# missing or wrong.
-_brownout = partial(Brownout, start=_FIRST, end=_LAST)
-_exemption = partial(Exemption, caller="?", until=_LAST, reason="?")
-_operation = partial(Operation, name="?", method="GET", path="/")
-_policy = partial(
-    DeprecationPolicy, deprecated_at=_FIRST, sunset_at=_LAST, enforce_sunset=False
-)
-
-# What checks the value of a key.
-_CHECKS: dict[str, Callable[..., object]] = {
-    **dict.fromkeys(Brownout.__slots__, _brownout),
-    **dict.fromkeys(Exemption.__slots__, _exemption),
-    **dict.fromkeys(_OPERATION_KEYS, _operation),
-    **dict.fromkeys(_POLICY_KEYS, _policy),
-    **dict.fromkeys(_PREFIX_KEYS, notification_operations),
-    "successor": lambda successor: check_uri("successor", successor),
-}
+        try:
+            return check_date(str(self.name), time)
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
 
 
-def _find_error(
-    check: Callable[..., object], arguments: Mapping[str, Any]
-) -> Iterator[tuple[str, str]]:
-    """Yield the first error that ``check`` raises about arguments: the name of one,
-    with which the message begins.
+def _build(
+    kind: Callable[..., Any], values: Mapping[str, Any], required: Iterable[str] = ()
+) -> tuple[Any, list[_Error]]:
+    """Return an object with some values, and what is wrong with these.
+
+    Others replace the wrong values and the required ones that are missing.
     """
-    try:
-        check(**arguments)
-    except ValueError as error:
-        message = str(error)
-        yield message.partition(" ")[0], message
+    arguments: dict[str, Any] = {}
+    for key in required:
+        arguments |= _REPLACEMENTS[key]
+    arguments |= values
+    errors: list[_Error] = []
+    while True:
+        try:
+            return kind(**arguments), errors
+        except ValueError as error:
+            message = str(error)
+            key = message.partition(" ")[0]
+            errors.append((key, message))
+            arguments |= _REPLACEMENTS[key]
+
+
+def _add(messages: _Messages, place: Place, message: str) -> None:
+    *outer, key = place
+    for part in outer:
+        messages = messages.setdefault(part, {})
+    messages.setdefault(key, []).append(message)
 
 
 class _TableSchema(Schema):
@@ -239,104 +352,129 @@ class _TableSchema(Schema):
 
     error_messages: dict[str, Any] = {"type": "must be a table of keys and values"}  # noqa: RUF012 - as marshmallow declares it
 
-    def find_errors(
-        self, data: dict[str, Any], original: Mapping[str, Any]
-    ) -> Iterator[_Error]:
-        """Yield the errors that a field cannot find, and leave valid values in
-        ``data``.
+    def complete(
+        self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
+    ) -> None:
+        """Add what is built from the valid values to ``data``, and errors to
+        ``messages``.
         """
-        for key in original:
-            if key not in self.fields:
-                near = get_close_matches(str(key).lower(), self.fields)
-                hint = (
-                    f"did you mean {near[0]}?"
-                    if near
-                    else f"known are {', '.join(self.fields)}"
-                )
-                yield key, f"is not a known key; {hint}"
-        for key, kind in (("brownouts", Brownout), ("exemptions", Exemption)):
-            if key in data:
-                data[key] = [
-                    kind(**each)
-                    for each in data[key]
-                    if len(each) == len(kind.__slots__)
-                ]
-        for key in [key for key in _CHECKS if data.get(key) is not None]:
-            # Each value by itself, but the end of a brownout with its start.
-            for _argument, message in _find_error(
-                _CHECKS[key], _pick(("start", key), data)
-            ):
-                del data[key]
-                yield key, message
-        # A wrong value replaces the default, too.
-        for key in _policy.keywords.keys() & self.fields.keys() & original.keys():
-            data.setdefault(key, _policy.keywords[key])
+        raise NotImplementedError
 
     @validates_schema(skip_on_field_errors=False, pass_original=True)
     def _check(self, data: dict[str, Any], original: Any, **_context: Any) -> None:
-        messages: dict[Any, Any] = {}
-        for *outer, key, message in (
-            self.find_errors(data, original) if isinstance(original, Mapping) else ()
-        ):
-            table = messages
-            for each in outer:
-                table = table.setdefault(each, {})
-            table.setdefault(key, []).append(message)
+        if not isinstance(original, Mapping):
+            return
+        messages: _Messages = {}
+        for key in original:
+            if key not in self.fields:
+                _add(messages, (key,), f"is not a known key; {self._suggest(key)}")
+        self.complete(data, original, messages)
         if messages:
             raise ValidationError(messages)
+
+    def _suggest(self, key: object) -> str:
+        near = get_close_matches(str(key).lower(), self.fields)
+        if near:
+            return f"did you mean {near[0]}?"
+        return f"known are {', '.join(self.fields)}"
 
 
 class _BrownoutSchema(_TableSchema):
     start = _Date(required=True)
     end = _Date(required=True)
+    every_hours = _Hours()
+    until = _Date()
+
+    def complete(
+        self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
+    ) -> None:
+        if not {"start", "end"} <= data.keys() or original.keys() - data.keys():
+            return
+        values = {key: data[key] for key in data if key != "every_hours"}
+        if "every_hours" in data:
+            values["every"] = timedelta(hours=data["every_hours"])
+        try:
+            data["built"] = Brownout(**values)
+        except ValueError as error:
+            key, _space, words = str(error).partition(" ")
+            place = "every_hours" if key == "every" else key
+            _add(messages, (place,), f"{place} {words}")
 
 
 class _ExemptionSchema(_TableSchema):
-    caller = _String(required=True, metadata={"pattern": r"\S", "maxLength": 64})
+    caller = _String(required=True)
     until = _Date(required=True)
-    reason = _String(required=True, metadata={"pattern": r"\S"})
+    reason = _String(required=True)
+
+    def complete(
+        self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
+    ) -> None:
+        exemption, errors = _build(Exemption, data, self.fields)
+        for key, message in errors:
+            _add(messages, (key,), message)
+        if not errors and self.fields.keys() <= original.keys():
+            data["built"] = exemption
 
 
 class _PolicySchema(_TableSchema):
     deprecated_at: _Date = _Date()
     sunset_at: _Date = _Date(allow_none=True)
-    documentation: _String = _String(allow_none=True, metadata=_URI)
-    sunset_documentation: _String = _String(allow_none=True, metadata=_URI)
+    documentation: _Uri = _Uri(allow_none=True)
+    sunset_documentation: _Uri = _Uri(allow_none=True)
     brownouts: _Tables = _Tables(_BrownoutSchema, many=True)
     enforce_sunset: _Boolean = _Boolean()
     exemptions: _Tables = _Tables(_ExemptionSchema, many=True)
 
+    def complete(
+        self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
+    ) -> None:
+        """Leave the brownouts and exemptions in ``data``, and a value for each wrong
+        one.
+        """
+        for key in ("brownouts", "exemptions"):
+            tables = data.get(key)
+            if tables is not None:
+                data[key] = [table["built"] for table in tables if "built" in table]
+        for key, message in _find_conflicts(data):
+            _add(messages, (key,), message)
+            del data[key]
+        # A wrong value replaces the default, too.
+        for key in _POLICY_KEYS:
+            if key in original and key not in data:
+                data |= _REPLACEMENTS.get(key, {key: None})
+
 
 class _OperationSchema(_PolicySchema):
-    name = _String(required=True, metadata={"pattern": r"^[^\x00-\x1f\x7f-\x9f]+$"})
-    method = _String(required=True, metadata={"pattern": f"^(?![Aa][Nn][Yy]$){TOKEN}$"})
-    path = _String(required=True, metadata={"pattern": _TEMPLATE})
-    successor = _String(allow_none=True, metadata=_URI)
+    name = _String(required=True)
+    method = _String(required=True)
+    path = _String(required=True)
+    successor = _Uri(allow_none=True)
     query = fields.Raw(allow_none=True)
     headers = fields.Raw(allow_none=True)
     rewrite_path = _Boolean()
     unify_session = _Boolean()
     live = _Boolean()
 
-    def find_errors(
-        self, data: dict[str, Any], original: Mapping[str, Any]
-    ) -> Iterator[_Error]:
-        yield from super().find_errors(data, original)
-        if data.get("live"):
-            yield from (
-                (key, f"{key} is for retired operations")
-                for key in DEPRECATED_KEYS
-                if data.get(key)
-            )
-        elif "path" in data:
-            yield from _find_error(_operation, _pick(("path", "successor"), data))
+    def complete(
+        self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
+    ) -> None:
+        super().complete(data, original, messages)
+        values = _pick(_OPERATION_KEYS, data)
+        if "path" not in values:
+            values.pop("successor", None)
+        operation, errors = _build(Operation, values, ("name", "method", "path"))
+        for key, message in errors:
+            _add(messages, (key,), message)
+            del data[key]
+        if {"method", "path"} <= data.keys():
+            data["operation"] = operation
+        for key in DEPRECATED_KEYS:
+            if data.get("live") and data.get(key):
+                _add(messages, (key,), f"{key} is for deprecated operations")
 
 
 class PlanSchema(_PolicySchema):
-    """Define the keys of a plan file.
-
-    It loads a mapping to a plan, and dumps a plan to a mapping of plain values.
-    """
+    """Define the keys of a plan file, and load a mapping to a plan."""
 
     operations: _Tables = _Tables(
         _OperationSchema,
@@ -346,113 +484,153 @@ class PlanSchema(_PolicySchema):
             "a list; in TOML, begin each operation with [[operations]]"
         ),
     )
-    prefix: _String = _String(metadata={"pattern": r"^(/[^\x00-\x20\x7f?#<>|\\]*)?$"})
-    successor_prefix: _String = _String(
-        allow_none=True, metadata=_URI | {"minLength": 0}
-    )
+    prefix: _String = _String()
+    successor_prefix: _String = _String(allow_none=True)
 
-    def find_errors(
-        self, data: dict[str, Any], original: Mapping[str, Any]
-    ) -> Iterator[_Error]:
-        """Yield the errors between keys: those of operations, and those of each policy
-        merged with the defaults.
-        """
-        yield from super().find_errors(data, original)
-        entries: list[dict[str, Any]] = [
-            {}
-        ]  # the operations of a plan without any have the defaults
+    def complete(
+        self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
+    ) -> None:
+        """Build the operations, and their policies from the defaults and their keys."""
+        super().complete(data, original, messages)
         if "operations" in original:
-            yield from (
-                (key, f"{key} is for plans without operations")
-                for key in _PREFIX_KEYS
-                if key in original
-            )
+            for key in _PREFIX_KEYS:
+                if key in original:
+                    _add(messages, (key,), f"{key} is for plans without operations")
             entries = data.get("operations", [])
-            yield from _repetitions(entries)
-        errors = {
-            index: set(_policy_errors(data | entry))
-            for index, entry in enumerate(entries)
-            if not entry.get("live")
-        }
-        # What all retired operations have from the defaults is reported once.
-        inherited = (
-            set(_policy_errors(data)).intersection(*errors.values())
-            if errors
-            else set()
-        )
-        yield from inherited
-        for index, found in errors.items():
-            yield from (("operations", index, *error) for error in found - inherited)
+            _refuse_repeated(entries, messages)
+        else:
+            for key in _PREFIX_KEYS:
+                try:
+                    notification_operations(**_pick([key], data))
+                except ValueError as error:
+                    _add(messages, (key,), str(error))
+                    del data[key]
+            operations = notification_operations(**_pick(_PREFIX_KEYS, data))
+            entries = [{"operation": operation} for operation in operations]
+        data["plan"] = _build_policies(data, entries, messages)
 
     @post_load
     def _finish(
         self, data: dict[str, Any], **_context: Any
     ) -> dict[Operation, DeprecationPolicy | None]:
-        if "operations" not in data:
-            operations = notification_operations(**_pick(_PREFIX_KEYS, data))
-            return dict.fromkeys(
-                operations, DeprecationPolicy(**_pick(_POLICY_KEYS, data))
-            )
-        plan: dict[Operation, DeprecationPolicy | None] = {}
-        for entry in data["operations"]:
-            policy = (
-                None
-                if entry.get("live")
-                else DeprecationPolicy(**_pick(_POLICY_KEYS, data | entry))
-            )
-            plan[Operation(**_pick(_OPERATION_KEYS, entry))] = policy
+        plan: dict[Operation, DeprecationPolicy | None] = data["plan"]
         return plan
 
-    @pre_dump
-    def _dump(self, plan: Plan, **_context: Any) -> dict[str, Any]:
-        entries = []
-        for operation, policy in plan.items():
-            entry = json.loads(
-                json.dumps(asdict(operation))
-            )  # with lists in place of tuples
-            entry |= {"live": True} if policy is None else asdict(policy)
-            entries.append({key: value for key, value in entry.items() if value})
-        return {"operations": entries}
 
+def _find_conflicts(data: Mapping[str, Any]) -> list[_Error]:
+    """Return the errors between the brownouts and between the exemptions of a table.
 
-def _policy_errors(values: Mapping[str, Any]) -> Iterator[_Error]:
-    """Yield the errors between the valid values of the policy of an operation."""
-    if "deprecated_at" not in values:
-        yield "deprecated_at", _Date.default_error_messages["required"]
-    yield from _find_error(
-        _policy, {"sunset_at": None} | _pick(_policy.keywords, values)
-    )
-
-
-def _repetitions(entries: Iterable[Mapping[str, Any]]) -> Iterator[_Error]:
-    """Yield the operations whose name, or whose method, path and conditions, are those
-    of an earlier one.
+    Brownouts that repeat until the sunset are left out, because another table may have
+    that.
     """
-    seen: dict[object, int] = {}
+    lists = _pick(("brownouts", "exemptions"), data)
+    if not lists:
+        return []
+    lists["brownouts"] = [
+        brownout
+        for brownout in lists.get("brownouts", ())
+        if brownout.every is None or brownout.until is not None
+    ]
+    return _build(DeprecationPolicy, lists, ("deprecated_at",))[1]
+
+
+def _build_policies(
+    defaults: Mapping[str, Any], entries: list[dict[str, Any]], messages: _Messages
+) -> dict[Operation, DeprecationPolicy | None]:
+    plan: dict[Operation, DeprecationPolicy | None] = {}
+    shared, shared_errors = _build_policy(defaults)
+    inherited = set(shared_errors)
+    errors: dict[int, list[_Error]] = {}
     for index, entry in enumerate(entries):
-        if (
-            "name" in entry
-            and (first := seen.setdefault(entry["name"], index)) != index
-        ):
-            yield (
-                "operations",
-                index,
-                "name",
-                f"name must differ from that of operation {first}: {entry['name']!r}",
-            )
-        if {"method", "path"} <= entry.keys() and not entry.get("live"):
-            shape = template_shape(
-                _operation(**_pick(("method", "path", "query", "headers"), entry))
-            )
-            if (first := seen.setdefault(shape, index)) != index:
-                expected = f"that of operation {first} in more than letter case and parameter names"
-                yield (
-                    "operations",
-                    index,
-                    "path",
-                    f"path must differ from {expected}: {entry['path']!r}",
-                )
+        policy = None
+        if not entry.get("live"):
+            policy, errors[index] = shared, shared_errors
+            if not entry.keys().isdisjoint(_POLICY_KEYS):
+                policy, errors[index] = _build_policy({**defaults, **entry})
+            inherited.intersection_update(errors[index])
+        if "operation" in entry:
+            plan[entry["operation"]] = policy
+    # What all deprecated operations have from the defaults is reported once.
+    if errors:
+        for key, message in sorted(inherited):
+            _add(messages, (key,), message)
+    for index, wrong in errors.items():
+        for key, message in wrong:
+            if (key, message) not in inherited:
+                _add(messages, ("operations", index, key), message)
+    return plan
+
+
+def _build_policy(
+    values: Mapping[str, Any],
+) -> tuple[DeprecationPolicy, list[_Error]]:
+    """Return a policy and the errors between its values, which are valid each."""
+    policy, errors = _build(
+        DeprecationPolicy, _pick(_POLICY_KEYS, values), ("deprecated_at",)
+    )
+    if "deprecated_at" not in values:
+        message = _Date.default_error_messages["required"]
+        errors.insert(0, ("deprecated_at", message))
+    return policy, errors
+
+
+def _refuse_repeated(entries: list[dict[str, Any]], messages: _Messages) -> None:
+    """Refuse operations whose name, or whose method, path and conditions, are those of
+    an earlier one.
+    """
+    names: dict[str, int] = {}
+    shapes: dict[object, int] = {}
+    for index, entry in enumerate(entries):
+        if "name" in entry:
+            name = entry["name"]
+            first = names.setdefault(name, index)
+            if first != index:
+                message = f"name must differ from that of operation {first}: {name!r}"
+                _add(messages, ("operations", index, "name"), message)
+        if "operation" in entry and not entry.get("live"):
+            shape = template_shape(entry["operation"])
+            first = shapes.setdefault(shape, index)
+            if first != index:
+                message = f"path must differ from that of operation {first} in more than letter case and parameter names: {entry['path']!r}"
+                _add(messages, ("operations", index, "path"), message)
 
 
 def _pick(keys: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: values[key] for key in keys if key in values}
+
+
+def _dump_operation(
+    operation: Operation, policy: DeprecationPolicy | None
+) -> dict[str, Any]:
+    """Return an operation and its policy as a table of a plan file, without what is
+    empty.
+    """
+    table = {key: getattr(operation, key) for key in _OPERATION_KEYS}
+    if policy is None:
+        table["live"] = True
+    else:
+        table |= {key: getattr(policy, key) for key in _POLICY_KEYS}
+    return {key: _make_value(value) for key, value in table.items() if value}
+
+
+def _make_value(value: Any) -> Any:
+    """Return a value as JSON can express it."""
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, Brownout):
+        table = _pick_attributes(value, ("start", "end", "until"))
+        if value.every is not None:
+            table["every_hours"] = value.every // timedelta(hours=1)
+        return table
+    if isinstance(value, Exemption):
+        return _pick_attributes(value, ("caller", "until", "reason"))
+    if isinstance(value, tuple):
+        return [_make_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _make_value(item) for key, item in value.items()}
+    return value
+
+
+def _pick_attributes(value: object, names: Iterable[str]) -> dict[str, Any]:
+    attributes = {name: getattr(value, name) for name in names}
+    return {name: _make_value(item) for name, item in attributes.items() if item}

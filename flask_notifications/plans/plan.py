@@ -1,22 +1,26 @@
 """A plan as its operators read it: the phase of each operation, and the next change.
 
-A plan maps each operation to its policy, or to ``None`` where the operation is live and
-not retired.
+A plan maps each operation to its policy, or to ``None`` where the operation is live.
 """
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from heapq import merge
+from itertools import chain, islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from flask_notifications.validation import require
 
-from .operations import Operation, OperationTable, notification_operations
+from .operations import ACCOUNT, CURRENT_USER, Operation, OperationTable
 from .policy import DeprecationPolicy, Phase
 
 Plan = Mapping[Operation, DeprecationPolicy | None]
 
-# What a live operation does not have: its requests are not touched, and it announces
+# The parameters in the paths of the two operations of this library.
+_PARAMETERS = {CURRENT_USER: 0, ACCOUNT: 1}
+# Keys that live operations cannot have: their requests are untouched, and they announce
 # nothing.
 DEPRECATED_KEYS = ("successor", "rewrite_path", "unify_session")
 
@@ -28,27 +32,17 @@ def check_plan(plan: Any) -> None:
     expected = "a mapping from each Operation to a DeprecationPolicy or None, as load_plan returns it"
     require(isinstance(plan, Mapping), "plan", expected, plan)
     for operation, policy in plan.items():
-        fits = isinstance(operation, Operation) and (
-            policy is None or isinstance(policy, DeprecationPolicy)
-        )
+        is_policy = policy is None or isinstance(policy, DeprecationPolicy)
+        fits = isinstance(operation, Operation) and is_policy
         require(fits, "plan", expected, {operation: policy})
-        is_plain = policy is not None or not any(
-            getattr(operation, key) for key in DEPRECATED_KEYS
-        )
-        require(
-            is_plain,
-            "plan",
-            f"without {', '.join(DEPRECATED_KEYS)} in live operations",
-            operation,
-        )
-    repeated = [
-        name
-        for name, times in Counter(operation.name for operation in plan).items()
-        if times > 1
-    ]
-    require(
-        not repeated, "plan", "a plan whose operations have different names", repeated
-    )
+        if policy is None:
+            is_plain = not any(getattr(operation, key) for key in DEPRECATED_KEYS)
+            plain = f"without {', '.join(DEPRECATED_KEYS)} in live operations"
+            require(is_plain, "plan", plain, operation)
+    names = Counter(operation.name for operation in plan)
+    repeated = [name for name, number in names.items() if number > 1]
+    expected = "a plan whose operations have different names"
+    require(not repeated, "plan", expected, repeated)
 
 
 def deprecated_operations(plan: Any) -> dict[Operation, DeprecationPolicy]:
@@ -65,10 +59,8 @@ def is_notification_operation(operation: Operation) -> bool:
     """Return whether an operation is one of the two of this library, at any path; yours
     may have the same name.
     """
-    parameters = {each.name: each.path.count("{") for each in notification_operations()}
-    return operation.unify_session and operation.path.count("{") == parameters.get(
-        operation.name
-    )
+    parameters = _PARAMETERS.get(operation.name)
+    return operation.unify_session and operation.path.count("{") == parameters
 
 
 def table_of(plan: Plan) -> OperationTable:
@@ -76,32 +68,46 @@ def table_of(plan: Plan) -> OperationTable:
     it is empty.
     """
     require(plan, "plan", "a plan with at least one operation", plan)
-    return OperationTable(
-        plan, live=[operation for operation, policy in plan.items() if policy is None]
-    )
+    live = [operation for operation, policy in plan.items() if policy is None]
+    return OperationTable(plan, live=live)
 
 
 class Event(NamedTuple):
     """Something that a policy has scheduled: the phase, when it begins, and when it
     ends, if it does.
+
+    A brownout that repeats is one event, ``windows`` times, each ``every`` after the
+    one before.
     """
 
     phase: Phase
     start: datetime
     end: datetime | None = None
+    every: timedelta | None = None
+    windows: int = 1
+
+    @property
+    def last(self) -> datetime:
+        """The time at which the last window starts, or the event."""
+        if self.every is None:
+            return self.start
+        return self.start + (self.windows - 1) * self.every
 
 
 def schedule(policy: DeprecationPolicy) -> list[Event]:
     """Return the events of a policy, the earliest first, and its sunset whether or not
     it is enforced.
     """
-    events = [
-        Event(Phase.BROWNOUT, window.start, window.end) for window in policy.brownouts
-    ]
-    events.append(Event(Phase.DEPRECATED, policy.deprecated_at))
+    events = [Event(Phase.DEPRECATED, policy.deprecated_at)]
+    for brownout in policy.brownouts:
+        windows = brownout.list_windows(policy.sunset_at)
+        every = brownout.every if len(windows) > 1 else None
+        if windows:
+            event = Event(Phase.BROWNOUT, *windows[0], every, len(windows))
+            events.append(event)
     if policy.sunset_at is not None:
         events.append(Event(Phase.SUNSET, policy.sunset_at))
-    return sorted(events, key=lambda event: event.start)
+    return sorted(events, key=attrgetter("start"))
 
 
 def next_event(policy: DeprecationPolicy, at: datetime) -> Event | None:
@@ -109,11 +115,10 @@ def next_event(policy: DeprecationPolicy, at: datetime) -> Event | None:
     scheduled.
     """
     phase = policy.phase(at)
-    times = {
-        time
-        for event in schedule(policy)
-        for time in (event.start, event.end)
-        if time is not None and time > at
-    }
-    changes = (Event(policy.phase(time), time) for time in sorted(times))
-    return next((change for change in changes if change.phase is not phase), None)
+    dates = [policy.deprecated_at, policy.sunset_at or policy.deprecated_at]
+    running = max(policy.count_begun(at) - 1, 0)
+    windows = islice(policy.windows, running, None)
+    for time in merge(sorted(dates), chain.from_iterable(windows)):
+        if time > at and policy.phase(time) is not phase:
+            return Event(policy.phase(time), time)
+    return None

@@ -3,22 +3,24 @@
 Knows nothing of requests, of the environ or of responses.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import partial
-from itertools import accumulate
-from operator import attrgetter
-from typing import Any, final
+from functools import lru_cache
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple, final
 
 from flask_notifications.dates import to_utc
 from flask_notifications.validation import check_uri, clean_label, make_plain, require
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END = datetime.max.replace(tzinfo=UTC)
-_SECOND = timedelta(seconds=1)
+_SECOND, _HOUR = timedelta(seconds=1), timedelta(hours=1)
+# Of all brownouts of a policy.
+_MAX_WINDOWS = 10_000
 
 
 class Phase(StrEnum):
@@ -36,23 +38,77 @@ class Phase(StrEnum):
 CLOSED_PHASES = (Phase.BROWNOUT, Phase.SUNSET)
 
 
+class Window(NamedTuple):
+    """A period of a brownout, in UTC; ``end`` does not belong to it."""
+
+    start: datetime
+    end: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Brownout:
-    """Plan a window in which the operation responds with 410, so that callers notice.
+    """Plan a window in which the operation responds with 410, so that callers notice,
+    or several that repeat.
 
     :param start: an aware datetime, kept in UTC; it belongs to the window.
     :param end: an aware datetime after ``start``, kept in UTC; it does not belong to
         the window.
+    :param every: the time from the start of one window to that of the next, in whole
+        hours and no shorter than a window; by default there is only one window. In
+        local time, windows move by an hour when daylight saving begins or ends.
+    :param until: an aware datetime, not before ``start``, kept in UTC; windows that
+        repeat start before it. By default it is the ``sunset_at`` of the policy.
     :raises ValueError: an argument is something else; the message names it.
     """
 
     start: datetime
     end: datetime
+    _: KW_ONLY
+    every: timedelta | None = None
+    until: datetime | None = None
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
-            object.__setattr__(self, name, _in_utc(name, getattr(self, name)))
+            object.__setattr__(self, name, check_date(name, getattr(self, name)))
         require(self.start < self.end, "end", f"after start ({self.start})", self.end)
+        if self.every is not None:
+            is_whole = (
+                isinstance(self.every, timedelta)
+                and self.every >= _HOUR
+                and not self.every % _HOUR
+            )
+            require(is_whole, "every", "a timedelta of whole hours", self.every)
+            length = self.end - self.start
+            expected = f"no shorter than the window ({length})"
+            require(self.every >= length, "every", expected, str(self.every))
+        if self.until is not None:
+            object.__setattr__(self, "until", check_date("until", self.until))
+            require(
+                self.every is not None, "until", "left out without every", self.until
+            )
+            expected = f"not before start ({self.start})"
+            require(self.until >= self.start, "until", expected, self.until)
+
+    def list_windows(self, sunset_at: datetime | None) -> list[Window]:
+        """Return the windows, the earliest first, under a policy with this sunset.
+
+        :raises ValueError: the number of windows has no limit or is more than 10,000,
+            or the last one ends after the year 9999.
+        """
+        if self.every is None:
+            return [Window(self.start, self.end)]
+        until = sunset_at if self.until is None else self.until
+        has_end = until is not None and until >= self.start
+        expected = "windows that repeat until a time not before their start"
+        require(has_end, "brownouts", f"{expected} (until or sunset_at)", until)
+        number = -((self.start - (until or _END)) // self.every)
+        expected = f"at most {_MAX_WINDOWS:,} windows"
+        require(number <= _MAX_WINDOWS, "brownouts", expected, number)
+        last = self.start + max(0, number - 1) * self.every
+        length = self.end - self.start
+        require(_END - last >= length, "brownouts", "over before the year 10000", last)
+        starts = (self.start + place * self.every for place in range(number))
+        return [Window(start, start + length) for start in starts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +138,7 @@ class Exemption:
             "a label of 1 to 64 printable characters",
             self.caller,
         )
-        object.__setattr__(self, "until", _in_utc("until", self.until))
+        object.__setattr__(self, "until", check_date("until", self.until))
         is_reason = isinstance(self.reason, str) and self.reason.strip()
         require(is_reason, "reason", "a string that says why", self.reason)
 
@@ -102,7 +158,8 @@ class DeprecationPolicy:
         that begins with a single ``/`` is below the path at which your application is
         mounted.
     :param sunset_documentation: the same, for a page about your policy on sunsets.
-    :param brownouts: windows in any order that do not overlap; by default none.
+    :param brownouts: in any order; by default none. Their windows do not overlap, and
+        are at most 10,000.
     :param enforce_sunset: whether the operation responds with 410 from ``sunset_at``
         on; by default it keeps working.
     :param exemptions: callers that brownouts and an enforced sunset let through until a
@@ -117,13 +174,17 @@ class DeprecationPolicy:
     brownouts: Sequence[Brownout] = ()
     enforce_sunset: bool = False
     exemptions: Sequence[Exemption] = ()
+    # All windows of the brownouts, the earliest first.
+    windows: Sequence[Window] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "deprecated_at", _in_utc("deprecated_at", self.deprecated_at)
+            self, "deprecated_at", check_date("deprecated_at", self.deprecated_at)
         )
         if self.sunset_at is not None:
-            object.__setattr__(self, "sunset_at", _in_utc("sunset_at", self.sunset_at))
+            object.__setattr__(
+                self, "sunset_at", check_date("sunset_at", self.sunset_at)
+            )
             is_after = _seconds(self.sunset_at) >= _seconds(self.deprecated_at)
             require(
                 is_after,
@@ -148,25 +209,20 @@ class DeprecationPolicy:
             "False without a sunset_at",
             True,
         )
-        windows = sorted(
-            _check_list("brownouts", Brownout, self.brownouts), key=attrgetter("start")
-        )
-        overlaps = _find_overlaps(windows)
-        require(not overlaps, "brownouts", "windows that do not overlap", overlaps)
-        object.__setattr__(self, "brownouts", tuple(windows))
+        brownouts = _check_list("brownouts", Brownout, self.brownouts)
+        brownouts = tuple(sorted(brownouts, key=attrgetter("start")))
+        object.__setattr__(self, "brownouts", brownouts)
+        object.__setattr__(self, "windows", _list_windows(brownouts, self.sunset_at))
         exemptions = _check_list("exemptions", Exemption, self.exemptions)
-        repeated = [
-            caller
-            for caller, times in Counter(each.caller for each in exemptions).items()
-            if times > 1
-        ]
+        times = Counter(exemption.caller for exemption in exemptions)
+        repeated = [caller for caller, number in times.items() if number > 1]
         require(not repeated, "exemptions", "a list with each caller once", repeated)
-        object.__setattr__(self, "exemptions", exemptions)
+        object.__setattr__(self, "exemptions", tuple(exemptions))
 
     @property
     def closes(self) -> bool:
         """Whether there is a time at which the operation responds with 410."""
-        return bool(self.brownouts) or self.enforce_sunset
+        return bool(self.windows) or self.enforce_sunset
 
     def phase(self, at: datetime, caller: str | None = None) -> Phase:
         """Return the phase at an aware datetime: an enforced sunset first, then a
@@ -176,19 +232,17 @@ class DeprecationPolicy:
         :param caller: the label of a caller; for one that is exempt then, nothing is
             closed. By default, nobody is.
         """
-        is_over = (
-            self.enforce_sunset and self.sunset_at is not None and at >= self.sunset_at
-        )
-        if is_over or (self.brownouts and self.brownout(at) is not None):
-            is_exempt = self.exemption(caller, at) is not None
-            return (
-                Phase.DEPRECATED
-                if is_exempt
-                else Phase.SUNSET
-                if is_over
-                else Phase.BROWNOUT
-            )
-        return Phase.DEPRECATED if at >= self.deprecated_at else Phase.ANNOUNCED
+        sunset_at = self.sunset_at
+        if self.enforce_sunset and sunset_at is not None and at >= sunset_at:
+            phase = Phase.SUNSET
+        elif self.windows and self.brownout(at) is not None:
+            phase = Phase.BROWNOUT
+        elif at >= self.deprecated_at:
+            return Phase.DEPRECATED
+        else:
+            return Phase.ANNOUNCED
+        is_exempt = self.exemption(caller, at) is not None
+        return Phase.DEPRECATED if is_exempt else phase
 
     def sunset_of(self, exemption: Exemption | None) -> datetime | None:
         """Return the sunset for a caller with an exemption: the later date, if there is
@@ -202,25 +256,25 @@ class DeprecationPolicy:
         """Return the exemption of the caller with a label that lasts at an aware
         datetime, or ``None``.
         """
-        return next(
-            (
-                each
-                for each in self.exemptions
-                if each.caller == caller and at < each.until
-            ),
-            None,
-        )
+        for exemption in self.exemptions:
+            if exemption.caller == caller and at < exemption.until:
+                return exemption
+        return None
 
-    def brownout(self, at: datetime) -> Brownout | None:
-        """Return the brownout that an aware datetime lies in, or ``None``."""
-        return next(
-            (window for window in self.brownouts if window.start <= at < window.end),
-            None,
-        )
+    def brownout(self, at: datetime) -> Window | None:
+        """Return the window of a brownout that an aware datetime lies in, or ``None``."""
+        place = self.count_begun(at) - 1
+        if place >= 0 and at < self.windows[place].end:
+            return self.windows[place]
+        return None
+
+    def count_begun(self, at: datetime) -> int:
+        """Return how many windows have begun at an aware datetime."""
+        return bisect_right(self.windows, at, key=itemgetter(0))
 
 
-def _in_utc(name: str, value: Any) -> datetime:
-    """Return an aware datetime in UTC, or raise ``ValueError``."""
+def check_date(name: str, value: Any) -> datetime:
+    """Return an aware datetime from 1970 on in UTC, or raise ``ValueError``."""
     require(isinstance(value, datetime), name, "a datetime", value)
     time: datetime = value
     require(
@@ -232,26 +286,46 @@ def _in_utc(name: str, value: Any) -> datetime:
     return to_utc(time)
 
 
-def _check_list(name: str, kind: type, given: Any) -> tuple[Any, ...]:
-    is_list = isinstance(given, list | tuple) and all(
-        isinstance(each, kind) for each in given
-    )
-    require(is_list, name, f"a list or tuple of {kind.__name__}", given)
-    return tuple(given)
+def _check_list(name: str, kind: type, values: Any) -> Sequence[Any]:
+    is_list = isinstance(values, list | tuple)
+    is_list = is_list and all(isinstance(value, kind) for value in values)
+    require(is_list, name, f"a list or tuple of {kind.__name__}", values)
+    checked: Sequence[Any] = values
+    return checked
 
 
-def _find_overlaps(windows: Sequence[Brownout]) -> list[str]:
-    """Return each window, in the order of their starts, that begins before an earlier
-    one has ended, with that one.
-    """
-    # Of those before a window, the one that ends last: a long one overlaps with all
-    # that it contains.
-    earlier = accumulate(windows, partial(max, key=attrgetter("end")))
-    return [
-        f"{longest.start} to {longest.end} and {window.start} to {window.end}"
-        for longest, window in zip(earlier, windows[1:], strict=False)
-        if window.start < longest.end
-    ]
+# Operations of a plan often share their brownouts.
+@lru_cache(maxsize=8)
+def _list_windows(
+    brownouts: tuple[Brownout, ...], sunset_at: datetime | None
+) -> tuple[Window, ...]:
+    """Return all windows, the earliest first, or raise ``ValueError``."""
+    windows: list[Window] = []
+    for brownout in brownouts:
+        windows += brownout.list_windows(sunset_at)
+        expected = f"at most {_MAX_WINDOWS:,} windows"
+        require(len(windows) <= _MAX_WINDOWS, "brownouts", expected, len(windows))
+    windows.sort()
+    overlaps = _find_overlaps(windows)
+    require(not overlaps, "brownouts", "windows that do not overlap", overlaps)
+    return tuple(windows)
+
+
+def _find_overlaps(windows: Sequence[Window]) -> list[str]:
+    """Return each window that begins before an earlier one has ended, with that one."""
+    overlaps = []
+    # Of the windows so far, the one that ends last: a long one overlaps with all that
+    # it contains.
+    longest: Window | None = None
+    for window in windows:
+        if longest is not None and window.start < longest.end:
+            pair = (
+                f"{longest.start} to {longest.end} and {window.start} to {window.end}"
+            )
+            overlaps.append(pair)
+        if longest is None or window.end > longest.end:
+            longest = window
+    return overlaps
 
 
 def _seconds(date: datetime) -> int:
