@@ -2,11 +2,21 @@
 
 from datetime import UTC, date, datetime, timedelta
 
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-_WEEKDAYS = (
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_WEEKDAYS = [
     "Monday",
     "Tuesday",
     "Wednesday",
@@ -14,7 +24,7 @@ _WEEKDAYS = (
     "Friday",
     "Saturday",
     "Sunday",
-)
+]
 
 _SECOND = timedelta(seconds=1)
 _UNITS = (
@@ -67,10 +77,18 @@ def duration(length: timedelta) -> str:
     """Return a duration in the largest unit that fits twice, rounded, such as ``15
     minutes``; at least a second.
     """
-    name, unit = next(
-        (each for each in _UNITS if length >= 2 * each[1]), ("second", _SECOND)
-    )
+    name, unit = "second", _SECOND
+    for longer, size in reversed(_UNITS):
+        if length >= 2 * size:
+            name, unit = longer, size
     return count(max(1, round(length / unit)), name)
+
+
+def recurrence(every: timedelta, number: int, last: datetime) -> str:
+    """Return how often something repeats, such as ``every 7 days, 12 times, the last on
+    4 May 2027``.
+    """
+    return f"every {duration(every)}, {count(number, 'time')}, the last on {short_date(last)}"
 
 
 def relative(at: datetime, now: datetime) -> str:
@@ -84,7 +102,8 @@ def relative(at: datetime, now: datetime) -> str:
 
 def count(number: int, noun: str) -> str:
     """Return a number with its noun, such as ``1 call`` or ``2,000 calls``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    plural = "" if number == 1 else "s"
+    return f"{number:,} {noun}{plural}"
 
 
 def iso(at: datetime) -> str:
@@ -96,4 +115,9 @@ def escape(line: str) -> str:
     r"""Return a line with escapes such as ``\n`` in place of unprintable characters, as
     in a plan or a response.
     """
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
+    if line.isprintable():
+        return line
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1]
+        for character in line
+    )

@@ -297,6 +297,10 @@ ERRORS: list[tuple[str, Any]] = [
         plan_of(OTHER, operation("other", "/b")),
     ),
     (
+        "operations.1.path: path must differ from that of operation 0 in more than parameter names, because one of both is live: '/a/{x}'",
+        plan_of(operation(path="/a/{id}"), operation("b", "/a/{x}", live=True)),
+    ),
+    (
         "operations.0.exemptions: exemptions must be a list with each caller once, not ['a']",
         plan_of(
             operation(exemptions=[{"caller": "a", "until": JULY, "reason": "r"}] * 2)

@@ -1,6 +1,6 @@
 """The schedule of a plan, its next event, and warnings of probable mistakes."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -131,22 +131,22 @@ def test_a_plan_that_makes_sense_has_no_warnings(plan: Any) -> None:
 
 SOON = [Brownout(date(1), date(3))]
 MISTAKES: dict[str, Any] = {
-    "no operation of the plan is retired": {operation("/a"): None},
+    "no operation of the plan is deprecated": {operation("/a"): None},
     "old: GTE is not an HTTP method (RFC 9110 section 9); is it misspelled?": {
         operation("/a", method="GTE"): POLICY
     },
-    "me: no retired operation matches its paths, so live = true has no effect": {
+    "me: no deprecated operation matches its paths, so live = true has no effect": {
         operation("/users/{id}"): POLICY,
         operation("/user/me", name="me"): None,
     },
-    "o: no retired operation matches its paths, so live = true has no effect": {
+    "o: no deprecated operation matches its paths, so live = true has no effect": {
         operation("/v1/**", method="*"): POLICY,
         operation("/v1/a", name="o", method="OPTIONS"): None,
     },
     "old: no request has 'a/b, c/d' as one member of the header Accept; list several members": {
         operation("/a", headers={"Accept": "a/b, c/d", "V": ["a", ""]}): POLICY
     },
-    "old: documentation /a is a path of the retired operation old": {
+    "old: documentation /a is a path of the deprecated operation old": {
         operation("/{x}"): policy(documentation="/a")
     },
     "old: the brownout of 1 Jan 2026, 00:00 UTC is before deprecated_at": {
@@ -158,6 +158,23 @@ MISTAKES: dict[str, Any] = {
             sunset_at=date(5),
             enforce_sunset=True,
         )
+    },
+    "old: the first brownout, of 14 Jan 2026, 00:00 UTC, is less than 14 days after deprecated_at": {
+        operation("/a"): policy(brownouts=[Brownout(date(1, 14), date(1, 15))])
+    },
+    "old: the brownout of 1 Apr 2026, 00:00 UTC lasts 4 minutes; retries survive less than 5 minutes": {
+        operation("/a"): policy(
+            brownouts=[Brownout(date(4), date(4) + timedelta(minutes=4))]
+        )
+    },
+    "new: enforce_sunset is set here, and not in 1 operation with the same dates; in TOML, a key that applies to all must precede the first [[operations]]": {
+        operation("/a"): policy(sunset_at=date(9)),
+        operation("/b", name="new"): policy(sunset_at=date(9), enforce_sunset=True),
+        operation("/c", name="other"): policy(sunset_at=date(10)),
+    },
+    "new: clients spell Accept in many ways; put the condition on the deprecated operation instead": {
+        operation("/a"): POLICY,
+        operation("/a", name="new", headers={"Accept": "v=2"}): None,
     },
     "old: the sunset of 1 Aug 2026, 00:00 UTC has passed and is not enforced, so it keeps working": {
         operation("/a"): policy(sunset_at=date(8))

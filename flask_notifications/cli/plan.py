@@ -12,6 +12,9 @@ from flask_notifications.wording import escape
 
 from .arguments import AT, FILE, demand, fail, format_option, read_file, read_plan
 
+# For validators and editors; a file, because it needs no import.
+_SCHEMA = Path(__file__).parents[1] / "plans" / "schema.json"
+
 
 @click.command
 @click.argument("file", type=FILE, required=False)
@@ -37,7 +40,7 @@ from .arguments import AT, FILE, demand, fail, format_option, read_file, read_pl
     type=click.IntRange(0, 36500),
     default=0,
     metavar="DAYS",
-    help="With --against, require this many days before a new sunset or brownout.",
+    help="With --against, require this many days before anything new responds with 410.",
 )
 @format_option("text", "json")
 @click.pass_context
@@ -73,12 +76,13 @@ def plan(
         "--min-notice needs --against OLD, because it applies to new dates",
     )
     time = datetime.now(UTC) if at is None else at
-    if file is None:
-        click.echo(_make_file(document, time))
-    else:
-        context.exit(
-            _print_plan(file, time, against, timedelta(days=min_notice), output)
-        )
+    if schema:
+        click.echo(_SCHEMA.read_text(encoding="utf-8").removesuffix("\n"))
+    elif document is not None:
+        click.echo(_convert(document, time))
+    elif file is not None:
+        notice = timedelta(days=min_notice)
+        context.exit(_print_plan(file, time, against, notice, output))
 
 
 def _print_plan(
@@ -91,54 +95,42 @@ def _print_plan(
     from flask_notifications.plans.changes import compare_plans
     from flask_notifications.plans.mistakes import plan_warnings
 
-    plan, changes = read_plan(file), None
+    plan = read_plan(file)
+    changes = None
     if against is not None:
-        changes = compare_plans(
-            read_plan(against),
-            plan,
-            at=time,
-            min_notice=min_notice,
-        )
+        old = read_plan(against)
+        changes = compare_plans(old, plan, at=time, min_notice=min_notice)
     for warning in plan_warnings(plan, at=time):
         click.echo(f"{text.style('warning')}: {escape(warning)}", err=True)
-    is_json = output == "json"
-    click.echo(
-        json.format_plan(plan, time, changes or ())
-        if is_json
-        else text.format_plan(plan, time, changes)
-    )
-    return 3 if any(change.level == "error" for change in changes or ()) else 0
-
-
-def _make_file(document: Path | None, at: datetime) -> str:
-    """Return the plan file of an OpenAPI document or, without one, the JSON Schema of
-    plan files.
-    """
-    try:
-        if document is not None:
-            return _convert(document, at)
-        from flask_notifications.formats.schema import format_schema
-
-        return format_schema()
-    except ModuleNotFoundError:
-        fail("this needs: pip install 'Flask-Notifications[openapi]'")
+    if output == "json":
+        click.echo(json.format_plan(plan, time, changes or ()))
+    else:
+        click.echo(text.format_plan(plan, time, changes))
+    broken = [change for change in changes or () if change.level == "error"]
+    return 3 if broken else 0
 
 
 def _convert(document: Path, at: datetime) -> str:
-    from flask_notifications.formats.toml import format_plan
-    from flask_notifications.openapi import plan_from_openapi
-    from flask_notifications.plans.policy import DeprecationPolicy
-
+    """Return the plan file of an OpenAPI document."""
     try:
-        plan = plan_from_openapi(
-            _read_document(document),
-            DeprecationPolicy(deprecated_at=at.replace(microsecond=0)),
-        )
+        from flask_notifications.formats.toml import format_plan
+        from flask_notifications.openapi import plan_from_openapi
+
+        mapping = _read_document(document)
+    except ModuleNotFoundError:
+        fail("this needs: pip install 'Flask-Notifications[openapi]'")
     except ValueError as error:
         fail(f"{document}: {error}")
-    return format_plan(
-        plan or fail(f"{document}: no operation has deprecated: true")
-    ).removesuffix("\n")
+    from flask_notifications.plans.policy import DeprecationPolicy
+
+    policy = DeprecationPolicy(deprecated_at=at.replace(microsecond=0))
+    try:
+        plan = plan_from_openapi(mapping, policy)
+    except ValueError as error:
+        fail(f"{document}: {error}")
+    if not plan:
+        fail(f"{document}: no operation has deprecated: true")
+    return format_plan(plan).removesuffix("\n")
 
 
 def _read_document(path: Path) -> Any:

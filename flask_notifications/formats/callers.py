@@ -115,7 +115,7 @@ def _judge(
     if row.ignored:
         return "ignored"
     if stopped_on is not None:
-        windows = () if policy is None else policy.brownouts
+        windows = () if policy is None else policy.windows
         near = [
             each
             for each in windows

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from flask_notifications.plans.policy import Brownout, DeprecationPolicy
+from flask_notifications.plans.policy import DeprecationPolicy, Window
 
 from .plot import list_brownouts, list_days
 
@@ -46,12 +46,12 @@ class BrownoutEffect:
     def __init__(
         self,
         number: int,
-        window: Brownout,
+        window: Window,
         callers: Sequence["_Caller"],
         brownouts_on: Mapping[date, int],
     ) -> None:
         self.number: int = number
-        self.window: Brownout = window
+        self.window: Window = window
         days = list_days(window.start, window.end)
         effects = [(each, each.measure(window, days)) for each in callers]
         refused = [effect for _caller, effect in effects if effect.closed]
@@ -113,7 +113,7 @@ class _Caller:
             row.caller is not None for row in rows
         )
 
-    def measure(self, window: Brownout, days: Sequence[date]) -> CallerEffect:
+    def measure(self, window: Window, days: Sequence[date]) -> CallerEffect:
         """Return the effect of a brownout, which is on these days."""
         closed = sum(self.closed.get(day, 0) for day in days)
         returned_at = self.last_at if self.last_at >= window.end else None

@@ -5,20 +5,31 @@ plan.
 from collections import defaultdict
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask_notifications.dates import to_utc, utc_now
 from flask_notifications.plans.announcement import resolve_below
 from flask_notifications.plans.operations import Operation
 from flask_notifications.plans.plan import Plan, deprecated_operations, schedule
-from flask_notifications.plans.policy import Brownout, DeprecationPolicy, Phase
+from flask_notifications.plans.policy import DeprecationPolicy, Phase, Window
 from flask_notifications.validation import check_base_url, require
-from flask_notifications.wording import short_date
+from flask_notifications.wording import recurrence, short_date
 
 from .axis import FIRST, LAST, Axis, arrange_labels, pad
 from .migration import Migration, say_placeholders
 from .plot import list_brownouts
 from .rendering import check_title, render
+
+# More brownouts of an operation than these are drawn as one.
+_BARS = 100
+
+
+class _Row(NamedTuple):
+    """The current, next or last window of a brownout, and how often it repeats."""
+
+    start: datetime
+    end: datetime
+    repeats: str
 
 
 def render_guide(
@@ -39,7 +50,7 @@ def render_guide(
         left out, and so are exemptions.
     :param at: the time that the page describes as now, an aware datetime; ``None`` is
         now.
-    :param title: the heading; by default it counts or names the retired operations.
+    :param title: the heading; by default it counts or names the deprecated operations.
     :param contact: whom to ask, in a few words: a name, an e-mail address, a channel.
         An http(s) URL becomes a link.
     :param base_url: the absolute URL at which callers reach your application, for the
@@ -61,26 +72,26 @@ def render_guide(
     require(contact is None or isinstance(contact, str), "contact", "a string", contact)
     check_base_url(base_url)
     policies = {
-        # For everybody: without exemptions, and without brownouts that do not happen.
-        operation: replace(
-            policy, exemptions=(), brownouts=list_brownouts(policy, FIRST, LAST)
-        )
+        # For everybody.
+        operation: replace(policy, exemptions=())
         for operation, policy in deprecated_operations(plan).items()
     }
     base_url = None if base_url is None else base_url.rstrip("/")
-    migrations = [Migration(*each, now, base_url=base_url) for each in policies.items()]
-    events = [event for policy in policies.values() for event in schedule(policy)]
-    dates = [
-        now,
-        *(
-            date
-            for event in events
-            for date in (event.start, event.end)
-            if date is not None
-        ),
-    ]
+    migrations = []
+    dates = [now]
+    sunsets = []
+    pages: dict[str, None] = {}
+    for operation, policy in policies.items():
+        migrations.append(Migration(operation, policy, now, base_url=base_url))
+        dates.append(policy.deprecated_at)
+        for window in list_brownouts(policy, FIRST, LAST):
+            dates += window
+        if policy.sunset_at is not None:
+            dates.append(policy.sunset_at)
+            sunsets.append(policy.sunset_at)
+        if policy.sunset_documentation is not None:
+            pages[resolve_below(policy.sunset_documentation, base_url or "")] = None
     axis = pad(min(dates), max(dates))
-    pages = (each.sunset_documentation for each in policies.values())
     return render(
         "guide.html",
         now=now,
@@ -88,21 +99,11 @@ def render_guide(
         contact=contact,
         migrations=migrations,
         hint=say_placeholders(migrations, base_url),
-        sunsets=sorted(
-            policy.sunset_at
-            for policy in policies.values()
-            if policy.sunset_at is not None
-        ),
+        sunsets=sorted(sunsets),
         axis=axis,
         lanes=_draw_lanes(policies, axis),
-        windows=_list_windows(policies),
-        policy_pages=list(
-            dict.fromkeys(
-                resolve_below(page, base_url or "")
-                for page in pages
-                if page is not None
-            )
-        ),
+        windows=_list_windows(policies, now),
+        policy_pages=list(pages),
     )
 
 
@@ -115,26 +116,47 @@ def _draw_lanes(
         groups[policy].append(operation)
     lanes = []
     for policy, operations in groups.items():
-        dates = [
-            (event.phase, event.start)
-            for event in schedule(policy)
-            if event.phase is not Phase.BROWNOUT
-        ]
-        labels = arrange_labels(
-            (f"{phase.title()} {short_date(at)}", phase, axis.place(at))
-            for phase, at in dates
-        )
-        lanes.append({"policy": policy, "operations": operations, "labels": labels})
+        marks = []
+        for event in schedule(policy):
+            if event.phase is not Phase.BROWNOUT:
+                name = f"{event.phase.title()} {short_date(event.start)}"
+                marks.append((name, event.phase, axis.place(event.start)))
+        lane = {
+            "policy": policy,
+            "operations": operations,
+            "labels": arrange_labels(marks),
+            "bars": _list_bars(policy),
+        }
+        lanes.append(lane)
     return lanes
 
 
+def _list_bars(policy: DeprecationPolicy) -> list[Window]:
+    """Return the brownouts to draw: one bar from first to last where there are many."""
+    windows = list_brownouts(policy, FIRST, LAST)
+    if len(windows) > _BARS:
+        return [Window(windows[0].start, windows[-1].end)]
+    return windows
+
+
 def _list_windows(
-    policies: dict[Operation, DeprecationPolicy],
-) -> dict[Brownout, list[Operation]]:
-    operations: defaultdict[Brownout, list[Operation]] = defaultdict(list)
+    policies: dict[Operation, DeprecationPolicy], now: datetime
+) -> dict[_Row, list[Operation]]:
+    """Return the brownouts with their operations, and those that repeat in one row."""
+    operations: defaultdict[_Row, list[Operation]] = defaultdict(list)
     for operation, policy in policies.items():
-        for window in policy.brownouts:
-            operations[window].append(operation)
-    return dict(
-        sorted(operations.items(), key=lambda item: (item[0].start, item[0].end))
-    )
+        for brownout in policy.brownouts:
+            windows = [
+                window
+                for window in brownout.list_windows(policy.sunset_at)
+                if policy.phase(window.start) is Phase.BROWNOUT
+            ]
+            if windows:
+                ahead = [window for window in windows if window.end > now]
+                shown = ahead[0] if ahead else windows[-1]
+                repeats = ""
+                if brownout.every is not None and len(windows) > 1:
+                    last = windows[-1].start
+                    repeats = recurrence(brownout.every, len(windows), last)
+                operations[_Row(*shown, repeats)].append(operation)
+    return dict(sorted(operations.items()))

@@ -27,37 +27,37 @@ def format_plan(plan: Plan, at: datetime, changes: "Sequence[Change]") -> str:
     operations = [
         _describe_state(operation, policy, at) for operation, policy in plan.items()
     ]
-    listed = [each._asdict() for each in changes]
+    effects = [change._asdict() for change in changes]
     return format_result(
-        {"schema": 1, "at": iso(at), "operations": operations, "changes": listed}
+        {"schema": 1, "at": iso(at), "operations": operations, "changes": effects}
     )
 
 
 def _describe_state(
     operation: Operation, policy: DeprecationPolicy | None, at: datetime
 ) -> dict[str, Any]:
-    described: dict[str, Any] = {
+    state: dict[str, Any] = {
         "name": operation.name,
         "method": operation.method,
         "path": operation.path,
     }
     if operation.query or operation.headers:
-        described["conditions"] = {
-            "query": {**(operation.query or {})},
-            "headers": {**(operation.headers or {})},
+        state["conditions"] = {
+            "query": dict(operation.query or {}),
+            "headers": dict(operation.headers or {}),
         }
+    state |= {"phase": None, "next": None, "headers": []}
     if policy is None:
-        return {**described, "phase": None, "next": None, "headers": []}
-    change = next_event(policy, at)
-    described |= {
-        "phase": policy.phase(at),
-        "next": None
-        if change is None
-        else {"phase": change.phase, "at": iso(change.start)},
-        "headers": DeprecationHeaders(policy).render(operation.successor, ""),
-    }
-    exempt = [
-        {"caller": each.caller, "until": iso(each.until), "reason": each.reason}
-        for each in policy.exemptions
-    ]
-    return described | ({"exemptions": exempt} if exempt else {})
+        return state
+    state["phase"] = policy.phase(at)
+    event = next_event(policy, at)
+    if event is not None:
+        state["next"] = {"phase": event.phase, "at": iso(event.start)}
+    state["headers"] = DeprecationHeaders(policy).render(operation.successor, "")
+    exemptions = []
+    for exemption in policy.exemptions:
+        entry = {"until": iso(exemption.until), "reason": exemption.reason}
+        exemptions.append({"caller": exemption.caller, **entry})
+    if exemptions:
+        state["exemptions"] = exemptions
+    return state

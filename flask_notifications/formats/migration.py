@@ -8,7 +8,12 @@ from datetime import datetime
 
 from flask_notifications.plans.announcement import DeprecationHeaders
 from flask_notifications.plans.operations import ANY_METHOD, REST, Operation
-from flask_notifications.plans.policy import CLOSED_PHASES, DeprecationPolicy, Phase
+from flask_notifications.plans.policy import (
+    CLOSED_PHASES,
+    DeprecationPolicy,
+    Phase,
+    Window,
+)
 from flask_notifications.wording import full_date, long_date, moment, period, relative
 
 from .requests import EXAMPLE_URL, Request, describe_requests
@@ -35,6 +40,10 @@ class Migration:
         self.operation: Operation = operation
         self.policy: DeprecationPolicy = policy
         self.phase: Phase = policy.phase(now, caller)
+        ahead = policy.windows[policy.count_begun(now) :][:1]
+        self.next_window: Window | None = None
+        if ahead and policy.phase(ahead[0].start) is Phase.BROWNOUT:
+            self.next_window = ahead[0]
         self.before: Request
         self.after: Request | None
         self.placeholders: list[str]
@@ -118,7 +127,7 @@ def _say_brownout(
     earliest = now if exemption is None else exemption.until
     coming = [
         (max(each.start, earliest), each.end)
-        for each in policy.brownouts
+        for each in policy.windows
         if each.end > earliest
     ]
     times = (

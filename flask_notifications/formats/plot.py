@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flask_notifications.plans.policy import Brownout, DeprecationPolicy, Phase
+from flask_notifications.plans.policy import DeprecationPolicy, Phase, Window
 from flask_notifications.wording import short_date
 
 from .axis import Axis, Label, arrange_labels
@@ -55,12 +55,12 @@ class Series(NamedTuple):
 
 def list_brownouts(
     policy: DeprecationPolicy | None, since: datetime, until: datetime
-) -> list[Brownout]:
+) -> list[Window]:
     """Return the brownouts of a policy that happen in a period, at least in part."""
     if policy is None:
         return []
     happening = (
-        each for each in policy.brownouts if policy.phase(each.start) is Phase.BROWNOUT
+        each for each in policy.windows if policy.phase(each.start) is Phase.BROWNOUT
     )
     return [each for each in happening if each.start < until and each.end > since]
 
@@ -125,7 +125,7 @@ class Plot:
         self.coverage: list[tuple[str, float, float]] = _draw_coverage(
             periods, covered, self.axis, report.until
         )
-        self.brownouts: list[Brownout] = list_brownouts(
+        self.brownouts: list[Window] = list_brownouts(
             policy, self.axis.since, self.axis.until
         )
         self.labels: list[Label] = _label_plot(
@@ -244,7 +244,7 @@ def _label_plot(
     report: "UsageReport",
     policy: DeprecationPolicy | None,
     axis: Axis,
-    brownouts: Sequence[Brownout],
+    brownouts: Sequence[Window],
 ) -> list[Label]:
     labels = [("today", "now", axis.place(report.until))]
     dates = (

@@ -16,13 +16,14 @@ from flask_notifications.plans.announcement import DeprecationHeaders
 from flask_notifications.plans.conditions import ABSENT, PRESENT, Values
 from flask_notifications.plans.operations import Operation
 from flask_notifications.plans.plan import Event, Plan, next_event, schedule
-from flask_notifications.plans.policy import DeprecationPolicy
+from flask_notifications.plans.policy import DeprecationPolicy, Phase
 from flask_notifications.wording import (
     count,
     duration,
     escape,
     format_days,
     moment,
+    recurrence,
     relative,
 )
 
@@ -218,21 +219,27 @@ def format_plan(plan: Plan, at: datetime, changes: "Sequence[Change] | None") ->
     another plan.
     """
     blocks = [wrap(f"{count(len(plan), 'operation')} on {moment(at)}")]
-    blocks += [
-        _format_retirement(operation, policy, at) for operation, policy in plan.items()
-    ]
-    blocks += [] if changes is None else [_format_changes(changes)]
+    for operation, policy in plan.items():
+        title = _format_title(operation)
+        if policy is None:
+            state = "live: not deprecated, sends no headers"
+            blocks.append(f"{title}\n{_format_state('live', state, '  ')}")
+        else:
+            blocks.append(f"{title}\n{_format_policy(operation, policy, at)}")
+    if changes is not None:
+        blocks.append(_format_changes(changes))
     return "\n\n".join(blocks)
 
 
 def _format_changes(changes: "Sequence[Change]") -> str:
-    lines = [
-        _format_finding(each.level, f"{each.operation}: {each.code}: {each.message}")
-        for each in changes
-    ]
-    errors = sum(each.level == "error" for each in changes)
-    total = f"{count(len(changes), 'change')} for callers, {count(errors, 'broken promise')}"
-    return "\n".join([*lines, wrap(total)])
+    lines = []
+    for change in changes:
+        message = f"{change.operation}: {change.code}: {change.message}"
+        lines.append(_format_finding(change.level, message))
+    errors = [change for change in changes if change.level == "error"]
+    promises = count(len(errors), "broken promise")
+    lines.append(wrap(f"{count(len(changes), 'change')} for callers, {promises}"))
+    return "\n".join(lines)
 
 
 def _format_finding(level: str, words: str) -> str:
@@ -244,91 +251,85 @@ def _format_state(state: str, line: str, indent: str = "") -> str:
     return wrap(line, indent, hanging="  ").replace(state, style(state), 1)
 
 
-def _format_retirement(
-    operation: Operation, policy: DeprecationPolicy | None, at: datetime
+def _format_title(operation: Operation) -> str:
+    """Return the name of an operation, its method and path, and its conditions."""
+    words = f"{operation.name}  {operation.method} {operation.path}"
+    title = wrap(escape(words), hanging="  ")
+    bold = click.style(operation.name, bold=True)
+    lines = [title.replace(operation.name, bold, 1)]
+    lines += _format_conditions("query", operation.query)
+    lines += _format_conditions("header", operation.headers)
+    return "\n".join(lines)
+
+
+def _format_policy(
+    operation: Operation, policy: DeprecationPolicy, at: datetime
 ) -> str:
-    name = wrap(
-        escape(f"{operation.name}  {operation.method} {operation.path}"), hanging="  "
-    )
-    bold = name.replace(operation.name, click.style(operation.name, bold=True), 1)
-    title = "\n".join(
-        [
-            bold,
-            *_format_conditions("query", operation.query),
-            *_format_conditions("header", operation.headers),
-        ]
-    )
-    if policy is None:
-        return f"{title}\n{_format_state('live', 'live: not retired, sends no headers', '  ')}"
-    events = [
+    """Return the phase of an operation and its next change, its dates, and its headers."""
+    phase = policy.phase(at)
+    state = f"{phase}; {_describe_next(policy, at)}"
+    dates = [
         (event.start, _describe_event(event, policy)) for event in schedule(policy)
     ]
-    ends = [
-        (each.until, f"end of the exemption of {each.caller}: {escape(each.reason)}")
-        for each in policy.exemptions
-    ]
-    rows = [
-        f"{moment(time):<22}  {relative(time, at):<14}  {words}"
-        for time, words in [*events, *ends]
-    ]
-    lines = [wrap(row, "  ", hanging="  ") for row in rows]
-    headers = [
-        f"  {name}: {value}"
-        for name, value in DeprecationHeaders(policy).render(operation.successor, "")
-    ]
-    phase, following = policy.phase(at), next_event(policy, at)
-    change = "no further change is scheduled"
-    if following is not None:
-        change = f"next: {following.phase} {relative(following.start, at)}, on {moment(following.start)}"
-    return "\n".join(
-        [
-            title,
-            _format_state(phase, f"{phase}; {change}", "  "),
-            "",
-            *lines,
-            "",
-            *headers,
-        ]
-    )
+    for exemption in policy.exemptions:
+        words = f"end of the exemption of {exemption.caller}: {exemption.reason}"
+        dates.append((exemption.until, words))
+    rows = []
+    for time, words in dates:
+        row = f"{moment(time):<22}  {relative(time, at):<14}  {escape(words)}"
+        rows.append(wrap(row, "  ", hanging="  "))
+    headers = []
+    for name, value in DeprecationHeaders(policy).render(operation.successor, ""):
+        headers.append(f"  {name}: {value}")
+    return "\n".join([_format_state(phase, state, "  "), "", *rows, "", *headers])
+
+
+def _describe_next(policy: DeprecationPolicy, at: datetime) -> str:
+    event = next_event(policy, at)
+    if event is not None:
+        time = f"{relative(event.start, at)}, on {moment(event.start)}"
+        return f"next: {event.phase} {time}"
+    if policy.sunset_at is None or policy.enforce_sunset:
+        return "no further change is scheduled"
+    verb = "is" if policy.sunset_at > at else "was"
+    sunset = f"{verb} {relative(policy.sunset_at, at)}"
+    return f"keeps working, because its sunset, which {sunset}, is not enforced"
 
 
 def _format_conditions(where: str, values: Values | None) -> Iterator[str]:
+    names = {ABSENT: "absent", PRESENT: "there"}
     for name, value in (values or {}).items():
-        listed = [value] if isinstance(value, str) else value
-        words = [
-            {ABSENT: "absent", PRESENT: "there"}.get(each, repr(each))
-            for each in listed
-        ]
-        yield wrap(escape(f"if {where} {name} is {' or '.join(words)}"), "  ")
+        accepted = [value] if isinstance(value, str) else value
+        words = " or ".join(names.get(value, repr(value)) for value in accepted)
+        yield wrap(escape(f"if {where} {name} is {words}"), "  ")
 
 
 def _describe_event(event: Event, policy: DeprecationPolicy) -> str:
-    if event.end is not None:
-        return f"brownout for {duration(event.end - event.start)}: responds 410"
-    if event.phase == "sunset":
-        return (
-            "sunset: responds 410"
-            if policy.enforce_sunset
-            else "sunset, not enforced: keeps working"
-        )
-    return "deprecated: keeps working"
+    if event.phase is Phase.DEPRECATED:
+        return "deprecated: keeps working"
+    if event.phase is Phase.SUNSET:
+        if policy.enforce_sunset:
+            return "sunset: responds 410"
+        return "sunset, not enforced: keeps working"
+    words = f"brownout for {duration((event.end or event.start) - event.start)}"
+    if event.every is not None:
+        words += f", {recurrence(event.every, event.windows, event.last)}"
+    return f"{words}: responds 410"
 
 
 def format_check(method: str, report: "CheckReport") -> str:
     """Return the findings of a check, errors first, and their numbers."""
-    redirected = (
-        "" if report.final_url == report.url else f" (redirected to {report.final_url})"
-    )
-    headers = [f"  {name}: {value}" for name, value in report.headers]
-    findings = [
-        _format_finding(each.level, f"{each.code}: {each.message}")
-        for each in report.findings
-    ]
-    levels = [each.level for each in report.findings]
-    total = ", ".join(
-        count(levels.count(level), level) for level in ("error", "warning")
-    )
-    target = wrap(
-        escape(f"{method} {report.url}{redirected}: {report.status}"), hanging="  "
-    )
-    return "\n".join([target, *map(escape, headers), "", *findings, total])
+    target = f"{method} {report.url}"
+    if report.final_url != report.url:
+        target += f" (redirected to {report.final_url})"
+    lines = [wrap(escape(f"{target}: {report.status}"), hanging="  ")]
+    for name, value in report.headers:
+        lines.append(escape(f"  {name}: {value}"))
+    lines.append("")
+    for finding in report.findings:
+        message = f"{finding.code}: {finding.message}"
+        lines.append(_format_finding(finding.level, message))
+    levels = [finding.level for finding in report.findings]
+    errors = count(levels.count("error"), "error")
+    lines.append(f"{errors}, {count(levels.count('warning'), 'warning')}")
+    return "\n".join(lines)

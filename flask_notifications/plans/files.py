@@ -29,7 +29,13 @@ from marshmallow.validate import Length
 
 from flask_notifications.validation import check_uri, is_number, make_plain
 
-from .operations import Operation, notification_operations, template_shape
+from .operations import (
+    PARAMETER,
+    Operation,
+    Shape,
+    notification_operations,
+    template_shape,
+)
 from .plan import DEPRECATED_KEYS, Plan, check_plan
 from .policy import Brownout, DeprecationPolicy, Exemption, check_date
 
@@ -578,21 +584,30 @@ def _refuse_repeated(entries: list[dict[str, Any]], messages: _Messages) -> None
     """Refuse operations whose name, or whose method, path and conditions, are those of
     an earlier one.
     """
-    names: dict[str, int] = {}
-    shapes: dict[object, int] = {}
+    names: dict[object, int] = {}
+    shapes: dict[Shape, int] = {}
+    # A live operation may differ from a deprecated one in letter case alone.
+    spellings: dict[tuple[Shape, str, bool], int] = {}
     for index, entry in enumerate(entries):
-        if "name" in entry:
-            name = entry["name"]
-            first = names.setdefault(name, index)
-            if first != index:
-                message = f"name must differ from that of operation {first}: {name!r}"
-                _add(messages, ("operations", index, "name"), message)
-        if "operation" in entry and not entry.get("live"):
-            shape = template_shape(entry["operation"])
+        name = entry.get("name", index)
+        first = names.setdefault(name, index)
+        if first != index:
+            message = f"name must differ from that of operation {first}: {name!r}"
+            _add(messages, ("operations", index, "name"), message)
+        if "operation" not in entry:
+            continue
+        is_live = bool(entry.get("live"))
+        shape = template_shape(entry["operation"])
+        spelling = PARAMETER.sub("{}", entry["path"])
+        spellings.setdefault((shape, spelling, is_live), index)
+        first = spellings.get((shape, spelling, not is_live), index)
+        difference = "more than parameter names, because one of both is live"
+        if not is_live and first == index:
             first = shapes.setdefault(shape, index)
-            if first != index:
-                message = f"path must differ from that of operation {first} in more than letter case and parameter names: {entry['path']!r}"
-                _add(messages, ("operations", index, "path"), message)
+            difference = "more than letter case and parameter names"
+        if first != index:
+            message = f"path must differ from that of operation {first} in {difference}: {entry['path']!r}"
+            _add(messages, ("operations", index, "path"), message)
 
 
 def _pick(keys: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
