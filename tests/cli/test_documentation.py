@@ -101,7 +101,7 @@ def test_a_comparison_prints_what_the_page_shows(tmp_path: Path) -> None:
 
 
 def test_the_errors_of_a_plan_are_those_of_the_page(tmp_path: Path) -> None:
-    *values, syntax = shown(REFERENCE, "operations.0.").splitlines(keepends=True)
+    *values, syntax = shown(REFERENCE, "retirement.toml: ").splitlines(keepends=True)
     file = tmp_path / "retirement.toml"
     wrong = BROKEN.replace(
         '"/reports/{id}"', '"/reports/{id}"\ndeprecatd_at = 2026-01-01T00:00:00Z'

@@ -17,7 +17,7 @@ from marshmallow import ValidationError
 from flask_notifications import load_plan
 from flask_notifications.openapi import openapi_document, plan_from_openapi
 from flask_notifications.plans import Plan
-from flask_notifications.plans.files import dump_plan
+from flask_notifications.plans.files import PlanSchema, dump_plan
 from flask_notifications.plans.policy import DeprecationPolicy
 from tests.cli.commands import run
 from tests.test_config import PLAN, plans
@@ -200,11 +200,27 @@ def test_what_is_written_needs_one_argument_and_the_extra(
         "",
         "Error: /proc/self/mem: Input/output error\n",
     )
-    for module in ("apispec", "tomli_w", "yaml"):
+    for module in ("tomli_w", "yaml"):
         monkeypatch.setitem(sys.modules, module, None)
-    for name in ("schema", "toml"):
-        monkeypatch.delitem(
-            sys.modules, f"flask_notifications.formats.{name}", raising=False
-        )
-    for command in (["--schema"], ["--from-openapi", EXAMPLE]):
-        assert "pip install 'Flask-Notifications[openapi]'" in run("plan", *command).err
+    monkeypatch.delitem(sys.modules, "flask_notifications.formats.toml", raising=False)
+    message = run("plan", "--from-openapi", EXAMPLE).err
+    assert "pip install 'Flask-Notifications[openapi]'" in message
+
+
+def test_the_schema_has_the_keys_of_the_marshmallow_schema() -> None:
+    def compare(properties: dict[str, Any], schema: Any) -> None:
+        assert properties.keys() == schema.fields.keys()
+        for name, field in schema.fields.items():
+            table = getattr(field, "schema", None)
+            if table is not None:
+                (reference,) = properties[name].get("allOf", [properties[name]])
+                key = reference.get("$ref", "").rpartition("/")[2]
+                items = SCHEMA["definitions"].get(key, reference)["items"]
+                required = [
+                    name for name, field in table.fields.items() if field.required
+                ]
+                assert items["required"] == required
+                assert items["additionalProperties"] is False
+                compare(items["properties"], table)
+
+    compare(SCHEMA["properties"], PlanSchema())
