@@ -185,7 +185,6 @@ def _start(engine: Engine, plan: Plan, at: datetime) -> UsageRecorder:
         engine,
         flush_interval=3600,
         create_tables=False,
-        spool=None,
         host="demo",
         clock=lambda: _clock[0],
     )

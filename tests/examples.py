@@ -84,7 +84,6 @@ def enter_an_empty_folder(namespace: dict[str, Any]) -> None:
     stack = ExitStack()
     folder = stack.enter_context(TemporaryDirectory())
     stack.enter_context(chdir(folder))
-    # Recorders of other pages have the same URL, and must not share a folder of spools.
     stack.enter_context(patch("tempfile.tempdir", folder))
     stack.enter_context(patch.dict(os.environ, TMPDIR=folder))
     stack.callback(

@@ -26,7 +26,7 @@ from flask_notifications.sessions.redaction import MASK, redact_uri
 
 from .links import is_splittable
 
-# The canary of the usage report: calls of this client prove that calls are recorded,
+# The probe of the usage report: calls of this client prove that calls are recorded,
 # and do not count as use.
 USER_AGENT = "flask-notifications-check"
 

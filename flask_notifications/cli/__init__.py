@@ -16,7 +16,7 @@ import click
 from .check import check
 from .guide import guide
 from .plan import plan
-from .usage import collect, usage
+from .usage import usage
 
 __all__ = ["main"]
 
@@ -42,7 +42,7 @@ class _Group(click.Group):
 
 @click.group(
     cls=_Group,
-    commands=[plan, check, usage, collect, guide],
+    commands=[plan, check, usage, guide],
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(package_name="Flask-Notifications", message="%(version)s")

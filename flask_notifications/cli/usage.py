@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click import option
 
-from flask_notifications.wording import count
-
 from .arguments import (
     FILE,
     STANDARD_INPUT,
@@ -120,7 +118,7 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
     help="Require N hosts that record in each hour.",
 )
 @option(
-    "--require-canary",
+    "--require-probe",
     is_flag=True,
     help="Require a call of flask-notifications-check on each day.",
 )
@@ -291,22 +289,3 @@ def _format(
         else module.format_notice(notice)
     )
     return result
-
-
-@click.command
-@click.argument("spool", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument("database", envvar="FLASK_NOTIFICATIONS_DATABASE")
-def collect(spool: Path, database: str) -> None:
-    """Import the counts of ended processes into the database.
-
-    SPOOL is the folder of UsageRecorder's spool on this machine, and DATABASE the
-    SQLAlchemy URL of the recorder. A recorder with a thread does this every two
-    seconds. Run the command if no process starts again, or if none can start threads.
-    """
-    try:
-        number = _call("collect_spool", spool, database)
-    except click.ClickException:
-        raise
-    except Exception as error:  # noqa: BLE001 - drivers raise many kinds
-        fail(f"the database cannot be written: {type(error).__name__}")
-    click.echo(f"{count(number, 'file')} imported")

@@ -1,5 +1,4 @@
-"""Who still calls a retired operation, and whether it may be switched off (extra
-``usage``).
+"""Who still calls an operation, and whether it may be switched off (extra ``usage``).
 
 ``UsageRecorder`` is an observer of the middleware that counts calls in a database;
 ``read_usage`` reads the verdict.
@@ -14,16 +13,15 @@ if find_spec("sqlalchemy") is None or import_module(
     message = "flask_notifications.usage needs SQLAlchemy 2: pip install 'Flask-Notifications[usage]'"
     raise ModuleNotFoundError(message, name="sqlalchemy")
 
-from .ledger import CANARY, OTHER
+from .counts import OTHER, PROBE
 from .recorder import UsageRecorder
 from .report import read_usage
 from .results import CallerUsage, DayUsage, OperationUsage, UsageReport, Verdict
-from .spool import collect_spool
 from .store import StoreUnavailable, metadata
 
 __all__ = [
-    "CANARY",
     "OTHER",
+    "PROBE",
     "CallerUsage",
     "DayUsage",
     "OperationUsage",
@@ -31,7 +29,6 @@ __all__ = [
     "UsageRecorder",
     "UsageReport",
     "Verdict",
-    "collect_spool",
     "metadata",
     "read_usage",
 ]

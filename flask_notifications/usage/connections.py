@@ -7,7 +7,6 @@ Knows no tables.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -178,20 +177,6 @@ def begin(engine: sa.Engine) -> Iterator[tuple[sa.Connection, int]]:
         for statement in limits:
             connection.exec_driver_sql(statement)
         yield connection, int(connection.exec_driver_sql(clock).scalar_one())
-
-
-def identify(engine: sa.Engine) -> str:
-    """Return the parts of a URL that identify the database, without driver and login."""
-    url, name = engine.url, engine.url.database or ""
-    if not name or (backend(engine) == SQLITE and not name.startswith("file:")):
-        name = str(
-            Path(name).absolute()
-        )  # without a name, applications differ in their working directory
-    elsewhere = [
-        url.query.get(each, "")
-        for each in ("options", "host", "port", "service", "unix_socket")
-    ]
-    return f"{backend(engine)}://{url.host or ''}:{url.port or ''}/{name}?{elsewhere}"
 
 
 def backend(engine: sa.Engine) -> str:

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from itertools import chain, pairwise
 from typing import NamedTuple, TypeAlias
 
-from .times import DAY, HOUR
+from .times import DAY, HOUR, SECOND
 
 Interval: TypeAlias = tuple[int, int]
 
@@ -25,11 +25,10 @@ class RecorderRow(NamedTuple):
     plan: str
     began_at: int
     heard_at: int
-    next_at: int
-    ended: int
-    own_clock: int
-    lost: int
     skew: int
+    ended: int
+    gone_at: int
+    own_clock: int
 
     def is_in(self, since: int, until: int) -> bool:
         """Return whether the recorder was alive in a window."""
@@ -145,7 +144,8 @@ class Recorders:
         lost = [
             row
             for row in rows
-            if not row.ended and row.next_at < (until if row.own_clock else now)
+            if not row.ended
+            and row.heard_at + 90 * SECOND < (until if row.own_clock else now)
         ]
         # Whatever it counted since its last sign of life is missing, and nobody knows
         # when it ended.
@@ -153,7 +153,8 @@ class Recorders:
             (
                 (
                     row.heard_at,
-                    max((row.heard_at // DAY + 1) * DAY, row.heard_at + HOUR),
+                    row.gone_at
+                    or max((row.heard_at // DAY + 1) * DAY, row.heard_at + HOUR),
                 ),
                 row,
             )

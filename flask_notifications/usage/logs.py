@@ -45,9 +45,9 @@ from flask_notifications.sessions.redaction import MASK
 from flask_notifications.validation import clean_label, require
 from flask_notifications.wording import count
 
+from .counts import Counts
 from .coverage import RecorderRow, clip, combine
 from .fingerprints import fingerprints
-from .ledger import Ledger, Origin
 from .reading import Calls, Name, Snapshot
 from .times import DAY, SECOND
 
@@ -153,24 +153,17 @@ def add_logs(
             f"{_HOST} {own}",
             start,
             end,
-            end,
-            ended=1,
-            own_clock=0,
-            lost=0,
             skew=0,
+            ended=1,
+            gone_at=0,
+            own_clock=0,
         )
         for own in plans
         for start, end in clip(reader.spans, since, min(until, snapshot.now))
     ]
     calls = defaultdict(Calls, snapshot.calls)
-    for (
-        day,
-        operation,
-        caller,
-        client,
-        source,
-    ), entry in reader.ledger.entries.items():
-        calls[operation, caller, client, source].add(day, entry.numbers)
+    for day, name, _total, numbers in reader.counts.changes():
+        calls[name].add(day, numbers)
     unreadable = f"{count(reader.unreadable, 'line')} of {reader.total:,} in the logs cannot be read"
     return replace(
         snapshot,
@@ -195,14 +188,14 @@ def _list_doubts(
     doubts = {operation.name: list(reader.doubts(operation.name)) for operation in plan}
     clients: defaultdict[str, set[str | None]] = defaultdict(set)
     has_clients = any(
-        key[3] for key in (*reader.ledger.entries, *reader.later.entries)
+        change.name[2] for change in (*reader.counts.changes(), *reader.later.changes())
     )  # some logs have none
     for name, _caller, client, _source in recorded:
         clients[name] |= {client} if has_clients else {client, None}
     for name in {
-        name
-        for _day, name, _caller, client, _source in reader.later.entries
-        if client not in clients[name]
+        change.name[0]
+        for change in reader.later.changes()
+        if change.name[2] not in clients[change.name[0]]
     }:
         doubts[name].append(_UNRECORDED)
     return doubts
@@ -271,11 +264,8 @@ class _Reader:
         self._on_query, self._hidden = (
             _find_dependent(plan, kind) for kind in ("query", "headers")
         )
-        self.ledger, self.later = Ledger(Origin(), 0), Ledger(Origin(), 0)
-        days = (
-            window.stop - window.start
-        ) // DAY + 1  # a process begins a new ledger each day
-        self.ledger.limit = self.later.limit = days * self.ledger.limit
+        days = (window.stop - window.start) // DAY + 1
+        self.counts, self.later = Counts(days * 20_000), Counts(days * 20_000)
         self.total = self.unreadable = self._queries = 0
         self._has_foreign_log, self._is_below = False, not prefix
         self._suspicious: set[str] = set()
@@ -579,7 +569,7 @@ class _Reader:
             at=time,
             caller=caller,
         )
-        (self.ledger if at * SECOND < self._until else self.later).count(call)
+        (self.counts if at * SECOND < self._until else self.later).add(call)
 
 
 def _simplify(path: str) -> str:

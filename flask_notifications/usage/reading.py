@@ -45,7 +45,8 @@ class Calls:
 
     def add(self, day: int, numbers: Sequence[int]) -> None:
         """Add the numbers of a day."""
-        first_at, last_at, *counts = numbers
+        first_at, last_at, answered, refused, failed, closed = numbers
+        counts = (answered, refused + failed, closed)
         self.first_at, self.last_at = (
             min(self.first_at, first_at),
             max(self.last_at, last_at),
@@ -213,15 +214,11 @@ def _recorded_by(service: str | None) -> list[ColumnElement[bool]]:
 
 
 def _of_service(service: str | None) -> list[ColumnElement[bool]]:
-    own, recorder = (
-        select(store.recorders.c.id).where(*_recorded_by(service)),
-        store.usage.c.recorder,
-    )
-    return (
-        []
-        if service is None
-        else [recorder.in_(own) | (recorder == f"{store.MERGED}{service}")]
-    )
+    if service is None:
+        return []
+    processes = select(store.recorders.c.id).where(*_recorded_by(service))
+    recorder = store.usage.c.recorder
+    return [recorder.in_(processes) | store.is_merged_into(service)]
 
 
 def _of_operations(names: Names) -> list[ColumnElement[bool]]:

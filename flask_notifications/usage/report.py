@@ -37,7 +37,7 @@ def read_usage(
     allow_gap: float = 6,
     service: str | None = None,
     hosts: int | None = None,
-    require_canary: bool = False,
+    require_probe: bool = False,
     caller: str | None = None,
     logs: Sequence[Log] = (),
     log_format: str | None = None,
@@ -65,9 +65,9 @@ def read_usage(
     :param service: the application to look at, of several that share the database;
         ``None`` is all of them, and then each that knows an operation has to cover it.
     :param hosts: the number of hosts that have to record in each hour; by default any.
-    :param require_canary: whether each complete day needs a call by
+    :param require_probe: whether each complete day needs a call by
         ``flask-notifications-check``.
-    :param caller: the label of the only caller to report, besides the canary. Calls
+    :param caller: the label of the only caller to report, besides the probe. Calls
         without a label may be its own, so they make the verdict unknown unless their
         client is ignored. ``None`` reports all callers.
     :param logs: paths of access logs, or binary streams, each perhaps compressed with
@@ -85,7 +85,7 @@ def read_usage(
     :raises StoreUnavailable: when there is no such database, it cannot be reached, or
         its tables are missing or have foreign content.
     """
-    _check_rules(days, min_coverage, allow_gap, hosts, require_canary)
+    _check_rules(days, min_coverage, allow_gap, hosts, require_probe)
     _check_sources(database, plan, logs, service, caller)
     expected = None if plan is None else fingerprints(plan)
     names = _names(operations, expected)
@@ -125,7 +125,7 @@ def read_usage(
         min_coverage,
         allow_gap * HOUR,
         hosts,
-        require_canary,
+        require_probe,
         caller,
     )
     try:
@@ -156,7 +156,7 @@ def _check_rules(
     min_coverage: float,
     allow_gap: float,
     hosts: int | None,
-    require_canary: bool,
+    require_probe: bool,
 ) -> None:
     is_days = is_number(days, 1, _MAX_DAYS, is_whole=True)
     require(is_days, "days", f"a whole number from 1 to {_MAX_DAYS}", days)
@@ -176,10 +176,10 @@ def _check_rules(
         hosts,
     )
     require(
-        isinstance(require_canary, bool),
-        "require_canary",
+        isinstance(require_probe, bool),
+        "require_probe",
         "True or False",
-        require_canary,
+        require_probe,
     )
 
 

@@ -8,8 +8,9 @@ the clock of the database.
 
 import json
 import secrets
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
@@ -27,19 +28,23 @@ from .connections import (
     MYSQL,
     Database,
     begin,
-    identify,
     is_in_memory,
     open_engine,
 )
+from .counts import FIRST_AT, LAST_AT, OTHER, PAIRS, Change, Counts, name_others
 from .fingerprints import digest
-from .ledger import LAST_AT, OTHER, PAIRS, Ledger, Taken, name_others, uptime
 from .times import DAY, SECOND
 
-# Until when a recorder promises to be heard again.
-PROMISE = 60 * SECOND
-# A recorder is merged when its last sign of life is of a past day; its rows are then
-# those of `=` and the service.
-MERGED = "="
+# A recorder is overdue by a minute when it was not heard for this time.
+_OVERDUE = 90 * SECOND
+# How long a recorder must have reached the database before it declares others gone, and
+# the time between two signs of life after which that begins anew.
+_CONTACT, _BREAK = 60 * SECOND, 45 * SECOND
+# The difference from the database's clock above which a recorder covers nothing.
+CLOCK_LIMIT = 300 * SECOND
+# Merged rows belong to a pseudo-recorder: this, the digest of a plan, and the service.
+_MERGED = "="
+_DIGEST = 32
 # Days for which nobody had cleaned up, after which the clock is in doubt: a second look
 # a day later decides.
 _DOUBT = 7 * DAY
@@ -59,7 +64,7 @@ def _integers(*names: str) -> list[sa.Column[int]]:
     return [sa.Column(name, sa.BigInteger, nullable=False) for name in names]
 
 
-def _table(name: str, *columns: sa.Column[Any], **options: Any) -> sa.Table:
+def _table(name: str, *columns: sa.Column[Any] | sa.Index, **options: Any) -> sa.Table:
     """Return a table with transactions, also in MySQL and MariaDB."""
     return sa.Table(
         name,
@@ -71,47 +76,48 @@ def _table(name: str, *columns: sa.Column[Any], **options: Any) -> sa.Table:
     )
 
 
-# The only row: a random number that identifies the store, the first day whose rows are
-# all there, and when a process has looked last for what is to be deleted.
+# The only row: the first day whose rows are all there, and when a process has looked last
+# for what is to be deleted.
 state: sa.Table = _table(
     "flask_notifications_store",
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    *_integers("id", "kept_from", "cleaned_at"),
+    *_integers("kept_from", "cleaned_at"),
 )
 # The fingerprint of each operation for which recorders listened, by name in JSON, and
 # its digest.
 plans: sa.Table = _table(
     "flask_notifications_plan",
-    sa.Column("digest", _text(32), primary_key=True),
+    sa.Column("digest", _text(_DIGEST), primary_key=True),
     sa.Column(
         "operations",
         sa.Text().with_variant(mysql.MEDIUMTEXT(), MYSQL, MARIADB),
         nullable=False,
     ),
 )
-# A process from its first request to its end, or a UTC day of it. `lost` are calls,
-# `skew` is the largest difference of its clock from the database's, `stamp` is a random
-# number that the last write has left.
+# A process from its first request to its end. `skew` is the largest difference of its
+# clock from the database's, `gone_at` is when another recorder declared it gone, and
+# `stamp` is a random number that its last write has left.
 recorders: sa.Table = _table(
     "flask_notifications_recorder",
-    sa.Column("id", _text(65), primary_key=True),
+    sa.Column("id", _text(32), primary_key=True),
     sa.Column("service", _text(64), nullable=False),
     sa.Column("host", _text(768), nullable=False),
-    sa.Column("plan", _text(32), nullable=False),
+    sa.Column("plan", _text(_DIGEST), nullable=False),
     sa.Column("heard_at", sa.BigInteger, nullable=False, index=True),
     *_integers(
         "process",
         "began_at",
-        "next_at",
-        "ended",
-        "merged",
-        "own_clock",
-        "lost",
         "skew",
+        "ended",
+        "gone_at",
+        "own_clock",
+        "merged",
         "stamp",
     ),
+    # For those that may be overdue.
+    sa.Index("ix_flask_notifications_recorder_ended", "ended", "gone_at", "heard_at"),
 )
-NUMBERS = ("first_at", "last_at", "answered", "failed", "closed")
+NUMBERS = ("first_at", "last_at", "answered", "refused", "failed", "closed")
 # Names are in ASCII, as within a JSON string; an empty one is none.
 usage: sa.Table = _table(
     "flask_notifications_usage",
@@ -121,7 +127,7 @@ usage: sa.Table = _table(
         for name in ("operation", "caller", "client")
     ),
     sa.Column("source", _text(16), primary_key=True),
-    sa.Column("recorder", _text(65), primary_key=True),
+    sa.Column("recorder", _text(1 + _DIGEST + 64), primary_key=True),
     *_integers(*NUMBERS),
     sqlite_with_rowid=False,  # rows of a day lie together
 )
@@ -137,8 +143,8 @@ class StoreUnavailable(Exception):
     """
 
 
-class _RowChanged(Exception):
-    """The row of a recorder is not as its last write left it."""
+class _CannotVouch(Exception):
+    """Calls may be missing since the last sign of life of a recorder."""
 
 
 def encode(name: str | None) -> str:
@@ -164,17 +170,121 @@ def explain(error: Exception) -> str:
     return f"{type(cause).__name__}: {' '.join(str(cause).split())[:200]}"
 
 
+def merged_into(recorder: str) -> tuple[str, str] | None:
+    """Return the service and the digest of the plan whose rows were merged into a
+    recorder; ``None`` if it is a process.
+    """
+    if not recorder.startswith(_MERGED):
+        return None
+    start = len(_MERGED)
+    return recorder[start + _DIGEST :], recorder[start : start + _DIGEST]
+
+
+def is_merged_into(service: str) -> sa.ColumnElement[bool]:
+    """Return whether a row of calls was merged for a service."""
+    recorder = usage.c.recorder
+    rest = sa.func.substr(recorder, 1 + len(_MERGED) + _DIGEST)
+    return sa.and_(recorder.like(f"{_MERGED}%"), rest == service)
+
+
+class Identity:
+    """A recorder as its row shows it, and what this process knows of that row.
+
+    :param clock: returns the time in microseconds: that of a clock of the recorder's
+        own, otherwise since any moment.
+    :param began: the time by that clock since which all calls are counted.
+    """
+
+    def __init__(
+        self,
+        *,
+        service: str,
+        host: str,
+        process: int,
+        operations: Mapping[str, str],
+        clock: Callable[[], int],
+        has_own_clock: bool,
+        began: int,
+    ) -> None:
+        self.service = service
+        self.host = host
+        self.process = process
+        self.operations = operations
+        self.plan: str = digest(operations)
+        self.clock = clock
+        self.has_own_clock = has_own_clock
+        self._in_contact_since = self._heard_at = 0
+        self._take_id(began)
+
+    def _take_id(self, began: int) -> None:
+        self.id: str = secrets.token_hex(16)
+        self.began = began
+        self.skew = 0
+        self._is_clock_off: bool | None = None
+        # What the row has: the one, or the other if nobody knows whether the last write
+        # was committed.
+        self.stamp = self.attempt = 0
+
+    def renew(self) -> None:
+        """Take another ID, whose row covers the time from now on."""
+        self._take_id(self.clock())
+
+    def prepare(self, now: int, changes: Iterable[Change], *, is_whole: bool) -> None:
+        """Compare the clocks, and choose the stamp of a write, the same until it is
+        confirmed.
+
+        :raises _CannotVouch: calls are not all among the changes, or the clock came to
+            differ, or no longer does.
+        """
+        if not is_whole:
+            message = "a call was lost"
+            raise _CannotVouch(message)
+        if self.attempt == self.stamp:
+            # A clone of this machine gets another one.
+            self.attempt = secrets.randbits(62)
+        if self.has_own_clock:
+            return
+        difference = abs(time.time_ns() // 1000 - now)
+        is_off = difference > CLOCK_LIMIT
+        if self._is_clock_off not in {None, is_off}:
+            message = "its clock was set"
+            raise _CannotVouch(message)
+        self._is_clock_off = is_off
+        self.skew = max(self.skew, difference)
+        # Calls have the time of the middleware's clock.
+        began_at = self.began_at(now)
+        for change in changes:
+            later = change.numbers[LAST_AT] - now
+            earlier = began_at - change.numbers[FIRST_AT]
+            self.skew = max(self.skew, later, earlier)
+
+    def began_at(self, now: int) -> int:
+        """Return when counting began, by the clock of the database."""
+        return now - (self.clock() - self.began)
+
+    def confirm(self, now: int) -> None:
+        """Note that the last attempt was committed."""
+        self.stamp = self.attempt
+        if not 0 <= now - self._heard_at <= _BREAK:
+            self._in_contact_since = now
+        self._heard_at = now
+
+    def is_in_contact(self, now: int) -> bool:
+        """Return whether a sign of life at a time ends a minute without a break."""
+        has_no_break = 0 <= now - self._heard_at <= _BREAK
+        return has_no_break and now - self._in_contact_since >= _CONTACT
+
+
 class UsageStore:
     """Write the counts of recorders. The engine of an application stays open."""
 
     def __init__(self, database: Database, *, create_tables: bool) -> None:
         self.engine: sa.Engine = open_engine(database)
-        self.identity: str = identify(
-            self.engine
-        )  # now, because the working directory may change
         self._database = database
         self._create_tables = create_tables
-        self._id = 0
+        self._is_prepared = False
+        # When this process has reached the database last, by the recorder's clock.
+        self.written_at: int | None = None
 
     def release(self) -> None:
         """Close the connection that nobody uses now."""
@@ -185,120 +295,71 @@ class UsageStore:
         """Leave all connections to the parent, as a process does that has just been
         forked.
         """
+        self._is_prepared, self.written_at = False, None
         if self.engine is not self._database:
-            self.engine = open_engine(
-                self._database
-            )  # the old one may have locks that a thread of the parent held
+            # The old one may have locks that a thread of the parent held.
+            self.engine = open_engine(self._database)
         elif not is_in_memory(self.engine):
             self.engine.dispose(close=False)
 
-    def write(self, ledger: Ledger, *, is_final: bool = False) -> int:
+    def write(
+        self, identity: Identity, counts: Counts, *, is_final: bool = False
+    ) -> int:
         """Write a sign of life with everything that was counted before it, in one
         transaction; return its time.
 
-        If the row of the recorder is not as its last write left it, as after a failover
-        or in a restored database, all is written under a new identity. After a final
-        write, the rows of the recorder may be merged.
+        A recorder that cannot vouch for the time since its last sign of life leaves its
+        row as it is and writes all totals to a new one. After a final write, the rows
+        of the recorder may be merged.
         """
         try:
-            return self._write_once(ledger, is_final=is_final)
-        except _RowChanged:
-            log_error("the row of this recorder is not as it was left; it begins anew")
-            ledger.renew()
-            return self._write_once(ledger, is_final=is_final)
+            return self._write_once(identity, counts, is_final=is_final)
+        except _CannotVouch as error:
+            log_error("this recorder begins anew: %s", error)
+            # First, because a call may be lost after it, which is then in the new row.
+            counts.is_whole = True
+            identity.renew()
+            counts.forget_written()
+            return self._write_once(identity, counts, is_final=is_final)
 
-    def _write_once(self, ledger: Ledger, *, is_final: bool) -> int:
-        store = self.prepare()
+    def _write_once(self, identity: Identity, counts: Counts, *, is_final: bool) -> int:
+        self._prepare()
         try:
             with begin(self.engine) as (connection, at):
-                if ledger.clock is not None:
-                    ledger.heard = ledger.clock()
-                now, ledger.started = (
-                    (ledger.heard, 0)
-                    if ledger.origin.has_own_clock
-                    else (at, at - uptime())
-                )
-                ledger.compare_times(ledger.take(), now)
-                self._sign(connection, ledger, now, is_final=is_final)
-                taken = (
-                    ledger.take()
-                )  # after the row is locked, so that no older totals replace newer ones
-                _write_entries(connection, ledger.id, taken)
+                now = identity.clock() if identity.has_own_clock else at
+                changes = counts.changes()
+                identity.prepare(now, changes, is_whole=counts.is_whole)
+                _sign(connection, identity, now, is_final=is_final)
+                _write_changes(connection, identity.id, changes)
+                if identity.is_in_contact(now):
+                    _declare_gone(connection, identity, now)
         except BaseException:
-            self._id = 0  # perhaps a table is gone
+            self._is_prepared = False  # perhaps a table is gone
             raise
-        ledger.confirm(store, taken)
+        identity.confirm(now)
+        counts.confirm(changes)
+        self.written_at = identity.clock()
         return now
 
-    def prepare(self) -> int:
-        """Create missing tables once, and return the ID of the store."""
-        if not self._id:
-            try:
-                self._id = self._initialise()
-            except DBAPIError:  # another process that began at the same time was faster
-                self._id = self._initialise()
-        return self._id
+    def _prepare(self) -> None:
+        """Create missing tables once."""
+        if self._is_prepared:
+            return
+        try:
+            self._initialise()
+        except DBAPIError:  # another process that began at the same time was faster
+            self._initialise()
+        self._is_prepared = True
 
-    def _initialise(self) -> int:
+    def _initialise(self) -> None:
         with begin(self.engine) as (connection, _now):
             # Only missing ones, because it may be forbidden to create tables.
             for table in missing_tables(connection) if self._create_tables else ():
                 connection.execute(CreateTable(table, if_not_exists=True))
                 for index in table.indexes:
                     index.create(connection, checkfirst=True)
-            if connection.scalar(sa.select(state.c.id)) is None:
-                _insert_once(
-                    connection,
-                    state,
-                    number=1,
-                    id=secrets.randbits(62),
-                    kept_from=0,
-                    cleaned_at=0,
-                )
-            return int(connection.scalars(sa.select(state.c.id)).one())
-
-    def _sign(
-        self, connection: sa.Connection, ledger: Ledger, now: int, *, is_final: bool
-    ) -> None:
-        """Write a sign of life to the row of a recorder."""
-        # Without all counts, the time since the last sign of life in the row is
-        # unknown.
-        knows_all = ledger.is_own or ledger.is_whole
-        sign = {
-            "own_id": ledger.id,
-            "own_stamp": ledger.stamp,
-            "heard": ledger.locate(ledger.heard, now) if knows_all else 0,
-            "ends": int(is_final),
-            "difference": ledger.skew,
-            "attempt": ledger.attempt(),
-        }
-        if connection.execute(_SIGN, sign).rowcount == 0:
-            is_known = sa.select(recorders.c.id).where(recorders.c.id == ledger.id)
-            if ledger.store or connection.scalar(
-                is_known
-            ):  # perhaps a copy of its spool was imported
-                raise _RowChanged
-            _register(connection, ledger, ledger.locate(ledger.began, now))
-            connection.execute(_SIGN, sign)
-
-    def leave_loss(self, ledger: Ledger) -> None:
-        """Note in the row of a recorder how many calls are not written, and that it was
-        alive at the last of them.
-        """
-        own = sa.and_(
-            recorders.c.id == ledger.id,
-            recorders.c.stamp.in_([ledger.stamp, ledger.attempted]),
-        )
-        last = max(
-            (numbers[LAST_AT] for _key, _entry, numbers in ledger.take()), default=0
-        )
-        lost = (
-            sa.update(recorders)
-            .where(own)
-            .values(lost=recorders.c.lost + ledger.unwritten, heard_at=_HEARD)
-        )
-        with begin(self.engine) as (connection, _now):
-            connection.execute(lost, {"heard": last})
+            if connection.scalar(sa.select(state.c.number)) is None:
+                _insert_once(connection, state, number=1, kept_from=0, cleaned_at=0)
 
     def merge(self, today: int) -> bool:
         """Merge the rows of some recorders that ended before a day, and return whether
@@ -307,7 +368,7 @@ class UsageStore:
         candidates = (
             sa.select(recorders)
             .where(
-                recorders.c.ended == 1,
+                _HAS_ENDED,
                 recorders.c.merged == 0,
                 recorders.c.heard_at < today * DAY,
             )
@@ -315,40 +376,39 @@ class UsageStore:
             .limit(_MERGED_AT_ONCE)
         )
         with begin(self.engine) as (connection, _now):
-            connection.execute(
-                _STATE.values(id=state.c.id)
-            )  # other processes wait until this one has merged
+            # Other processes wait until this one has merged.
+            connection.execute(_STATE.values(number=1))
             rows = connection.execute(candidates.with_for_update()).all()
-            for service in sorted({row.service for row in rows}):
-                own = [row for row in rows if row.service == service]
+            for merged in sorted({merged_id(row) for row in rows}):
+                own = [row for row in rows if merged_id(row) == merged]
                 days = range(
                     min(row.began_at for row in own) // DAY - 1,
                     max(row.heard_at for row in own) // DAY + 2,
                 )
                 for day in days:
-                    _merge_day(
-                        connection, day, [row.id for row in own], f"{MERGED}{service}"
-                    )
+                    _merge_day(connection, day, [row.id for row in own], merged)
             ids = [row.id for row in rows]
             connection.execute(
                 sa.update(recorders).where(recorders.c.id.in_(ids)).values(merged=1)
             )
         return len(rows) == _MERGED_AT_ONCE
 
-    def clean(self, retention: int, clock: int | None) -> None:
+    def clean(self, retention: int, now: int, identity: Identity) -> None:
         """Merge rows, and delete rows older than ``retention`` days, in one process
         once a day.
         """
-        with begin(self.engine) as (connection, at):
-            now = at if clock is None else clock
+        with begin(self.engine) as (connection, _now):
             cleaned_at = connection.scalars(sa.select(state.c.cleaned_at)).one()
             if cleaned_at <= now < cleaned_at + DAY:
                 return
-            is_doubtful = clock is None and not cleaned_at <= now < cleaned_at + _DOUBT
+            is_doubtful = not cleaned_at <= now < cleaned_at + _DOUBT
             clean = _STATE.where(state.c.cleaned_at == cleaned_at).values(
                 cleaned_at=now
             )
-            if connection.execute(clean).rowcount == 0 or is_doubtful:
+            if is_doubtful and not identity.has_own_clock:
+                connection.execute(clean)
+                return
+            if connection.execute(clean).rowcount == 0:
                 return
         while self.merge(now // DAY):
             pass
@@ -364,7 +424,7 @@ class UsageStore:
             )
         for table, condition in (
             (usage, usage.c.day < day),
-            (recorders, recorders.c.heard_at < day * DAY),
+            (recorders, sa.and_(_HAS_ENDED, recorders.c.heard_at < day * DAY)),
         ):
             key = list(table.primary_key)
             while True:
@@ -377,26 +437,29 @@ class UsageStore:
                     break
 
 
-def _larger(column: sa.Column[int], name: str) -> Any:
-    value = sa.bindparam(name, type_=sa.BigInteger)
-    return sa.case((column > value, column), else_=value)
+def merged_id(row: Any) -> str:
+    """Return the pseudo-recorder for the rows of a recorder."""
+    return f"{_MERGED}{row.plan}{row.service}"
 
 
 # With its key, because MySQL may refuse to update without one.
 _STATE = sa.update(state).where(state.c.number == 1)
-_HEARD = _larger(recorders.c.heard_at, "heard")
+_HAS_ENDED = sa.or_(recorders.c.ended == 1, recorders.c.gone_at > 0)
 # A sign of life, if the row is as the last write left it, or one whose commit was not
 # confirmed.
 _SIGN = (
     sa.update(recorders)
-    .where(recorders.c.id == sa.bindparam("own_id"), recorders.c.merged == 0)
-    .where(recorders.c.stamp.in_([sa.bindparam("own_stamp"), sa.bindparam("attempt")]))
-    .values(
-        heard_at=_HEARD,
-        next_at=_HEARD + PROMISE,
-        ended=_larger(recorders.c.ended, "ends"),
+    .where(
+        recorders.c.id == sa.bindparam("its_id"),
+        recorders.c.gone_at == 0,
+        recorders.c.stamp.in_([sa.bindparam("its_stamp"), sa.bindparam("attempt")]),
     )
-    .values(skew=_larger(recorders.c.skew, "difference"), stamp=sa.bindparam("attempt"))
+    .values(
+        heard_at=sa.bindparam("now"),
+        skew=sa.bindparam("difference"),
+        ended=sa.bindparam("is_final"),
+        stamp=sa.bindparam("attempt"),
+    )
 )
 _UPDATE = (
     sa.update(usage)
@@ -405,32 +468,67 @@ _UPDATE = (
 )
 
 
-def _register(connection: sa.Connection, ledger: Ledger, began: int) -> None:
-    """Insert the row of a recorder, which covers nothing yet, and what the recorder
-    listens for.
-    """
-    origin, plan = ledger.origin, digest(ledger.origin.operations)
-    if (
-        connection.scalar(sa.select(plans.c.digest).where(plans.c.digest == plan))
-        is None
-    ):
-        _insert_once(
-            connection, plans, digest=plan, operations=json.dumps(origin.operations)
+def _sign(
+    connection: sa.Connection, identity: Identity, now: int, *, is_final: bool
+) -> None:
+    """Write a sign of life to the row of a recorder."""
+    sign = {
+        "its_id": identity.id,
+        "its_stamp": identity.stamp,
+        "now": now,
+        "difference": identity.skew,
+        "is_final": int(is_final),
+        "attempt": identity.attempt,
+    }
+    if connection.execute(_SIGN, sign).rowcount:
+        return
+    exists = sa.select(recorders.c.id).where(recorders.c.id == identity.id)
+    if identity.stamp or connection.scalar(exists):
+        message = "its row is not as its last write left it"
+        raise _CannotVouch(message)
+    exists = sa.select(plans.c.digest).where(plans.c.digest == identity.plan)
+    if connection.scalar(exists) is None:
+        operations = json.dumps(identity.operations)
+        _insert_once(connection, plans, digest=identity.plan, operations=operations)
+    connection.execute(
+        sa.insert(recorders).values(
+            id=identity.id,
+            service=identity.service,
+            host=encode(identity.host),
+            process=identity.process,
+            plan=identity.plan,
+            began_at=identity.began_at(now),
+            heard_at=now,
+            skew=identity.skew,
+            ended=int(is_final),
+            gone_at=0,
+            own_clock=int(identity.has_own_clock),
+            merged=0,
+            stamp=identity.attempt,
         )
-    own = {
-        "id": ledger.id,
-        "service": origin.service,
-        "host": encode(origin.host),
-        "process": origin.process,
-    }
-    times = {"began_at": began, "heard_at": began, "next_at": began + PROMISE}
-    others = {
-        "plan": plan,
-        "own_clock": int(origin.has_own_clock),
-        "stamp": ledger.stamp,
-    }
-    row = dict.fromkeys(recorders.columns.keys(), 0) | own | times | others
-    connection.execute(sa.insert(recorders).values(row))
+    )
+
+
+def _declare_gone(connection: sa.Connection, identity: Identity, now: int) -> None:
+    """Declare the other recorders of a service and host gone that would have written if
+    they lived.
+    """
+    is_overdue = sa.and_(
+        recorders.c.ended == 0,
+        recorders.c.gone_at == 0,
+        recorders.c.heard_at < now - _OVERDUE,
+    )
+    overdue = sa.select(recorders.c.id).where(
+        is_overdue,
+        recorders.c.service == identity.service,
+        recorders.c.host == encode(identity.host),
+        recorders.c.own_clock == int(identity.has_own_clock),
+        recorders.c.id != identity.id,
+    )
+    for recorder in sorted(connection.scalars(overdue)):
+        is_recorder = recorders.c.id == recorder
+        gone = sa.update(recorders).where(is_recorder, is_overdue).values(gone_at=now)
+        connection.execute(gone)
 
 
 def missing_tables(connection: sa.Connection) -> list[sa.Table]:
@@ -447,15 +545,17 @@ def _insert_once(connection: sa.Connection, table: sa.Table, **row: Any) -> None
         connection.execute(sa.insert(table).values(row))
 
 
-def _write_entries(
-    connection: sa.Connection, recorder: str, taken: Iterable[Taken]
+def _write_changes(
+    connection: sa.Connection, recorder: str, changes: Iterable[Change]
 ) -> None:
     """Write totals: update rows that the store has, and replace rows that it may have."""
     old, new = list[Row](), list[Row]()
-    for (day, *names), entry, numbers in taken:
-        (old if entry.written else new).append(
-            (day, *map(encode, names), recorder, *numbers)
-        )
+    for day, name, total, numbers in changes:
+        row = (day, *map(encode, name), recorder, *numbers)
+        if total.written is None:
+            new.append(row)
+        else:
+            old.append(row)
     if old:
         columns = [f"{'key' if name in _KEY else 'new'}_{name}" for name in _COLUMNS]
         connection.execute(

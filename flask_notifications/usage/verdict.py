@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from flask_notifications.wording import count, duration, full_date
 
+from .counts import OTHER, PROBE, is_probe
 from .coverage import Coverage, RecorderRow, Recorders, combine
-from .ledger import CANARY, OTHER, is_canary
 from .reading import Snapshot
 from .results import CallerUsage, OperationUsage, Verdict
 from .times import (
@@ -49,7 +49,7 @@ class Judge:
     min_coverage: float
     allow_gap: float
     hosts: int | None
-    require_canary: bool
+    require_probe: bool
     caller: str | None
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class Judge:
                 ignored=self._ignore(caller, client),
                 packed_days=calls.days,
             )
-            if is_own or is_canary(client):
+            if is_own or is_probe(client):
                 self._calls[operation].append(usage)
             elif caller in {None, OTHER} and not usage.ignored:
                 self._unlabelled[operation].append(usage)
@@ -108,7 +108,7 @@ class Judge:
         limit always do.
         """
         is_ignored = client in self.ignored_clients or caller in self.ignored_callers
-        return client != OTHER and (is_ignored or is_canary(client))
+        return client != OTHER and (is_ignored or is_probe(client))
 
     def _judge_operation(self, name: str) -> OperationUsage:
         callers = sorted(
@@ -209,8 +209,8 @@ class Judge:
                 if each.last_at >= to_datetime(since)
             ):
                 yield f"{count(unlabelled, 'call')} without a label may be of this caller"
-            if self.require_canary:
-                yield from self._missing_canaries(callers, since)
+            if self.require_probe:
+                yield from self._missing_probes(callers, since)
 
     def _record_doubts(self, listening: _Listening, since: int) -> Iterator[str]:
         """Yield the doubts about the recorders."""
@@ -219,7 +219,7 @@ class Judge:
         yield from self._gap_doubts(coverage)
         for recorders, fitting in listening:
             rows = [row for row in recorders.rows if row.is_in(since, until)]
-            yield from _loss_doubts(recorders, rows, since, until)
+            yield from _loss_doubts(recorders, since, until)
             yield from _stranger_doubts(row for row in rows if row.plan not in fitting)
             if recorders.heard_at < until - HOUR:
                 yield f"nothing was recorded after {describe_moment(recorders.heard_at)}"
@@ -259,14 +259,11 @@ class Judge:
             if later > now + _TOLERANCE:
                 yield f"something was recorded later than now, on {describe_moment(later)}"
 
-    def _missing_canaries(
+    def _missing_probes(
         self, callers: Sequence[CallerUsage], since: int
     ) -> Iterator[str]:
         called = {
-            day
-            for each in callers
-            if is_canary(each.client)
-            for day in each.day_numbers
+            day for each in callers if is_probe(each.client) for day in each.day_numbers
         }
         missing = [
             day for day in range(since // DAY, self.until // DAY) if day not in called
@@ -277,7 +274,7 @@ class Judge:
                 if len(missing) > 1
                 else ""
             )
-            yield f"no call of {CANARY} was recorded on {full_date(to_date(missing[0]))}{more}"
+            yield f"no call of {PROBE} was recorded on {full_date(to_date(missing[0]))}{more}"
 
     def _smaller_window(
         self, name: str, listening: _Listening, callers: Sequence[CallerUsage]
@@ -295,9 +292,7 @@ class Judge:
         return []
 
 
-def _loss_doubts(
-    recorders: Recorders, rows: Iterable[RecorderRow], since: int, until: int
-) -> Iterator[str]:
+def _loss_doubts(recorders: Recorders, since: int, until: int) -> Iterator[str]:
     lost = [
         row for (start, end), row in recorders.losses if start < until and end > since
     ]
@@ -308,9 +303,6 @@ def _loss_doubts(
             f"{last.host} (process {last.process}){more} {'were' if more else 'was'} not heard again after "
             f"{describe_moment(last.heard_at)}; {'their' if more else 'its'} last calls may be missing"
         )
-    calls = sum(row.lost for row in rows)
-    if calls:
-        yield f"{count(calls, 'call')} could not be recorded"
 
 
 def _stranger_doubts(rows: Iterable[RecorderRow]) -> Iterator[str]:

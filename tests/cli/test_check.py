@@ -18,7 +18,7 @@ import trustme
 
 from flask_notifications.check.checker import check_url
 from flask_notifications.check.fetching import Fetcher, Unreachable
-from flask_notifications.usage import CANARY
+from flask_notifications.usage import PROBE
 from tests.cli.commands import Outcome, run
 from tests.cli.servers import (
     Canned,
@@ -662,7 +662,7 @@ def test_headers_are_sent_only_to_the_origin_of_the_url(server: CannedServer) ->
             (each["x-tenant"], each["cookie"], each["user-agent"])
             for each in server.received
         ]
-        assert sent == [("7", f"a={SECRET}; b=2", CANARY)] * 4
+        assert sent == [("7", f"a={SECRET}; b=2", PROBE)] * 4
         run(
             "check",
             server.respond("/moved", Canned(302, [("Location", f"{other.url}/old")])),
@@ -800,7 +800,7 @@ def test_headers_come_from_files_standard_input_and_the_environment_too(
     outcome = run(
         "check", url, "--header", f"@{tmp_path / 'headers'}", "--header", "@-"
     )
-    own = {"authorization": f"Bearer {SECRET}", "user-agent": f"{CANARY} a/1"}
+    own = {"authorization": f"Bearer {SECRET}", "user-agent": f"{PROBE} a/1"}
     assert (own | {"x-b": "2", "x-c": "3", "x-d": "4"}).items() <= server.received[
         0
     ].items()

@@ -11,7 +11,7 @@ import pytest
 
 from flask_notifications import Call
 from flask_notifications.plans.policy import Phase
-from flask_notifications.usage import CANARY
+from flask_notifications.usage import PROBE
 from tests.cli.commands import DAY, YESTERDAY, Outcome, record_usage, run_usage
 from tests.pages.html import parse, words
 from tests.usage.databases import use
@@ -56,7 +56,7 @@ CALLS = (
     use("job/1", "warehouse", status=410, phase=Phase.BROWNOUT),
     *[use("zebra-job/7", "acme")] * 3,
     use("zebra-job/7", "zebra", operation="export"),
-    use(CANARY, "zebra"),
+    use(PROBE, "zebra"),
 )
 # Without the line breaks in sentences.
 TEXT = """\
@@ -157,9 +157,7 @@ def test_a_caller_without_a_call_is_told_when_the_last_one_was(folder: Path) -> 
         pytest.param(
             [use("(other)", "(other)")], [], 4, id="so may one beyond the limit"
         ),
-        pytest.param(
-            [use(CANARY)], ["--require-canary"], 4, id="no canary on some days"
-        ),
+        pytest.param([use(PROBE)], ["--require-probe"], 4, id="no probe on some days"),
         pytest.param([use(caller="warehouse")], [], 3, id="its own call"),
         pytest.param(
             [use(caller="warehouse")],

@@ -3,7 +3,6 @@ format and exit code.
 """
 
 import csv
-import fcntl
 import json
 import re
 import sys
@@ -11,16 +10,15 @@ from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import create_engine, update
 
 from flask_notifications import Call, load_plan
 from flask_notifications.pages import render_guide, render_usage
-from flask_notifications.usage import CANARY, UsageRecorder, metadata, read_usage
+from flask_notifications.usage import PROBE, metadata, read_usage
 from tests.cli.commands import record_usage, run, run_usage
-from tests.usage.databases import NOON, execute, in_child, use
+from tests.usage.databases import NOON, execute, use
 
 PAGE = (Path(__file__).parents[2] / "docs" / "usage.md").read_text(encoding="utf-8")
 
@@ -31,7 +29,7 @@ def database(tmp_path: Path) -> str:
 
 
 def record(database: str, *calls: Call) -> None:
-    record_usage(database, *(calls or (use(CANARY),)))
+    record_usage(database, *(calls or (use(PROBE),)))
 
 
 # The page shows another record, of a month and of three hosts.
@@ -338,29 +336,3 @@ def test_the_guide_is_the_page_of_the_plan(tmp_path: Path) -> None:
         "Team \u00e9",
     )
     assert run(*command) == (0, page, "")
-
-
-def test_collect_brings_in_what_ended_processes_have_left(
-    database: str, tmp_path: Path
-) -> None:
-    in_child(lambda: UsageRecorder(database, spool=tmp_path / "spool")(use()))
-    assert run("collect", tmp_path / "spool", database) == (0, "1 file imported\n", "")
-    assert (
-        read_usage(database, until=NOON, operations=["report"]).operations[0].answered
-        == 1
-    )
-
-
-def test_collect_says_whether_the_database_or_the_spool_is_wrong(
-    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcome = run("collect", tmp_path, "s3cret")
-    assert (outcome.code, "s3cret" in outcome.err) == (2, False)
-    with monkeypatch.context() as patch:
-        patch.setattr(fcntl, "flock", Mock(side_effect=OSError("no locks")))
-        assert run("collect", tmp_path, database).err == "Error: no locks\n"
-    (tmp_path / "usage.sqlite3").mkdir()
-    in_child(lambda: UsageRecorder(database, spool=tmp_path / "spool")(use()))
-    outcome = run("collect", tmp_path / "spool", database)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith("Error: the database cannot be written: ")

@@ -40,11 +40,7 @@ def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[b
 def make_observer() -> UsageRecorder | PrometheusObserver:
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         return PrometheusObserver(PLAN)
-    return UsageRecorder(
-        os.environ["USAGE_DATABASE"],
-        flush_interval=3600,
-        spool=os.environ.get("USAGE_SPOOL"),
-    )
+    return UsageRecorder(os.environ["USAGE_DATABASE"], flush_interval=3600)
 
 
 application = DeprecationMiddleware(serve, PLAN, observers=[make_observer()])

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, text
 
 from flask_notifications.usage import UsageRecorder, read_usage
-from flask_notifications.usage.connections import begin, identify, open_engine
+from flask_notifications.usage.connections import begin, open_engine
 from flask_notifications.usage.store import UsageStore
 from tests.resilience.postgresql import drop_privileges, postgresql
 from tests.servers.process import eventually, free_port
@@ -73,7 +73,8 @@ def test_connecting_is_limited_but_not_for_the_application(
     made: list[dict[str, Any]] = []
     store = UsageStore(database, create_tables=True)
     event.listen(store.engine, "do_connect", lambda *args: made.append(dict(args[3])))
-    store.prepare()
+    with begin(store.engine):
+        pass
     assert {options.get(name) for options in made} == {value}
     store.release()
     for each in (open_engine(database), open_engine(open_engine(engine))):
@@ -104,24 +105,6 @@ def test_a_limit_of_the_url_is_kept(database: str) -> None:
     with begin(engine):
         assert int(made[0]["connect_timeout"]) == 7
     engine.dispose()
-
-
-def test_the_place_of_a_database_identifies_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sockets = "postgresql+psycopg:///shop?host=/run/{}"
-    assert identify(open_engine(sockets.format("one"))) != identify(
-        open_engine(sockets.format("two"))
-    )
-    relative = [
-        "sqlite:///usage.sqlite3",
-        "postgresql+psycopg://",
-    ]  # the second one with a creator of connections
-    elsewhere = [identify(open_engine(url)) for url in relative]
-    monkeypatch.chdir(tmp_path)
-    here = [identify(open_engine(url)) for url in relative]
-    assert set(here).isdisjoint(elsewhere)
-    assert here[0] == identify(open_engine(f"sqlite:///{tmp_path}/usage.sqlite3"))
 
 
 @contextmanager
@@ -158,12 +141,9 @@ def test_psycopg_works_behind_pgbouncer_in_transaction_mode(
             create_engine(cluster.url(port), isolation_level="AUTOCOMMIT"),
         ]
         databases: list[str | Engine] = [*engines, cluster.url(port), cluster.url(port)]
-        recorders = [
-            UsageRecorder(each, flush_interval=3600, spool=None) for each in databases
-        ]
+        recorders = [UsageRecorder(each, flush_interval=3600) for each in databases]
         for recorder in recorders:
             recorder.listen({REPORT: POLICY})
-            recorder._wake = lambda: None  # type: ignore[method-assign] # it writes only when it is told to
         # Psycopg prepares a statement that it executes for the sixth time, and
         # PgBouncer lends the next connection.
         for number in range(8):
@@ -185,7 +165,7 @@ def test_a_process_without_anything_to_write_leaves_its_connection_to_others(
     database: str, engine: Engine
 ) -> None:
     recorder = UsageRecorder(
-        f"{database}&application_name=idle-test", flush_interval=3600, spool=None
+        f"{database}&application_name=idle-test", flush_interval=3600
     )
     recorder.listen({REPORT: POLICY})
     recorder(use(at=datetime.now(UTC)))

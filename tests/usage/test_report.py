@@ -14,7 +14,7 @@ from sqlalchemy import select, text, update
 from flask_notifications import Call, Operation
 from flask_notifications.plans.policy import Phase
 from flask_notifications.usage import (
-    CANARY,
+    PROBE,
     OperationUsage,
     StoreUnavailable,
     UsageRecorder,
@@ -188,7 +188,7 @@ def test_a_process_with_another_plan_uncovers_its_life_and_is_a_doubt_however_sh
 ) -> None:
     past = covered(file)
     past.now = NOON - 10 * HOUR
-    other = UsageRecorder(file, spool=None, host="old", clock=lambda: past.now)
+    other = UsageRecorder(file, host="old", clock=lambda: past.now)
     other.listen(plan)
     other.request_passed()
     assert other.flush()
@@ -247,7 +247,6 @@ def test_the_number_of_hosts_in_each_hour_may_be_required(file: str) -> None:
 
 
 DAMAGE: dict[str, tuple[dict[str, object], str]] = {
-    "lost calls": ({"lost": 3}, "3 calls could not be recorded"),
     "a clock that was off": (
         {"skew": 61_000_000, "own_clock": 0},
         "the clock of a machine was off by 61 seconds",
@@ -328,7 +327,7 @@ def test_a_call_without_a_label_is_a_doubt_about_one_caller_as_long_as_the_windo
 
 @pytest.mark.parametrize(
     ("client", "verdict"),
-    [(CANARY, "safe"), (f"{CANARY}/9", "safe"), (f"{CANARY}er", "in use")],
+    [(PROBE, "safe"), (f"{PROBE}/9", "safe"), (f"{PROBE}er", "in use")],
 )
 def test_a_canary_does_not_count_as_use(file: str, client: str, verdict: str) -> None:
     covered(file, use(client))
@@ -353,9 +352,9 @@ def test_each_complete_day_needs_a_canary_if_one_is_required(
 ) -> None:
     covered(
         file,
-        *(use(CANARY, at=START + day * DAY) for day in set(range(30)) - set(missing)),
+        *(use(PROBE, at=START + day * DAY) for day in set(range(30)) - set(missing)),
     )
-    usage = read_operation(file, require_canary=True)
+    usage = read_operation(file, require_probe=True)
     assert list(usage.reasons[:1]) == reasons
     assert read_operation(file).verdict == "safe"
 
@@ -564,7 +563,7 @@ def test_tables_with_foreign_content_are_no_store(statement: str, file: str) -> 
         ("service", 5),
         ("caller", " "),
         ("plan", 5),
-        ("require_canary", "no"),
+        ("require_probe", "no"),
     ],
 )
 def test_a_wrong_argument_is_named(file: str, argument: str, value: object) -> None:

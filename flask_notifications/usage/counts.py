@@ -1,0 +1,200 @@
+"""The calls that one process has counted, in memory. Standard library only."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from flask_notifications.observers import Call
+from flask_notifications.plans.policy import CLOSED_PHASES
+
+from .times import DAY, SECOND
+
+# The client of a call that only shows that calls are recorded: that of the command
+# ``check``.
+PROBE = "flask-notifications-check"
+# The caller and the client of all calls beyond the limits. No product of a User-Agent
+# has parentheses.
+OTHER = "(other)"
+# Pairs of a caller and a client that are kept by name, for an operation and a day.
+PAIRS = 200
+# Names that a process keeps at most, besides those of other calls: a third of them on
+# a day.
+_NAMES = 60_000
+# Characters of a label and of a client. The store has room for them, whatever they are.
+_LENGTH = 64
+
+# Where a total has which number.
+FIRST_AT, LAST_AT, ANSWERED, REFUSED, FAILED, CLOSED = range(6)
+
+Name: TypeAlias = tuple[str, str | None, str | None, str | None]
+"""The name of an operation, a caller, a client and a source."""
+Numbers: TypeAlias = tuple[int, ...]
+"""The first and the last time in microseconds since 1970, and the four counts."""
+
+
+class Total:
+    """The numbers of a name on a day, and those that the store has for sure."""
+
+    __slots__ = ("numbers", "written")
+
+    def __init__(self, at: int) -> None:
+        self.numbers: list[int] = [at, at, 0, 0, 0, 0]
+        self.written: Numbers | None = None
+
+
+class Change(NamedTuple):
+    """The numbers of a total when it was looked at."""
+
+    day: int
+    name: Name
+    total: Total
+    numbers: Numbers
+
+
+@dataclass(slots=True)
+class _Day:
+    totals: dict[Name, Total] = field(default_factory=dict)
+    # By operation, and whether they have a caller.
+    pairs: dict[tuple[str, bool], set[tuple[str | None, str | None]]] = field(
+        default_factory=dict
+    )
+
+
+class Counts:
+    """Count calls by UTC day and name. One thread may count while another one reads.
+
+    :param limit: the names that are kept, besides those of other calls.
+    """
+
+    def __init__(self, limit: int = _NAMES) -> None:
+        self._limit = limit
+        self._days: dict[int, _Day] = {}
+        # Whether every call that came is counted, in the day that it belongs to.
+        self.is_whole: bool = True
+        self._kept_from: int | None = None
+        self._dropped_before = 0
+
+    def add(self, call: Call) -> bool:
+        """Count a call, and return whether it is the first of its name and kind on its
+        day.
+        """
+        at = int(call.at.timestamp() * SECOND)
+        day = self._days.get(at // DAY)
+        if day is None:
+            day = self._begin_day(at // DAY)
+        name = (call.operation, call.caller, call.client, call.source)
+        total = day.totals.get(name)
+        if total is None:
+            total = self._admit(day, name, at)
+        numbers = total.numbers
+        if at > numbers[LAST_AT]:
+            numbers[LAST_AT] = at
+        elif at < numbers[FIRST_AT]:
+            numbers[FIRST_AT] = at
+        kind = _kind_of(call)
+        # Last, because another thread may read the numbers meanwhile.
+        numbers[kind] += 1
+        return numbers[kind] == 1
+
+    def _begin_day(self, number: int) -> _Day:
+        if number < self._dropped_before:
+            # The store may have calls of this day that are no longer here.
+            self.is_whole = False
+        return self._days.setdefault(number, _Day())
+
+    def _admit(self, day: _Day, name: Name, at: int) -> Total:
+        """Return the total for a name that the day does not have yet.
+
+        Invented clients cannot push out pairs with a caller.
+        """
+        operation, caller, client, source = name
+        pairs = day.pairs.setdefault((operation, caller is not None), set())
+        if (caller, client) not in pairs:
+            number = len(pairs)
+            if caller is None:
+                number += len(day.pairs.get((operation, True), ()))
+            has_room = len(day.totals) < self._limit // max(3, len(self._days))
+            if number < PAIRS and has_room and _fits(caller) and _fits(client):
+                pairs.add((caller, client))
+            else:
+                name = (operation, *name_others(client), source)
+        return day.totals.setdefault(name, Total(at))
+
+    def changes(self) -> list[Change]:
+        """Return the totals that the store may not have, as they are now."""
+        changes = []
+        # Copies are made in one step, because calls are counted meanwhile.
+        for number, day in self._days.copy().items():
+            for name, total in day.totals.copy().items():
+                numbers = tuple(total.numbers)
+                if numbers != total.written:
+                    changes.append(Change(number, name, total, numbers))
+        return changes
+
+    def count_unwritten(self) -> int:
+        """Return the number of calls that the store may not have."""
+        calls = 0
+        for change in self.changes():
+            calls += sum(change.numbers[ANSWERED:])
+            if change.total.written is not None:
+                calls -= sum(change.total.written[ANSWERED:])
+        return calls
+
+    def confirm(self, changes: Iterable[Change]) -> None:
+        """Note that the store has some changes."""
+        for change in changes:
+            change.total.written = change.numbers
+
+    def forget_written(self) -> None:
+        """Forget what the store has, because all will be written under a new name."""
+        for day in self._days.copy().values():
+            for total in day.totals.copy().values():
+                total.written = None
+
+    def keep_from(self, number: int) -> None:
+        """Drop the days before one, as far as the store has them.
+
+        No call may be counted meanwhile.
+        """
+        if self._kept_from is None:
+            self._kept_from = number
+        if number <= self._kept_from:
+            return
+        self._kept_from = number
+        unwritten = {change.day for change in self.changes()}
+        for day in list(self._days):
+            if day < number and day not in unwritten:
+                del self._days[day]
+                self._dropped_before = number
+
+
+def _kind_of(call: Call) -> int:
+    if call.phase in CLOSED_PHASES:
+        return CLOSED
+    status = call.status
+    if status is None:
+        return FAILED
+    if status < 400:
+        return ANSWERED
+    if status in {401, 403}:
+        return REFUSED
+    return FAILED
+
+
+def _fits(label: str | None) -> bool:
+    """Return whether the store has room for a label."""
+    return label is None or 0 < len(label) <= _LENGTH
+
+
+def is_probe(client: str | None) -> bool:
+    """Return whether a client only shows that calls are recorded, in any version."""
+    return client is not None and client.partition("/")[0] == PROBE
+
+
+def name_others(client: str | None) -> tuple[str, str]:
+    """Return the caller and the client for a call that is not kept by name; probes stay
+    apart.
+    """
+    if is_probe(client):
+        return OTHER, PROBE
+    return OTHER, OTHER

@@ -1,0 +1,223 @@
+"""The thread of a process that writes its counts to the store.
+
+Knows when something is written; knows nothing of requests and forks.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty
+from typing import Any
+
+from flask_notifications.log import log_error
+
+from .counts import Counts
+from .store import Identity, UsageStore, explain
+from .times import DAY, SECOND
+
+# Seconds between two signs of life, and until a write that failed is tried again.
+SIGN, _RETRY = 30.0, 5.0
+# Seconds between two writes, and after which a connection that nobody uses is closed.
+_PAUSE, _IDLE = 0.25, 2.0
+# Seconds that a caller waits for a write, on a machine that is very busy.
+_PATIENCE = 15.0
+# Microseconds after which a process looks again whether there is something to delete,
+# and logs again that the database is away.
+_HOUR = 3600 * SECOND
+
+
+class Writer:
+    """Write the counts of a process from its first request to its end.
+
+    :param busy: a lock of the system that is held while the store is used.
+    """
+
+    def __init__(
+        self,
+        store: UsageStore,
+        identity: Identity,
+        *,
+        interval: float,
+        retention: int,
+        counting: Any,
+        busy: Any,
+    ) -> None:
+        self.counts: Counts = Counts()
+        self.has_thread: bool = False
+        self._store = store
+        self._identity = identity
+        self._interval = interval
+        self._retention = retention
+        self._counting = counting
+        self._busy = busy
+        self._starting = new_lock()
+        # What wakes the thread: `None`, or what asks for an answer. A signal handler
+        # may put something into it, too.
+        self._requests = _new_queue()
+        self._has_ended = False
+        # By a monotonic clock, in seconds.
+        self._tried_at = time.monotonic()
+        self._written_at = float("-inf")
+        # By the clock of the recorder.
+        self._cleaned_at: int | None = None
+        self._logged_at: int | None = None
+
+    def wake(self) -> None:
+        """Write within a second."""
+        self._start_thread()
+        self._requests.put(None)
+
+    def write_now(self, *, is_final: bool = False) -> bool:
+        """Write, and return whether that succeeded within some seconds.
+
+        :param is_final: whether nothing is counted any more, so that the thread ends.
+        """
+        self._start_thread()
+        if not self.has_thread:
+            return self._write(is_final=is_final)
+        answers = _new_queue()
+        self._requests.put((answers, is_final))
+        try:
+            return bool(answers.get(timeout=_PATIENCE))
+        except Empty:
+            return False
+
+    def end(self) -> None:
+        """Write once more, and end the thread."""
+        is_written = self.write_now(is_final=True)
+        self._has_ended = True
+        if not is_written:
+            number = self.counts.count_unwritten()
+            log_error("%s calls could not be written at the end of a process", number)
+
+    def _start_thread(self) -> None:
+        """Start the thread, if there is none and the system has one to spare."""
+        if self.has_thread or not self._starting.acquire(blocking=False):
+            return
+        try:
+            self.has_thread = self.has_thread or _start_thread(self._run)
+        finally:
+            self._starting.release()
+
+    def _run(self) -> None:
+        """Write when something is due, until the end."""
+        while not self._has_ended:
+            request = self._wait()
+            if request is None:
+                if self._is_due():
+                    self._write()
+                continue
+            answers, is_final = request
+            is_written = self._write(is_final=is_final)
+            if is_final:
+                # Perhaps it failed only because many processes end at the same time.
+                is_written = is_written or self._write(is_final=True)
+                self._has_ended = True
+            answers.put(is_written)
+        self._release()
+
+    def _wait(self) -> tuple[Any, bool] | None:
+        """Wait until something may be due, and return what asks for an answer."""
+        due = self._tried_at + self._interval
+        while (timeout := due - time.monotonic()) > 0:
+            try:
+                request: tuple[Any, bool] | None = self._requests.get(
+                    timeout=min(timeout, _IDLE)
+                )
+            except Empty:
+                self._release()
+                continue
+            if request is not None:
+                return request
+            due = min(due, self._tried_at + _PAUSE)
+        return None
+
+    def _is_due(self) -> bool:
+        self._tried_at = time.monotonic()
+        is_sign_due = self._tried_at + self._interval > self._written_at + SIGN
+        return is_sign_due or bool(self.counts.changes())
+
+    def _release(self) -> None:
+        """Close a connection that is not needed now, so that many processes share those
+        of the database.
+        """
+        if self._busy.acquire(blocking=False):
+            self._store.release()
+            self._busy.release()
+
+    def _write(self, *, is_final: bool = False) -> bool:
+        """Write all that was counted, and return whether that succeeded."""
+        if not self._busy.acquire(timeout=_PATIENCE):
+            return False
+        try:
+            now = self._store.write(self._identity, self.counts, is_final=is_final)
+            self._drop_days(now)
+            self._clean(now)
+        except Exception as error:  # noqa: BLE001 - drivers raise many kinds
+            self._log_outage(error)
+            return False
+        finally:
+            self._busy.release()
+            self._tried_at = time.monotonic()
+        self._written_at = self._tried_at
+        self._logged_at = None
+        return True
+
+    def _log_outage(self, error: Exception) -> None:
+        """Log at once that the database is away, and then every hour."""
+        now = self._identity.clock()
+        if self._logged_at is None or now - self._logged_at >= _HOUR:
+            message = "usage is counted in memory, because it cannot be written: %s"
+            log_error(message, explain(error))
+            self._logged_at = now
+
+    def _drop_days(self, now: int) -> None:
+        """Drop what was counted before yesterday, unless a call is being counted."""
+        if self._counting.acquire(blocking=False):
+            self.counts.keep_from(now // DAY - 1)
+            self._counting.release()
+
+    def _clean(self, now: int) -> None:
+        """Merge and delete rows, if nobody has on this day."""
+        at = self._identity.clock()
+        if self._cleaned_at is not None and at - self._cleaned_at < _HOUR:
+            return
+        self._cleaned_at = at
+        try:
+            self._store.clean(self._retention, now, self._identity)
+        except Exception as error:  # noqa: BLE001 - drivers raise many kinds
+            log_error("expired rows of usage cannot be deleted: %s", explain(error))
+
+
+def new_lock() -> Any:
+    """Return a lock of the system: the writer is a thread of the system, even under
+    gevent.
+    """
+    return _system("_thread", "allocate_lock")()
+
+
+def _new_queue() -> Any:
+    return _system("queue", "SimpleQueue")()
+
+
+def _system(module: str, name: str) -> Any:
+    """Return something as it was before gevent replaced it."""
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is None:
+        return getattr(sys.modules[module], name)
+    return monkey.get_original(module, name)
+
+
+def _start_thread(target: Callable[[], None]) -> bool:
+    """Start a thread of the system, and return whether there is one now."""
+    try:
+        # A driver that waits in C would stop all greenlets of a thread.
+        if "gevent.monkey" in sys.modules:
+            _system("_thread", "start_new_thread")(target, ())
+        else:
+            name = "flask_notifications.usage"
+            threading.Thread(target=target, name=name, daemon=True).start()
+    except RuntimeError:  # no more threads, or the end of the process
+        return False
+    return True
