@@ -16,6 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, delete, event, select, update
+from sqlalchemy.exc import DatabaseError
 
 from flask_notifications import Call, Operation
 from flask_notifications.plans.policy import Phase
@@ -86,7 +87,13 @@ def calls(database: str | Engine) -> dict[tuple[str | None, str | None], int]:
 
 
 def total(database: str | Engine) -> int:
-    return sum(calls(database).values())
+    """Return the number of calls in the store, on whatever day; 0 without a table."""
+    kinds = (usage.c[kind] for kind in ("answered", "refused", "failed", "closed"))
+    try:
+        numbers = execute(database, select(*kinds))
+    except DatabaseError:
+        return 0
+    return sum(map(sum, numbers))
 
 
 def rows(database: str | Engine, *columns: str) -> list[tuple[Any, ...]]:
