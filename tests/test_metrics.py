@@ -109,7 +109,7 @@ def test_a_slow_request_that_ends_late_does_not_set_the_last_time_back(
 ) -> None:
     observer = PrometheusObserver(PLAN, registry=registry)
     for at in (SUNSET_AT, DEPRECATED_AT):
-        observer(replace(use(), at=at))
+        observer(use()._replace(at=at))
     assert (
         value(registry, "flask_notifications_last_request_timestamp_seconds")
         == SUNSET_AT.timestamp()
@@ -187,7 +187,7 @@ def points(reader: InMemoryMetricReader) -> list[Any]:
 def test_a_method_that_http_does_not_define_has_no_attribute_of_its_own() -> None:
     reader = InMemoryMetricReader()
     OpenTelemetryObserver(PLAN, meter_provider=MeterProvider([reader]))(
-        replace(use(), method="X" * 100)
+        use()._replace(method="X" * 100)
     )
     assert points(reader)[0].attributes["http.request.method"] == "_OTHER"
 

@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -116,7 +115,7 @@ class Past:
 
     def call(self, at: datetime, *calls: Call) -> None:
         for each in calls or (use(),):
-            self.recorder(replace(each, at=at))
+            self.recorder(each._replace(at=at))
 
     def cover(
         self, since: datetime, until: datetime, *operations: Operation, **options: Any

@@ -166,14 +166,6 @@ def test_the_user_is_the_caller_and_nothing_else_of_a_line_is_kept() -> None:
     )
 
 
-def test_each_day_has_as_many_names_as_a_process_keeps(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("flask_notifications.usage.ledger._KEYS", 1)
-    calls = [line("/reports/7", NOON - day * DAY) for day in range(30)]
-    assert read(*quiet(), *calls, ignore_clients=["job/1"]).verdict == "safe"
-
-
 @pytest.mark.parametrize(
     ("host", "user", "caller"),
     [
@@ -711,7 +703,7 @@ def test_with_a_database_logs_count_for_the_time_before_the_first_recorder(
 
 
 def test_calls_that_only_the_logs_have_although_a_recorder_had_begun_make_the_verdict_unknown(
-    file: str, monkeypatch: pytest.MonkeyPatch
+    file: str,
 ) -> None:
     plan = with_operation(name="report", path="/report")
     past = Past(file, REPORT)
@@ -728,12 +720,6 @@ def test_calls_that_only_the_logs_have_although_a_recorder_had_begun_make_the_ve
     assert (
         read(*both, plan=plan, database=file, ignore_callers=["watchdog"]).verdict
         == "unknown"
-    )
-    monkeypatch.setattr("flask_notifications.usage.ledger._KEYS", 1)
-    recorded = [line("/report", NOON - day * DAY, agent="probe/1") for day in (1, 2)]
-    assert (
-        read(*recorded, plan=plan, database=file, ignore_callers=["watchdog"]).verdict
-        == "safe"
     )
 
 

@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -118,8 +117,8 @@ def test_a_new_pair_or_kind_is_written_without_waiting_for_the_interval(
     recorder(now("job/2"))
     eventually(lambda: total(database) == 2)
     for status in (403, 500):
-        recorder(replace(now("job/2"), status=status))
-    recorder(replace(now("job/2"), phase=Phase.SUNSET, status=410))
+        recorder(now("job/2")._replace(status=status))
+    recorder(now("job/2")._replace(phase=Phase.SUNSET, status=410))
     eventually(lambda: total(database) == 5)
 
 
@@ -135,8 +134,8 @@ def test_repeated_calls_are_written_after_the_interval(file: str) -> None:
 def test_responses_are_counted_by_their_kind(database: str) -> None:
     recorder = record(database)
     for status in (200, 304, 401, 403, 404, 410, 500, None):
-        recorder(replace(now(), status=status))
-    recorder(replace(now(), status=410, phase=Phase.BROWNOUT))
+        recorder(now()._replace(status=status))
+    recorder(now()._replace(status=410, phase=Phase.BROWNOUT))
     assert recorder.flush()
     kinds = ("answered", "refused", "failed", "closed")
     (numbers,) = execute(database, select(*(usage.c[kind] for kind in kinds)))
@@ -308,7 +307,7 @@ def test_a_call_that_is_lost_in_the_recorder_begins_a_new_row(file: str) -> None
     recorder(now())
     assert recorder.flush()
     with pytest.raises(ZeroDivisionError):
-        recorder(replace(now(), at=Mock(timestamp=lambda: 1 / 0)))
+        recorder(now()._replace(at=Mock(timestamp=lambda: 1 / 0)))
     recorder.close()
     assert rows(file, "ended") == [(0,), (1,)]
     assert total(file) == 2
@@ -471,7 +470,7 @@ def test_a_signal_handler_may_flush_and_close_whatever_it_interrupts(
         act(recorder)
         return datetime.now(UTC).timestamp()
 
-    recorder(replace(now(), at=Mock(timestamp=interrupt)))
+    recorder(now()._replace(at=Mock(timestamp=interrupt)))
     recorder.close()
     assert (total(file), rows(file, "ended")) == (2, [(1,)])
 

@@ -3,7 +3,6 @@ the report.
 """
 
 import json
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -414,7 +413,7 @@ def test_the_report_is_json(file: str) -> None:
     first = use("job/1", "alice", source="query", at=NOON - HOUR)
     covered(
         file,
-        replace(first, status=None, at=NOON),
+        first._replace(status=None, at=NOON),
         first,
         use(None, status=410, phase=Phase.SUNSET),
     )
