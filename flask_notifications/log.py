@@ -25,6 +25,12 @@ def log_error(message: str, *values: object, stacklevel: int = 1) -> None:
         _logger.error(message, *values, stacklevel=stacklevel + 1)
 
 
+def log_warning(message: str, *values: object, stacklevel: int = 1) -> None:
+    """Log a warning, as ``log_error`` logs an error."""
+    with suppress(Exception):
+        _logger.warning(message, *values, stacklevel=stacklevel + 1)
+
+
 def log_exception(
     error: BaseException, message: str, *values: object, stacklevel: int = 1
 ) -> None:

@@ -14,7 +14,12 @@ import orjson
 import pytest
 from werkzeug.routing import PathConverter
 
-from flask_notifications import AccessDenied, StorageUnavailable, create_blueprint
+from flask_notifications import (
+    AccessDenied,
+    StorageUnavailable,
+    create_blueprint,
+    notification_operations,
+)
 from tests.middleware import wrap
 from tests.storages import (
     ACCOUNT,
@@ -147,6 +152,67 @@ def test_the_routes_are_served_where_the_blueprint_is_registered(place: str) -> 
         == []
     )
     assert get(app).code == 404
+
+
+# How the blueprint is registered, and the argument that the plan needs.
+REGISTRATIONS: dict[str, Callable[[flask.Flask], None]] = {
+    "/API/Notification": lambda app: app.register_blueprint(make_blueprint()),
+    "/v1/alerts": PLACES["/v1/alerts"],
+    "/old": PLACES["/old"],
+    "/": lambda app: app.register_blueprint(make_blueprint(), url_prefix="/"),
+    "/t/{tenant}/alerts": lambda app: app.register_blueprint(
+        make_blueprint(), url_prefix="/t/<any('acme', 'eu'):tenant>/alerts"
+    ),
+    "/erp/API/Notification": PLACES["/erp/API/Notification"],
+}
+
+
+@pytest.mark.parametrize("prefix", REGISTRATIONS)
+@pytest.mark.parametrize("misspelled", [None, "/API/Notifications"])
+def test_an_operation_that_no_middleware_matches_is_logged_once(
+    prefix: str, misspelled: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = flask.Flask("app")
+    REGISTRATIONS[prefix](app)
+    place = prefix.rstrip("/").format(tenant="acme")
+    around = app
+    if misspelled is not None:
+        around = wrap(app, operations=notification_operations(misspelled))
+    for _request in range(2):
+        assert get(around, f"{place}/").code == 200
+        assert get(around, f"{place}/CurrentUser").code == 200
+        assert post(around, f"{place}/GetNotificationsForAccount/a").code == 200
+    lines = caplog.messages
+    assert len(lines) == 2
+    assert "notifications.current_user is not retired" in lines[0]
+    assert "notifications.account is not retired" in lines[1]
+    for line in lines:
+        assert line.endswith(f'notification_operations("{prefix}")')
+    caplog.clear()
+    app = flask.Flask("app")
+    REGISTRATIONS[prefix](app)
+    matching = wrap(app, operations=notification_operations(prefix))
+    assert get(matching, f"{place}/").all("Deprecation")
+    assert post(matching, f"{place}/GetNotificationsForAccount/a").all("Deprecation")
+    assert caplog.messages == []
+
+
+def test_each_registration_is_logged_but_none_in_tests(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app, blueprint = flask.Flask("app"), make_blueprint()
+    app.register_blueprint(blueprint)
+    app.register_blueprint(blueprint, name="second", url_prefix="/second")
+    app.testing = True
+    get(app)
+    assert caplog.messages == []
+    app.testing = False
+    get(app)
+    get(app, "/second/")
+    another = flask.Flask("another")
+    another.register_blueprint(blueprint)
+    get(another)
+    assert len(caplog.messages) == 3
 
 
 LIVE = [("POST", "/"), ("POST", "/run/"), ("GET", "/CurrentUser"), ("GET", "/<id>")]

@@ -2,6 +2,7 @@
 only module that needs Flask.
 """
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -12,6 +13,8 @@ import flask
 import orjson
 from werkzeug.exceptions import NotFound
 
+from flask_notifications.log import log_warning
+from flask_notifications.notice import SERVED
 from flask_notifications.plans.operations import Operation, notification_operations
 from flask_notifications.problems import Problems, Statuses
 from flask_notifications.responses import PlainResponse, wrap_file
@@ -23,6 +26,9 @@ from .service import Identify, NotificationService
 from .storage import Caller, NotificationStorage
 
 View = Callable[..., flask.Response]
+
+# A segment of a rule that has a parameter.
+_VARIABLE = re.compile(r"[^/]*<(?:[^<>]*:)?(\w+)>[^/]*")
 
 
 def create_blueprint(
@@ -163,6 +169,7 @@ def _make_views(service: NotificationService[Caller]) -> dict[str, View]:
     """Return the view functions by their names."""
 
     def current_user(environ: WSGIEnvironment) -> PlainResponse:
+        _warn_unless_matched(environ)
         return service.current_user(resolve(environ), environ)
 
     def account(environ: WSGIEnvironment) -> PlainResponse:
@@ -171,6 +178,7 @@ def _make_views(service: NotificationService[Caller]) -> dict[str, View]:
         segment = environ["PATH_INFO"].removesuffix("/").rpartition("/")[2]
         if segment in {".", ".."}:
             raise NotFound
+        _warn_unless_matched(environ)
         return service.account(resolve(environ), segment.encode("latin-1"), environ)
 
     def current_user_successor(environ: WSGIEnvironment) -> PlainResponse:
@@ -208,6 +216,30 @@ def _make_view(respond: Callable[[WSGIEnvironment], PlainResponse]) -> View:
         )
 
     return view
+
+
+def _warn_unless_matched(environ: WSGIEnvironment) -> None:
+    """Log once per operation and registration that no middleware has matched a request
+    for it, with the line that makes one match.
+    """
+    app, endpoint = flask.current_app, flask.request.endpoint
+    if SERVED in environ or app.testing:
+        return
+    warned = app.extensions.setdefault("flask_notifications", {})
+    warning = object()
+    # In one step, because requests are served at the same time.
+    if warned.setdefault(endpoint, warning) is not warning:
+        return
+    rule = str(flask.request.url_rule).rstrip("/")
+    path = _VARIABLE.sub(r"{\1}", rule)
+    prefix = path.removesuffix("/GetNotificationsForAccount/{id}") or "/"
+    log_warning(
+        "%s is not retired, because no DeprecationMiddleware has matched a request for"
+        " it. Wrap the application in one, with a plan of the operations at this path:"
+        ' notification_operations("%s")',
+        endpoint,
+        prefix,
+    )
 
 
 def _is_debugging() -> bool:
