@@ -2,9 +2,9 @@
 
 import io
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import date, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from .arguments import (
     format_option,
     is_watched,
     open_file,
+    parse_base_url,
     parse_day,
     read_plan,
 )
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from flask_notifications.plans.plan import Plan
     from flask_notifications.usage import UsageReport
 
+# Seconds after which reading a database shows its progress.
+_PATIENCE = 1.0
 _HOURS, _SHARE = click.FloatRange(min=0), click.FloatRange(0, 1)
 _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
 
@@ -95,6 +98,11 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
     help="Ignore this caller in the verdict.",
 )
 @option(
+    "--ignore-refused",
+    is_flag=True,
+    help="Ignore calls without a label that got 401 or 403.",
+)
+@option(
     "--allow-gap",
     type=_HOURS,
     default=6.0,
@@ -107,6 +115,12 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
     default=0.99,
     metavar="SHARE",
     help="The covered share that a safe verdict needs.",
+)
+@option(
+    "--gone-after",
+    type=_HOURS,
+    metavar="HOURS",
+    help="Take a host that is not heard for so long for switched off.",
 )
 @option(
     "--service", metavar="NAME", help="The application, if several share the database."
@@ -128,7 +142,14 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
     metavar="DATE",
     help="The end of the window, such as 2027-06-30; by default now.",
 )
-@format_option("text", "json", "csv", "markdown", "html")
+@option(
+    "--base-url",
+    type=parse_base_url,
+    metavar="U",
+    help="The URL of the application in a notice.",
+)
+@option("--contact", metavar="TEXT", help="Whom to ask, in a notice.")
+@format_option("text", "json", "csv", "html")
 @click.pass_context
 def usage(
     context: click.Context,
@@ -138,8 +159,9 @@ def usage(
     files: tuple[Path, ...],
     file: Path | None,
     operations: tuple[str, ...],
-    until: datetime | date | None,
     caller: str | None,
+    base_url: str | None,
+    contact: str | None,
     output: str,
     **options: Any,
 ) -> None:
@@ -158,10 +180,7 @@ def usage(
     is for that caller alone, and a caller without a recorded call is an error.
     """
     plan = None if file is None else read_plan(file)
-    demand(
-        caller is None or plan is not None,
-        "--caller needs --plan, for the dates and the successors",
-    )
+    _check_notice(plan, caller, base_url, contact, output)
     demand(database is not None or files, "give a DATABASE, or access logs with --log")
     demand(
         not files or plan is not None,
@@ -170,25 +189,40 @@ def usage(
     describes_logs = {options["log_format"], options["log_prefix"]} != {None}
     demand(files or not describes_logs, "--log-format and --log-prefix need --log")
     names = _select(plan, operations)
+    # The reader of access logs is being replaced.
+    demand(not options.pop("log_format") and not options.pop("log_prefix"), "no logs")
     with _open_logs(files) as logs:
-        report = _call(
-            "read_usage",
-            database,
-            plan=plan,
-            operations=names,
-            until=until,
-            caller=caller,
-            logs=logs,
-            **options,
+        demand(not logs, "access logs cannot be read")
+        report = _read_report(
+            database, plan=plan, operations=names, caller=caller, **options
         )
-    notice = None
-    if caller is not None and plan is not None:
+    if caller is None or plan is None:
+        click.echo(_format_report(report, plan, output))
+    else:
         from flask_notifications.formats.notice import describe_notice
 
         last_call = report.last_call or fail(f"no call of {caller!r} has been recorded")
-        notice = describe_notice(report, plan, caller, last_call)
-    click.echo(_format(report, plan, notice, output))
+        notice = describe_notice(
+            report, plan, caller, last_call, base_url=base_url, contact=contact
+        )
+        click.echo(_format_notice(notice, output))
     context.exit(_EXIT_CODES[report.verdict])
+
+
+def _check_notice(
+    plan: "Plan | None",
+    caller: str | None,
+    base_url: str | None,
+    contact: str | None,
+    output: str,
+) -> None:
+    """Check the options of a notice, which is for people."""
+    if caller is None:
+        is_plain = base_url is None and contact is None
+        demand(is_plain, "--base-url and --contact need --caller")
+        return
+    demand(plan, "--caller needs --plan, for the dates and the successors")
+    demand(output in {"text", "html"}, "--caller needs --format text or html")
 
 
 def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
@@ -252,40 +286,66 @@ def _open_logs(paths: Sequence[Path]) -> Iterator[list[io.RawIOBase]]:
         ]
 
 
-def _call(function: str, *arguments: Any, **options: Any) -> Any:
+def _read_report(database: str | None, **options: Any) -> "UsageReport":
     try:
-        usage = import_module("flask_notifications.usage")
+        usage = import_module("flask_notifications.usage.report")
     except ModuleNotFoundError as error:  # its message says which extra is missing
         fail(str(error))
     try:
-        return getattr(usage, function)(*arguments, **options)
+        with _show_progress() as progress:
+            report: UsageReport = usage.read_report(
+                database, usage.check_options(**options), progress
+            )
     except (usage.StoreUnavailable, ModuleNotFoundError, OSError) as error:
         fail(str(error))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    return report
 
 
-def _format(
-    report: "UsageReport", plan: "Plan | None", notice: "Notice | None", output: str
-) -> str:
-    """Return the notice, or the report if there is none or the format is for programs."""
-    from flask_notifications.formats import csv, json, markdown, text
+@contextmanager
+def _show_progress() -> Iterator[Callable[[int, int], None] | None]:
+    """Yield a function that shows how much has been read on standard error, if that is
+    a terminal and reading takes long.
+    """
+    if not is_watched():
+        yield None
+        return
+    started_at = time.monotonic()
+    bars: list[Any] = []
+    with ExitStack() as stack:
+
+        def show(done: int, total: int) -> None:
+            if not bars and time.monotonic() - started_at > _PATIENCE:
+                bar = click.progressbar(
+                    length=total, label="Reading the database", file=sys.stderr
+                )
+                bars.append(stack.enter_context(bar))
+            for bar in bars:
+                bar.update(done - bar.pos)
+
+        yield show
+
+
+def _format_report(report: "UsageReport", plan: "Plan | None", output: str) -> str:
+    from flask_notifications.formats import csv, json, text
 
     if output == "json":
         return json.format_result(report)
     if output == "csv":
         return csv.format_usage(report, plan)
     if output == "html":
-        from flask_notifications.formats.notice import render_notice
         from flask_notifications.pages import render_usage
 
-        return (
-            render_usage(report, plan=plan) if notice is None else render_notice(notice)
-        )
-    module = text if output == "text" else markdown
-    result: str = (
-        module.format_usage(report, plan)
-        if notice is None
-        else module.format_notice(notice)
-    )
-    return result
+        return render_usage(report, plan=plan)
+    return text.format_usage(report, plan)
+
+
+def _format_notice(notice: "Notice", output: str) -> str:
+    if output == "html":
+        from flask_notifications.formats.notice import render_notice
+
+        return render_notice(notice)
+    from flask_notifications.formats.text import format_notice
+
+    return format_notice(notice)

@@ -3,10 +3,10 @@
 import csv
 import re
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flask_notifications.plans.plan import Plan
-from flask_notifications.wording import escape
+from flask_notifications.wording import escape, iso
 
 from .text import group_operations
 
@@ -14,17 +14,22 @@ if TYPE_CHECKING:
     from flask_notifications.usage import UsageReport
 
 _TITLES = (
-    *(
-        "operation",
-        "verdict",
-        "caller",
-        "client",
-        "source",
-        "answered",
-        "failed",
-        "closed",
-    ),
-    *("first_at", "last_at", "ignored", "stopped_on", "coverage"),
+    "operation",
+    "verdict",
+    "caller",
+    "client",
+    "source",
+    "answered",
+    "refused",
+    "failed",
+    "closed",
+    "first_at",
+    "last_at",
+    "ignored",
+    "stopped_on",
+    "coverage",
+    "as_of",
+    "record",
 )
 # At the beginning of a cell, which a semicolon ends in some countries; East Asian
 # spreadsheets accept full-width forms.
@@ -32,27 +37,25 @@ _FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@\uff1d\uff0b\uff0d\uff20])')
 
 
 def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
-    """Return a row for each caller, client and source, or one without; times are ISO
-    8601 in UTC.
-    """
+    """Return a row for each caller, client and source, or one without."""
     written = StringIO()
     writer = csv.DictWriter(written, _TITLES, lineterminator="\n")
     writer.writeheader()
-    for operation, groups in group_operations(report, plan):
-        of_all = {
-            "operation": operation.name,
-            "verdict": operation.verdict,
-            "coverage": f"{operation.coverage:g}",
-        }
-        rows = [
-            caller.to_dict() | {"stopped_on": group.stopped_on}
-            for group in groups
-            for caller in group.rows
-        ]
-        for row in rows or [{"answered": 0, "failed": 0, "closed": 0}]:
-            writer.writerow(
-                {title: _guard(value) for title, value in {**of_all, **row}.items()}
-            )
+    for usage, groups in group_operations(report, plan):
+        rows: list[dict[str, Any]] = []
+        for group in groups:
+            rows += [row.to_dict() for row in group.rows]
+        if not rows:
+            rows.append({"answered": 0, "refused": 0, "failed": 0, "closed": 0})
+        for row in rows:
+            row |= {
+                "operation": usage.name,
+                "verdict": usage.verdict,
+                "coverage": f"{usage.coverage:g}",
+                "as_of": iso(report.as_of),
+                "record": "; ".join(usage.notes),
+            }
+            writer.writerow({title: _guard(value) for title, value in row.items()})
     return written.getvalue().removesuffix("\n")
 
 
@@ -60,11 +63,8 @@ def _guard(value: object) -> str:
     """Return a cell that no spreadsheet interprets as a formula, and no terminal as a
     command.
     """
-    cell = (
-        ""
-        if value is None
-        else str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-    )
-    return escape(_FORMULA.sub(r"\1'", cell))
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return escape(_FORMULA.sub(r"\1'", str(value)))

@@ -3,7 +3,7 @@ requests before and after.
 """
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
 from flask_notifications.plans.announcement import DeprecationHeaders
@@ -20,8 +20,8 @@ from .requests import EXAMPLE_URL, Request, describe_requests
 
 
 class Migration:
-    """What the callers of an operation that is retired have to know, or one caller with
-    its label.
+    """What the callers of a deprecated operation have to know, or one caller with its
+    label.
 
     ``before`` is its request, and ``after`` that of a successor at a URL. ``sentences``
     are without markup, ``headers`` are those of its responses, and ``search`` is the
@@ -36,7 +36,10 @@ class Migration:
         *,
         caller: str | None = None,
         base_url: str | None = None,
+        sources: Collection[str | None] = (),
     ) -> None:
+        # A caller that sends its session in the header has nothing to move.
+        sends_header = "header" in sources and "query" not in sources
         self.operation: Operation = operation
         self.policy: DeprecationPolicy = policy
         self.phase: Phase = policy.phase(now, caller)
@@ -48,13 +51,13 @@ class Migration:
         self.after: Request | None
         self.placeholders: list[str]
         self.before, self.after, self.placeholders = describe_requests(
-            operation, base_url or EXAMPLE_URL
+            operation, base_url or EXAMPLE_URL, in_header=sends_header
         )
         dates = (_say_end(policy, caller, now), *_say_brownout(policy, caller, now))
         self.sentences: list[str] = [
             *_say_scope(operation),
             *dates,
-            *_say_successor(operation, self.after),
+            *_say_successor(operation, self.after, sends_header=sends_header),
         ]
         self.headers: list[tuple[str, str]] = DeprecationHeaders(policy).render(
             operation.successor, ""
@@ -145,12 +148,14 @@ def _say_brownout(
         yield "No brownout is planned for you."
 
 
-def _say_successor(operation: Operation, after: Request | None) -> Iterator[str]:
+def _say_successor(
+    operation: Operation, after: Request | None, *, sends_header: bool
+) -> Iterator[str]:
     if operation.successor is None:
         yield "It has no successor. Remove the call, or ask for a replacement."
     elif after is None:
         yield f"Call {operation.successor} instead."
-    elif operation.unify_session:
+    elif operation.unify_session and not sends_header:
         yield "Move the session ID from the URL into the Authorization header, because URLs are logged."
     is_read = operation.method in {"GET", "HEAD"}
     if after is not None and after.method == operation.method and not is_read:

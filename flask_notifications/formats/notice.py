@@ -14,7 +14,7 @@ from .migration import Migration, say_placeholders
 from .rendering import render
 
 if TYPE_CHECKING:
-    from flask_notifications.usage.results import CallerUsage, UsageReport
+    from flask_notifications.usage import CallerUsage, UsageReport
 
 
 class Notice(NamedTuple):
@@ -26,44 +26,54 @@ class Notice(NamedTuple):
 
 
 def describe_notice(
-    report: "UsageReport", plan: Plan, caller: str, last_at: datetime
+    report: "UsageReport",
+    plan: Plan,
+    caller: str,
+    last_at: datetime,
+    *,
+    base_url: str | None = None,
+    contact: str | None = None,
 ) -> Notice:
-    """Return the notice for a caller, whose last call may have been before the report,
-    or of another operation.
+    """Return the notice for a caller.
+
+    :param last_at: the last call, which may have been before the report, or of another
+        operation.
+    :param base_url: the absolute URL of your application, for the examples; ``None``
+        shows a placeholder.
+    :param contact: whom to ask; ``None`` names nobody.
     """
-    retired = {
-        operation.name: (operation, policy)
-        for operation, policy in deprecated_operations(plan).items()
-    }
+    operations = {}
+    for operation, policy in deprecated_operations(plan).items():
+        operations[operation.name] = (operation, policy)
+    base_url = None if base_url is None else base_url.rstrip("/")
     migrations = []
     for usage in report.operations:
-        rows = [each for each in usage.callers if each.caller == caller]
+        rows = [row for row in usage.callers if row.caller == caller]
         if rows:
-            migration = Migration(*retired[usage.name], report.until, caller=caller)
+            operation, policy = operations[usage.name]
+            migration = Migration(
+                operation,
+                policy,
+                report.until,
+                caller=caller,
+                base_url=base_url,
+                sources={row.source for row in rows},
+            )
             migration.sentences.insert(0, _say_calls(rows, report))
             migrations.append(migration)
-    if not migrations:
-        covered = min(report.operations, key=lambda each: each.coverage).coverage_text
-        is_whole = len(report.operations) == len(retired)
-        target = (
-            ""
-            if is_whole
-            else f" to {', '.join(each.name for each in report.operations)}"
-        )
-        silence = f"No call of yours{target} was recorded from {format_days(report.since, report.until)} ({covered})."
-        return Notice(
-            f"{caller}: no calls",
-            (silence, f"Your last call was on {full_date(last_at)}."),
-            (),
-        )
-    number = len(migrations)
-    subject = (
-        "an operation that you call is"
-        if number == 1
-        else f"{number} operations that you call are"
-    )
-    hint = say_placeholders(migrations)
-    return Notice(f"{caller}: {subject} being retired", (hint,), migrations)
+    if migrations:
+        title = _say_title(caller, len(migrations))
+        sentences = [say_placeholders(migrations, base_url)]
+    else:
+        title = f"{caller}: no calls"
+        is_whole = len(report.operations) == len(operations)
+        sentences = [
+            _say_silence(report, is_whole=is_whole),
+            f"Your last call was on {full_date(last_at)}.",
+        ]
+    if contact is not None:
+        sentences.append(f"If you have questions, ask {contact}.")
+    return Notice(title, [each for each in sentences if each], migrations)
 
 
 def render_notice(notice: Notice) -> str:
@@ -71,20 +81,50 @@ def render_notice(notice: Notice) -> str:
     return render("notice.html", notice=notice)
 
 
+def _say_title(caller: str, number: int) -> str:
+    if number == 1:
+        return f"{caller}: an operation that you call is being retired"
+    return f"{caller}: {number} operations that you call are being retired"
+
+
+def _say_silence(report: "UsageReport", *, is_whole: bool) -> str:
+    """Return that no call was recorded, and how much was covered at least."""
+    least = min(report.operations, key=lambda usage: usage.coverage)
+    target = ""
+    if not is_whole:
+        target = f" to {', '.join(usage.name for usage in report.operations)}"
+    days = format_days(report.since, report.until)
+    return f"No call of yours{target} was recorded from {days} ({least.coverage_text})."
+
+
 def _say_calls(rows: Sequence["CallerUsage"], report: "UsageReport") -> str:
-    calls, failed, closed = (
-        sum(getattr(each, name) for each in rows)
-        for name in ("calls", "failed", "closed")
+    """Return how often a caller called, when last, and how that went."""
+    calls = sum(row.calls for row in rows)
+    last = max(row.last_at for row in rows)
+    days = format_days(report.since, report.until)
+    sentence = (
+        f"You called it {count(calls, 'time')} from {days}, "
+        f"the last time on {full_date(last)}"
     )
-    last = max(each.last_at for each in rows)
-    clients = list(
-        dict.fromkeys(each.client for each in rows if each.client is not None)
-    )
-    using = f", with {', '.join(clients)}" if clients else ""
-    window = format_days(report.since, report.until)
-    outcome = (
-        f" {count(failed, 'call')} failed, and {count(closed, 'call')} got 410 Gone."
-        if failed or closed
-        else ""
-    )
-    return f"You called it {count(calls, 'time')} from {window}, the last time on {full_date(last)}{using}.{outcome}"
+    clients = dict.fromkeys(row.client for row in rows if row.client is not None)
+    if clients:
+        sentence += f", with {', '.join(clients)}"
+    outcomes = _list_outcomes(rows)
+    if outcomes:
+        sentence += f". {', and '.join(outcomes)}"
+    return f"{sentence}."
+
+
+def _list_outcomes(rows: Sequence["CallerUsage"]) -> list[str]:
+    """Return how many calls were not answered."""
+    outcomes = []
+    refused = sum(row.refused for row in rows)
+    failed = sum(row.failed for row in rows)
+    closed = sum(row.closed for row in rows)
+    if refused:
+        outcomes.append(f"{count(refused, 'call')} got 401 or 403")
+    if failed:
+        outcomes.append(f"{count(failed, 'call')} failed")
+    if closed:
+        outcomes.append(f"{count(closed, 'call')} got 410 Gone")
+    return outcomes

@@ -2,7 +2,6 @@
 places, for one operation.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
@@ -42,9 +41,7 @@ _MISSING = 0.1
 
 
 class Series(NamedTuple):
-    """The calls of one caller with one client, or of all that are not shown on their
-    own (``number`` 0), by period.
-    """
+    """Calls per period of one caller and client, or of all others together (number 0)."""
 
     number: int
     caller: str | None
@@ -88,38 +85,20 @@ class Plot:
         limit: int,
     ) -> None:
         dates = list_days(report.since, report.until)
-        unit, periods = _divide(dates, limit)
-        self.unit: str = unit
-        places = {day: place for place, period in enumerate(periods) for day in period}
-        calls: defaultdict[_Name, list[int]] = defaultdict(lambda: [0] * len(periods))
-        total, closed = [0] * len(periods), [0] * len(periods)
-        for each in usage.callers:
-            counted = () if each.ignored else each.days
-            for place, day in (
-                (places[day.day], day) for day in counted if day.day in places
-            ):
-                calls[each.caller, each.client][place] += day.calls
-                total[place] += day.calls
-                closed[place] += day.closed
+        self.unit: str
+        self.unit, periods = _divide(dates, limit)
+        calls, total, closed = _sum_up(usage, periods)
         self.maximum: int = max(total)
-        self.series: list[Series] = _draw_series(
-            calls, [len(period) for period in periods], self.maximum
-        )
+        lengths = [len(period) for period in periods]
+        self.series: list[Series] = _draw_series(calls, lengths, self.maximum)
         self.others: int = max(len(calls) - _SERIES, 0)
-        starts = [period[0] for period in periods]
-        covered = [
-            sum(usage.covered.get(day, 0) for day in period) for period in periods
-        ]
-        self.rows: list[tuple[Any, ...]] = list(
-            zip(
-                starts,
-                *(each.calls for each in self.series),
-                total,
-                closed,
-                map(round, covered),
-                strict=True,
-            )
-        )
+        covered = [_sum_hours(usage, period) for period in periods]
+        self.rows: list[tuple[Any, ...]] = []
+        for place, period in enumerate(periods):
+            shown = [series.calls[place] for series in self.series]
+            recorded = round(covered[place])
+            row = (period[0], *shown, total[place], closed[place], recorded)
+            self.rows.append(row)
         self.axis: Axis = _choose_axis(report, policy, dates)
         self.width: float = (self.axis.until - self.axis.since) / _DAY * _DAY_WIDTH
         self.coverage: list[tuple[str, float, float]] = _draw_coverage(
@@ -133,18 +112,46 @@ class Plot:
         )
 
 
+def _sum_up(
+    usage: "OperationUsage", periods: Sequence[Sequence[date]]
+) -> tuple[dict[_Name, list[int]], list[int], list[int]]:
+    """Return the calls of each name, of all, and those that got 410, by period."""
+    places = {}
+    for place, period in enumerate(periods):
+        for day in period:
+            places[day] = place
+    calls: dict[_Name, list[int]] = {}
+    total = [0] * len(periods)
+    closed = [0] * len(periods)
+    for row in usage.callers:
+        if row.ignored:
+            continue
+        name = (row.caller, row.client)
+        numbers = calls.setdefault(name, [0] * len(periods))
+        for counts in row.days:
+            if counts.day in places:
+                place = places[counts.day]
+                numbers[place] += counts.calls
+                total[place] += counts.calls
+                closed[place] += counts.closed
+    return calls, total, closed
+
+
+def _sum_hours(usage: "OperationUsage", period: Sequence[date]) -> float:
+    return sum(usage.covered.get(day, 0) for day in period)
+
+
 def _divide(days: Sequence[date], limit: int) -> tuple[str, list[list[date]]]:
     """Return the shortest unit of time with at most ``limit`` periods, or the year, and
     the days of each period.
     """
-    divided = {
-        unit: [list(group) for _, group in groupby(days, key=start)]
-        for unit, start in _UNITS.items()
-    }
-    unit = next(
-        (unit for unit, periods in divided.items() if len(periods) <= limit), "year"
-    )
-    return unit, divided[unit]
+    chosen = "", list[list[date]]()
+    for unit, start in _UNITS.items():
+        periods = [list(period) for _first, period in groupby(days, key=start)]
+        chosen = unit, periods
+        if len(periods) <= limit:
+            break
+    return chosen
 
 
 def _choose_axis(
@@ -156,12 +163,14 @@ def _choose_axis(
     end = _midnight(dates[-1]) + _DAY
     length = end - report.since
     near = end + length / 2
-    events = [end, *(each.end for each in list_brownouts(policy, end, near))]
+    last = end
+    events = [window.end for window in list_brownouts(policy, end, near)]
     if policy is not None and policy.sunset_at is not None:
         events.append(policy.sunset_at)
-    return Axis(
-        report.since, max(each for each in events if each <= near) + length / 40
-    )
+    for event in events:
+        if last < event <= near:
+            last = event
+    return Axis(report.since, last + length / 40)
 
 
 def _midnight(day: date) -> datetime:
@@ -177,31 +186,19 @@ def _draw_series(
     The lengths of the periods are in days.
     """
     ranked = sorted(calls.items(), key=lambda item: -sum(item[1]))
-    shown = [
-        (number, *name, own) for number, (name, own) in enumerate(ranked[:_SERIES], 1)
-    ]
-    if ranked[_SERIES:]:
-        shown.append(
-            (
-                0,
-                None,
-                None,
-                [
-                    sum(own)
-                    for own in zip(
-                        *(own for _name, own in ranked[_SERIES:]), strict=True
-                    )
-                ],
-            )
-        )
+    shown: list[tuple[int, _Name, Sequence[int]]] = []
+    for number, (name, numbers) in enumerate(ranked[:_SERIES], 1):
+        shown.append((number, name, numbers))
+    others = [numbers for _name, numbers in ranked[_SERIES:]]
+    if others:
+        shown.append((0, (None, None), list(map(sum, zip(*others, strict=True)))))
     tops = [0] * len(lengths)
     series = []
-    for number, caller, client, own in shown:
-        tops = list(map(add, tops, own))
-        heights = [top if value else 0 for top, value in zip(tops, own, strict=True)]
-        series.append(
-            Series(number, caller, client, own, _draw_bars(lengths, heights, maximum))
-        )
+    for number, (caller, client), numbers in shown:
+        tops = list(map(add, tops, numbers))
+        heights = [top * bool(calls) for top, calls in zip(tops, numbers, strict=True)]
+        path = _draw_bars(lengths, heights, maximum)
+        series.append(Series(number, caller, client, numbers, path))
     return series
 
 
@@ -223,21 +220,23 @@ def _draw_coverage(
     """Return the levels ``full``, ``part`` and ``none`` of successive periods, with the
     places and widths of these.
     """
+    spans: list[tuple[str, datetime, datetime]] = []
+    for days, hours in zip(periods, covered, strict=True):
+        start, end = _midnight(days[0]), _midnight(days[-1]) + _DAY
+        level = _level(hours, min(end, until) - start)
+        if spans and spans[-1][0] == level:
+            start = spans.pop()[1]
+        spans.append((level, start, end))
+    drawn = []
+    for level, start, end in spans:
+        drawn.append((level, axis.place(start), axis.width(start, end)))
+    return drawn
 
-    def level(period: tuple[datetime, datetime, float]) -> str:
-        start, end, hours = period
-        possible = (min(end, until) - start) / timedelta(hours=1)
-        return "full" if hours >= possible - _MISSING else "part" if hours else "none"
 
-    spans = [(_midnight(days[0]), _midnight(days[-1]) + _DAY) for days in periods]
-    runs = groupby(
-        ((*span, hours) for span, hours in zip(spans, covered, strict=True)), key=level
-    )
-    joined = ((name, list(run)) for name, run in runs)
-    return [
-        (name, axis.place(run[0][0]), axis.width(run[0][0], run[-1][1]))
-        for name, run in joined
-    ]
+def _level(hours: float, length: timedelta) -> str:
+    if hours >= length / timedelta(hours=1) - _MISSING:
+        return "full"
+    return "part" if hours else "none"
 
 
 def _label_plot(
@@ -247,17 +246,13 @@ def _label_plot(
     brownouts: Sequence[Window],
 ) -> list[Label]:
     labels = [("today", "now", axis.place(report.until))]
-    dates = (
-        {}
-        if policy is None
-        else {"deprecated": policy.deprecated_at, "sunset": policy.sunset_at}
-    )
+    dates: dict[str, datetime | None] = {}
+    if policy is not None:
+        dates = {"deprecated": policy.deprecated_at, "sunset": policy.sunset_at}
     for kind, at in dates.items():
         if at is not None and axis.since <= at <= axis.until:
             labels.append((f"{kind} {short_date(at)}", kind, axis.place(at)))
     if len(brownouts) <= _LABELLED:
-        labels += [
-            (f"B{number}", "brownout", axis.place(each.start))
-            for number, each in enumerate(brownouts, 1)
-        ]
+        for number, window in enumerate(brownouts, 1):
+            labels.append((f"B{number}", "brownout", axis.place(window.start)))
     return arrange_labels(labels)

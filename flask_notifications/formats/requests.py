@@ -56,20 +56,28 @@ class Request(NamedTuple):
 
 
 def describe_requests(
-    operation: Operation, base_url: str
+    operation: Operation, base_url: str, *, in_header: bool = False
 ) -> tuple[Request, Request | None, list[str]]:
     """Return the request of an operation, that of a successor at a URL, and the
     placeholders in them, in capitals.
+
+    :param in_header: whether the request of the operation has its session in the
+        header, and not in the query.
     """
     has_session = operation.unify_session
     method = "GET" if operation.method == ANY_METHOD else operation.method
     query = example_values(operation.query, _placeholder(""))
+    credential: list[tuple[str, str]] = []
     if has_session:
-        others = {
-            name: value for name, value in query.items() if name.lower() != "sessionid"
-        }
-        query = others | {"sessionId": SESSION_ID}
+        credential.append(("Authorization", f"Bearer {SESSION_ID}"))
+        for name in list(query):
+            if name.lower() == "sessionid":
+                del query[name]
+        if not in_header:
+            query["sessionId"] = SESSION_ID
     headers = list(example_values(operation.headers, _placeholder("")).items())
+    if in_header:
+        headers += credential
     before = Request(
         method,
         f"{base_url}{_fill_in(operation.path)}{'?' * bool(query)}{urlencode(query)}",
@@ -93,7 +101,6 @@ def describe_requests(
             f"{target}?accountId={{{PARAMETER.findall(operation.path)[0]}}}",
         )
     successor = urljoin(before.url, resolve_below(_fill_in(target), base_url))
-    credential = [("Authorization", f"Bearer {SESSION_ID}")] if has_session else []
     return before, Request(method, successor, credential), placeholders
 
 

@@ -27,7 +27,7 @@ from flask_notifications.wording import (
     relative,
 )
 
-from .callers import CallerGroup, group_callers, summarise
+from .callers import CallerGroup, group_callers, list_largest, summarise
 
 if TYPE_CHECKING:
     from flask_notifications.check.checker import CheckReport
@@ -56,8 +56,8 @@ SUMMARIES = {
     "unknown": "Not known to be safe",
     "safe": "Safe to switch off",
 }
-# Callers that are listed, of all operations.
-_LISTED = 1_500
+# Callers of an operation that are listed.
+_LISTED = 10
 # Follows a wide character while widths are computed. Unprintable characters are
 # escaped, so no line contains it.
 _PADDING = "\0"
@@ -70,28 +70,25 @@ def style(word: str) -> str:
 
 def format_verdict(report: "UsageReport") -> str:
     """Return one line that says whether the operations may be switched off."""
+    as_of = f"As of {moment(report.as_of)}."
     if not report.operations:
-        return "Unknown: nothing has been recorded."
-    names = {
-        verdict: [
-            escape(each.name) for each in report.operations if each.verdict == verdict
-        ]
-        for verdict in SUMMARIES
-    }
-    said = "; ".join(
-        f"{verdict}: {', '.join(listed)}" for verdict, listed in names.items() if listed
-    )
-    return f"{SUMMARIES[report.verdict]}. From {format_days(report.since, report.until)}, {said}."
+        return f"Unknown: nothing has been recorded. {as_of}"
+    parts = []
+    for verdict in SUMMARIES:
+        usages = [usage for usage in report.operations if usage.verdict == verdict]
+        names = [escape(usage.name) for usage in usages]
+        if names:
+            parts.append(f"{verdict}: {', '.join(names)}")
+    days = format_days(report.since, report.until)
+    return f"{SUMMARIES[report.verdict]}. From {days}, {'; '.join(parts)}. {as_of}"
 
 
 def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
     """Return a report for people who read it in a terminal."""
-    listed = max(_LISTED // max(1, len(report.operations)), 15)
-    blocks = [
-        _format_operation(usage, groups, listed)
-        for usage, groups in group_operations(report, plan)
-    ]
-    return "\n\n".join([wrap(format_verdict(report)), *blocks])
+    blocks = [wrap(format_verdict(report))]
+    for usage, groups in group_operations(report, plan):
+        blocks.append(_format_operation(usage, groups, report.as_of))
+    return "\n\n".join(blocks)
 
 
 def wrap(line: str, indent: str = "", *, hanging: str = "") -> str:
@@ -129,61 +126,37 @@ def group_operations(
 
 
 def _format_operation(
-    operation: "OperationUsage", groups: Sequence[CallerGroup], listed: int
+    usage: "OperationUsage", groups: Sequence[CallerGroup], now: datetime
 ) -> str:
-    verdict = style(operation.verdict)
-    title = f"{click.style(escape(operation.name), bold=True)}  {verdict}"
-    reasons = [
-        wrap(escape(reason), "  ")
-        for reason in (*operation.reasons, operation.coverage_text)
-    ]
-    callers = (
-        ["", wrap(summarise(groups), "  "), "", *map(_describe_caller, groups[:listed])]
-        if groups
-        else []
-    )
-    if groups[listed:]:
-        callers += [
-            "",
-            wrap(
-                f"{count(len(groups) - listed, 'more caller')}: --format csv lists all",
-                "  ",
-            ),
-        ]
-    return "\n".join([title, *reasons, *callers])
+    name = click.style(escape(usage.name), bold=True)
+    lines = [f"{name}  {style(usage.verdict)}"]
+    if usage.sunset_at is not None:
+        sunset = f"{moment(usage.sunset_at)}, {relative(usage.sunset_at, now)}"
+        lines.append(wrap(f"sunset on {sunset}", "  "))
+    messages = [reason.message for reason in usage.reasons]
+    lines += [wrap(escape(line), "  ") for line in messages + usage.notes]
+    if groups:
+        lines += ["", wrap(summarise(groups), "  "), ""]
+        lines += map(_describe_caller, list_largest(groups, _LISTED))
+    if groups[_LISTED:]:
+        more = count(len(groups) - _LISTED, "more caller")
+        lines += ["", wrap(f"{more}: --format csv lists all", "  ")]
+    return "\n".join(lines)
 
 
 def _describe_caller(group: CallerGroup) -> str:
-    label, clients, sources, answered, failed, closed, last_at, state = list_cells(
-        group
+    label = "unnamed" if group.caller is None else escape(group.caller)
+    last_at = moment(group.last_at.replace(second=0))
+    first = wrap(f"{label}: {group.state}, last call {last_at}", "  ")
+    answered, refused, failed, closed = group.counts
+    text = (
+        f"{answered:,} answered, {refused:,} refused, {failed:,} failed, "
+        f"{closed:,} closed; "
     )
-    client = f"client {clients}" if group.clients else "unknown client"
-    session = f", session in {sources}" if group.sources else ""
-    first = wrap(
-        f"{'unnamed' if group.caller is None else label}: {state}, last call {last_at}",
-        "  ",
-    )
-    second = wrap(
-        f"{answered} answered, {failed} failed, {closed} closed; {client}{session}",
-        "    ",
-    )
-    return f"{first}\n{second}"
-
-
-def list_cells(group: CallerGroup) -> tuple[str, ...]:
-    """Return the cells of a caller, with a dash for each unknown value."""
-    label, clients, sources = (
-        escape(each or "-") for each in (group.caller, group.clients, group.sources)
-    )
-    counts = (f"{number:,}" for number in group.counts)
-    return (
-        label,
-        clients,
-        sources,
-        *counts,
-        moment(group.last_at.replace(second=0)),
-        group.state,
-    )
+    text += f"client {escape(group.clients)}" if group.clients else "unknown client"
+    if group.sources:
+        text += f", session in {escape(group.sources)}"
+    return f"{first}\n{wrap(text, '    ')}"
 
 
 def format_notice(notice: "Notice") -> str:

@@ -2,32 +2,38 @@
 coverage that say so.
 """
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from flask_notifications.plans.plan import Plan, deprecated_operations
+from flask_notifications.plans.plan import Plan, deprecated_operations, next_event
+from flask_notifications.plans.policy import DeprecationPolicy, Phase
 from flask_notifications.validation import require
+from flask_notifications.wording import count, full_date, relative
 
-from .callers import group_callers, summarise
-from .effects import describe_brownouts
-from .plot import Plot
+from .callers import CallerGroup, group_callers, summarise
+from .plot import Plot, list_brownouts
 from .rendering import check_title, render
 from .text import SUMMARIES
 
 if TYPE_CHECKING:
-    from flask_notifications.usage.results import UsageReport
+    from flask_notifications.plans.operations import Operation
+    from flask_notifications.usage.results import OperationUsage, UsageReport
 
 # Rows of a table that are shown at once; the others are in a part that opens.
 _ROWS = 15
 # Rows of a kind of table, and bars, in all operations together, and bytes of the page:
 # a larger one lists fewer rows.
 _LISTED, _BYTES = 2_000, 2_000_000
+# Callers that a next step names.
+_NAMED = 5
 
 
 def render_usage(
     report: "UsageReport", *, plan: Plan | None = None, title: str | None = None
 ) -> str:
-    """Return a report of usage as an HTML document: the verdicts, and the reasons for
-    them.
+    """Return a report of usage as an HTML document: the verdicts, the reasons for them,
+    and what to do next.
 
     The document has no scripts and loads nothing. It works with
     ``Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'``. It names
@@ -41,34 +47,114 @@ def render_usage(
     """
     require(hasattr(report, "operations"), "report", "a UsageReport", report)
     check_title(title)
-    plan = {} if plan is None else deprecated_operations(plan)
-    policies = {
-        operation.name: (operation, policy) for operation, policy in plan.items()
-    }
-    number = max(1, len(report.operations))
+    policies: dict[str, tuple[Operation, DeprecationPolicy]] = {}
+    if plan is not None:
+        for operation, policy in deprecated_operations(plan).items():
+            policies[operation.name] = (operation, policy)
+    limit = max(1, _LISTED // max(1, len(report.operations)))
     sections = []
     for usage in report.operations:
-        operation, policy = policies.get(usage.name, (None, None))
+        entry = policies.get(usage.name)
+        operation = policy = None
+        if entry is not None:
+            operation, policy = entry
+        groups = group_callers(usage, policy, report.until)
+        windows = list_brownouts(policy, report.since, report.until)
         section: dict[str, Any] = {
             "usage": usage,
             "operation": operation,
             "policy": policy,
+            "plot": Plot(usage, report, policy, limit=limit),
+            "groups": groups,
+            "steps": list_steps(usage, groups, policy, report),
+            "brownouts": usage.describe_brownouts(windows, report.until),
         }
-        section["plot"] = Plot(usage, report, policy, limit=max(1, _LISTED // number))
-        section["groups"] = group_callers(usage, policy, report.until)
-        section["brownouts"] = describe_brownouts(usage, report, policy)
         sections.append(section)
-    summary = SUMMARIES[report.verdict] if sections else "Nothing has been recorded"
+    heading = title
+    if heading is None:
+        heading = SUMMARIES[report.verdict] if sections else "Nothing has been recorded"
     values: dict[str, Any] = {
         "report": report,
-        "heading": summary if title is None else title,
+        "heading": heading,
         "sections": sections,
+        "row_limit": _ROWS,
+        "summarise": summarise,
     }
-    values |= {"row_limit": _ROWS, "summarise": summarise}
-    listed = max(_ROWS, _LISTED // number)
-    while (
-        len((page := render("usage.html", **values, listed=listed)).encode()) >= _BYTES
-        and listed
-    ):
+    listed = max(_ROWS, limit)
+    page = render("usage.html", **values, listed=listed)
+    while listed and len(page.encode()) >= _BYTES:
         listed = listed * 2 // 3
+        page = render("usage.html", **values, listed=listed)
     return page
+
+
+def list_steps(
+    usage: "OperationUsage",
+    groups: Sequence[CallerGroup],
+    policy: DeprecationPolicy | None,
+    report: "UsageReport",
+) -> list[str]:
+    """Return what to do next about an operation: to whom to write, and by when.
+
+    The reasons of an unknown verdict say that themselves.
+    """
+    if usage.verdict == "safe":
+        return [_say_end(policy, report.until)]
+    if usage.verdict == "unknown":
+        return []
+    labels = []
+    clients = []
+    for group in groups:
+        if group.work == "still calling":
+            if group.caller is not None:
+                labels.append(group.caller)
+            else:
+                clients.append(group.clients or "an unknown client")
+    steps = []
+    deadline = _say_deadline(policy, report.until)
+    if labels:
+        steps.append(f"Write to {_enumerate(labels)}{deadline}.")
+    if clients:
+        steps.append(
+            f"Find out who calls with {_enumerate(clients)}{deadline}: "
+            "give the middleware a function that identifies callers."
+        )
+    if not steps and usage.last_at is not None:
+        leaves_on = usage.last_at + timedelta(days=report.days + 1)
+        steps.append(
+            "Nobody who is not exempt still calls. If that stays so, the window is "
+            f"without calls on {full_date(leaves_on)}."
+        )
+    return steps
+
+
+def _say_end(policy: DeprecationPolicy | None, now: datetime) -> str:
+    """Return what to do about an operation that nobody calls."""
+    if policy is not None and policy.phase(now) is Phase.SUNSET:
+        return "It is closed: delete the view, and then its entry in the plan."
+    if policy is not None and policy.enforce_sunset and policy.sunset_at is not None:
+        return f"Nothing until its sunset on {full_date(policy.sunset_at)}."
+    return "Enforce its sunset: sunset_at and enforce_sunset in the plan."
+
+
+def _say_deadline(policy: DeprecationPolicy | None, now: datetime) -> str:
+    """Return by when callers have to know, or an empty string without a date."""
+    event = None if policy is None else next_event(policy, now)
+    if policy is not None and event is not None and event.phase is Phase.BROWNOUT:
+        date, what = event.start, "brownout"
+    elif policy is not None and policy.sunset_at is not None:
+        date, what = policy.sunset_at, "sunset"
+    else:
+        return ""
+    if date <= now:
+        return f" now: the {what} was on {full_date(date)}"
+    return f" before the {what} on {full_date(date)}, {relative(date, now)}"
+
+
+def _enumerate(names: Sequence[str]) -> str:
+    """Return the first of several names, and the number of the others."""
+    names = list(dict.fromkeys(names))
+    text = ", ".join(names[:_NAMED])
+    if names[_NAMED:]:
+        text += f" and {count(len(names) - _NAMED, 'other')}"
+    return text

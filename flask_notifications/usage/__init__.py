@@ -1,4 +1,5 @@
-"""Who still calls an operation, and whether it may be switched off (extra ``usage``).
+"""Who still calls a deprecated operation, and whether it may be switched off (extra
+``usage``).
 
 ``UsageRecorder`` is an observer of the middleware that counts calls in a database;
 ``read_usage`` reads the verdict.
@@ -13,10 +14,16 @@ if find_spec("sqlalchemy") is None or import_module(
     message = "flask_notifications.usage needs SQLAlchemy 2: pip install 'Flask-Notifications[usage]'"
     raise ModuleNotFoundError(message, name="sqlalchemy")
 
+from .callers import CallerUsage, DayUsage
 from .counts import OTHER, PROBE
 from .recorder import UsageRecorder
 from .report import read_usage
-from .results import CallerUsage, DayUsage, OperationUsage, UsageReport, Verdict
+from .results import (
+    OperationUsage,
+    Reason,
+    UsageReport,
+    Verdict,
+)
 from .store import StoreUnavailable, metadata
 
 __all__ = [
@@ -25,6 +32,7 @@ __all__ = [
     "CallerUsage",
     "DayUsage",
     "OperationUsage",
+    "Reason",
     "StoreUnavailable",
     "UsageRecorder",
     "UsageReport",

@@ -1,23 +1,31 @@
 """When calls would have been recorded: intervals of time, from the rows of the
 recorders.
 
-Times are microseconds since 1970. Knows nothing of calls and verdicts.
+Time is covered while a recorder lived, unless something uncovers it. All times are
+microseconds since 1970. Knows nothing of calls and verdicts.
 """
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
-from itertools import chain, pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from .times import DAY, HOUR, SECOND
 
 Interval: TypeAlias = tuple[int, int]
+Digests: TypeAlias = frozenset[str]
+"""The digests of plans, as in the rows of recorders."""
+
+# A recorder whose clock differs from the database's by more covers nothing.
+_MAX_SKEW = 300 * SECOND
+# The time between two signs of life, and by how much one may be late.
+_OVERDUE = 90 * SECOND
 
 
 class RecorderRow(NamedTuple):
-    """The row of a recorder."""
+    """The row of a recorder in the store."""
 
     service: str
     host: str
@@ -30,34 +38,54 @@ class RecorderRow(NamedTuple):
     gone_at: int
     own_clock: int
 
-    def is_in(self, since: int, until: int) -> bool:
-        """Return whether the recorder was alive in a window."""
-        return self.began_at < until and self.heard_at >= since
+    @property
+    def covered(self) -> Interval:
+        """The time that it covers, which may be empty.
+
+        Calls go by its clock, and its signs of life by the database's.
+        """
+        if self.own_clock:
+            return self.began_at, self.heard_at
+        if self.skew > _MAX_SKEW:
+            return self.began_at, self.began_at
+        return self.began_at + self.skew, self.heard_at - self.skew
 
 
-def combine(
-    intervals: Iterable[Interval], *, without: Iterable[Interval] = ()
-) -> list[Interval]:
-    """Return disjoint intervals in order that cover the time of some, but not that of
-    others.
-    """
-    edges = [edge for start, end in intervals for edge in ((start, 1, 0), (end, -1, 0))]
-    edges += [edge for start, end in without for edge in ((start, 0, 1), (end, 0, -1))]
-    combined: list[Interval] = []
-    inside = outside = 0
-    for (at, one, other), (after, _one, _other) in pairwise(sorted(edges)):
-        inside, outside = inside + one, outside + other
-        if inside > 0 and outside == 0 and at < after:
-            is_next = combined and combined[-1][1] == at
-            since = combined.pop()[0] if is_next else at
-            combined.append((since, after))
-    return combined
+def join(intervals: Iterable[Interval]) -> list[Interval]:
+    """Return disjoint intervals in order that cover the same time."""
+    joined: list[Interval] = []
+    for start, end in sorted(intervals):
+        if start >= end:
+            continue
+        if joined and start <= joined[-1][1]:
+            first, last = joined.pop()
+            joined.append((first, max(last, end)))
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def clip(intervals: Iterable[Interval], since: int, until: int) -> list[Interval]:
     """Return the parts of intervals in a window."""
-    clipped = ((max(start, since), min(end, until)) for start, end in intervals)
-    return [(start, end) for start, end in clipped if start < end]
+    clipped = []
+    for start, end in intervals:
+        part = (max(start, since), min(end, until))
+        if part[0] < part[1]:
+            clipped.append(part)
+    return clipped
+
+
+def find_gaps(intervals: Iterable[Interval], since: int, until: int) -> list[Interval]:
+    """Return the parts of a window that no interval covers."""
+    gaps = []
+    at = since
+    for start, end in join(clip(intervals, since, until)):
+        if at < start:
+            gaps.append((at, start))
+        at = end
+    if at < until:
+        gaps.append((at, until))
+    return gaps
 
 
 def length(intervals: Iterable[Interval]) -> int:
@@ -65,133 +93,223 @@ def length(intervals: Iterable[Interval]) -> int:
     return sum(end - start for start, end in intervals)
 
 
+class Silence(NamedTuple):
+    """The time for which nobody knows whether a recorder lived.
+
+    It begins at the last sign of life of a recorder that has not ended.
+    """
+
+    start: int
+    end: int
+    row: RecorderRow
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has declared the recorder gone."""
+        return not self.row.gone_at
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a sign of life is overdue, so that the recorder has probably ended."""
+        return not self.is_open or self.end - self.start > _OVERDUE
+
+
 @dataclass(frozen=True)  # no slots, because of the cached properties
 class Coverage:
-    """When an operation was covered in a window, and when each host recorded."""
+    """When an operation was covered in a window, and how many hosts recorded.
+
+    ``gaps`` are disjoint and in order. ``hosts`` are the names of the hosts.
+    ``recording`` counts the hosts in each hour since 1970, for each service.
+    """
 
     since: int
     until: int
-    covered: Sequence[Interval]
-    hosts: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
+    gaps: Sequence[Interval]
+    hosts: frozenset[str] = frozenset()
+    recording: Sequence[Mapping[int, int]] = ()
+
+    def narrow(self, since: int) -> "Coverage":
+        """Return the coverage of a window that begins later."""
+        first = bisect_right(self.gaps, since, key=lambda gap: gap[1])
+        gaps = clip(self.gaps[first:], since, self.until)
+        return Coverage(since, self.until, gaps, self.hosts, self.recording)
+
+    @cached_property
+    def uncovered(self) -> int:
+        """The length of all gaps."""
+        return length(self.gaps)
 
     @cached_property
     def share(self) -> float:
         """The covered part of the window, from 0 to 1."""
-        return length(self.covered) / max(1, self.until - self.since)
+        total = self.until - self.since
+        return (total - self.uncovered) / total
 
     @cached_property
-    def gaps(self) -> list[Interval]:
-        """The parts of the window that are not covered."""
-        return combine([(self.since, self.until)], without=self.covered)
-
-    @cached_property
-    def longest_gap(self) -> Interval:
-        """The longest gap, an empty interval if there is none."""
-        return max(
-            self.gaps, key=lambda gap: gap[1] - gap[0], default=(self.since, self.since)
-        )
+    def longest_gap(self) -> int:
+        """The length of the longest gap, 0 if there is none."""
+        return max((end - start for start, end in self.gaps), default=0)
 
     @cached_property
     def hours_of_days(self) -> dict[int, float]:
         """The covered hours of each day, by its number since 1970."""
-        days = range(self.since // DAY, -(-self.until // DAY))
-        return {
-            day: length(clip(self.covered, day * DAY, (day + 1) * DAY)) / HOUR
-            for day in days
-        }
+        hours = {}
+        for day in range(self.since // DAY, -(-self.until // DAY)):
+            start, end = day * DAY, min((day + 1) * DAY, self.until)
+            first = bisect_right(self.gaps, start, key=lambda gap: gap[1])
+            last = bisect_right(self.gaps, end, key=lambda gap: gap[0])
+            missing = length(clip(self.gaps[first:last], start, end))
+            hours[day] = (end - start - missing) / HOUR
+        return hours
+
+    def list_hours(self, hosts: int) -> list[int]:
+        """Return the complete hours in which fewer hosts recorded."""
+        hours = range(-(-self.since // HOUR), self.until // HOUR)
+        return [hour for hour in hours if self._count_hosts(hour) < hosts]
 
     @cached_property
     def fewest_hosts(self) -> int:
-        """The lowest number of hosts that recorded in a complete hour of the window; 0
-        without one.
-        """
-        recording = Counter(
-            hour
-            for own in (
-                clip(intervals, self.since, self.until)
-                for intervals in self.hosts.values()
-            )
-            for hour in {
-                hour
-                for start, end in own
-                for hour in range(start // HOUR, -(-end // HOUR))
-            }
-        )
+        """The lowest number of hosts that recorded in a complete hour, 0 without one."""
         hours = range(-(-self.since // HOUR), self.until // HOUR)
-        return min((recording[hour] for hour in hours), default=0)
+        return min(map(self._count_hosts, hours), default=0)
+
+    def _count_hosts(self, hour: int) -> int:
+        """Return the hosts that recorded in an hour, in the service that had the fewest."""
+        return min((hosts.get(hour, 0) for hosts in self.recording), default=0)
 
 
-# The time that is covered, and when each host recorded.
-_Lives: TypeAlias = tuple[list[Interval], dict[str, list[Interval]]]
+class Service:
+    """The recorders of one service that were heard in a window, or may still live.
 
-
-class Recorders:
-    """The recorders of one service.
-
-    The time of those with a clock of their own is the end of the window.
+    :param rows: the rows of its recorders, at least one.
+    :param plans: the rules of each operation, by name and by the digest of the plan.
+    :param now: the time of the database. The time of a recorder with a clock of its own
+        is the end of the window.
+    :param gone_after: the time after which a host that is not heard counts as switched
+        off; ``None`` is never.
     """
 
     def __init__(
         self,
         rows: Sequence[RecorderRow],
         plans: Mapping[str, Mapping[str, str]],
-        now: int,
+        *,
+        since: int,
         until: int,
+        now: int,
+        gone_after: int | None = None,
     ) -> None:
-        self.rows = rows
-        self.heard_at: int = max(row.heard_at for row in rows)
+        self.name: str = rows[0].service
+        self.rows: Sequence[RecorderRow] = rows
+        self._since, self._until = since, until
         self._plans = {row.plan: plans.get(row.plan, {}) for row in rows}
-        lost = [
-            row
-            for row in rows
-            if not row.ended
-            and row.heard_at + 90 * SECOND < (until if row.own_clock else now)
-        ]
-        # Whatever it counted since its last sign of life is missing, and nobody knows
-        # when it ended.
-        self.losses: list[tuple[Interval, RecorderRow]] = [
-            (
-                (
-                    row.heard_at,
-                    row.gone_at
-                    or max((row.heard_at // DAY + 1) * DAY, row.heard_at + HOUR),
-                ),
-                row,
-            )
-            for row in lost
-        ]
-        self.join: Callable[[frozenset[str]], _Lives] = cache(self._join_lives)
+        # When a recorder with each plan was heard last, and when that had begun.
+        self._heard: dict[str, Interval] = {}
+        hosts: dict[str, int] = {}
+        for row in rows:
+            sign = (row.heard_at, row.began_at)
+            self._heard[row.plan] = max(self._heard.get(row.plan, sign), sign)
+            hosts[row.host] = max(hosts.get(row.host, 0), row.heard_at)
+        self.silences: list[Silence] = []
+        for row in rows:
+            if row.ended:
+                continue
+            end = row.gone_at
+            if not end:
+                end = until if row.own_clock else now
+                if gone_after is not None:
+                    end = min(end, hosts[row.host] + gone_after)
+            self.silences.append(Silence(row.covered[1], end, row))
+        self.active_until: int = max(row.heard_at for row in rows)
+        for silence in self.silences:
+            self.active_until = max(self.active_until, silence.end)
 
-    def fitting(self, operation: str, expected: str | None) -> frozenset[str] | None:
-        """Return the digests of the plans with a fingerprint, by default that heard
-        last; ``None``: no plan has any.
+    def is_active(self, since: int) -> bool:
+        """Return whether a recorder was heard since a time, or may have lived then."""
+        return self.active_until >= since
+
+    @property
+    def operations(self) -> Iterable[str]:
+        """The operations of the recorder that was heard last."""
+        return self._plans[max(self._heard, key=self._heard.__getitem__)]
+
+    def plans_with(self, operation: str, rules: str | None) -> Digests | None:
+        """Return the plans in which an operation has some rules.
+
+        ``None`` for the rules takes those that were heard last. ``None`` is returned if
+        no plan has the operation.
         """
-        known = {
-            plan: own[operation]
-            for plan, own in self._plans.items()
-            if operation in own
-        }
+        known = {}
+        for digest, operations in self._plans.items():
+            if operation in operations:
+                known[digest] = operations[operation]
         if not known:
             return None
-        if expected is None:
-            last = max(
-                (row for row in self.rows if row.plan in known),
-                key=lambda row: (row.heard_at, row.began_at),
-            )
-            expected = known[last.plan]
-        return frozenset(
-            plan for plan, fingerprint in known.items() if fingerprint == expected
-        )
+        if rules is None:
+            rules = known[max(known, key=self._heard.__getitem__)]
+        return frozenset(digest for digest in known if known[digest] == rules)
 
-    def _join_lives(self, fitting: frozenset[str]) -> _Lives:
-        """Return the time that recorders with some plans cover, and when each of their
-        hosts recorded.
-        """
-        hosts: dict[str, list[Interval]] = defaultdict(list)
-        others = [loss for loss, _row in self.losses]
+    def find_gaps(self, plans: Digests) -> list[Interval]:
+        """Return the gaps in the time that recorders with some plans cover."""
+        lives = []
+        uncovered: list[Interval] = [silence[:2] for silence in self.silences]
         for row in self.rows:
-            (hosts[row.host] if row.plan in fitting else others).append(
-                (row.began_at, row.heard_at)
-            )
-        covered = combine(chain.from_iterable(hosts.values()), without=others)
-        return covered, {host: combine(own) for host, own in hosts.items()}
+            if row.plan in plans:
+                lives.append(row.covered)
+            else:
+                uncovered.append((row.began_at, row.heard_at))
+        gaps = find_gaps(lives, self._since, self._until)
+        return join([*gaps, *clip(uncovered, self._since, self._until)])
+
+    def join_hosts(self, plans: Digests) -> dict[str, list[Interval]]:
+        """Return when each host recorded with some plans, without those that did not."""
+        lives = defaultdict(list)
+        for row in self.rows:
+            if row.plan in plans:
+                lives[row.host].append(row.covered)
+        hosts = {}
+        for host, intervals in lives.items():
+            recorded = join(clip(intervals, self._since, self._until))
+            if recorded:
+                hosts[host] = recorded
+        return hosts
+
+    def find_lost(self) -> list[RecorderRow]:
+        """Return the recorders that ended in the window without a goodbye."""
+        lost = []
+        for silence in self.silences:
+            row = silence.row
+            if silence.is_lost and self._since <= row.heard_at <= self._until:
+                lost.append(row)
+        return lost
+
+
+def count_hours(hosts: Mapping[str, Iterable[Interval]]) -> Counter[int]:
+    """Return how many hosts recorded in each hour since 1970."""
+    recording: Counter[int] = Counter()
+    for intervals in hosts.values():
+        hours: set[int] = set()
+        for start, end in intervals:
+            hours.update(range(start // HOUR, -(-end // HOUR)))
+        recording.update(hours)
+    return recording
+
+
+# The services that have to cover an operation, and their plans that have its rules.
+Listening: TypeAlias = tuple[tuple[Service, Digests], ...]
+
+
+def cover(listening: Listening, since: int, until: int, kept_from: int) -> Coverage:
+    """Return the coverage of an operation: the time that all services cover.
+
+    Nothing before ``kept_from`` is covered, and nothing at all without a service.
+    """
+    gaps = [(since, min(max(since, kept_from), until) if listening else until)]
+    hosts: set[str] = set()
+    recording = []
+    for service, plans in listening:
+        gaps += service.find_gaps(plans)
+        recorded = service.join_hosts(plans)
+        hosts.update(recorded)
+        recording.append(count_hours(recorded))
+    return Coverage(since, until, join(gaps), frozenset(hosts), recording)

@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from operator import add
 from typing import Any, NamedTuple
 
-from flask_notifications.wording import count, duration, iso
+from flask_notifications.plans.policy import Window
+from flask_notifications.wording import count, duration, iso, moment
 
-from .times import to_date
+from .callers import CallerUsage
+from .counts import is_probe
+from .effects import BrownoutEffect, describe_brownouts
+
+# Labels and clients of ignored calls that are named.
+_NAMED = 5
 
 
 class Verdict(StrEnum):
@@ -26,95 +31,43 @@ class Verdict(StrEnum):
     SAFE = "safe"
 
 
-class DayUsage(NamedTuple):
-    """Count the calls of one UTC day."""
+class Reason(NamedTuple):
+    """Explain a verdict."""
 
-    day: date  #: The day.
-    answered: int  #: Responses below 400.
-    failed: int  #: Responses of 400 and above, and applications that raised.
-    closed: int  #: The middleware's own 410s.
-
-    @property
-    def calls(self) -> int:
-        """Return the number of calls, whatever their status."""
-        return self.answered + self.failed + self.closed
+    code: str  #: For programs, such as ``gap``.
+    message: str  #: For people, in English and without a full stop.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallerUsage:
-    """Count the calls of one caller with one client and one source of the session ID.
+class LostRecorder(NamedTuple):
+    """Identify a recorder that ended without a goodbye."""
 
-    ``caller`` is the label that the application chose, ``client`` the first product of
-    ``User-Agent``, ``source`` ``"header"`` or ``"query"``; each is ``None`` where there
-    was none. Caller and client are both ``"(other)"`` for calls beyond the number of
-    pairs that are kept by name. ``answered`` are responses below 400, ``failed`` those
-    of 400 and above and applications that raised, ``closed`` the middleware's own 410s.
-    ``ignored`` calls do not count as use. ``packed_days`` has four integers for each
-    day: its number since 1970, and the three counts.
-    """
-
-    caller: str | None
-    client: str | None
-    source: str | None
-    answered: int
-    failed: int
-    closed: int
-    first_at: datetime
-    last_at: datetime
-    ignored: bool
-    packed_days: Sequence[int] = field(repr=False)
-
-    @property
-    def days(self) -> tuple[DayUsage, ...]:
-        """Return the calls by UTC day, without the days that have none."""
-        days: dict[int, list[int]] = {}
-        numbers = iter(self.packed_days)
-        for day, *counts in zip(numbers, numbers, numbers, numbers, strict=True):
-            days[day] = list(map(add, days.get(day, (0, 0, 0)), counts))
-        return tuple(DayUsage(to_date(day), *days[day]) for day in sorted(days))
-
-    @property
-    def day_numbers(self) -> set[int]:
-        """Return the UTC days that have calls, by their number since 1970."""
-        return set(self.packed_days[::4])
-
-    @property
-    def calls(self) -> int:
-        """Return the number of calls, whatever their status."""
-        return self.answered + self.failed + self.closed
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the calls as ``json.dumps`` takes them."""
-        names = (
-            "caller",
-            "client",
-            "source",
-            "answered",
-            "failed",
-            "closed",
-            "first_at",
-            "last_at",
-            "ignored",
-        )
-        return {name: _plain(getattr(self, name)) for name in names}
+    host: str  #: The name of its host.
+    process: int  #: The ID of its process.
+    heard_at: datetime  #: Its last sign of life.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationUsage:
-    """Report on one operation: the verdict, its reasons in English, the calls and the
-    coverage.
+    """Report on one operation: the verdict, its reasons, the calls and the coverage.
 
     ``answered``, ``failed``, ``closed``, ``first_at`` and ``last_at`` leave out ignored
-    calls, ``ignored`` counts them. ``coverage`` is the share of the window in which
-    calls would have been recorded, ``covered_hours`` its hours, ``longest_gap_hours``
-    the longest time without, and ``hosts`` the lowest number of hosts that recorded in
-    a complete hour. ``covered`` has the covered hours of each UTC day of the window.
+    calls. ``ignored`` counts them, and ``refused`` includes refused calls that are
+    ignored because they have no label. ``sunset_at`` is that of the plan.
+
+    ``coverage`` is the share of the window in which calls would have been recorded,
+    rounded down, ``covered_hours`` its hours, ``longest_gap_hours`` the longest time
+    without, and ``hosts`` the lowest number of hosts that recorded in a complete hour,
+    of ``host_count`` in the window. ``lost`` recorders ended in the window without a
+    goodbye, ``last_lost`` last of all. ``covered`` has the covered hours of each UTC
+    day of the window.
     """
 
     name: str
     verdict: Verdict
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
+    sunset_at: datetime | None = None
     answered: int
+    refused: int
     failed: int
     closed: int
     ignored: int
@@ -124,47 +77,104 @@ class OperationUsage:
     covered_hours: float
     longest_gap_hours: float
     hosts: int
+    host_count: int
+    lost: int = 0
+    last_lost: LostRecorder | None = None
     callers: tuple[CallerUsage, ...]
     covered: Mapping[date, float] = field(repr=False)
     window_hours: float = 0.0
 
     @property
     def calls(self) -> int:
-        """Return the number of calls that are not ignored."""
-        return self.answered + self.failed + self.closed
+        """Return the number of calls in the four counts."""
+        return self.answered + self.refused + self.failed + self.closed
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what readers should know whatever the verdict is: the coverage, lost
+        recorders, ignored and refused calls.
+        """
+        notes = [self.coverage_text]
+        if self.last_lost is not None:
+            host, process, heard_at = self.last_lost
+            notes.append(
+                f"{count(self.lost, 'recorder')} ended without a goodbye, the last on "
+                f"{host} (process {process}) after {moment(heard_at)}"
+            )
+        if self.ignored:
+            notes.append(self._describe_ignored())
+        if self.refused:
+            refused = count(self.refused, "call")
+            notes.append(f"{refused} got 401 or 403")
+        return notes
 
     @property
     def coverage_text(self) -> str:
         """Return how much was covered, such as ``covered 100 % of 732 hours by 3 hosts,
-        longest gap 20 minutes``.
+        never fewer than 2, longest gap 20 minutes``.
         """
-        share = int(self.coverage * 1000) / 10
-        percent = f"{share:g} %"
-        hosts = (
-            f" by {count(self.hosts, 'host')}" if self.hosts else ""
-        )  # an hour without a host is a gap
-        covered = (
-            f"covered {percent} of {count(round(self.window_hours), 'hour')}{hosts}"
-        )
+        hours = count(round(self.window_hours), "hour")
+        text = f"covered {round(self.coverage * 100, 1):g} % of {hours}"
+        if self.host_count:
+            text += f" by {count(self.host_count, 'host')}"
+        if 0 < self.hosts < self.host_count:
+            text += f", never fewer than {self.hosts}"
         gap = timedelta(hours=self.longest_gap_hours)
-        return f"{covered}, {f'longest gap {duration(gap)}' if gap >= timedelta(seconds=1) else 'without a gap'}"
+        if gap < timedelta(seconds=1):
+            return f"{text}, without a gap"
+        return f"{text}, longest gap {duration(gap)}"
+
+    def _describe_ignored(self) -> str:
+        """Return how many probes and other ignored calls there were, and whose."""
+        probes = 0
+        names = []
+        for row in self.callers:
+            if is_probe(row.client):
+                probes += row.calls
+            elif row.ignored:
+                names.append(row.caller or row.client or "unnamed")
+        parts = []
+        if probes:
+            parts.append(f"{count(probes, 'probe')}")
+        if self.ignored > probes:
+            text = count(self.ignored - probes, "ignored call")
+            names = list(dict.fromkeys(names))
+            if names:
+                text += f" of {', '.join(names[:_NAMED])}"
+            if names[_NAMED:]:
+                text += f" and {len(names) - _NAMED} more"
+            parts.append(text)
+        return " and ".join(parts)
+
+    def describe_brownouts(
+        self, windows: Sequence[Window], until: datetime
+    ) -> list[BrownoutEffect]:
+        """Return the effect of each brownout that began before the end of a report.
+
+        :param windows: the brownouts, the earliest first.
+        """
+        return describe_brownouts(self.callers, windows, until)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``json.dumps`` takes it."""
-        names = (
-            "name",
-            "verdict",
-            "reasons",
-            "answered",
-            "failed",
-            "closed",
-            "ignored",
-            "first_at",
-            "last_at",
-        )
-        numbers = ("coverage", "covered_hours", "longest_gap_hours", "hosts")
-        found = {name: _plain(getattr(self, name)) for name in (*names, *numbers)}
-        return found | {"callers": [each.to_dict() for each in self.callers]}
+        return {
+            "name": self.name,
+            "verdict": self.verdict.value,
+            "reasons": [reason._asdict() for reason in self.reasons],
+            "sunset_at": _format_time(self.sunset_at),
+            "answered": self.answered,
+            "refused": self.refused,
+            "failed": self.failed,
+            "closed": self.closed,
+            "ignored": self.ignored,
+            "first_at": _format_time(self.first_at),
+            "last_at": _format_time(self.last_at),
+            "coverage": self.coverage,
+            "covered_hours": self.covered_hours,
+            "longest_gap_hours": self.longest_gap_hours,
+            "hosts": self.hosts,
+            "callers": [row.to_dict() for row in self.callers],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +182,12 @@ class UsageReport:
     """Say who still calls each operation, in the ``days`` complete UTC days before
     ``until`` and the day so far.
 
-    ``last_call`` is that of the only caller of the report, in the database also before
-    ``since``, or ``None``.
+    ``as_of`` is the time at which the database was read, by its clock. ``last_call`` is
+    that of the only caller of the report, in the database also before ``since``, or
+    ``None``.
     """
 
+    as_of: datetime
     since: datetime
     until: datetime
     days: int
@@ -187,24 +199,23 @@ class UsageReport:
         """Return the verdict on all operations together; a report without any is
         unknown.
         """
-        found = {each.verdict for each in self.operations} or {Verdict.UNKNOWN}
-        return next(verdict for verdict in Verdict if verdict in found)
+        verdicts = {usage.verdict for usage in self.operations} or {Verdict.UNKNOWN}
+        return next(verdict for verdict in Verdict if verdict in verdicts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``json.dumps`` takes it: dates as ISO 8601 in UTC,
         without the counts by day.
         """
         return {
-            "schema": 2,
+            "schema": 3,
             "verdict": self.verdict.value,
+            "as_of": iso(self.as_of),
             "from": iso(self.since),
             "until": iso(self.until),
             "days": self.days,
-            "operations": [each.to_dict() for each in self.operations],
+            "operations": [usage.to_dict() for usage in self.operations],
         }
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return iso(value)
-    return list(value) if isinstance(value, tuple) else value
+def _format_time(at: datetime | None) -> str | None:
+    return None if at is None else iso(at)

@@ -1,22 +1,34 @@
-"""The rules for a verdict: calls that count are use, and their absence is safe if
-nothing gives a reason for doubt.
+"""The rules for a verdict: in the time that was recorded, nobody called, and that time
+is enough.
+
+Pure functions of a snapshot. All times are microseconds since 1970.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
 from functools import cache
-from itertools import chain
-from operator import attrgetter
+from itertools import pairwise
 from typing import TypeAlias
 
 from flask_notifications.wording import count, duration, full_date
 
+from .callers import CallerUsage
 from .counts import OTHER, PROBE, is_probe
-from .coverage import Coverage, RecorderRow, Recorders, combine
-from .reading import Snapshot
-from .results import CallerUsage, OperationUsage, Verdict
+from .coverage import (
+    Coverage,
+    Interval,
+    Listening,
+    RecorderRow,
+    Service,
+    Silence,
+    clip,
+    cover,
+)
+from .options import Options
+from .reading import Calls, Origin, Snapshot
+from .results import LostRecorder, OperationUsage, Reason, Verdict
 from .times import (
     DAY,
     HOUR,
@@ -27,288 +39,470 @@ from .times import (
     to_datetime,
 )
 
-# Microseconds by which a clock may be off.
+# By how much the clock of a reader may be ahead of the database's.
 _TOLERANCE = 60 * SECOND
-# The recorders of each service that has to cover an operation, and the digests of the
-# plans that have its rules.
-_Listening: TypeAlias = tuple[tuple[Recorders, frozenset[str]], ...]
+# Days without a call after which a caller may count as one that has stopped.
+_SILENT = 2
+# Calls that decide together whether their caller has stopped: the operation, the
+# caller, the client of a caller without a label, and whether they are ignored.
+_Group: TypeAlias = tuple[str, str | None, str | None, bool]
 
 
-@dataclass(eq=False)
 class Judge:
-    """Give the verdict on each operation of a snapshot by what ``read_usage`` was asked
-    for, in microseconds.
-    """
+    """Give the verdict on the operations of a snapshot."""
 
-    snapshot: Snapshot
-    until: int
-    days: int
-    expected: Mapping[str, str] | None
-    ignored_clients: frozenset[str]
-    ignored_callers: frozenset[str]
-    min_coverage: float
-    allow_gap: float
-    hosts: int | None
-    require_probe: bool
-    caller: str | None
-
-    def __post_init__(self) -> None:
-        """Prepare what all operations share."""
-        self._since = start_of_window(self.until, self.days)
-        rows: dict[str, list[RecorderRow]] = defaultdict(list)
-        for row in self.snapshot.rows:
-            rows[row.service].append(row)
-        self._services = [
-            Recorders(own, self.snapshot.plans, self.snapshot.now, self.until)
-            for own in rows.values()
-        ]
+    def __init__(self, snapshot: Snapshot, options: Options) -> None:
+        self._snapshot = snapshot
+        self._options = options
+        self._since, self._until = snapshot.since, snapshot.until
         # Most operations have the same recorders, whose number may be large.
         self._cover = cache(self._compute_coverage)
-        self._doubt_record = cache(lambda *of: list(self._record_doubts(*of)))
-        self._calls: dict[str, list[CallerUsage]] = defaultdict(list)
-        self._unlabelled: dict[str, list[CallerUsage]] = defaultdict(list)
-        for (operation, caller, client, source), calls in self.snapshot.calls.items():
-            answered, failed, closed = (sum(calls.days[kind::4]) for kind in (1, 2, 3))
-            is_own = self.caller in {None, caller}
-            usage = CallerUsage(
-                caller=caller
-                if is_own
-                else None,  # a report on one caller names no other one
+        self._doubt_record = cache(self._find_record_doubts)
+        self._rows: defaultdict[str, list[CallerUsage]] = defaultdict(list)
+        # Calls that may be of the only caller of the report.
+        self._unlabelled: defaultdict[str, list[Calls]] = defaultdict(list)
+        self._read_calls()
+
+    def judge_all(self) -> list[OperationUsage]:
+        """Return the usage of the operations of the plan, or of those that were
+        recorded last.
+        """
+        names = self._options.names
+        if names is None:
+            names = list_operations(self._snapshot.services, self._since)
+        return [self._judge(name) for name in names]
+
+    # Calls.
+
+    def _read_calls(self) -> None:
+        days: defaultdict[_Group, set[int]] = defaultdict(set)
+        listed = []
+        for name, calls in self._snapshot.calls.items():
+            operation, caller, client, _source = name
+            is_ignored = self._ignore(caller, client, calls)
+            if self._options.caller in {None, caller} or is_probe(client):
+                group = (operation, caller, None if caller else client, is_ignored)
+                days[group].update(calls.days[::5])
+                listed.append((name, calls, group))
+            elif caller in {None, OTHER} and not is_ignored:
+                self._unlabelled[operation].append(calls)
+        stops = {}
+        for group, numbers in days.items():
+            stops[group] = find_stop(numbers, self._until // DAY)
+        for (operation, caller, client, source), calls, group in listed:
+            answered, refused, failed, closed = calls.totals
+            row = CallerUsage(
+                # A report on one caller names no other one.
+                caller=caller if self._options.caller in {None, caller} else None,
                 client=client,
                 source=source,
                 answered=answered,
+                refused=refused,
                 failed=failed,
                 closed=closed,
                 first_at=to_datetime(calls.first_at),
                 last_at=to_datetime(calls.last_at),
-                ignored=self._ignore(caller, client),
+                stopped_on=stops[group],
+                ignored=group[3],
                 packed_days=calls.days,
             )
-            if is_own or is_probe(client):
-                self._calls[operation].append(usage)
-            elif caller in {None, OTHER} and not usage.ignored:
-                self._unlabelled[operation].append(usage)
+            self._rows[operation].append(row)
+        for rows in self._rows.values():
+            rows.sort(key=_order_of)
 
-    def judge_all(self, names: Sequence[str] | None) -> list[OperationUsage]:
-        """Return the usage of operations, by default of all that were recorded."""
-        if names is None:
-            digests = {
-                row.plan for row in self.snapshot.rows
-            } or self.snapshot.plans.keys()
-            known = {
-                name
-                for digest in digests
-                for name in self.snapshot.plans.get(digest, {})
-            }
-            names = sorted(known | self._calls.keys())
-        return [self._judge_operation(name) for name in names]
+    def _ignore(self, caller: str | None, client: str | None, calls: Calls) -> bool:
+        """Return whether calls do not count as use; those beyond the limit always do."""
+        if is_probe(client):
+            return True
+        if client == OTHER:
+            return False
+        if client in self._options.ignored_clients:
+            return True
+        if caller in self._options.ignored_callers:
+            return True
+        answered, _refused, failed, closed = calls.totals
+        is_refused = not answered and not failed and not closed
+        return self._options.ignore_refused and caller is None and is_refused
 
-    def _ignore(self, caller: str | None, client: str | None) -> bool:
-        """Return whether the calls of a pair do not count as use; calls beyond the
-        limit always do.
-        """
-        is_ignored = client in self.ignored_clients or caller in self.ignored_callers
-        return client != OTHER and (is_ignored or is_probe(client))
+    def _count_ignored(self, row: CallerUsage) -> int:
+        """Return how many calls of a row do not count as use."""
+        if row.ignored:
+            return row.calls
+        if self._options.ignore_refused and row.caller is None:
+            return row.refused
+        return 0
 
-    def _judge_operation(self, name: str) -> OperationUsage:
-        callers = sorted(
-            self._calls[name],
-            key=lambda each: (
-                -each.calls,
-                each.caller or "",
-                each.client or "",
-                each.source or "",
-            ),
-        )
-        counted = [each for each in callers if not each.ignored]
-        last_at = max((each.last_at for each in counted), default=None)
-        calls = sum(each.calls for each in counted)
-        reasons = (
-            [f"{count(calls, 'call')}, the last on {full_date(last_at)}"]
-            if last_at
-            else []
-        )
-        listening = self._listening(name)
+    # One operation.
+
+    def _judge(self, name: str) -> OperationUsage:
+        rows = self._rows[name]
+        counted = [row for row in rows if not row.ignored]
+        ignored = sum(self._count_ignored(row) for row in rows)
+        calls = sum(row.calls for row in rows) - ignored
+        last_at = max((row.last_at for row in counted), default=None)
+        reasons: list[Reason] = []
+        if last_at is not None:
+            message = f"{count(calls, 'call')}, the last on {full_date(last_at)}"
+            reasons.append(Reason("calls", message))
+            verdict = Verdict.IN_USE
+        else:
+            reasons += self._find_doubts(name, rows)
+            verdict = Verdict.UNKNOWN if reasons else Verdict.SAFE
+        refused = 0
+        for row in rows:
+            is_unlabelled = row.caller is None and not is_probe(row.client)
+            if not row.ignored or (self._options.ignore_refused and is_unlabelled):
+                refused += row.refused
+        listening = self._listen(name, self._since)
         coverage = self._cover(listening, self._since)
-        doubts = (
-            [] if counted else list(self._doubts(name, listening, callers, self._since))
-        )
-        if doubts:
-            doubts += self._smaller_window(name, listening, callers)
-        verdict = (
-            Verdict.IN_USE if counted else Verdict.UNKNOWN if doubts else Verdict.SAFE
-        )
-        hours, longest = (self.until - self._since) / HOUR, coverage.longest_gap
+        lost, last_lost = _count_lost(listening)
+        total = self._until - self._since
+        millionths = (total - coverage.uncovered) * 1_000_000 // total
+        covered = {}
+        for day, hours in coverage.hours_of_days.items():
+            covered[to_date(day)] = hours
         return OperationUsage(
             name=name,
             verdict=verdict,
-            reasons=(*reasons, *doubts, *self.snapshot.remarks),
-            answered=sum(each.answered for each in counted),
-            failed=sum(each.failed for each in counted),
-            closed=sum(each.closed for each in counted),
-            ignored=sum(each.calls for each in callers if each.ignored),
-            first_at=min((each.first_at for each in counted), default=None),
+            reasons=tuple(reasons),
+            sunset_at=self._options.sunsets.get(name),
+            answered=sum(row.answered for row in counted),
+            refused=refused,
+            failed=sum(row.failed for row in counted),
+            closed=sum(row.closed for row in counted),
+            ignored=ignored,
+            first_at=min((row.first_at for row in counted), default=None),
             last_at=last_at,
-            coverage=round(coverage.share, 6),
-            covered_hours=round(coverage.share * hours, 3),
-            longest_gap_hours=round((longest[1] - longest[0]) / HOUR, 3),
+            coverage=millionths / 1_000_000,  # never rounded up to 1
+            covered_hours=round((total - coverage.uncovered) / HOUR, 3),
+            longest_gap_hours=round(coverage.longest_gap / HOUR, 3),
             hosts=coverage.fewest_hosts,
-            callers=tuple(callers),
-            covered={
-                to_date(day): hours for day, hours in coverage.hours_of_days.items()
-            },
-            window_hours=hours,
+            host_count=len(coverage.hosts),
+            lost=lost,
+            last_lost=last_lost,
+            callers=tuple(rows),
+            covered=covered,
+            window_hours=total / HOUR,
         )
 
-    def _listening(self, name: str) -> _Listening:
-        wanted = None if self.expected is None else self.expected.get(name, "")
-        found = ((each, each.fitting(name, wanted)) for each in self._services)
-        return tuple((each, fitting) for each, fitting in found if fitting is not None)
+    def _listen(self, name: str, since: int) -> Listening:
+        """Return the services that have to cover an operation since a time."""
+        rules = None
+        if self._options.rules is not None:
+            rules = self._options.rules.get(name, "")
+        listening = []
+        for service in self._snapshot.services:
+            plans = service.plans_with(name, rules)
+            if plans is not None and service.is_active(since):
+                listening.append((service, plans))
+        return tuple(listening)
 
-    def _compute_coverage(self, listening: _Listening, since: int) -> Coverage:
-        """Return the coverage of an operation; with several services, the time that all
-        of them cover.
+    def _compute_coverage(self, listening: Listening, since: int) -> Coverage:
+        if since > self._since and listening:
+            return self._cover(listening, self._since).narrow(since)
+        return cover(listening, since, self._until, self._snapshot.kept_from)
+
+    # Doubts.
+
+    def _find_doubts(self, name: str, rows: Sequence[CallerUsage]) -> list[Reason]:
+        """Return why the absence of calls proves nothing."""
+        doubts = []
+        snapshot = self._snapshot
+        if not snapshot.has_own_clock and self._until > snapshot.now + _TOLERANCE:
+            until = describe_moment(self._until)
+            message = (
+                f"the window ends in the future, on {until}: use an earlier --until"
+            )
+            doubts.append(Reason("future", message))
+        listening = self._listen(name, 0)
+        if not listening:
+            message = (
+                "no recorder knows this operation: check its name, and that its "
+                "middleware has a UsageRecorder as an observer"
+            )
+            return [*doubts, Reason("no-operation", message)]
+        if not self._was_matched(name, listening):
+            message = (
+                "no request has ever matched it: check its path, or call it once with "
+                "`flask-notifications check`; `flask --app … retirement` lists the "
+                "endpoints that it reaches"
+            )
+            doubts.append(Reason("never-matched", message))
+        probed = _days_of_probes(rows)
+        in_window = self._find_window_doubts(name, probed, self._since)
+        if in_window and not doubts:
+            code, message = in_window.pop()
+            advice = self._suggest(name, probed)
+            in_window.append(Reason(code, f"{message}; {advice}"))
+        return doubts + in_window
+
+    def _was_matched(self, name: str, listening: Listening) -> bool:
+        """Return whether a request was answered or refused under the present rules, or
+        whether no recorder has these, which is a doubt of its own.
         """
-        kept = min(max(since, self.snapshot.kept_from), self.until)
-        own = [
-            Coverage(kept, self.until, *recorders.join(fitting))
-            for recorders, fitting in listening
-        ]
-        if not own:
-            return Coverage(since, self.until, ())
-        covered = combine(
-            [(kept, self.until)], without=chain.from_iterable(each.gaps for each in own)
-        )
-        return Coverage(
-            since,
-            self.until,
-            covered,
-            min(own, key=lambda each: each.fewest_hosts).hosts,
-        )
+        origins: set[Origin] = set()
+        for service, plans in listening:
+            origins.update((service.name, digest) for digest in plans)
+        return not origins or not origins.isdisjoint(self._snapshot.matched[name])
 
-    def _doubts(
-        self,
-        name: str,
-        listening: _Listening,
-        callers: Sequence[CallerUsage],
-        since: int,
-    ) -> Iterator[str]:
-        """Yield why the absence of calls proves nothing."""
-        kept_from = self.snapshot.kept_from
-        if kept_from > since:
-            yield f"what was recorded before {describe_moment(kept_from)} was deleted"
-        is_covered = bool(self._cover(listening, since).covered)
-        if not is_covered and kept_from < self.until:
-            yield self._why_nothing(listening)
-        yield from self.snapshot.doubts.get(name, ())
-        if is_covered:
-            yield from self._doubt_record(listening, since)
-            if unlabelled := sum(
-                each.calls
-                for each in self._unlabelled[name]
-                if each.last_at >= to_datetime(since)
-            ):
-                yield f"{count(unlabelled, 'call')} without a label may be of this caller"
-            if self.require_probe:
-                yield from self._missing_probes(callers, since)
-
-    def _record_doubts(self, listening: _Listening, since: int) -> Iterator[str]:
-        """Yield the doubts about the recorders."""
-        coverage, until = self._cover(listening, since), self.until
-        yield from self._clock_doubts(since)
-        yield from self._gap_doubts(coverage)
-        for recorders, fitting in listening:
-            rows = [row for row in recorders.rows if row.is_in(since, until)]
-            yield from _loss_doubts(recorders, since, until)
-            yield from _stranger_doubts(row for row in rows if row.plan not in fitting)
-            if recorders.heard_at < until - HOUR:
-                yield f"nothing was recorded after {describe_moment(recorders.heard_at)}"
-        if self.hosts is not None and coverage.fewest_hosts < self.hosts:
-            yield f"in some hour {count(coverage.fewest_hosts, 'host')} recorded, not {self.hosts}"
-
-    def _why_nothing(self, listening: _Listening) -> str:
-        if not listening or (self.snapshot.began or 0) >= self.until:
-            return "nothing was recorded for this operation in the window"
-        if not any(fitting for _recorders, fitting in listening):
-            return "nothing was recorded with the rules of this plan; another plan is in production"
-        return "no time of the window is covered, because of recorders that were lost or did not know the operation"
-
-    def _gap_doubts(self, coverage: Coverage) -> Iterator[str]:
-        if coverage.share < self.min_coverage:
-            share = int(coverage.share * 1000) / 10
-            yield f"only {share:g} % of the window is covered, not {self.min_coverage * 100:g} %"
-        start, end = coverage.longest_gap
-        if end - start > self.allow_gap:
-            length = duration(timedelta(microseconds=end - start))
-            yield f"nothing was recorded for {length}, from {describe_moment(start)}"
-
-    def _clock_doubts(self, since: int) -> Iterator[str]:
-        until, now = self.until, self.snapshot.now
-        off = max(
-            (row.skew for row in self.snapshot.rows if row.is_in(since, until)),
-            default=0,
-        )
-        if off > _TOLERANCE:
-            yield f"the clock of a machine was off by {duration(timedelta(microseconds=off))}"
-        if not any(row.own_clock for row in self.snapshot.rows):
-            if until > now + _TOLERANCE:
-                yield "the window ends in the future"
-            later = max(
-                [self.snapshot.latest, *(each.heard_at for each in self._services)]
-            )
-            if later > now + _TOLERANCE:
-                yield f"something was recorded later than now, on {describe_moment(later)}"
-
-    def _missing_probes(
-        self, callers: Sequence[CallerUsage], since: int
-    ) -> Iterator[str]:
-        called = {
-            day for each in callers if is_probe(each.client) for day in each.day_numbers
-        }
-        missing = [
-            day for day in range(since // DAY, self.until // DAY) if day not in called
-        ]
+    def _find_window_doubts(
+        self, name: str, probed: set[int], since: int
+    ) -> list[Reason]:
+        """Return the doubts about a window that begins at a midnight."""
+        doubts = list(self._doubt_record(self._listen(name, since), since))
+        missing = self._missing_probes(probed, since)
         if missing:
-            more = (
-                f" and {count(len(missing) - 1, 'other day')}"
-                if len(missing) > 1
-                else ""
+            message = f"no probe was recorded on {full_date(to_date(missing[0]))}"
+            if missing[1:]:
+                message += f" and {count(len(missing) - 1, 'other day')}"
+            message += f": call it with `flask-notifications check` ({PROBE}) every day"
+            doubts.append(Reason("probe", message))
+        unlabelled = 0
+        for calls in self._unlabelled[name]:
+            if calls.last_at >= since:
+                unlabelled += sum(calls.totals)
+        if unlabelled:
+            text = count(unlabelled, "call")
+            message = f"{text} without a label may be of this caller"
+            doubts.append(Reason("calls", message))
+        return doubts
+
+    def _missing_probes(self, probed: set[int], since: int) -> list[int]:
+        """Return the complete days without a probe, if one is required on each."""
+        if not self._options.require_probe:
+            return []
+        days = range(since // DAY, self._until // DAY)
+        return [day for day in days if day not in probed]
+
+    def _find_record_doubts(self, listening: Listening, since: int) -> list[Reason]:
+        """Return the doubts about the recorders."""
+        options = self._options
+        coverage = self._cover(listening, since)
+        long_gaps = self._long_gaps(coverage)
+        doubts = []
+        is_covered = coverage.share >= options.min_coverage
+        if not is_covered:
+            share, accepted = (
+                math.floor(coverage.share * 1000) / 10,
+                math.floor(coverage.share * 1000) / 1000,
             )
-            yield f"no call of {PROBE} was recorded on {full_date(to_date(missing[0]))}{more}"
+            message = f"only {share:g} % of the window is covered, not {options.min_coverage * 100:g} %"
+            if accepted:
+                message += f": --min-coverage {accepted:g} accepts that"
+            doubts.append(Reason("coverage", message))
+        if long_gaps:
+            doubts.append(self._describe_gaps(coverage, long_gaps))
+        if doubts:
+            causes = long_gaps if is_covered else coverage.gaps
+            doubts += self._find_causes(listening, since, causes)
+        short = coverage.list_hours(options.hosts) if options.hosts else []
+        if short:
+            fewest = coverage.fewest_hosts
+            message = (
+                f"{count(fewest, 'host')} recorded in some hour, not {options.hosts}, "
+                f"first from {describe_moment(short[0] * HOUR)}"
+            )
+            if fewest:
+                message += f": --hosts {fewest} accepts that"
+            doubts.append(Reason("hosts", message))
+        return doubts
 
-    def _smaller_window(
-        self, name: str, listening: _Listening, callers: Sequence[CallerUsage]
-    ) -> list[str]:
-        """Return a sentence on the largest window that would be safe."""
-        for days in range(self.days - 1, 0, -1):
-            if not any(
-                self._doubts(
-                    name, listening, callers, start_of_window(self.until, days)
+    def _long_gaps(self, coverage: Coverage) -> list[Interval]:
+        allowed = self._options.allow_gap
+        return [(start, end) for start, end in coverage.gaps if end - start > allowed]
+
+    def _describe_gaps(
+        self, coverage: Coverage, long_gaps: Sequence[Interval]
+    ) -> Reason:
+        """Return the longest gap, and the option that would accept it."""
+        start, end = max(long_gaps, key=lambda gap: gap[1] - gap[0])
+        message = (
+            f"{_duration(end - start)} are not covered, "
+            f"from {describe_moment(start)} to {describe_moment(end)}"
+        )
+        if long_gaps[1:]:
+            message += f", and {count(len(long_gaps) - 1, 'other long gap')}"
+        hours = math.ceil(coverage.longest_gap / HOUR * 10) / 10
+        return Reason("gap", f"{message}: --allow-gap {hours:g} accepts that")
+
+    def _find_causes(
+        self, listening: Listening, since: int, gaps: Sequence[Interval]
+    ) -> list[Reason]:
+        """Return what made some gaps, as far as the store knows."""
+        causes = []
+        kept_from = self._snapshot.kept_from
+        if kept_from > since:
+            kept = describe_moment(kept_from)
+            message = f"what was recorded before {kept} was deleted (retention_days)"
+            causes.append(Reason("young", message))
+        for service, plans in listening:
+            causes += self._find_causes_in(service, plans, since, gaps)
+            if len(listening) > 1 and service.active_until < self._until - HOUR:
+                heard = describe_moment(service.active_until)
+                message = (
+                    f"the service {service.name!r} was not heard after {heard}: if it "
+                    "has ended, choose another one with --service"
                 )
-            ):
-                return [
-                    f"the last {count(days, 'day')} {'is' if days == 1 else 'are'} complete: --days {days}"
-                ]
-        return []
+                causes.append(Reason("gap", message))
+        return causes
 
+    def _find_causes_in(
+        self,
+        service: Service,
+        plans: frozenset[str],
+        since: int,
+        gaps: Sequence[Interval],
+    ) -> list[Reason]:
+        causes = []
+        began = [self._snapshot.began.get((service.name, plan), 0) for plan in plans]
+        if began and min(began) > since:
+            message = (
+                f"recording with these rules began on {describe_moment(min(began))}"
+            )
+            causes.append(Reason("young", message))
+        lost = [silence.row for silence in service.silences if _explains(silence, gaps)]
+        if lost:
+            row = max(lost, key=lambda row: row.heard_at)
+            message = _describe_rows(row, len(lost), "not heard after")
+            if self._options.gone_after is None:
+                message += (
+                    ": if its machine or pod was switched off, --gone-after 0.1 takes "
+                    "it for gone"
+                )
+            causes.append(Reason("host-lost", message))
+        strangers = []
+        for row in service.rows:
+            life = (row.began_at, row.heard_at + 1)
+            if row.plan not in plans and _overlap(life, gaps):
+                strangers.append(row)
+        if strangers:
+            row = max(strangers, key=lambda row: row.heard_at)
+            message = _describe_rows(
+                row, len(strangers), "without these rules for the operation until"
+            )
+            message += (
+                ": use the plan that is in production, and a service of its own for "
+                "another application"
+            )
+            causes.append(Reason("rules", message))
+        return causes
 
-def _loss_doubts(recorders: Recorders, since: int, until: int) -> Iterator[str]:
-    lost = [
-        row for (start, end), row in recorders.losses if start < until and end > since
-    ]
-    if lost:
-        last = max(lost, key=attrgetter("heard_at"))
-        more = f" and {count(len(lost) - 1, 'other')}" if lost[1:] else ""
-        yield (
-            f"{last.host} (process {last.process}){more} {'were' if more else 'was'} not heard again after "
-            f"{describe_moment(last.heard_at)}; {'their' if more else 'its'} last calls may be missing"
+    # Advice.
+
+    def _suggest(self, name: str, probed: set[int]) -> str:
+        """Return the largest window that is complete, and the earliest date on which
+        the present one can be.
+        """
+        days = self._options.days
+        complete_on = full_date(self._find_date(name, probed))
+        advice = (
+            f"if nothing is missing from now on, {count(days, 'day')} will be complete "
+            f"on {complete_on}"
         )
+        for shorter in range(days - 1, 0, -1):
+            since = start_of_window(self._until, shorter)
+            if not self._find_window_doubts(name, probed, since):
+                verb = "is" if shorter == 1 else "are"
+                text = count(shorter, "day")
+                return f"the last {text} {verb} complete: --days {shorter}; {advice}"
+        return advice
+
+    def _find_date(self, name: str, probed: set[int]) -> date:
+        """Return the first day on which a window of the same length is complete, if
+        nothing is missing from now on.
+        """
+        options = self._options
+        allowed = (1 - options.min_coverage) * options.days * DAY
+        since = self._since + DAY
+        while since < self._until:
+            listening = self._listen(name, since)
+            coverage = self._cover(listening, since)
+            is_complete = (
+                coverage.uncovered <= allowed
+                and not self._long_gaps(coverage)
+                and not (options.hosts and coverage.list_hours(options.hosts))
+                and not self._missing_probes(probed, since)
+            )
+            if is_complete:
+                break
+            since += DAY
+        return to_date(since // DAY + options.days)
 
 
-def _stranger_doubts(rows: Iterable[RecorderRow]) -> Iterator[str]:
-    last = max(rows, key=attrgetter("heard_at"), default=None)
-    if last is not None:
-        yield (
-            f"the recorder of {last.host} (process {last.process}), heard on {describe_moment(last.heard_at)}, "
-            "has another plan, or is that of another application (which needs a service of its own)"
-        )
+def list_operations(services: Iterable[Service], since: int) -> list[str]:
+    """Return the operations that the recorders of each service had that were heard last
+    in a window.
+    """
+    names: set[str] = set()
+    for service in services:
+        if service.is_active(since):
+            names.update(service.operations)
+    return sorted(names)
+
+
+def find_stop(days: Iterable[int], until: int) -> date | None:
+    """Return the last day with a call, if the silence since then is longer than any
+    before.
+
+    :param days: the days with calls, by their number since 1970.
+    :param until: the day of the end of the window.
+    """
+    called = sorted(days)
+    if len(called) < 2 or until - called[-1] < _SILENT:
+        return None
+    longest = max(after - before for before, after in pairwise(called))
+    return to_date(called[-1]) if until - called[-1] > longest else None
+
+
+def _order_of(row: CallerUsage) -> tuple[int, str, str, str]:
+    """Return the order of callers: those with the most calls first."""
+    return -row.calls, row.caller or "", row.client or "", row.source or ""
+
+
+def _days_of_probes(rows: Iterable[CallerUsage]) -> set[int]:
+    """Return the days on which a probe was answered or refused."""
+    days = set()
+    for row in rows:
+        if is_probe(row.client):
+            packed = row.packed_days
+            for place in range(0, len(packed), 5):
+                day, answered, refused = packed[place : place + 3]
+                if answered or refused:
+                    days.add(day)
+    return days
+
+
+def _count_lost(listening: Listening) -> tuple[int, LostRecorder | None]:
+    """Return how many recorders ended without a goodbye, and the last of them."""
+    lost = []
+    for service, _plans in listening:
+        lost += service.find_lost()
+    if not lost:
+        return 0, None
+    last = max(lost, key=lambda row: row.heard_at)
+    heard_at = to_datetime(last.heard_at).replace(microsecond=0)
+    return len(lost), LostRecorder(last.host, last.process, heard_at)
+
+
+def _describe_rows(row: RecorderRow, number: int, words: str) -> str:
+    """Return the last recorder of several, such as ``web-7 (process 12) and 3 others``,
+    and when it was heard.
+    """
+    text = f"{row.host} (process {row.process})"
+    if number > 1:
+        text += f" and {count(number - 1, 'other')}"
+    verb = "was" if number == 1 else "were"
+    return f"{text} {verb} {words} {describe_moment(row.heard_at)}"
+
+
+def _explains(silence: Silence, gaps: Iterable[Interval]) -> bool:
+    """Return whether a recorder that nobody has declared gone made some gaps."""
+    return silence.is_lost and silence.is_open and _overlap(silence[:2], gaps)
+
+
+def _overlap(interval: Interval, gaps: Iterable[Interval]) -> bool:
+    return any(clip([interval], start, end) for start, end in gaps)
+
+
+def _duration(microseconds: int) -> str:
+    return duration(timedelta(microseconds=microseconds))

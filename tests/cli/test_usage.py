@@ -29,7 +29,9 @@ def database(tmp_path: Path) -> str:
 
 
 def record(database: str, *calls: Call) -> None:
-    record_usage(database, *(calls or (use(PROBE),)))
+    """Record calls, and a probe of both operations, so that each was matched."""
+    probes = (use(PROBE), use(PROBE, operation="export"))
+    record_usage(database, *probes, *calls)
 
 
 # The page shows another record, of a month and of three hosts.
@@ -66,19 +68,23 @@ def test_a_wide_caller_with_many_calls_and_without_a_client_is_readable(
     monkeypatch.setenv("COLUMNS", "82")
     first = f"  {wide}: still calling, last call 30 May 2026, 12:00"
     assert (
-        f"\n{first}\n  UTC\n    1,000 answered, 0 failed, 0 closed; unknown client\n"
+        f"\n{first}\n  UTC\n    1,000 answered, 0 refused, 0 failed, 0 closed; unknown client\n"
         in run_usage(database).out
     )
 
 
-def test_callers_beyond_a_number_are_counted(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("flask_notifications.formats.text._LISTED", 1)
-    record(database, *(use(f"job/{number}") for number in range(17)))
+def test_callers_beyond_ten_are_counted(database: str) -> None:
+    record(database, *(use(f"job/{number}") for number in range(11)))
     out = run_usage(database).out
-    assert out.count("still calling, last call") == 15
+    assert out.count("still calling, last call") == 10
     assert out.endswith("  2 more callers: --format csv lists all\n")
+
+
+def test_the_sunset_of_the_plan_is_shown(database: str, tmp_path: Path) -> None:
+    record(database)
+    file = plan_file(tmp_path, sunset_at="2026-07-01T00:00:00Z")
+    out = run_usage(database, "--plan", file).out
+    assert "\n  sunset on 1 Jul 2026, 00:00 UTC, in " in out
 
 
 CASES: dict[str, tuple[list[Call], list[str], int, str]] = {
@@ -151,24 +157,11 @@ def test_csv_has_a_row_for_each_caller_and_no_formulas(
     shown = client if client[0] == "j" else f"'{client}"
     at = "2026-05-30T12:00:00Z"
     assert first[:5] == ["operation", "verdict", "caller", "client", "source"]
-    assert rows == [
-        ["export", "safe", "", "", "", "0", "0", "0", "", "", "", "", "1"],
-        [
-            "report",
-            "in use",
-            "a, b;' \"=1",
-            shown,
-            "query",
-            "1",
-            "0",
-            "0",
-            at,
-            at,
-            "false",
-            "",
-            "1",
-        ],
-    ]
+    assert rows[0][:9] == ["export", "safe", "", PROBE, "", "1", "0", "0", "0"]
+    assert rows[1][:6] == ["report", "in use", "a, b;' \"=1", shown, "query", "1"]
+    assert rows[1][6:14] == ["0", "0", "0", at, at, "false", "", "1"]
+    assert rows[1][14] == "2026-05-31T12:00:00Z"
+    assert rows[1][15].startswith("covered 100 % of 84 hours by 1 host, ")
 
 
 HOSTILE = "\x1b]0;x\x07\u202e@everyone #7 !8 GH-9 https://evil.example\n=1+1|b*<script>"
@@ -191,26 +184,17 @@ def rewrite(database: str, value: str) -> None:
 def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(
     database: str,
 ) -> None:
-    record(database, use("job/1", "tests"))
+    record_usage(database, use("job/1", "tests"))
     rewrite(database, HOSTILE)
-    for output in ("text", "csv", "markdown", "json"):
+    for output in ("text", "csv", "json"):
         out = run_usage(database, "--format", output).out
         assert [each for each in out if not each.isprintable() and each != "\n"] == []
         assert (SHOWN in out) == (output in {"text", "csv"})
-    out = run_usage(database, "--format", "markdown").out
-    assert out.startswith(
-        "Not safe to switch off\\. From 28 May to 31 May 2026, in use: "
-    )
-    assert "\n## report: safe\n" in out
-    assert "\n| caller | client | session in |" in out
-    rest = r"@&#8203;everyone \#&#8203;7 \!&#8203;8 GH\-&#8203;9 https:&#8203;//evil\.example\\n=1\+1\|b\*\<script\>"
-    assert f"{rest}: in use\n" in out
-    assert f"{rest} | \\- | 1 | 0 | 0 | " in out
     rewrite(database, "\t=1")
     assert r"'\t=1" in run_usage(database, "--format", "csv").out
 
 
-def plan_file(folder: Path, *live: str) -> Path:
+def plan_file(folder: Path, *live: str, **policy: str) -> Path:
     operations = [
         {
             "name": name,
@@ -222,7 +206,13 @@ def plan_file(folder: Path, *live: str) -> Path:
     ]
     file = folder / "plan.json"
     file.write_text(
-        json.dumps({"deprecated_at": "2026-01-01T00:00:00Z", "operations": operations}),
+        json.dumps(
+            {
+                "deprecated_at": "2026-01-01T00:00:00Z",
+                "operations": operations,
+                **policy,
+            }
+        ),
         encoding="utf-8",
     )
     return file
@@ -251,7 +241,9 @@ def test_a_plan_selects_its_retired_operations_and_needs_one(
 
 def test_an_empty_record_is_unknown(database: str) -> None:
     metadata.create_all(create_engine(database))
-    assert run("usage", database) == (4, "Unknown: nothing has been recorded.\n", "")
+    outcome = run("usage", database)
+    assert outcome.code == 4
+    assert outcome.out.startswith("Unknown: nothing has been recorded. As of ")
 
 
 def test_the_database_may_be_in_the_environment(

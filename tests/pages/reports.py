@@ -17,6 +17,7 @@ from flask_notifications.usage import (
     CallerUsage,
     DayUsage,
     OperationUsage,
+    Reason,
     UsageReport,
     Verdict,
 )
@@ -84,25 +85,27 @@ def caller(
     *,
     source: str | None = "query",
     ignored: bool = False,
+    stopped_on: date | None = None,
     first: time = time(8),
     last: time = time(16),
 ) -> CallerUsage:
     """Return a caller with the sums of its days."""
+    packed: list[int] = []
+    for day in days:
+        packed += [(day.day - date(1970, 1, 1)).days, *day[1:]]
     return CallerUsage(
         caller=name,
         client=client,
         source=source,
         answered=sum(day.answered for day in days),
+        refused=sum(day.refused for day in days),
         failed=sum(day.failed for day in days),
         closed=sum(day.closed for day in days),
         first_at=datetime.combine(days[0].day, first, UTC),
         last_at=datetime.combine(days[-1].day, last, UTC),
         ignored=ignored,
-        packed_days=[
-            number
-            for each in days
-            for number in ((each.day - date(1970, 1, 1)).days, *each[1:])
-        ],
+        stopped_on=stopped_on,
+        packed_days=packed,
     )
 
 
@@ -112,7 +115,7 @@ def operation_usage(
     covered: dict[date, float],
     *,
     verdict: Verdict | None = None,
-    reasons: tuple[str, ...] = (),
+    reasons: tuple[Reason, ...] = (),
 ) -> OperationUsage:
     """Return the usage of an operation with the sums of its callers."""
     counted = [each for each in callers if not each.ignored]
@@ -121,6 +124,7 @@ def operation_usage(
         verdict=verdict or (Verdict.IN_USE if counted else Verdict.SAFE),
         reasons=reasons,
         answered=sum(each.answered for each in counted),
+        refused=sum(each.refused for each in counted),
         failed=sum(each.failed for each in counted),
         closed=sum(each.closed for each in counted),
         ignored=sum(each.calls for each in callers if each.ignored),
@@ -130,6 +134,7 @@ def operation_usage(
         covered_hours=sum(covered.values()),
         longest_gap_hours=0,
         hosts=1,
+        host_count=1,
         window_hours=24 * len(covered),
         callers=tuple(callers),
         covered=covered,
@@ -140,7 +145,9 @@ def report(
     *operations: OperationUsage, days: int = 30, until: datetime = NOW
 ) -> UsageReport:
     since = datetime.combine(until.date(), time(), UTC) - days * DAY
-    return UsageReport(since=since, until=until, days=days, operations=operations)
+    return UsageReport(
+        as_of=until, since=since, until=until, days=days, operations=operations
+    )
 
 
 def coverage(days: int, *, gap: range = range(0)) -> dict[date, float]:
@@ -166,6 +173,7 @@ def busy_operation(
             DayUsage(
                 first + day * DAY,
                 1 + chance.randrange(weight),
+                chance.randrange(2),
                 chance.randrange(3),
                 chance.randrange(2),
             )
@@ -181,7 +189,7 @@ def busy_operation(
             )
         )
     made.sort(key=lambda each: -each.calls)
-    reasons = ("Many calls, the last on 22 November",)
+    reasons = (Reason("calls", "many calls, the last on 22 November"),)
     return operation_usage(name, made, coverage(days, gap=range(4, 6)), reasons=reasons)
 
 

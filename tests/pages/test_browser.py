@@ -16,7 +16,7 @@ import pytest
 from flask_notifications import Exemption, Operation
 from flask_notifications.formats.notice import describe_notice, render_notice
 from flask_notifications.pages import render_guide, render_usage
-from flask_notifications.usage import DayUsage, Verdict
+from flask_notifications.usage import DayUsage, Reason, Verdict
 from tests.cli.servers import Canned, canned_server
 from tests.pages import reports
 from tests.pages.reports import (
@@ -55,7 +55,11 @@ def strange_guide() -> str:
 def three_verdicts() -> str:
     gap = coverage(182, gap=range(90, 95))
     unknown = operation_usage(
-        "account", [], gap, verdict=Verdict.UNKNOWN, reasons=("a gap of 120 hours",)
+        "account",
+        [],
+        gap,
+        verdict=Verdict.UNKNOWN,
+        reasons=(Reason("gap", "a gap of 120 hours"),),
     )
     usages = [
         busy_operation("current_user", callers=30, days=182),
@@ -86,7 +90,7 @@ def strange_usage() -> str:
 def strange_notice() -> str:
     name = reports.STRANGE[3]
     callers = [
-        reports.caller(name, client, [DayUsage(NOW.date(), 1, 1, 1)])
+        reports.caller(name, client, [DayUsage(NOW.date(), 1, 1, 1, 1)])
         for client in reports.STRANGE
     ]
     plan = {

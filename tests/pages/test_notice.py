@@ -34,7 +34,7 @@ MIDDLE = "The next brownout is 2 Dec 2026, 00:00 to 12 Dec 2026, 00:00 UTC, in 9
 
 def sentences(own: DeprecationPolicy, operation: Operation = REPORT) -> list[str]:
     """Return what a notice says about an operation, without the line about its calls."""
-    called = caller("acme", "job/1", [DayUsage(NOW.date(), 1, 0, 0)])
+    called = caller("acme", "job/1", [DayUsage(NOW.date(), 1, 0, 0, 0)])
     usage = operation_usage(operation.name, [called], coverage(30))
     (migration,) = describe_notice(
         report(usage), {operation: own}, "acme", NOW
@@ -146,7 +146,7 @@ def test_a_notice_says_what_to_call_instead(operation: Operation, last: str) -> 
 def test_a_notice_has_every_operation_that_the_caller_calls() -> None:
     other = Operation("other", "GET", "/other")
     rows: Any = [
-        caller(name, None, [DayUsage(NOW.date(), 1, 0, 0)])
+        caller(name, None, [DayUsage(NOW.date(), 1, 0, 0, 0)])
         for name in ("acme", "zebra")
     ]
     usages = [

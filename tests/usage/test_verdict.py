@@ -1,0 +1,598 @@
+"""The verdict on one operation: in the time that was recorded nobody called, and that
+time is enough. Built from rows, without a database.
+"""
+
+from collections import defaultdict
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from flask_notifications.usage import OTHER, PROBE, OperationUsage
+from flask_notifications.usage.coverage import RecorderRow, Service
+from flask_notifications.usage.options import Options, check_options
+from flask_notifications.usage.reading import Calls, Snapshot
+from flask_notifications.usage.times import DAY as WHOLE_DAY
+from flask_notifications.usage.times import start_of_window, to_microseconds
+from flask_notifications.usage.verdict import Judge
+
+HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
+NOON = datetime(2026, 5, 31, 12, tzinfo=UTC)
+START = datetime(2026, 5, 1, tzinfo=UTC)  # 30 complete days before NOON
+
+# The rules of the operation in each plan.
+PLANS = {"new": {"report": "rules"}, "old": {"report": "others"}, "without": {}}
+
+
+def recorder(
+    since: datetime,
+    until: datetime,
+    *,
+    host: str = "web-1",
+    service: str = "",
+    plan: str = "new",
+    ended: bool = True,
+    gone_at: datetime | None = None,
+    skew: timedelta = timedelta(0),
+) -> RecorderRow:
+    return RecorderRow(
+        service=service,
+        host=host,
+        process=12,
+        plan=plan,
+        began_at=to_microseconds(since),
+        heard_at=to_microseconds(until),
+        skew=skew // timedelta(microseconds=1),
+        ended=int(ended),
+        gone_at=0 if gone_at is None else to_microseconds(gone_at),
+        own_clock=0,
+    )
+
+
+def lost(since: datetime, until: datetime, **values: Any) -> RecorderRow:
+    return recorder(since, until, ended=False, **values)
+
+
+WHOLE = recorder(START, NOON)
+
+
+def calls(
+    at: datetime, answered: int = 0, refused: int = 0, failed: int = 0, closed: int = 0
+) -> Calls:
+    time = to_microseconds(at)
+    made = Calls()
+    made.add(time // WHOLE_DAY, (time, time, answered, refused, failed, closed))
+    return made
+
+
+def judge(
+    *rows: RecorderRow,
+    made: dict[tuple[str | None, str | None], Calls] | None = None,
+    is_matched: bool = True,
+    kept_from: datetime | None = None,
+    now: datetime = NOON,
+    **arguments: Any,
+) -> OperationUsage:
+    options = replace(
+        check_options(**{"until": NOON, "operations": ["report"]} | arguments),
+        rules={"report": "rules"},
+    )
+    return judge_with(
+        options, *rows, made=made, is_matched=is_matched, kept_from=kept_from, now=now
+    )
+
+
+def judge_with(
+    options: Options,
+    *rows: RecorderRow,
+    made: dict[tuple[str | None, str | None], Calls] | None,
+    is_matched: bool,
+    kept_from: datetime | None,
+    now: datetime,
+) -> OperationUsage:
+    assert options.end is not None
+    until = options.end.at
+    since = start_of_window(until, options.days)
+    by_service: defaultdict[str, list[RecorderRow]] = defaultdict(list)
+    began: dict[tuple[str, str], int] = {}
+    for row in rows:
+        by_service[row.service].append(row)
+        origin = (row.service, row.plan)
+        began[origin] = min(began.get(origin, row.began_at), row.began_at)
+    services = []
+    for alike in by_service.values():
+        service = Service(
+            alike,
+            PLANS,
+            since=since,
+            until=until,
+            now=to_microseconds(now),
+            gone_after=options.gone_after,
+        )
+        services.append(service)
+    matched: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    if is_matched:
+        matched["report"].update(began)
+    named = {}
+    for (caller, client), made_by in (made or {}).items():
+        named["report", caller, client, None] = made_by
+    snapshot = Snapshot(
+        now=to_microseconds(now),
+        since=since,
+        until=until,
+        kept_from=0 if kept_from is None else to_microseconds(kept_from),
+        services=services,
+        began=began,
+        calls=named,
+        matched=matched,
+    )
+    (usage,) = Judge(snapshot, options).judge_all()
+    return usage
+
+
+def codes(usage: OperationUsage) -> list[str]:
+    return [reason.code for reason in usage.reasons]
+
+
+def message(usage: OperationUsage, code: str) -> str:
+    (found,) = [reason.message for reason in usage.reasons if reason.code == code]
+    return found
+
+
+# Coverage.
+
+AT = START + 10 * DAY
+GAPS: dict[str, tuple[list[RecorderRow], dict[str, Any], float]] = {
+    "everything": ([WHOLE], {}, 0),
+    "a deployment without a pause": ([recorder(START, AT), recorder(AT, NOON)], {}, 0),
+    "a pause": ([recorder(START, AT), recorder(AT + 3 * HOUR, NOON)], {}, 3),
+    "the end of the window": ([recorder(START, NOON - 2 * HOUR)], {}, 2),
+    "the clock was off by a minute": (
+        [recorder(START, AT, skew=MINUTE), recorder(AT, NOON, skew=MINUTE)],
+        {},
+        2 / 60,
+    ),
+    "a clock that is off by six minutes": (
+        [recorder(START, NOON, skew=6 * MINUTE)],
+        {},
+        732,
+    ),
+    "such a clock beside a right one": (
+        [WHOLE, recorder(START, NOON, skew=6 * MINUTE)],
+        {},
+        0,
+    ),
+    "killed beside a sibling that declares it gone": (
+        [WHOLE, lost(START, AT, gone_at=AT + 2 * MINUTE)],
+        {},
+        2 / 60,
+    ),
+    "killed a minute off by its clock": (
+        [WHOLE, lost(START, AT, gone_at=AT + 2 * MINUTE, skew=MINUTE)],
+        {},
+        3 / 60,
+    ),
+    "declared gone in the window, heard before": (
+        [WHOLE, lost(START - DAY, START - HOUR, gone_at=START + HOUR)],
+        {},
+        1,
+    ),
+    "lost, and nobody knows when it ended": ([WHOLE, lost(START, AT)], {}, 492),
+    "a host that vanished": (
+        [WHOLE, lost(START, AT, host="pod-7")],
+        {"gone_after": 0.1},
+        0.1,
+    ),
+    "two processes of a host that vanished": (
+        [
+            WHOLE,
+            lost(START, AT - HOUR / 2, host="pod-7"),
+            lost(START, AT, host="pod-7"),
+        ],
+        {"gone_after": 0.5},
+        1,
+    ),
+    "another process of its host is heard": (
+        [WHOLE, lost(START, AT)],
+        {"gone_after": 0.1},
+        492,
+    ),
+    "a host that vanished before the window": (
+        [WHOLE, lost(START - 9 * DAY, START - 8 * DAY, host="pod-7")],
+        {"gone_after": 1},
+        0,
+    ),
+    "a process with other rules": (
+        [WHOLE, recorder(AT, AT + HOUR, plan="old")],
+        {},
+        1,
+    ),
+    "a process without the operation": (
+        [WHOLE, recorder(AT, AT + HOUR, plan="without")],
+        {},
+        1,
+    ),
+    "a living process, heard 20 seconds ago": (
+        [lost(START, NOON - MINUTE / 3)],
+        {},
+        1 / 180,
+    ),
+    "rows before the window were deleted": ([WHOLE], {"kept_from": START + DAY}, 24),
+    "no recorder": ([], {}, 732),
+    "a service that does not know the operation": (
+        [WHOLE, recorder(START, AT, service="bank", plan="without")],
+        {},
+        0,
+    ),
+    "a service that ended in the window": (
+        [WHOLE, recorder(START, AT, service="bank")],
+        {},
+        492,
+    ),
+    "a service that ended before the window": (
+        [WHOLE, recorder(START - DAY, START - HOUR, service="bank")],
+        {},
+        0,
+    ),
+    "a service that may still live": (
+        [WHOLE, lost(START - DAY, START - HOUR, service="bank")],
+        {},
+        732,
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "options", "gap"), GAPS.values(), ids=GAPS)
+def test_what_covers_time_and_what_uncovers_it(
+    rows: list[RecorderRow], options: dict[str, Any], gap: float
+) -> None:
+    usage = judge(*rows, **options)
+    assert usage.longest_gap_hours == pytest.approx(gap, abs=0.001)
+
+
+def test_coverage_is_never_rounded_up() -> None:
+    usage = judge(recorder(START, NOON - timedelta(microseconds=1)))
+    assert (usage.verdict, usage.coverage) == ("safe", 0.999999)
+    assert judge(WHOLE).coverage == 1
+
+
+def test_the_coverage_is_described() -> None:
+    hosts = [
+        recorder(START, NOON, host="web-2"),
+        recorder(START + DAY, NOON, host="web-3"),
+    ]
+    gone = lost(AT - DAY, AT, gone_at=AT + 20 * MINUTE)
+    usage = judge(WHOLE, *hosts, gone)
+    assert usage.notes == [
+        "covered 100 % of 732 hours by 3 hosts, never fewer than 2, longest gap 20 minutes",
+        "1 recorder ended without a goodbye, the last on web-1 (process 12) after 11 May 2026, 00:00 UTC",
+    ]
+    assert judge(WHOLE).notes == ["covered 100 % of 732 hours by 1 host, without a gap"]
+    assert judge().notes == ["covered 0 % of 732 hours, longest gap 30 days"]
+    assert len(judge(lost(START, NOON - MINUTE)).notes) == 1  # alive
+
+
+def test_the_covered_hours_of_each_day() -> None:
+    usage = judge(recorder(START, AT), recorder(AT + 30 * HOUR, NOON))
+    hours = list(usage.covered.values())
+    assert hours == [24.0] * 10 + [0, 18] + [24.0] * 18 + [12]
+    assert usage.covered_hours == 732 - 30
+
+
+# The verdict.
+
+FUTURE = NOON + 2 * DAY
+EVERY_DAY = Calls()
+for number in range(30):
+    EVERY_DAY.add(
+        to_microseconds(START) // WHOLE_DAY + number,
+        (to_microseconds(START), to_microseconds(NOON), 1, 0, 0, 0),
+    )
+VERDICTS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
+    "nobody called": ([WHOLE], {}, []),
+    "a gap that is allowed": ([recorder(START, NOON - 6 * HOUR)], {}, []),
+    "a gap that is not": (
+        [recorder(START, AT), recorder(AT + 7 * HOUR, NOON)],
+        {},
+        ["gap"],
+    ),
+    "a gap at the end": ([recorder(START, NOON - 7 * HOUR)], {}, ["gap"]),
+    "many gaps": (
+        [recorder(START + day * DAY, START + day * DAY + HOUR) for day in range(31)],
+        {"allow_gap": 24},
+        ["coverage"],
+    ),
+    "such gaps that are allowed": (
+        [recorder(START + day * DAY, START + day * DAY + HOUR) for day in range(31)],
+        {"allow_gap": 24, "min_coverage": 0.04},
+        [],
+    ),
+    "a lost host": (
+        [WHOLE, lost(START, NOON - 7 * HOUR, host="pod-7")],
+        {},
+        ["gap", "host-lost"],
+    ),
+    "a lost host, of little importance": (
+        [WHOLE, lost(START, NOON - HOUR, host="pod-7")],
+        {},
+        [],
+    ),
+    "a lost host, that counts as gone": (
+        [WHOLE, lost(START, NOON - 7 * HOUR, host="pod-7")],
+        {"gone_after": 0.1},
+        [],
+    ),
+    "a young record": (
+        [recorder(AT, NOON)],
+        {},
+        ["coverage", "gap", "young"],
+    ),
+    "rows were deleted": (
+        [WHOLE],
+        {"kept_from": AT},
+        ["coverage", "gap", "young"],
+    ),
+    "a rollback to other rules": (
+        [WHOLE, recorder(AT, AT + 8 * HOUR, plan="old")],
+        {},
+        ["coverage", "gap", "rules"],
+    ),
+    "another plan is in production": (
+        [recorder(START, NOON, plan="old")],
+        {},
+        ["coverage", "gap", "rules"],
+    ),
+    "no request was ever matched": ([WHOLE], {"is_matched": False}, ["never-matched"]),
+    "no recorder": ([], {}, ["no-operation"]),
+    "no recorder knows it": (
+        [recorder(START, NOON, plan="without")],
+        {},
+        ["no-operation"],
+    ),
+    "a window in the future": (
+        [WHOLE],
+        {"until": FUTURE},
+        ["future", "coverage", "gap"],
+    ),
+    "a clock of the reader that is ahead by half a minute": (
+        [WHOLE],
+        {"until": NOON + MINUTE / 2},
+        [],
+    ),
+    "enough hosts": ([WHOLE], {"hosts": 1}, []),
+    "too few hosts": ([WHOLE], {"hosts": 2}, ["hosts"]),
+    "a service that has ended": (
+        [WHOLE, recorder(START, NOON - 8 * HOUR, service="bank")],
+        {},
+        ["coverage", "gap", "gap"],
+    ),
+    "a probe a day": (
+        [WHOLE],
+        {"require_probe": True, "made": {(None, PROBE): EVERY_DAY}},
+        [],
+    ),
+    "a single probe": (
+        [WHOLE],
+        {"require_probe": True, "made": {(None, f"{PROBE}/9"): calls(AT, 1)}},
+        ["probe"],
+    ),
+    "probes that failed": (
+        [WHOLE],
+        {
+            "require_probe": True,
+            "days": 1,
+            "made": {(None, PROBE): calls(NOON - DAY, failed=1, closed=1)},
+        },
+        ["probe"],
+    ),
+    "a probe that was refused": (
+        [WHOLE],
+        {
+            "require_probe": True,
+            "days": 1,
+            "made": {(None, PROBE): calls(NOON - DAY, refused=1)},
+        },
+        [],
+    ),
+    "a call": ([WHOLE], {"made": {("a", "c"): calls(AT, 1)}}, ["calls"]),
+    "a call that failed": (
+        [WHOLE],
+        {"made": {("a", "c"): calls(AT, 0, 0, 1)}},
+        ["calls"],
+    ),
+    "a call that got 410": (
+        [WHOLE],
+        {"made": {("a", "c"): calls(AT, 0, 0, 0, 1)}},
+        ["calls"],
+    ),
+    "a refused call": ([WHOLE], {"made": {(None, "c"): calls(AT, 0, 1)}}, ["calls"]),
+    "a call in a record that is not complete": (
+        [],
+        {"made": {("a", "c"): calls(AT, 1)}},
+        ["calls"],
+    ),
+    "an ignored client": (
+        [WHOLE],
+        {"made": {("a", "c"): calls(AT, 1)}, "ignore_clients": ["c"]},
+        [],
+    ),
+    "an ignored caller": (
+        [WHOLE],
+        {"made": {("a", "c"): calls(AT, 1)}, "ignore_callers": ["a"]},
+        [],
+    ),
+    "calls beyond the limit cannot be ignored": (
+        [WHOLE],
+        {"made": {(OTHER, OTHER): calls(AT, 1)}, "ignore_callers": [OTHER]},
+        ["calls"],
+    ),
+    "ignored refused calls": (
+        [WHOLE],
+        {"made": {(None, "c"): calls(AT, 0, 1)}, "ignore_refused": True},
+        [],
+    ),
+    "a refused call with a label": (
+        [WHOLE],
+        {"made": {("a", "c"): calls(AT, 0, 1)}, "ignore_refused": True},
+        ["calls"],
+    ),
+    "calls of others": (
+        [WHOLE],
+        {"made": {("a", "c"): calls(AT, 1)}, "caller": "b"},
+        [],
+    ),
+    "a call without a label, which may be of this caller": (
+        [WHOLE],
+        {"made": {(None, "c"): calls(AT, 1)}, "caller": "b"},
+        ["calls"],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "reasons"), VERDICTS.values(), ids=VERDICTS
+)
+def test_the_verdict_and_its_reasons(
+    rows: list[RecorderRow], options: dict[str, Any], reasons: list[str]
+) -> None:
+    usage = judge(*rows, **options)
+    is_used = reasons == ["calls"] and "caller" not in options
+    assert codes(usage) == reasons
+    assert usage.verdict == ("in use" if is_used else "unknown" if reasons else "safe")
+
+
+def test_the_reasons_say_what_to_do() -> None:
+    """Which option would accept it, which window is complete, and when this one is."""
+    advice = (
+        "the last 19 days are complete: --days 19; if nothing is missing from now on, "
+        "30 days will be complete on 11 June 2026"
+    )
+    usage = judge(recorder(START, AT), recorder(AT + 7 * HOUR, NOON))
+    assert message(usage, "gap") == (
+        "7 hours are not covered, from 11 May 2026, 00:00 UTC to 11 May 2026, 07:00 UTC: "
+        f"--allow-gap 7 accepts that; {advice}"
+    )
+    usage = judge(recorder(START, AT), recorder(AT + 5 * HOUR, NOON), min_coverage=1)
+    assert message(usage, "coverage") == (
+        "only 99.3 % of the window is covered, not 100 %: --min-coverage 0.993 accepts "
+        f"that; {advice.replace('11 June', '11 June')}"
+    )
+    assert (
+        judge(recorder(START, AT), recorder(AT + 7 * HOUR, NOON), days=19).verdict
+        == "safe"
+    )
+
+
+def test_a_lost_host_is_named_with_the_way_out() -> None:
+    rows = [
+        lost(START, NOON - 7 * HOUR, host="pod-7"),
+        lost(START, NOON - 8 * HOUR, host="pod-8"),
+    ]
+    assert message(judge(WHOLE, *rows), "host-lost").startswith(
+        "pod-7 (process 12) and 1 other were not heard after 31 May 2026, 05:00 UTC: if "
+        "its machine or pod was switched off, --gone-after 0.1 takes it for gone; "
+    )
+    usage = judge(WHOLE, *rows, gone_after=9)
+    assert "--gone-after" not in message(usage, "host-lost")
+
+
+def test_each_reason_is_about_its_cause() -> None:
+    usage = judge(recorder(AT, NOON))
+    assert message(usage, "young").startswith(
+        "recording with these rules began on 11 May 2026, 00:00 UTC; the last 20 days"
+    )
+    usage = judge(WHOLE, kept_from=AT)
+    assert "before 11 May 2026, 00:00 UTC was deleted" in message(usage, "young")
+    usage = judge(WHOLE, recorder(AT, AT + 8 * HOUR, plan="old", host="web-9"))
+    assert message(usage, "rules").startswith(
+        "web-9 (process 12) was without these rules for the operation until 11 May 2026, "
+        "08:00 UTC: "
+    )
+    usage = judge(WHOLE, recorder(START, NOON - 8 * HOUR, service="bank"))
+    assert any("'bank' was not heard after" in each.message for each in usage.reasons)
+    usage = judge(WHOLE, hosts=2)
+    assert message(usage, "hosts").startswith(
+        "1 host recorded in some hour, not 2, first from 1 May 2026, 00:00 UTC: "
+        "--hosts 1 accepts that; "
+    )
+    assert "--hosts" not in message(
+        judge(recorder(START, NOON - HOUR), hosts=1), "hosts"
+    )
+    usage = judge(
+        WHOLE, require_probe=True, days=3, made={(None, PROBE): calls(NOON - DAY, 1)}
+    )
+    assert message(usage, "probe").startswith(
+        "no probe was recorded on 28 May 2026 and 1 other day: "
+    )
+    assert "the last 1 day is complete: --days 1" in message(usage, "probe")
+    assert message(judge(WHOLE, is_matched=False), "never-matched").startswith(
+        "no request has ever matched it: check its path, or call it once with "
+        "`flask-notifications check`; `flask --app … retirement`"
+    )
+
+
+def test_a_doubt_that_no_other_window_would_end_has_no_advice_about_windows() -> None:
+    usage = judge(recorder(AT, NOON), is_matched=False)
+    assert not any("--days" in reason.message for reason in usage.reasons)
+
+
+def test_refused_calls_are_counted_apart_even_if_they_are_ignored() -> None:
+    made = {
+        (None, "scanner"): calls(AT, 0, 5),
+        (None, "curl"): calls(AT, 3, 2),
+        ("team", "job"): calls(AT, 0, 1, 1),
+        (None, PROBE): calls(AT, 1, 1),
+    }
+    usage = judge(WHOLE, made=made, ignore_refused=True)
+    counts = (usage.answered, usage.refused, usage.failed, usage.closed, usage.ignored)
+    assert counts == (3, 8, 1, 0, 9)
+    assert usage.reasons[0].message == "5 calls, the last on 11 May 2026"
+    ignored = [row.client for row in usage.callers if row.ignored]
+    assert ignored == ["scanner", PROBE]
+    assert usage.notes[1:] == [
+        "2 probes and 7 ignored calls of scanner",
+        "8 calls got 401 or 403",
+    ]
+    usage = judge(WHOLE, made=made)
+    assert (usage.refused, usage.ignored) == (8, 2)
+
+
+def test_ignored_calls_are_listed_with_their_labels() -> None:
+    made = {(f"team-{number}", "c"): calls(AT, 1) for number in range(7)}
+    usage = judge(WHOLE, made=made, ignore_clients=["c"])
+    assert usage.notes[1] == (
+        "7 ignored calls of team-0, team-1, team-2, team-3, team-4 and 2 more"
+    )
+
+
+STOPS: dict[str, tuple[list[int], int | None]] = {
+    "many days": ([25, 24, 22, 16], 16),
+    "in a row": ([11, 10, 9], 9),
+    "a single day, which is no habit": ([20], None),
+    "silent before for longer": ([29, 10], None),
+    "silent since yesterday": ([2, 1], None),
+}
+
+
+@pytest.mark.parametrize(("ago", "stopped"), STOPS.values(), ids=STOPS)
+def test_a_caller_has_stopped_that_is_silent_for_longer_than_before(
+    ago: list[int], stopped: int | None
+) -> None:
+    made = Calls()
+    for days in ago:
+        time = to_microseconds(NOON - days * DAY)
+        made.add(time // WHOLE_DAY, (time, time, 1, 0, 0, 0))
+    (row,) = judge(WHOLE, made={("a", "c"): made}).callers
+    expected = None if stopped is None else (NOON - stopped * DAY).date()
+    assert row.stopped_on == expected
+
+
+def test_the_clients_of_a_label_stop_together() -> None:
+    made = {}
+    for client, ago in (("c", (20, 19)), ("d", (1,))):
+        made["a", client] = Calls()
+        for days in ago:
+            time = to_microseconds(NOON - days * DAY)
+            made["a", client].add(time // WHOLE_DAY, (time, time, 1, 0, 0, 0))
+    assert {row.stopped_on for row in judge(WHOLE, made=made).callers} == {None}
