@@ -9,6 +9,7 @@ import pytest
 
 from flask_notifications import NotificationStorage
 from flask_notifications.testing import StorageContract
+from tests.resilience.postgresql import postgresql
 from tests.servers.process import free_port
 from tests.storages import CURRENT_USER
 from tests.wsgi import call
@@ -87,9 +88,8 @@ class TestStorageThatNeedsAContext(TestDocumentedStorage):
     make_unreachable_storage = StorageContract.make_unreachable_storage
 
 
+@pytest.mark.slow
 def test_an_outage_of_postgresql_is_a_503() -> None:
-    from tests.resilience.postgresql import postgresql  # noqa: PLC0415
-
     with postgresql() as cluster:
         namespace = documented(cluster.url())
         fill(namespace)
@@ -106,3 +106,5 @@ def test_an_outage_of_postgresql_is_a_503() -> None:
             assert refused.code == 503
             assert refused.json["code"] == "storage_unavailable"
         assert call(app, "GET", CURRENT_USER, **header).wire == served.wire
+        with app.app_context():
+            namespace["db"].engine.dispose()

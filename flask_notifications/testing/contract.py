@@ -1,4 +1,4 @@
-"""The tests that any storage must pass."""
+"""Tests that every storage must pass."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 
 import orjson
 
-from flask_notifications.serving.records import ArrayWriter, Encode, Schema
+from flask_notifications.serving.records import ArrayWriter, Schema
 from flask_notifications.serving.storage import (
     AccessDenied,
     AccountNotFound,
@@ -26,18 +26,18 @@ NewContext = Callable[[], AbstractContextManager[Any]]
 
 
 class StorageContract:
-    """Prove that a storage keeps the promises of ``NotificationStorage``.
+    """Test that a storage keeps the promises of ``NotificationStorage``.
 
-    Inherit it in a test class, define ``make_storage`` and the facts below about the
-    data that it holds, and let the test runner find the ``test_`` methods. They compare
-    the JSON that is served.
+    Inherit from it in a test class, define ``make_storage`` and the attributes below,
+    and let the test runner collect the ``test_`` methods. They compare the JSON that is
+    served, so records need no ``__eq__``.
 
-    A storage that needs an application context takes it from its ``unit_of_work``, or
-    from a fixture around each test; every thread gets a context of its own.
+    A storage that needs an application context pushes it in its ``unit_of_work``, or
+    the test class has a fixture that does. Each thread gets its own context.
     """
 
     session_id: ClassVar[str]
-    """A session whose user has at least one notification and may see no account but their own."""
+    """A session whose user has notifications and may see only their own account."""
     account_id: ClassVar[str]
     """The account of that user."""
     other_session_id: ClassVar[str]
@@ -45,22 +45,18 @@ class StorageContract:
     other_account_id: ClassVar[str]
     """The account of that other user."""
     administrator_session_id: ClassVar[str | None] = None
-    """A session that may see every account; ``None`` where no caller may."""
+    """A session that may see every account, or ``None`` if no caller may."""
     unknown_session_id: ClassVar[str] = "00000000-0000-4000-8000-00000000dead"
     unknown_account_id: ClassVar[str] = "00000000-0000-4000-8000-00000000beef"
     schema: ClassVar[Schema | type[Schema] | None] = None
-    """As in ``create_blueprint``."""
-    encode: ClassVar[Encode] = orjson.dumps
-    """As in ``create_blueprint``."""
+    """The schema that you give to ``create_blueprint``."""
 
     def make_storage(self) -> NotificationStorage[Any]:
-        """Return the storage to prove, with the data that the facts describe."""
+        """Return the storage to test, with the data that the attributes describe."""
         raise NotImplementedError
 
     def make_unreachable_storage(self) -> NotificationStorage[Any] | None:
-        """Return a storage whose database is out of reach, or ``None`` if there is no
-        such thing.
-        """
+        """Return a storage whose database is down, or ``None`` to skip its test."""
         return None
 
     def test_a_session_leads_to_a_caller(self) -> None:
@@ -287,14 +283,18 @@ class StorageContract:
         """Return the JSON array of records, read to the end and closed as they are
         when they are served.
         """
-        kind = type(self)
         writer = ArrayWriter(
-            encode=kind.encode, schema=kind.schema, spool_threshold=sys.maxsize
+            encode=_encode, schema=self.schema, spool_threshold=sys.maxsize
         )
         with _closing(records):
             array, _length = writer.write(records)
         served: list[Any] = json.loads(cast("bytes", array))
         return served
+
+
+def _encode(batch: list[Any]) -> bytes:
+    # What orjson refuses, such as a Decimal, is the business of your own ``encode``.
+    return orjson.dumps(batch, default=str)
 
 
 @contextmanager
