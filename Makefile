@@ -10,7 +10,7 @@ export HOST PORT
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo screenshots test test-fast test-world test-lowest test-pythons mutants soak bench check docs clean
+.PHONY: help run demo screenshots test test-fast test-world test-lowest test-pythons mutants soak bench check audit docs dist clean
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -67,11 +67,17 @@ check: $(VENV)/checked .venv-docs/installed ## check the format, lint, types, im
 	$(VENV)/bin/mypy --disable-error-code=method-assign --allow-untyped-defs --allow-untyped-calls build/readme.py
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=. pyright build/readme.py
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/zizmor --quiet --offline .github/workflows
+	.ci/check-subjects
 	$(VENV)/bin/python -m pytest -q -m metadata tests/test_package.py
 	$(VENV)/bin/mdformat --check $(PAGES)
 	$(VENV)/bin/codespell $(FOLDERS)
 	$(VENV)/bin/codespell --config docs/vocabulary/pages.cfg $(wildcard *.md docs/*.md)
 	$(SITE)
+
+audit: $(VENV)/tested ## look for known vulnerabilities in what the tests install (it asks the package index)
+	$(INSTALL) pip-audit
+	$(VENV)/bin/pip-audit --skip-editable
 
 FOLDERS = .ci benchmarks example_app flask_notifications tests Makefile pyproject.toml setup.cfg
 
@@ -84,6 +90,11 @@ docs: .venv-docs/installed ## build the documentation in docs/_build, and open i
 	$(SITE)
 	@echo 'file://$(CURDIR)/docs/_build/index.html'
 	@test -n '$(NO_BROWSER)' || $(PYTHON) -m webbrowser 'file://$(CURDIR)/docs/_build/index.html' >/dev/null 2>&1 || true
+
+dist: $(VENV)/checked ## build the source distribution and the wheel in dist/, and check their metadata
+	rm -rf dist
+	$(VENV)/bin/python -m build --outdir dist
+	$(VENV)/bin/twine check --strict dist/*
 
 clean: ## remove the virtual environments, builds, caches and the data of the example
 	rm -rf .venv .venv-* .pythons mutants build dist instance *.egg-info .coverage* .*_cache
@@ -123,9 +134,10 @@ LOWEST = .venv-lowest/bin/uv pip install --quiet --compile-bytecode --python .ve
 .venv-lowest/installed: $(VENV)/bin/pip pyproject.toml
 	$(PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/pip install --quiet uv
-	$(LOWEST) --resolution lowest-direct --editable '.[openapi,prometheus,sqlalchemy,usage]' --group example
-	$(LOWEST) --group test
-	if command -v mariadb_config >/dev/null; then $(LOWEST) --group test-mariadb; fi
+	$(LOWEST) --resolution lowest-direct --editable '.[openapi,prometheus,sqlalchemy,usage]'
+	.venv-lowest/bin/uv pip freeze --quiet --python .venv-lowest --exclude-editable > .venv-lowest/lowest.txt
+	$(LOWEST) --constraints .venv-lowest/lowest.txt --group example --group test
+	if command -v mariadb_config >/dev/null; then $(LOWEST) --constraints .venv-lowest/lowest.txt --group test-mariadb; fi
 	@touch $@
 
 $(VENV)/checked: $(VENV)/tested

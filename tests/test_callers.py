@@ -492,6 +492,7 @@ def test_a_failure_is_logged_when_the_session_has_been_moved(
 
     caplog.handler.addFilter(note)
     plan = dict.fromkeys(notification_operations(), CLOSING)
-    run(wrap(plan=plan, **{name: raising(LookupError())}), environ)
+    failing: dict[str, Any] = {name: raising(LookupError())}
+    run(wrap(plan=plan, **failing), environ)
     assert len(queries) == 1
     assert "s3cret" not in queries[0]

@@ -156,7 +156,7 @@ def _set_limits(
 
 def is_in_memory(engine: sa.Engine) -> bool:
     """Return whether a database lives in the connections of its engine."""
-    return isinstance(engine.pool, sa.StaticPool | sa.SingletonThreadPool)
+    return isinstance(engine.pool, sa.StaticPool | sa.pool.SingletonThreadPool)
 
 
 @contextmanager
