@@ -12,7 +12,7 @@ from flask_notifications.plans.policy import Window
 from flask_notifications.wording import count, duration, iso, moment
 
 from .callers import CallerUsage
-from .counts import is_probe
+from .counts import PROBE, is_probe
 from .effects import BrownoutEffect, describe_brownouts
 
 # Labels and clients of ignored calls that are named.
@@ -135,7 +135,7 @@ class OperationUsage:
                 names.append(row.caller or row.client or "unnamed")
         parts = []
         if probes:
-            parts.append(f"{count(probes, 'probe')}")
+            parts.append(f"{count(probes, 'probe')} ({PROBE})")
         if self.ignored > probes:
             text = count(self.ignored - probes, "ignored call")
             names = list(dict.fromkeys(names))

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from datetime import UTC, datetime
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -269,6 +270,23 @@ def test_a_database_that_cannot_be_read_is_an_error(
     assert (outcome.code, outcome.out) == (code, "")
     assert words in outcome.err
     assert "s3cret" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "patience"), [(True, -1), (True, 60), (False, -1)]
+)
+def test_a_database_that_takes_long_shows_progress_on_a_terminal(
+    is_terminal: bool,
+    patience: float,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record(database)
+    module = import_module("flask_notifications.cli.usage")
+    monkeypatch.setattr(module, "is_watched", lambda: is_terminal)
+    monkeypatch.setattr(module, "_PATIENCE", patience)
+    shown = "Reading the database" in run_usage(database).err
+    assert shown == (is_terminal and patience < 0)
 
 
 def test_a_missing_driver_is_an_error_that_names_it(

@@ -143,6 +143,40 @@ def test_a_notice_says_what_to_call_instead(operation: Operation, last: str) -> 
     assert sentences(OPEN, operation)[-1] == last
 
 
+@pytest.mark.parametrize(
+    ("source", "is_told", "url"),
+    [
+        ("query", True, "/API/Notification/?sessionId=SESSION_ID"),
+        ("header", False, "/API/Notification/"),
+    ],
+)
+def test_a_notice_has_the_session_where_the_caller_sends_it(
+    source: str, is_told: bool, url: str
+) -> None:
+    operation = notification_operations()[0]
+    days = [DayUsage(NOW.date(), 1, 0, 0, 0)]
+    called = caller("acme", "job/1", days, source=source)
+    usage = operation_usage(operation.name, [called], coverage(30))
+    (migration,) = describe_notice(
+        report(usage), {operation: OPEN}, "acme", NOW
+    ).migrations
+    assert ("Move the session ID" in migration.sentences[-1]) == is_told
+    assert migration.before.url.endswith(url)
+    credential = ("Authorization", "Bearer SESSION_ID")
+    assert (credential in migration.before.headers) != is_told
+
+
+def test_a_notice_counts_refused_calls_apart() -> None:
+    called = caller("acme", None, [DayUsage(NOW.date(), 1, 2, 3, 4)])
+    usage = operation_usage(REPORT.name, [called], coverage(30))
+    (migration,) = describe_notice(
+        report(usage), {REPORT: OPEN}, "acme", NOW
+    ).migrations
+    assert migration.sentences[0].endswith(
+        "2 calls got 401 or 403, and 3 calls failed, and 4 calls got 410 Gone."
+    )
+
+
 def test_a_notice_has_every_operation_that_the_caller_calls() -> None:
     other = Operation("other", "GET", "/other")
     rows: Any = [

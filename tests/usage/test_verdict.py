@@ -551,7 +551,7 @@ def test_refused_calls_are_counted_apart_even_if_they_are_ignored() -> None:
     ignored = [row.client for row in usage.callers if row.ignored]
     assert ignored == ["scanner", PROBE]
     assert usage.notes[1:] == [
-        "2 probes and 7 ignored calls of scanner",
+        f"2 probes ({PROBE}) and 7 ignored calls of scanner",
         "8 calls got 401 or 403",
     ]
     usage = judge(WHOLE, made=made)
