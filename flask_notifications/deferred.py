@@ -1,5 +1,4 @@
-"""Recognise functions and values that only promise a result: coroutines, generators and
-futures.
+"""Recognise values that only promise a result: coroutines, generators and futures.
 
 Such a value is never false and never ``None``. As the result of a check, it would let
 every caller in.
@@ -30,10 +29,10 @@ def _is_deferred(kind: Any, may_generate: bool) -> bool:
 
 def is_asynchronous(function: object) -> bool:
     """Return whether a function visibly returns something to await."""
-    return any(
-        iscoroutinefunction(each) or isasyncgenfunction(each)
-        for each in _list_called(function)
-    )
+    for called in _list_called(function):
+        if iscoroutinefunction(called) or isasyncgenfunction(called):
+            return True
+    return False
 
 
 def is_deferring(function: object) -> bool:
@@ -46,12 +45,13 @@ def is_deferring(function: object) -> bool:
 def refuse_deferred(
     value: Value, function: str, *, may_generate: bool = False
 ) -> Value:
-    """Return the result of a function, or raise ``TypeError`` if it only promises one:
-    a coroutine, a future, ...
+    """Return the result of a function, or raise ``TypeError`` if it only promises one.
+
+    :param may_generate: whether a generator is a result.
     """
-    kind: Any = (
-        value.__class__
-    )  # that of a proxy, such as Flask-Login's current_user, is the proxied class
+    # The ``__class__`` of a proxy, such as Flask-Login's current_user, is the class of
+    # what it stands for.
+    kind: Any = value.__class__
     if _is_deferred(kind, may_generate):
         if isinstance(value, Coroutine | Generator):
             value.close()  # otherwise Python warns that a coroutine was never awaited
@@ -61,10 +61,11 @@ def refuse_deferred(
     return value
 
 
-def _list_called(function: object) -> tuple[object, object]:
-    """Return the functions that a call may run: the function itself and its class's
-    ``__call__``.
-    """
+def _list_called(function: object) -> list[object]:
+    """Return the function itself and its class's ``__call__``; a call runs either."""
     while isinstance(function, partial):
         function = function.func
-    return function, type(function).__call__ if callable(function) else None
+    called = [function]
+    if callable(function):
+        called.append(type(function).__call__)
+    return called

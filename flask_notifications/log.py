@@ -34,9 +34,7 @@ def log_warning(message: str, *values: object, stacklevel: int = 1) -> None:
 def log_exception(
     error: BaseException, message: str, *values: object, stacklevel: int = 1
 ) -> None:
-    """Log an error with the traceback of an exception, without the exceptions that
-    caused it.
-    """
+    """Log an error with the traceback of an exception, without its causes."""
     log_error(
         f"{message}: %s",
         *values,
@@ -46,10 +44,9 @@ def log_exception(
 
 
 def format_traceback(error: BaseException, *, chain: bool = True) -> str:
-    """Return the traceback of an exception; only the name of its type when the
-    traceback cannot be formatted.
+    """Return the traceback of an exception, or its type if formatting fails.
 
-    Python 3.15 needs a free file descriptor for it.
+    Python 3.15 needs a free file descriptor to format one.
     """
     try:
         return "".join(format_exception(error, chain=chain))
@@ -58,21 +55,19 @@ def format_traceback(error: BaseException, *, chain: bool = True) -> str:
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return the kinds of an exception and of its causes, and where each was raised;
-    never their strings.
+    """Return the types of an exception and its causes, and where they were raised.
+
+    Their strings are left out, because they may hold a session ID.
     """
-    chain: dict[
-        int, BaseException
-    ] = {}  # by id(), because an exception may be among its own causes
-    each: BaseException | None = error
-    while each is not None and id(each) not in chain and len(chain) < _CAUSES:
-        chain[id(each)] = each
-        cause = each.__cause__  # may be false: an exception may be empty
-        each = (
-            each.__context__
-            if cause is None and not each.__suppress_context__
-            else cause
-        )
+    # By id(), because an exception may be among its own causes.
+    chain: dict[int, BaseException] = {}
+    link: BaseException | None = error
+    while link is not None and id(link) not in chain and len(chain) < _CAUSES:
+        chain[id(link)] = link
+        cause = link.__cause__  # may be false: an exception may be empty
+        if cause is None and not link.__suppress_context__:
+            cause = link.__context__
+        link = cause
     return "; caused by ".join(map(_describe_one, chain.values()))
 
 

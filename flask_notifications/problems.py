@@ -120,24 +120,21 @@ class Problems:
         members: Members | None = None,
     ) -> PlainResponse:
         """Return the response to an error."""
-        return (
-            self._compose(code, extra, members or {})
-            if extra or members
-            else self._ready[code]
-        )
+        if extra or members:
+            return self._compose(code, extra, members or {})
+        return self._ready[code]
 
     def _compose(
         self, code: str, extra: Sequence[tuple[str, str]], members: Members
     ) -> PlainResponse:
-        varies = [] if code in _CLOSED else [VARY]
-        challenge = [self._challenge(_CHALLENGES[code])] if code in _CHALLENGES else []
-        return _problem(
-            self._statuses[code],
-            code,
-            _PROBLEMS[code][1],
-            [*varies, *challenge, *extra],
-            members,
-        )
+        headers = []
+        if code not in _CLOSED:
+            headers.append(VARY)
+        if code in _CHALLENGES:
+            headers.append(self._challenge(_CHALLENGES[code]))
+        headers.extend(extra)
+        _status, detail = _PROBLEMS[code]
+        return _problem(self._statuses[code], code, detail, headers, members)
 
     def refuse(self, refused: SessionRefused) -> PlainResponse:
         """Return the response to a request whose session was refused."""
@@ -150,13 +147,11 @@ class Problems:
         )
 
     def _challenge(self, error: str) -> tuple[str, str]:
-        """Return the challenge of RFC 6750 section 3; a request without a session gets
-        it without an error code.
-        """
-        return (
-            "WWW-Authenticate",
-            f'{self._bearer}, error="{error}"' if error else self._bearer,
-        )
+        """Return the challenge (RFC 6750 section 3), with an error code unless empty."""
+        challenge = self._bearer
+        if error:
+            challenge = f'{challenge}, error="{error}"'
+        return "WWW-Authenticate", challenge
 
 
 def retry_after(seconds: float) -> tuple[str, str]:

@@ -32,23 +32,22 @@ _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
 def require(condition: object, argument: str, expected: str, given: object) -> None:
-    """Raise ``ValueError``, "argument must be expected, not given", unless a condition
-    holds.
-    """
+    """Raise ``ValueError``, "argument must be expected, not given", or do nothing."""
     if not condition:
         message = f"{argument} must be {expected}, not {_show(given)}"
         raise ValueError(message)
 
 
 def _show(value: object) -> str:
-    """Return at most 1,000 characters of a value, or its type if its own ``__repr__``
-    fails.
-    """
+    """Return at most 1,000 characters of a value, or its type if it has no string."""
+    show = str if isinstance(value, datetime) else repr
     try:
-        shown = str(value) if isinstance(value, datetime) else repr(value)
+        shown = show(value)
     except Exception:  # noqa: BLE001 - the code of any class
         return f"a value of the type {type(value).__name__}"
-    return shown if len(shown) <= _SHOWN_LENGTH else f"{shown[:_SHOWN_LENGTH]}…"
+    if len(shown) > _SHOWN_LENGTH:
+        shown = f"{shown[:_SHOWN_LENGTH]}…"
+    return shown
 
 
 def make_plain(value: Any) -> Any:
@@ -57,7 +56,9 @@ def make_plain(value: Any) -> Any:
     An f-string shows a member of an ``Enum`` as ``Page.NEW``, and ``Markup`` escapes
     strings that are added to it.
     """
-    return "".join(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return "".join(value)
+    return value
 
 
 def is_number(
@@ -124,24 +125,20 @@ def check_base_url(base_url: object) -> None:
 
 
 def clean_label(label: object, session_ids: Iterable[str] = ()) -> str | None:
-    """Return a caller's label if it is one and contains no session ID, otherwise
-    ``None``.
-    """
-    if (
-        not isinstance(label, str)
-        or len(label) > _LABEL_LENGTH
-        or not label.isprintable()
-    ):
+    """Return a caller's label if it is valid and contains no session ID, or ``None``."""
+    if not isinstance(label, str) or len(label) > _LABEL_LENGTH:
         return None
-    # An empty label is not visible. Some printable characters have no ink; marks need
-    # another character.
-    is_visible = any(
-        each not in _BLANK and unicodedata.category(each)[0] not in "MZ"
-        for each in label
-    )
-    has_session_id = holds_session_id(label, session_ids)
-    # Not the label itself, which may be a proxy that loses its string.
-    return make_plain(label) if is_visible and not has_session_id else None
+    if not label.isprintable() or not any(map(_is_visible, label)):
+        return None
+    if holds_session_id(label, session_ids):
+        return None
+    plain: str = make_plain(label)  # a label may be a proxy that loses its string
+    return plain
+
+
+def _is_visible(character: str) -> bool:
+    """Return whether a printable character has ink of its own, unlike spaces and marks."""
+    return character not in _BLANK and unicodedata.category(character)[0] not in "MZ"
 
 
 def holds_session_id(string: str, session_ids: Iterable[str]) -> bool:

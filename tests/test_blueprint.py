@@ -389,8 +389,6 @@ PREFIXES = [
     ("argument", "value"),
     [
         ("name", ""),
-        ("name", b"name"),
-        ("successors", "yes"),
         *(("url_prefix", prefix) for prefix in PREFIXES),
     ],
 )

@@ -295,7 +295,6 @@ async def coroutine(*_arguments: object) -> Any:
             id="a unit of work that is no method",
         ),
         pytest.param("schema", fields.Integer, id="the class of a field"),
-        pytest.param("encode", coroutine, id="encode as a coroutine"),
         pytest.param("spool_threshold", -1, id="negative threshold"),
     ],
 )

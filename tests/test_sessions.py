@@ -15,7 +15,6 @@ import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from werkzeug import Request
 
 from flask_notifications import Operation, SessionCredential, SessionRefused, session_of
 from flask_notifications.sessions.credential import digest_of
@@ -246,14 +245,6 @@ def test_a_foreign_object_under_our_key_is_ignored(foreign: Any) -> None:
     ) == SessionCredential(B, "query")
     spy, _response = send(request(**{SESSION: foreign}))
     assert SESSION not in spy.seen
-
-
-def test_a_request_in_place_of_its_environ_is_refused_without_its_url() -> None:
-    with pytest.raises(
-        ValueError,
-        match=r"^environ must be .* request\.environ, not <class '.*Request'>$",
-    ):
-        session_of(Request(request(f"sessionId={A}")))  # type: ignore[arg-type]
 
 
 def test_a_refusal_has_its_reason_and_never_the_session_id() -> None:

@@ -1,6 +1,4 @@
-"""The two operations as a plain WSGI application: a thin entry point to the service,
-without Flask.
-"""
+"""The two operations as a plain WSGI application, a thin entry point to the service."""
 
 from collections.abc import Iterable
 from wsgiref.types import StartResponse, WSGIEnvironment

@@ -1,6 +1,4 @@
-"""The two operations as a Flask blueprint: a thin entry point to the service, and the
-only module that needs Flask.
-"""
+"""The two operations as a Flask blueprint, a thin entry point to the service."""
 
 import re
 from collections.abc import Callable
@@ -75,8 +73,6 @@ def create_blueprint(
     :raises ValueError: an argument does not fit; the message names it. Registering the
         blueprint raises it if the application is not Flask's, or has ``host_matching``.
     """
-    require(isinstance(name, str), "name", "the name of a blueprint as a string", name)
-    require(isinstance(successors, bool), "successors", "True or False", successors)
     operations = _list_operations(url_prefix)
     prefix = url_prefix.rstrip("/")
     writer = ArrayWriter(encode=encode, schema=schema, spool_threshold=spool_threshold)
@@ -109,9 +105,7 @@ def create_blueprint(
 
 
 def _list_operations(url_prefix: str) -> tuple[Operation, ...]:
-    """Return the operations below a prefix, which must be the same path to Flask's
-    rules as to operations.
-    """
+    """Return the operations below a prefix, which must be a plain path to Flask too."""
     is_plain = (
         isinstance(url_prefix, str)
         and url_prefix.strip("/")
@@ -145,8 +139,7 @@ def _set_up(state: flask.blueprints.BlueprintSetupState) -> None:
 
 
 def _add(blueprint: flask.Blueprint, path: str, method: str, view: View) -> None:
-    """Add both spellings of a path, each of them exact whatever your application sets
-    for its own rules.
+    """Add both spellings of a path as exact rules, whatever your application sets.
 
     A single rule that ignores the slash would serve ``//`` too. A default that only one
     of the two has keeps Werkzeug from redirecting one spelling to the other where the
@@ -189,7 +182,9 @@ def _make_views(service: NotificationService[Caller]) -> dict[str, View]:
             environ.get("QUERY_STRING", ""), keep_blank_values=True, encoding="latin-1"
         )
         values = [value for key, value in pairs if key == "accountId"]
-        account_id = values[0].encode("latin-1", "replace") if len(values) == 1 else b""
+        account_id = b""  # invalid
+        if len(values) == 1:
+            account_id = values[0].encode("latin-1", "replace")
         return service.account(resolve_header(environ), account_id, environ)
 
     views = (current_user, account, current_user_successor, account_successor)

@@ -1,5 +1,4 @@
-"""Turn an iterator of records into one complete JSON array, in memory or in a temporary
-file.
+"""Write records as one complete JSON array, in memory or in a temporary file.
 
 Knows nothing of the storage or of the caller. Nothing leaves this module before the
 array is complete.
@@ -13,7 +12,6 @@ from io import BytesIO
 from itertools import groupby, islice
 from typing import IO, Any, Protocol
 
-from flask_notifications.deferred import is_deferring
 from flask_notifications.validation import require
 
 from .storage import Record, StorageError
@@ -82,11 +80,10 @@ class ArrayWriter:
         schema: Schema | type[Schema] | None,
         spool_threshold: int,
     ) -> None:
-        is_encoder = callable(encode) and not is_deferring(encode)
         require(
-            is_encoder,
+            callable(encode),
             "encode",
-            "an ordinary function from a list of records to a JSON array in bytes",
+            "a function from a list of records to a JSON array in bytes",
             encode,
         )
         can_dump = callable(getattr(schema, "dump", None))
@@ -130,18 +127,18 @@ class ArrayWriter:
         if self._schema is not None:  # only its result shows the size
             return False
         sample = records[:: len(records) // _SAMPLE]
-        with contextlib.suppress(Exception):  # batches find the place of the record
+        size = 0
+        try:
             # Not the size of their array: a generator in a record can be encoded only
             # once.
-            return sum(len(repr(record)) for record in sample) * len(
-                records
-            ) < _ONE_CALL * len(sample)
-        return False
+            for record in sample:
+                size += len(repr(record))
+        except Exception:  # noqa: BLE001 - batches find the place of the record
+            return False
+        return size * len(records) < _ONE_CALL * len(sample)
 
     def _store(self, arrays: Iterable[bytes]) -> tuple[bytes | IO[bytes], int]:
-        """Join arrays to one, in memory, and in a temporary file if it has more bytes
-        than the threshold.
-        """
+        """Join arrays in memory, or in a temporary file above the threshold."""
         # Grows in place: chunks that are joined at the end would take the memory twice,
         # and the time for it. Sent one by one, their memory would go back to the system
         # after each response, and the next would wait for each page.
@@ -165,9 +162,8 @@ class ArrayWriter:
                 file.seek(0)
         except BaseException:
             if file is not None:
-                with contextlib.suppress(
-                    OSError
-                ):  # closing writes the buffer, and fails where writing failed
+                # Closing writes the buffer, and fails where writing failed.
+                with contextlib.suppress(OSError):
                     file.close()
             raise
         return file, length
@@ -189,9 +185,7 @@ class ArrayWriter:
             raise UnserialisableRecord(index + place, batch[place]) from error
 
     def _find_failing(self, batch: list[Record]) -> int:
-        """Return the place of the first record that cannot be encoded alone, or 0 if
-        each of them can.
-        """
+        """Return the place of the first record that cannot be encoded alone, or 0."""
         for place, record in enumerate(batch):
             try:
                 self._encode_records([record])
@@ -203,17 +197,13 @@ class ArrayWriter:
         kinds = set(map(type, batch))
         are_bytes = {issubclass(kind, bytes) for kind in kinds}
         if len(are_bytes) > 1:
-            runs = groupby(
-                batch, key=lambda record: issubclass(type(record), bytes)
-            )  # not of a proxy
-            return _join_arrays(
-                self._encode_records(list(run)) for _is_bytes, run in runs
-            )
-        return (
-            _join_objects(batch)
-            if are_bytes.pop()
-            else self._encode_objects(batch, kinds)
-        )
+            # By the type, because the ``__class__`` of a proxy is another one.
+            runs = groupby(batch, key=lambda record: issubclass(type(record), bytes))
+            arrays = [self._encode_records(list(run)) for _is_bytes, run in runs]
+            return _join_arrays(arrays)
+        if are_bytes.pop():
+            return _join_objects(batch)
+        return self._encode_objects(batch, kinds)
 
     def _encode_objects(self, batch: list[Record], kinds: set[type]) -> bytes:
         if self._schema is not None:
@@ -224,41 +214,35 @@ class ArrayWriter:
             if set(map(type, batch)) != {dict}:
                 # Only the result shows whether a record of another type has become an
                 # object: each is checked alone.
-                return _join_arrays(
-                    _check_array(self._encode([record])) for record in batch
-                )
+                arrays = [_check_array(self._encode([record])) for record in batch]
+                return _join_arrays(arrays)
         return self._encode_dicts(batch)
 
     def _encode_dicts(self, batch: list[dict[Any, Any]]) -> bytes:
-        """Return mappings as a JSON array; if that fails, try again with keys of the
-        type ``str`` itself.
+        """Return mappings as a JSON array, if need be with keys of the type ``str``.
 
         SQLAlchemy's names of columns are of a subclass, which orjson refuses.
         """
         try:
-            return _check_array(
-                self._encode(batch.copy())
-            )  # a copy, because it may change the list
+            # A copy, because ``encode`` may change the list.
+            return _check_array(self._encode(batch.copy()))
         except Exception:
             if all(map(_has_plain_keys, batch)):
                 raise
-        return _check_array(
-            self._encode([_convert_mapping(record) for record in batch])
-        )
+        return _check_array(self._encode(list(map(_convert_mapping, batch))))
 
 
 def _convert_mapping(record: Any) -> Any:
-    """Return a mapping as a ``dict`` without keys of a subclass of ``str``, and
-    anything else as it is.
-    """
+    """Return a mapping as a ``dict`` with plain strings as keys; others as they are."""
     if not isinstance(record, Mapping):
         return record
-    # str.__str__, because a member of an enumeration that is a string has another str()
-    # than its own.
-    return {
-        str.__str__(key) if isinstance(key, str) else key: value
-        for key, value in record.items()
-    }
+    converted = {}
+    for key, value in record.items():
+        if isinstance(key, str):
+            # The str() of a member of an enumeration is not the string itself.
+            key = str.__str__(key)  # noqa: PLW2901
+        converted[key] = value
+    return converted
 
 
 def _has_plain_keys(record: dict[Any, Any]) -> bool:
@@ -266,9 +250,8 @@ def _has_plain_keys(record: dict[Any, Any]) -> bool:
 
 
 def _dump_batch(schema: Schema, batch: list[Record]) -> list[Any]:
-    dumped: list[Any] = schema.dump(
-        batch.copy(), many=True
-    )  # a copy, because it may change the list
+    # A copy, because the schema may change the list.
+    dumped: list[Any] = schema.dump(batch.copy(), many=True)
     if len(dumped) != len(batch):
         message = f"schema must dump every record, not {len(dumped)} of {len(batch)}"
         raise ValueError(message)
@@ -277,26 +260,22 @@ def _dump_batch(schema: Schema, batch: list[Record]) -> list[Any]:
 
 def _join_objects(objects: list[bytes]) -> bytes:
     """Join JSON objects, of which only the outer braces are checked."""
-    if not _are_in_braces(objects) and not _are_in_braces(
-        [each.strip(_WHITE_SPACE) for each in objects]
-    ):
-        message = "a record of type bytes must be one JSON object"
-        raise ValueError(message)
-    # Around the whole, the brackets would take another copy of it.
+    for document in objects:
+        if document[0] == _OPENING and document[-1] == _CLOSING:
+            continue
+        stripped = document.strip(_WHITE_SPACE)
+        if stripped[0] != _OPENING or stripped[-1] != _CLOSING:
+            message = "a record of type bytes must be one JSON object"
+            raise ValueError(message)
+    # Brackets around the joined bytes would take another copy of them.
+    if len(objects) == 1:
+        return b"[" + objects[0] + b"]"
     first, last = b"[" + objects[0], objects[-1] + b"]"
-    return (
-        b",".join([first, *objects[1:-1], last]) if len(objects) > 1 else first + b"]"
-    )
-
-
-def _are_in_braces(objects: list[bytes]) -> bool:
-    return not [each for each in objects if each[0] != _OPENING or each[-1] != _CLOSING]
+    return b",".join([first, *objects[1:-1], last])
 
 
 def _check_array(array: bytes) -> bytes:
-    """Return the result of an encoder for one or more records, if it looks like a JSON
-    array of objects.
-    """
+    """Return the result of an encoder if it looks like a JSON array of objects."""
     if type(array) is bytes and array[:2] == b"[{" and array[-2:] == b"}]":
         return array
     spaced = _ARRAY_OF_OBJECTS.fullmatch(array)
@@ -311,15 +290,15 @@ def _join_arrays(arrays: Iterable[bytes]) -> bytes:
 
 
 def _join_chunks(arrays: Iterable[bytes]) -> Iterator[bytes | memoryview]:
-    """Yield the parts of one array with the elements of several, none of which is
-    empty.
-    """
+    """Yield the parts of one array with the elements of several non-empty ones."""
     separator = b"["
     for array in arrays:
         yield separator
         yield memoryview(array)[1:-1]
         separator = b","
-    yield b"]" if separator == b"," else b"[]"
+    if separator == b"[":
+        yield separator
+    yield b"]"
 
 
 @contextlib.contextmanager

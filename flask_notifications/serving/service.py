@@ -78,9 +78,7 @@ class NotificationService(Generic[Caller]):
         self._problems = problems
 
     def current_user(self, session: SessionResult, context: Context) -> PlainResponse:
-        """Return the notifications of the session's user; the context gets the label of
-        the caller.
-        """
+        """Return the notifications of the session's user; label the caller."""
         if not isinstance(session, SessionCredential):
             return self._refuse(session)
         return self._respond(
@@ -92,8 +90,9 @@ class NotificationService(Generic[Caller]):
     def account(
         self, session: SessionResult, account_id: bytes, context: Context
     ) -> PlainResponse:
-        """Return the notifications of an account, whose ID is percent-decoded; the
-        context gets the caller's label.
+        """Return the notifications of an account; label the caller.
+
+        :param account_id: percent-decoded, and not yet decoded to a string.
         """
         if not isinstance(session, SessionCredential):
             return self._refuse(session)
@@ -126,8 +125,9 @@ class NotificationService(Generic[Caller]):
     def _read(
         self, session: SessionCredential, context: Context, read: Read[Caller]
     ) -> PlainResponse:
-        """Return the whole array, or the refusal of the session; the storage is
-        released before it can be sent.
+        """Return the whole array, or the refusal of the session.
+
+        The storage is released before the response can be sent.
         """
         response = None
         try:
@@ -167,10 +167,11 @@ class NotificationService(Generic[Caller]):
         code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
         if isinstance(error, AccessDenied | AccountNotFound):
             return self._problems.respond(code), None
-        wait = (
-            [retry_after(_wait(error))] if isinstance(error, StorageUnavailable) else []
-        )
-        return self._problems.respond(code, extra=wait), _describe_failure(code, error)
+        extra = []
+        if isinstance(error, StorageUnavailable):
+            extra.append(retry_after(_wait(error)))
+        response = self._problems.respond(code, extra=extra)
+        return response, _describe_failure(code, error)
 
 
 # The first that fits.
@@ -220,22 +221,20 @@ def _check_storage(storage: object) -> None:
 
 
 def _wait(error: StorageUnavailable) -> float:
-    """Return the storage's ``retry_after`` if it is valid, otherwise the default; a
-    subclass may have set anything.
-    """
+    """Return ``retry_after``, or the default if a subclass has set something else."""
     try:
         seconds = error.retry_after
     except Exception:  # noqa: BLE001 - it may be a property
         return _RETRY_AFTER
-    return seconds if is_valid_delay(seconds) else _RETRY_AFTER
+    if not is_valid_delay(seconds):
+        return _RETRY_AFTER
+    return seconds
 
 
-def _decode_account_id(sent: bytes) -> str | None:
-    """Return the account ID as a string, or ``None`` if no storage should be asked for
-    it.
-    """
+def _decode_account_id(encoded: bytes) -> str | None:
+    """Return the account ID as a string, or ``None`` if it is invalid."""
     try:
-        account_id = sent.decode("utf-8")
+        account_id = encoded.decode("utf-8")
     except UnicodeDecodeError:
         return None
     if not 0 < len(account_id) <= _MAX_ACCOUNT_ID or _CONTROL.search(account_id):
@@ -244,21 +243,22 @@ def _decode_account_id(sent: bytes) -> str | None:
 
 
 def _close_records(records: object) -> None:
-    """Close the records once; a failure is logged, because the array is complete or
-    another error is being raised.
+    """Close the records, and log a failure.
+
+    The array is complete by then, or another error is being raised.
     """
     close = getattr(records, "close", None)
     if callable(close):
         description = None
         try:
             close()
-        except Exception as error:  # noqa: BLE001 - see above
+        except Exception as error:  # noqa: BLE001 - it changes no response
             description = _describe_failure("storage_error", error)
         _log(description)
 
 
 def _log(description: str | None) -> None:
-    """Log an exception, from where no local variable on the stack holds the exception.
+    """Log an exception where no local variable on the stack holds it.
 
     Some monitoring tools record these variables with each log record, and the string of
     an exception may hold the session ID or bound values.
@@ -268,7 +268,7 @@ def _log(description: str | None) -> None:
 
 
 def _describe_failure(code: str, error: Exception) -> str:
-    """Describe an exception by its kind and where it was raised, and not by its string."""
+    """Describe an exception by its type and where it was raised, without its string."""
     if isinstance(error, UnserialisableRecord):
         code = f"{code} at record {error.index}: {error}"
     return f"{code}: {describe_exception(error)}"

@@ -1,5 +1,4 @@
-"""The storage protocol that your application implements, and the errors that a storage
-may raise.
+"""The storage protocol that your application implements, and its exceptions.
 
 Knows no status code, no member of a record and no database.
 """
@@ -35,8 +34,7 @@ class NotificationStorage(Protocol[Caller]):
     """
 
     def resolve_session(self, session_id: str) -> Caller | None:
-        """Return the caller of a session, or ``None`` if the session is unknown or has
-        ended.
+        """Return the caller of a session, or ``None`` if it is unknown or has ended.
 
         Only ``None`` means "unknown": ``0`` or an empty string is a caller. A generator
         is refused.
@@ -45,8 +43,7 @@ class NotificationStorage(Protocol[Caller]):
         """
 
     def current_user_notifications(self, caller: Caller) -> Iterable[Record]:
-        """Return the records of the caller, in your order; an empty iterable if there
-        are none.
+        """Return the records of the caller in your order, or an empty iterable.
 
         :param caller: the result of ``resolve_session``.
         """
@@ -54,8 +51,7 @@ class NotificationStorage(Protocol[Caller]):
     def account_notifications(
         self, caller: Caller, account_id: str
     ) -> Iterable[Record]:
-        """Return the records of an account, in your order; an empty iterable if there
-        are none.
+        """Return the records of an account in your order, or an empty iterable.
 
         :param caller: the result of ``resolve_session``.
         :param account_id: 1 to 512 characters without control characters, as the client
@@ -68,8 +64,7 @@ class NotificationStorage(Protocol[Caller]):
 
 
 class TransactionalStorage(NotificationStorage[Caller], Protocol):
-    """Read notification records within a unit of work, such as one transaction on one
-    connection.
+    """Read notification records within a unit of work, such as one transaction.
 
     The method is looked up on the class of the storage. A storage that wraps another
     one must define it itself.
@@ -86,9 +81,7 @@ class TransactionalStorage(NotificationStorage[Caller], Protocol):
 
 
 class StorageError(Exception):
-    """The base class of the exceptions with which a storage says why it returns no
-    records.
-    """
+    """The base class of the exceptions that a storage raises on purpose."""
 
 
 class AccessDenied(StorageError):

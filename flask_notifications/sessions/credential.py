@@ -7,14 +7,13 @@ valid.
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Literal
 from urllib.parse import quote, unquote, unquote_plus
 from wsgiref.types import WSGIEnvironment
 
 from flask_notifications.headers import TOKEN
-from flask_notifications.validation import require
 
 from .redaction import MASK, redact_environ
 
@@ -117,15 +116,7 @@ def session_of(environ: WSGIEnvironment) -> SessionCredential | None:
         Django).
     :raises SessionRefused: the session is ambiguous (400), or not an RFC 6750 b64token
         of at most 4096 characters (401).
-    :raises ValueError: the argument is no environ, such as the request itself.
     """
-    # By its type: a request shows its URL.
-    require(
-        isinstance(environ, Mapping),
-        "environ",
-        "a WSGI environ, such as request.environ",
-        type(environ),
-    )
     session = resolve(environ)
     if isinstance(session, SessionRefused):
         raise session
@@ -134,24 +125,20 @@ def session_of(environ: WSGIEnvironment) -> SessionCredential | None:
 
 def resolve(environ: WSGIEnvironment) -> SessionResult:
     """Return the result of ``session_of``, or its refusal as a value."""
-    known = environ.get(SESSION)
-    if isinstance(known, SessionCredential):
-        return known
-    return _decide(
-        _authorization(environ), session_pairs(environ.get("QUERY_STRING", ""))
-    )
+    resolved = environ.get(SESSION)
+    if isinstance(resolved, SessionCredential):
+        return resolved
+    pairs = session_pairs(environ.get("QUERY_STRING", ""))
+    return _decide(_authorization(environ), pairs)
 
 
 def resolve_header(environ: WSGIEnvironment) -> SessionResult:
-    """Return the session of a request that may send it in the ``Authorization`` header
-    only.
-    """
+    """Return the session in the ``Authorization`` header; the query is not read."""
     return _decide(_authorization(environ), [])
 
 
 def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, str]]:
-    """Resolve the session of a matched request, and leave it in one place of the
-    environ.
+    """Resolve the session of a matched request, and unify it in the environ.
 
     A digest replaces each session pair in ``QUERY_STRING``, ``HTTP_AUTHORIZATION`` is
     set when there was none, and the raw target and the Referer are redacted. Return the
@@ -161,20 +148,19 @@ def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, st
     that has learnt a digest can send it, so a cache in your application must not rely
     on the URL alone.
     """
-    query, header = environ.get("QUERY_STRING", ""), _authorization(environ)
+    query = environ.get("QUERY_STRING", "")
+    header = _authorization(environ)
     pairs = session_pairs(query)
     session = _decide(header, pairs)
-    known = environ.pop(SESSION, None)
-    is_moved = (
-        isinstance(known, SessionCredential) and not pairs
-    )  # by an outer middleware
-    if is_moved and session in {None, SessionCredential(known.value, "header")}:
-        session = known
+    resolved = environ.pop(SESSION, None)
+    # Without a pair, an outer middleware has moved the session to the header.
+    is_moved = isinstance(resolved, SessionCredential) and not pairs
+    if is_moved and session in {None, SessionCredential(resolved.value, "header")}:
+        session = resolved
     digests = {pair: digest_of(value) for pair, value in pairs}
     if digests:
-        environ["QUERY_STRING"] = "&".join(
-            [digests.get(each, each) for each in query.split("&")]
-        )
+        members = [digests.get(member, member) for member in query.split("&")]
+        environ["QUERY_STRING"] = "&".join(members)
     redact_environ(environ)
     if isinstance(session, SessionCredential):
         environ[SESSION] = session
@@ -184,20 +170,16 @@ def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, st
 
 
 def as_received(environ: WSGIEnvironment) -> WSGIEnvironment:
-    """Return an environ whose session is where the client sent it, though an outer
-    middleware has moved it.
-    """
-    known = environ.get(SESSION)
-    if not isinstance(known, SessionCredential):
+    """Undo what an outer middleware's ``unify_session`` changed, in a copy."""
+    session = environ.get(SESSION)
+    if not isinstance(session, SessionCredential):
         return environ
-    pair = f"sessionId={quote(known.value)}"
-    received = {
-        **environ,
-        "QUERY_STRING": environ.get("QUERY_STRING", "").replace(
-            digest_of(known.value), pair
-        ),
-    }
-    if known.source == "query" and _authorization(environ) == f"Bearer {known.value}":
+    query = environ.get("QUERY_STRING", "")
+    pair = f"sessionId={quote(session.value)}"
+    received = dict(environ)
+    received["QUERY_STRING"] = query.replace(digest_of(session.value), pair)
+    is_copy = _authorization(environ) == f"Bearer {session.value}"
+    if session.source == "query" and is_copy:
         del received["HTTP_AUTHORIZATION"]
     return received
 
@@ -205,29 +187,29 @@ def as_received(environ: WSGIEnvironment) -> WSGIEnvironment:
 def list_session_ids(
     environ: WSGIEnvironment, replaced: Iterable[str] = ()
 ) -> list[str]:
-    """Return every session ID that a request names, also when it is refused;
-    ``replaced`` are pairs of its query.
+    """Return every session ID in a request, also when the session is refused.
+
+    :param replaced: the pairs of the query that a digest has replaced.
     """
     _before, *bearer = _BEARER.split(_authorization(environ))
     session_ids = " ".join(bearer).replace(",", " ").split()
     pairs = session_pairs("&".join([environ.get("QUERY_STRING", ""), *replaced]))
     session_ids += [value for _pair, value in pairs if value]
-    known = environ.get(SESSION)
-    return (
-        [*session_ids, known.value]
-        if isinstance(known, SessionCredential)
-        else session_ids
-    )
+    session = environ.get(SESSION)
+    if isinstance(session, SessionCredential):
+        session_ids.append(session.value)
+    return session_ids
 
 
 def session_pairs(query: str) -> list[tuple[str, str]]:
-    """Return the pairs of a query whose key is ``sessionId`` in any letter case,
-    unchanged, and their decoded values.
+    """Return the pairs of a query whose key is ``sessionId``, and their decoded values.
 
-    Keys and values are decoded as those of a form are, to WSGI strings.
+    The key may be in any letter case. Keys and values are form-decoded to WSGI strings.
     """
-    pairs = []
-    for pair in query.split("&") if query else ():
+    pairs: list[tuple[str, str]] = []
+    if not query:
+        return pairs
+    for pair in query.split("&"):
         key, _equals, value = pair.partition("=")
         if unquote(key, "latin-1").lower() == "sessionid":
             pairs.append((pair, unquote_plus(value, "latin-1")))
@@ -235,9 +217,7 @@ def session_pairs(query: str) -> list[tuple[str, str]]:
 
 
 def digest_of(value: str) -> str:
-    """Return the pair that replaces a session pair of the query, which no client can
-    compute.
-    """
+    """Return the pair that replaces a session pair; no client can compute it."""
     digest = _DIGEST.copy()
     digest.update(value.encode("latin-1", "replace"))
     return f"{SESSION}={digest.hexdigest()}"
@@ -271,7 +251,9 @@ def _blank_if_closed(quoted: re.Match[str]) -> str:
     return '""' if quoted[1] else quoted[0]
 
 
-def _find_in_query(pairs: list[tuple[str, str]]) -> str | SessionRefused:
+def _find_in_query(pairs: list[tuple[str, str]]) -> str | SessionRefused | None:
+    if not pairs:
+        return None
     if len(pairs) > 1:
         return _ambiguous("The query string names the session more than once.")
     ((_pair, value),) = pairs
@@ -280,21 +262,25 @@ def _find_in_query(pairs: list[tuple[str, str]]) -> str | SessionRefused:
 
 def _decide(authorization: str, pairs: list[tuple[str, str]]) -> SessionResult:
     header = _find_in_header(authorization)
-    query = _find_in_query(pairs) if pairs else None
     if isinstance(header, SessionRefused):
         return header
+    query = _find_in_query(pairs)
     if isinstance(query, SessionRefused):
         return query
-    if header is not None and query is not None and header != query:
+    source: Source
+    if header is not None:
+        value, source = header, "header"
+    elif query is not None:
+        value, source = query, "query"
+    else:
+        return None
+    if query not in {None, value}:
         return _ambiguous(
             "The Authorization header and the query string name different sessions."
         )
-    value = query if header is None else header
-    if value is None:
-        return None
     if len(value) > MAX_LENGTH or not _B64TOKEN.fullmatch(value):
         return SessionRefused(401, "invalid_token", _MALFORMED)
-    return SessionCredential(value, "query" if header is None else "header")
+    return SessionCredential(value, source)
 
 
 _MALFORMED = (

@@ -66,25 +66,27 @@ def _keeps_origin(location: str, origin: Origin) -> bool:
         return False
     try:
         target = urlsplit(location)
-        own = urlsplit(f"//{origin.host}")
-        target_port, own_port = target.port, own.port
+        requested = urlsplit(f"//{origin.host}")
+        target_port, requested_port = target.port, requested.port
     except ValueError:
         return False
     if not target.scheme and not location.startswith("//"):
         return True
-    scheme = target.scheme or ("https" if origin.is_secure else "http")
+    scheme = target.scheme
+    if not scheme:  # //host takes the scheme of the page
+        scheme = "https" if origin.is_secure else "http"
     if scheme not in _DEFAULT_PORTS or (origin.is_secure and scheme == "http"):
         return False
-    if not target.hostname or "@" in target.netloc or target.hostname != own.hostname:
+    if not target.hostname or target.hostname != requested.hostname:
         return False
     if target_port is None:
         target_port = _DEFAULT_PORTS[scheme]
-    if own_port is None:
-        own_port = _DEFAULT_PORTS.get(origin.scheme)
-    is_upgrade = (origin.scheme, own_port) == ("http", 80) and (
-        (scheme, target_port) == ("https", 443)
-    )
-    return target_port == own_port or is_upgrade
+    if requested_port is None:
+        requested_port = _DEFAULT_PORTS.get(origin.scheme)
+    is_plain = (origin.scheme, requested_port) == ("http", 80)
+    is_upgrade = is_plain and (scheme, target_port) == ("https", 443)
+    is_same_port = target_port == requested_port
+    return "@" not in target.netloc and (is_same_port or is_upgrade)
 
 
 def _encoded(character: str) -> str:

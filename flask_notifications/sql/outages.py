@@ -37,13 +37,10 @@ _MYSQL_CLIENT = range(2000, 3000)
 
 
 def is_outage(error: Exception) -> bool:
-    """Return whether an error says that the database is out of reach, or that it gave
-    up a statement.
-    """
+    """Return whether the database is out of reach, or gave up a statement."""
     if not isinstance(error, DBAPIError):
-        return isinstance(
-            error, PoolTimeout | OSError
-        )  # some drivers pass that of their socket on
+        # Some drivers let the OSError of their socket pass.
+        return isinstance(error, PoolTimeout | OSError)
     if error.connection_invalidated:
         return True
     code = _find_code(error.orig)
@@ -59,17 +56,18 @@ def is_outage(error: Exception) -> bool:
 
 
 def _find_code(error: object) -> str | int | None:
-    """Return the code of a driver's error: a number of MySQL, an SQLSTATE, a name of
-    SQLite, or ``None``.
-    """
+    """Return a driver's error code: MySQL's number, an SQLSTATE or SQLite's name."""
     first = next(iter(getattr(error, "args", ())), None)
     if isinstance(first, int):  # PyMySQL, mysqlclient
         return first
     if isinstance(first, dict):  # pg8000: the fields of PostgreSQL's message
         return first.get("C")
-    if (
-        type(error).__module__ == "sqlite3"
-    ):  # an error without a name is not of SQLite but of the Python module
+    if type(error).__module__ == "sqlite3":
+        # An error without a name is not of SQLite but of the Python module.
         return getattr(error, "sqlite_errorname", "SQLITE_ERROR")
-    codes = (getattr(error, name, None) for name in ("errno", "sqlstate", "pgcode"))
-    return next((code for code in codes if code is not None), None)
+    # MariaDB and mysql-connector, psycopg and pg8000, psycopg2.
+    for name in ("errno", "sqlstate", "pgcode"):
+        code: str | int | None = getattr(error, name, None)
+        if code is not None:
+            return code
+    return None

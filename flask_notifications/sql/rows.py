@@ -96,11 +96,9 @@ class RowReader:
                 batches.close()
 
     def _read(self, statement: Executable, values: Values) -> Batches:
-        read = (
-            self._fetch
-            if self._connection.dialect.name == "postgresql"
-            else self._stream
-        )
+        read = self._stream
+        if self._connection.dialect.name == "postgresql":
+            read = self._fetch
         try:
             yield from read(statement, values)
         except (DBAPIError, OSError) as error:
@@ -166,8 +164,9 @@ class RowReader:
 def _execute_on_postgresql(
     cursor: Any, statement: str, parameters: Any, context: ExecutionContext
 ) -> bool | None:
-    """Fetch a batch with a cursor, if the execution option asks for it; ``True`` means
-    that nothing is left to do.
+    """Fetch a batch with a cursor, if the execution option asks for it.
+
+    ``True`` tells SQLAlchemy that the statement has been executed.
     """
     fetch: _Fetch | None = context.execution_options.get(_FETCH)
     if fetch is None:

@@ -109,8 +109,7 @@ class SQLAlchemyStorage:
 
     @contextmanager
     def unit_of_work(self) -> Iterator[Self]:
-        """Yield a copy of this storage whose calls share one connection and one
-        transaction.
+        """Yield a copy of this storage with one connection and one transaction.
 
         The copy is for one thread. After the unit of work it cannot be used.
         """
@@ -148,8 +147,7 @@ class SQLAlchemyStorage:
     def account_notifications(
         self, caller: Row[Any], account_id: str
     ) -> Generator[Record, None, None]:
-        """Yield the records of ``account_query``, if the caller may see the account and
-        it exists.
+        """Yield the records of ``account_query`` if the caller may see the account.
 
         :param caller: the row that ``resolve_session`` returned.
         :param account_id: the account ID that the client sent.
@@ -167,10 +165,10 @@ class SQLAlchemyStorage:
             yield from _read_records(reader, self._account_query, values)
 
     def _open_reader(self) -> AbstractContextManager[RowReader]:
-        """Return the reader of the unit of work, or outside of one a reader with a
-        connection of its own.
-        """
-        return self._connect() if self._reader is None else nullcontext(self._reader)
+        """Return the reader of the unit of work, or a new one on a new connection."""
+        if self._reader is None:
+            return self._connect()
+        return nullcontext(self._reader)
 
     @contextmanager
     def _connect(self) -> Iterator[RowReader]:
@@ -193,9 +191,7 @@ class SQLAlchemyStorage:
     def _statement(
         self, name: str, query: str | Executable, parameter: str | None = None
     ) -> Executable:
-        """Return a query as a statement, which must have the parameter that its result
-        depends on.
-        """
+        """Return a query as a statement, which must have the parameter."""
         statement = text(query) if isinstance(query, str) else query
         if not isinstance(statement, ClauseElement) or not isinstance(
             statement, Executable
@@ -215,9 +211,7 @@ class SQLAlchemyStorage:
 
 
 def _require_truth_value(value: object) -> bool:
-    """Return the result of ``may_see_account`` if it is a Boolean: any other value
-    might be true by accident.
-    """
+    """Return the result of ``may_see_account``; only a Boolean is true on purpose."""
     refuse_deferred(value, "may_see_account")
     if value is None or value in (True, False):
         return bool(value)
@@ -240,9 +234,7 @@ def _read_records(
 
 
 def _values_of(row: Row[Any]) -> dict[str, Any]:
-    """Return the values of a row by the names of its columns, of which no two may be
-    the same.
-    """
+    """Return the values of a row by the names of its columns, which must differ."""
     values = dict(zip(row._fields, row, strict=True))
     if len(values) < len(row):
         message = f"the columns of a row must have different names, not {', '.join(row._fields)}"
@@ -253,4 +245,6 @@ def _values_of(row: Row[Any]) -> dict[str, Any]:
 def _make_document(value: Any) -> Record:
     if isinstance(value, str):
         return value.encode()
-    return bytes(value) if isinstance(value, bytearray | memoryview) else value
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    return value

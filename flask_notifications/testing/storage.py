@@ -7,8 +7,7 @@ from flask_notifications.validation import require
 
 
 class MemoryStorage:
-    """Hold sessions and notifications in memory, for tests and first tries; nothing
-    outlives the process.
+    """Hold sessions and notifications in memory, for tests and first tries.
 
     :param sessions: the account ID of each session's user, by session ID.
     :param notifications: the records of each account, by account ID. An account without
@@ -25,25 +24,11 @@ class MemoryStorage:
         administrators: Collection[str] = (),
     ) -> None:
         require(
-            isinstance(sessions, Mapping),
-            "sessions",
-            "a mapping of session IDs to account IDs",
-            sessions,
+            not isinstance(administrators, str),  # whose letters would be accounts
+            "administrators",
+            "a collection of account IDs",
+            administrators,
         )
-        expected = "a mapping of account IDs to lists of records"
-        require(
-            isinstance(notifications, Mapping), "notifications", expected, notifications
-        )
-        for account, records in notifications.items():
-            is_list = isinstance(records, Iterable) and not isinstance(
-                records, str | bytes | Mapping
-            )
-            require(is_list, "notifications", expected, {account: records})
-        is_collection = isinstance(administrators, Collection) and not isinstance(
-            administrators, str
-        )
-        fits = is_collection and all(isinstance(each, str) for each in administrators)
-        require(fits, "administrators", "a collection of account IDs", administrators)
         self._sessions = dict(sessions)
         self._notifications = {
             account: tuple(records) for account, records in notifications.items()
