@@ -2,13 +2,14 @@
 usage report.
 """
 
+import json
 import os
 from pathlib import Path
 
 import flask
 
 from flask_notifications import create_blueprint, load_plan
-from flask_notifications.openapi import openapi_document
+from flask_notifications.openapi import deprecate
 
 from .database import is_loopback, open_engine, prepare
 from .pages import create_pages
@@ -46,7 +47,8 @@ def create_app(database_url: str | None = None) -> flask.Flask:
     app.add_url_rule(
         "/", "home", lambda: flask.redirect(flask.url_for("pages.retirement"), code=302)
     )
-    document = openapi_document(plan)
+    file = Path(__file__).with_name("openapi.json")
+    document = deprecate(json.loads(file.read_text(encoding="utf-8")), plan)
     app.add_url_rule("/openapi.json", "openapi", lambda: document)
     app.after_request(_forbid_sniffing)
     return app

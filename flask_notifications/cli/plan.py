@@ -1,9 +1,8 @@
 """The command ``plan``: check a plan file and show its schedule."""
 
-import json
+import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import click
 from click import option
@@ -111,49 +110,27 @@ def _print_plan(
 
 
 def _convert(document: Path, at: datetime) -> str:
-    """Return the plan file of an OpenAPI document."""
-    try:
-        from flask_notifications.formats.toml import format_plan
-        from flask_notifications.openapi import plan_from_openapi
-
-        mapping = _read_document(document)
-    except ModuleNotFoundError:
-        fail("this needs: pip install 'Flask-Notifications[openapi]'")
-    except ValueError as error:
-        fail(f"{document}: {error}")
+    """Return the plan file of an OpenAPI document, and print warnings and errors."""
+    from flask_notifications.formats import text
+    from flask_notifications.formats.toml import format_plan
+    from flask_notifications.openapi import plan_from_openapi
+    from flask_notifications.openapi.files import parse_document
     from flask_notifications.plans.policy import DeprecationPolicy
 
     policy = DeprecationPolicy(deprecated_at=at.replace(microsecond=0))
-    try:
-        plan = plan_from_openapi(mapping, policy)
-    except ValueError as error:
-        fail(f"{document}: {error}")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            plan = plan_from_openapi(parse_document(read_file(document)), policy)
+        except ValueError as error:
+            for line in str(error).splitlines():
+                click.echo(escape(f"Error: {document}: {line}"), err=True)
+            raise click.exceptions.Exit(1) from error
     if not plan:
-        fail(f"{document}: no operation has deprecated: true")
+        fail(
+            f"{document}: no operation has deprecated: true, x-sunset or x-deprecated-at"
+        )
+    for warning in caught:
+        line = escape(str(warning.message))
+        click.echo(f"{text.style('warning')}: {line}", err=True)
     return format_plan(plan).removesuffix("\n")
-
-
-def _read_document(path: Path) -> Any:
-    """Return an OpenAPI document in YAML or JSON; raise ``ValueError`` if an object has
-    a key twice.
-    """
-    import yaml
-
-    from flask_notifications.plans.files import refuse_repetitions
-
-    class Loader(yaml.SafeLoader):
-        def compose_mapping_node(self, anchor: Any) -> Any:
-            node = super().compose_mapping_node(anchor)
-            refuse_repetitions([(str(key.value), value) for key, value in node.value])
-            return node
-
-    content = read_file(path)
-    try:
-        if content.lstrip().startswith(b"{"):
-            return json.loads(content, object_pairs_hook=refuse_repetitions)
-        return Loader(content).get_single_data()
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(" ".join(str(error).split())) from error
-    except (AttributeError, LookupError) as error:  # how PyYAML fails then
-        message = "a value does not fit its tag"
-        raise ValueError(message) from error

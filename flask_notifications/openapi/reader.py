@@ -1,405 +1,376 @@
 """An OpenAPI document to a plan; needs the standard library only."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from datetime import date
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from datetime import date, datetime
+from typing import Any, NamedTuple
 
-from flask_notifications.dates import parse_time
+from flask_notifications.dates import parse_time, utc_now
 from flask_notifications.plans.announcement import resolve_below
-from flask_notifications.plans.operations import REST, Operation, template_shape
+from flask_notifications.plans.operations import (
+    ANY_METHOD,
+    REST,
+    Operation,
+    Shape,
+    template_shape,
+)
 from flask_notifications.plans.overlaps import Group, Overlaps
-from flask_notifications.plans.plan import table_of
 from flask_notifications.plans.policy import DeprecationPolicy
 from flask_notifications.validation import require
 
-PARAMETER = re.compile(r"\{([^{}]+)\}")
-# A segment that is plainly a literal, which is neither empty nor dots.
-_LITERAL = re.compile(r"(?!\.\.?\Z)[\w.~-]+", re.ASCII)
-# A parameter, with a plus sign if its values may have slashes: first in RFC 6570
-# section 3.2.3, last for gateways.
-_PLUS_PARAMETER = re.compile(r"\{(\+?)([^{}+]+)(\+?)\}")
-
-# The fields of a Path Item that are operations in OpenAPI 3.1 and in 3.2, and all of
-# them (3.2 section 4.9).
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
-_READABLE = (*METHODS, "query")
-# The keys of an operation in a plan file that are written with x- before them.
-EXTENSIONS = ("successor", "query", "headers", "rewrite_path", "unify_session")
-# The keys of a live operation that a plan needs.
-_OF_LIVE = ("operationId", "x-name", "x-method", "x-query", "x-headers")
-_FIELDS = frozenset(
-    {
-        *_READABLE,
-        "additionalOperations",
-        "summary",
-        "description",
-        "servers",
-        "parameters",
-    }
+from .document import (
+    Declaration,
+    Document,
+    check_mapping,
+    check_string,
+    collect,
+    fail,
 )
-# Characters, with the variables.
-_MAX_SERVER = 8_000
+
+# A parameter, which may have slashes if there is a plus sign: first in RFC 6570 section
+# 3.2.3, last for gateways.
+_PLUS_PARAMETER = re.compile(r"\{(\+?)([^{}+]+)(\+?)\}")
+# How routers spell a parameter with slashes.
+_SLASHES = re.compile(r"<path:|\{[+*]|:(path|\.[*+])\}|\{\w+\+\}")
+# Segments of a template: one that is plainly a literal, and one that may be either.
+_LITERAL = re.compile(r"(?!\.\.?\Z)[\w.~-]+")
+_SEGMENT = re.compile(rf"{_LITERAL.pattern}|\{{[\w.-]+\}}")
+
+_DATES = {"x-deprecated-at": "deprecated_at", "x-sunset": "sunset_at"}
+# Rules for the value of a parameter that leave no room for slashes, or might.
+_RULES = frozenset({"format", "enum", "const", "pattern"})
+_MAX_NAMES = 5
 
 
 def plan_from_openapi(
     document: Mapping[str, Any], policy: DeprecationPolicy
 ) -> dict[Operation, DeprecationPolicy | None]:
-    """Return a plan of the operations that an OpenAPI 3 document declares with
-    ``deprecated: true``, in its order.
+    """Return a plan of the operations that an OpenAPI document declares as deprecated.
 
-    Another one is in it as a live operation if these would take its requests, as
-    ``/users/{id}`` takes those of ``/users/me``; a path that a plan cannot express,
-    such as ``/users/{id}.json``, is an error there.
+    Reads OpenAPI 3 and Swagger 2.0. An operation is deprecated if it has ``deprecated:
+    true``, ``x-sunset`` or ``x-deprecated-at``. A live operation is in the plan if a
+    deprecated one would take its requests, as ``/users/{id}`` takes those of
+    ``/users/me``.
 
-    The name of an operation is its ``operationId``, or method and path. The path begins
-    with that of the server (OpenAPI 3.1 section 4.8.5); an operation of several servers
-    is there once for each of their paths. Where an earlier operation has the name
-    already, method and path follow it. In an operation, ``x-sunset`` replaces the
-    sunset, ``externalDocs.url`` the documentation, ``x-sunset-documentation`` the page
-    about sunsets, and ``x-successor`` is the successor, below the path of the server
-    too. ``x-query`` and ``x-headers`` are its conditions, ``x-method: "*"`` makes it an
-    operation of any method, and ``x-name``, ``x-path``, ``x-rewrite-path`` and
-    ``x-unify-session`` are what an ``Operation`` has. A last segment ``**``,
+    The name of an operation is its ``operationId``, or else its method and path. The
+    path begins with that of the server; an operation of several servers is there once
+    for each of their paths. ``x-sunset``, ``x-deprecated-at`` and ``externalDocs.url``
+    of an operation replace what the policy says. ``x-successor`` is its successor,
+    below the path of the server too. A sunset before the deprecation moves that to its
+    date. ``x-path`` replaces a path that a plan cannot express. A last segment ``**``,
     ``{name+}`` or ``{+name}``, or a parameter there with ``format: path``, is
-    everything below the path before it. References within the document are followed.
-    Needs the standard library only.
+    everything below the path before it.
 
-    :param document: a mapping, as parsers of JSON and YAML return it. An ``x-sunset``
-        is a date, which begins at midnight UTC, or a date and time with an offset.
+    A warning lists paths whose last parameter may have slashes, and another one
+    operations that close at once, because the policy enforces a sunset that has passed.
+
+    :param document: a mapping, as parsers of JSON and YAML return it. Dates are at
+        midnight UTC, or have a time and an offset.
     :param policy: applies where the document says nothing else.
-    :raises ValueError: something cannot be read; the message has the place in the
-        document.
+    :raises ValueError: a deprecated operation has something that cannot be read, or a
+        live one whose requests a deprecated one may take. The message has a line for
+        each error, which begins with the place in the document.
     """
-    version = _check_mapping("document", document).get("openapi")
     require(
         isinstance(policy, DeprecationPolicy), "policy", "a DeprecationPolicy", policy
     )
-    require(
-        isinstance(version, str) and version.startswith("3."),
-        "openapi",
-        "a version 3",
-        version,
-    )
-    paths = _check_mapping("paths", document.get("paths", {}))
-    # Keys that begin with x- are extensions, and not paths (OpenAPI 3.1 section 4.8.8).
-    items = [(path, item) for path, item in paths.items() if not path.startswith("x-")]
-    unreadable: dict[Operation, ValueError] = {}
-    entries = [
-        entry
-        for each in items
-        for entry in _path_operations(document, *each, policy, unreadable)
-    ]
-    retired = Overlaps(operation for operation, own in entries if own is not None)
-    for operation, error in unreadable.items():
-        if is_taken(operation, retired):
-            raise error
-    plan: dict[Operation, DeprecationPolicy | None] = {}
-    names: set[str] = set()
-    for operation, own in entries:
-        if own is not None or is_taken(operation, retired):
-            name = operation.name
-            while name in names:
-                name = f"{name} {operation.method} {operation.path}"
-            names.add(name)
-            plan[replace(operation, name=name)] = own
-    if plan:
-        with _located("paths"):
-            table_of(plan)
+    reader = _Reader(Document(document), policy)
+    plan = reader.make_plan()
+    if reader.errors:
+        raise ValueError("\n".join(dict.fromkeys(reader.errors)))
+    slashes = "in a plan, a parameter is one segment; where your route takes slashes in the last one, as <path:rest> does, set x-path to a path that ends in /**"
+    _warn(slashes, reader.open_paths)
+    _warn("sunsets have passed and are enforced, so these close at once", reader.closed)
     return plan
 
 
-_Entry = tuple[Operation, DeprecationPolicy | None]
+def _warn(message: str, names: list[str]) -> None:
+    if names:
+        shown = ", ".join(names[:_MAX_NAMES])
+        more = len(names) - _MAX_NAMES
+        end = f", and {more} more" if more > 0 else ""
+        warnings.warn(f"{message}: {shown}{end}", stacklevel=3)
 
 
-def _check_mapping(place: str, value: Any) -> Mapping[str, Any]:
-    require(isinstance(value, Mapping), place, "a mapping", value)
-    others = [key for key in value if not isinstance(key, str)]
-    require(not others, place, "a mapping whose keys are strings", others)
-    mapping: Mapping[str, Any] = value
-    return mapping
+class _Entry(NamedTuple):
+    """An operation of the document; a live one has no policy."""
+
+    place: str
+    operation: Operation
+    policy: DeprecationPolicy | None
 
 
-def _check_list(place: str, value: Any) -> Sequence[Any]:
-    require(value is None or isinstance(value, list | tuple), place, "a list", value)
-    return value or ()
+class _Reader:
+    """Read the operations of a document one by one, and collect errors and warnings."""
+
+    def __init__(self, document: Document, policy: DeprecationPolicy) -> None:
+        self.errors: list[str] = []
+        self.open_paths: list[str] = []
+        self.closed: list[str] = []
+        self._document = document
+        self._policy = policy
+        self._now = utc_now()
+        self._entries: list[_Entry] = []
+        # Errors of live operations, by operations that have their requests too.
+        self._doubts: list[tuple[Operation, list[str]]] = []
+
+    def make_plan(self) -> dict[Operation, DeprecationPolicy | None]:
+        """Return the plan; it is of no use if there are errors then."""
+        for declarations in self._document.list_paths(self.errors):
+            for declaration in declarations:
+                self._read(declaration)
+        deprecated = Overlaps(
+            entry.operation for entry in self._entries if entry.policy is not None
+        )
+        for operation, errors in self._doubts:
+            if _is_taken(operation, deprecated):
+                end = "it is live, but a deprecated operation may take its requests"
+                self.errors += [f"{error} ({end})" for error in errors]
+        names: set[str] = set()
+        plan: dict[Operation, DeprecationPolicy | None] = {}
+        for entry in self._choose(deprecated):
+            operation = entry.operation
+            name = operation.name
+            if name in names:
+                name = f"{operation.method} {operation.path}"
+            while name in names:
+                name += " (2)"
+            names.add(name)
+            plan[replace(operation, name=name)] = entry.policy
+        return plan
+
+    def _choose(self, deprecated: Overlaps) -> list[_Entry]:
+        """Return the entries of the plan, of those for the same requests the first."""
+        by_shape: dict[Shape, _Entry] = {}
+        for entry in self._entries:
+            if entry.policy is None and not _is_taken(entry.operation, deprecated):
+                continue
+            first = by_shape.setdefault(template_shape(entry.operation), entry)
+            is_equal = entry.policy == first.policy
+            if not is_equal or entry.operation.successor != first.operation.successor:
+                self.errors.append(
+                    f"{entry.place}: {first.place} is for the same requests, but has other dates or another successor, or one of both is live; set x-path in one"
+                )
+        return list(by_shape.values())
+
+    def _read(self, declaration: Declaration) -> None:
+        content = declaration.content
+        errors: list[str] = []
+        flag = content.get("deprecated")
+        is_dated = any(content.get(key) is not None for key in _DATES)
+        policy = None
+        if is_dated or (flag is not None and flag is not False):
+            policy = self._policy
+            with collect(errors):
+                if not isinstance(flag, bool | None):
+                    fail(f"{declaration.place}.deprecated", "true or false", flag)
+                policy = self._read_policy(declaration, errors)
+        bases: tuple[str, ...] = ("",)
+        with suppress(ValueError):
+            bases = self._document.root_paths
+        with collect(errors):
+            bases = self._document.server_paths(declaration)
+        self._document.charge(declaration, len(bases))
+        operations = self._read_operations(
+            declaration, bases, errors, is_live=policy is None
+        )
+        if not errors:
+            for operation in operations:
+                self._entries.append(_Entry(declaration.place, operation, policy))
+        elif policy is not None:
+            self.errors += errors
+        else:
+            self._doubt(declaration, bases, errors)
+
+    def _doubt(
+        self, declaration: Declaration, bases: tuple[str, ...], errors: list[str]
+    ) -> None:
+        """Keep the errors of a live operation, in case one has to know its requests."""
+        for base in bases:
+            path = _widen(f"{base}/{declaration.path.removeprefix('/')}")
+            with suppress(ValueError):  # no request has such a method
+                operation = Operation("?", declaration.method, path)
+                self._doubts.append((operation, errors))
+
+    def _read_policy(
+        self, declaration: Declaration, errors: list[str]
+    ) -> DeprecationPolicy:
+        content, place = declaration.content, declaration.place
+        policy = self._policy
+        with collect(errors):
+            pages = check_mapping(f"{place}.externalDocs", content.get("externalDocs"))
+            if pages.get("url") is not None:
+                url = check_string(f"{place}.externalDocs.url", pages["url"])
+                with collect(errors, f"{place}.externalDocs.url"):
+                    policy = replace(policy, documentation=url)
+        dates = {}
+        for key, name in _DATES.items():
+            if content.get(key) is not None:
+                with collect(errors, f"{place}.{key}"):
+                    dates[name] = _read_date(content[key])
+        if dates:
+            sunset_at = dates.get("sunset_at", policy.sunset_at)
+            deprecated_at = dates.get("deprecated_at", policy.deprecated_at)
+            if sunset_at is not None:
+                deprecated_at = min(deprecated_at, sunset_at)
+                if policy.enforce_sunset and sunset_at <= self._now:
+                    self.closed.append(f"{declaration.method} {declaration.path}")
+            with collect(errors, place):
+                policy = replace(
+                    policy, deprecated_at=deprecated_at, sunset_at=sunset_at
+                )
+        return policy
+
+    def _read_operations(
+        self,
+        declaration: Declaration,
+        bases: tuple[str, ...],
+        errors: list[str],
+        *,
+        is_live: bool,
+    ) -> list[Operation]:
+        """Return the operations of a declaration, one for each path of its servers."""
+        content, place = declaration.content, declaration.place
+        if declaration.is_misnamed:
+            errors.append(
+                f"{place}: methods are in lower case, and others in additionalOperations"
+            )
+        template, successor, name = declaration.path, None, None
+        with collect(errors):
+            if content.get("operationId"):
+                name = check_string(f"{place}.operationId", content["operationId"])
+        with collect(errors):
+            if content.get("x-successor") is not None and not is_live:
+                successor = check_string(f"{place}.x-successor", content["x-successor"])
+        with collect(errors):
+            template, names = self._read_template(declaration, is_live=is_live)
+            if successor is not None:
+                successor = _mark_rest(successor, names)
+        operations = []
+        for base in bases:
+            path = f"{base}{template}"
+            below = None if successor is None else resolve_below(successor, base)
+            try:
+                operation = Operation(
+                    name or f"{declaration.method} {path}",
+                    declaration.method,
+                    path,
+                    below,
+                )
+            except ValueError:
+                errors += _explain(declaration, name, path, below)
+                break
+            operations.append(operation)
+        return operations
+
+    def _read_template(
+        self, declaration: Declaration, *, is_live: bool
+    ) -> tuple[str, set[str]]:
+        """Return the template of a path, and the names of parameters with slashes."""
+        place, content = declaration.place, declaration.content
+        path = check_string(f"{place}.x-path", content.get("x-path", declaration.path))
+        if not path.startswith("/"):
+            expected = "an operation of a path that begins with '/'"
+            fail(place, expected, path, _suggest(path))
+        schemas: dict[str, Mapping[Any, Any]] = {}
+        if "{" in path:
+            schemas = self._document.path_schemas(declaration)
+        names = {key for key in schemas if schemas[key].get("format") == "path"}
+        for before, name, after in _PLUS_PARAMETER.findall(path):
+            if before or after:
+                names.add(name)
+        template = _mark_rest(path, names)
+        is_at_end = template.endswith(f"/{REST}") and template.count(REST) == 1
+        if REST in template and not is_at_end:
+            expected = "an operation whose path has slashes in its last segment only"
+            fail(place, expected, path, _suggest(path))
+        last = template.removesuffix("/").rpartition("/")[2]
+        is_open = last.startswith("{") and _is_open(schemas.get(last[1:-1], {}))
+        if is_open and not is_live and "x-path" not in content:
+            self.open_paths.append(path)
+        return template, names
 
 
-def is_taken(operation: Operation, retired: Overlaps) -> bool:
-    """Return whether retired operations, but for more specific ones, would take some
+def _is_open(schema: Mapping[Any, Any]) -> bool:
+    """Return whether a schema of a parameter says nothing against slashes."""
+    kind = schema.get("type", "string")
+    is_string = isinstance(kind, str | list) and "string" in kind
+    return is_string and _RULES.isdisjoint(schema)
+
+
+def _mark_rest(template: str, names: set[str]) -> str:
+    """Return a template with ``**`` in place of parameters with slashes."""
+
+    def mark(match: re.Match[str]) -> str:
+        return REST if match[2] in names else match[0]
+
+    return _PLUS_PARAMETER.sub(mark, template)
+
+
+def _read_date(value: Any) -> datetime:
+    if isinstance(value, date):  # as parsers of YAML return it
+        return parse_time(value.isoformat())
+    if not isinstance(value, str):
+        fail("it", "a date, such as 2027-07-01 or 2027-07-01T09:00:00Z", value)
+    return parse_time(value)
+
+
+def _explain(
+    declaration: Declaration, name: str | None, path: str, successor: str | None
+) -> list[str]:
+    """Return every error about the arguments of an operation, with its place."""
+    place = declaration.place
+    errors: list[str] = []
+    with collect(errors, f"{place}.operationId"):
+        Operation("?" if name is None else name, ANY_METHOD, "/")
+    with collect(errors, place):
+        Operation("?", declaration.method, "/")
+    try:
+        Operation("?", ANY_METHOD, path)
+    except ValueError as error:
+        errors.append(f"{place}: {error}; {_suggest(declaration.path)}")
+    else:
+        with collect(errors, f"{place}.x-successor"):
+            Operation("?", ANY_METHOD, path, successor)
+    return errors
+
+
+def _suggest(path: str) -> str:
+    """Return what to write for a path that a plan cannot express."""
+    segments = []
+    for segment in re.split(r"[?#]", path)[0].strip("/").split("/"):
+        if _SLASHES.search(segment):
+            segments.append(REST)
+            break
+        if _SEGMENT.fullmatch(segment):
+            segments.append(segment)
+        else:
+            name = "_".join(re.findall(r"\w+", segment)) or "part"
+            segments.append(f"{{{name}}}")
+    return f"set x-path to a path of whole segments, such as /{'/'.join(segments)}"
+
+
+def _widen(path: str) -> str:
+    """Return a path with a parameter for each segment that may be none of a template."""
+    segments = path.removesuffix("/").split("/")
+    for index, segment in enumerate(segments):
+        if index and not _LITERAL.fullmatch(segment):
+            segments[index] = f"{{{index}}}"
+    return "/".join(segments) + "/" * path.endswith("/")
+
+
+def _is_taken(operation: Operation, deprecated: Overlaps) -> bool:
+    """Return whether deprecated operations, but for more specific ones, would take some
     request of a live operation.
     """
     shape = template_shape(operation)
     group = Group.of(shape)
-    others = [
-        each for each in retired.groups if each.covers(group) or not group.covers(each)
-    ]
-    return any(retired.find(shape, filter(group.has_method_of, others)))
-
-
-def _path_operations(
-    document: Mapping[str, Any],
-    path: str,
-    item: Any,
-    policy: DeprecationPolicy,
-    unreadable: dict[Operation, ValueError],
-) -> Iterator[_Entry]:
-    """Yield the operations of a path, once for each path of their servers; a live one
-    has no policy.
-
-    ``unreadable`` gets the errors of live ones that no plan can express, by operations
-    that take their requests too.
-    """
-    require(path.startswith("/"), "paths", "paths that begin with '/'", path)
-    item = _check_mapping(f"paths.{path}", _follow(document, f"paths.{path}", item))
-    unknown = [key for key in item if key not in _FIELDS and not key.startswith("x-")]
-    require(
-        not unknown,
-        f"paths.{path}",
-        "a path item, whose methods are in lower case",
-        unknown,
-    )
-    more = _check_mapping(
-        f"paths.{path}.additionalOperations", item.get("additionalOperations", {})
-    )
-    declared = [
-        (f"paths.{path}.{method}", method, item[method])
-        for method in _READABLE
-        if method in item
-    ]
-    declared += [
-        (f"paths.{path}.additionalOperations.{method}", method, each)
-        for method, each in more.items()
-    ]
-    for place, method, each in declared:
-        operation = _check_mapping(place, _follow(document, place, each))
-        deprecated = operation.get("deprecated", False)
-        require(
-            isinstance(deprecated, bool),
-            f"{place}.deprecated",
-            "true or false",
-            deprecated,
-        )
-        bases = _list_bases(place, operation, item, document)
-        try:
-            greedy = _list_greedy(
-                document,
-                {f"paths.{path}.parameters": item, f"{place}.parameters": operation},
-            )
-            spelled = operation.get("x-path", path)
-            require(
-                isinstance(spelled, str),
-                f"{place}.x-path",
-                "a path as a string",
-                spelled,
-            )
-            template, successor = _read_rest(
-                place, spelled, operation.get("x-successor"), greedy
-            )
-            for base in bases:
-                below = (
-                    resolve_below(successor, base)
-                    if isinstance(successor, str)
-                    else successor
-                )
-                own = {**operation, "x-successor": below}
-                if not deprecated:
-                    own = {
-                        key: value
-                        for key, value in operation.items()
-                        if key in _OF_LIVE
-                    }
-                read, own_policy = _read_operation(
-                    place, method, f"{base}{template}", own, policy
-                )
-                yield read, own_policy if deprecated else None
-        except ValueError as error:
-            if deprecated:
-                raise
-            with _located(place):
-                unreadable |= {
-                    Operation(method, method, _widen(f"{base}{path}")): error
-                    for base in bases
-                }
-
-
-def _widen(path: str) -> str:
-    """Return a path with a parameter in place of each segment that may be none of a
-    template.
-    """
-    first, *segments = path.removesuffix("/").split("/")
-    wide = [
-        each if _LITERAL.fullmatch(each) else f"{{{place}}}"
-        for place, each in enumerate(segments)
-    ]
-    return "/".join([first, *wide]) + "/" * path.endswith("/")
-
-
-def _list_bases(place: str, *holders: Mapping[str, Any]) -> Iterable[str]:
-    """Return the different paths of the servers of the first holder that has any."""
-    lists = (_check_list(f"{place}: servers", each.get("servers")) for each in holders)
-    return dict.fromkeys(
-        _server_path(place, server)
-        for server in next(filter(None, lists), [{"url": "/"}])
-    )
-
-
-def _list_greedy(
-    document: Mapping[str, Any], items: Mapping[str, Mapping[str, Any]]
-) -> set[str]:
-    """Return the names of the parameters in the path that are declared to have slashes,
-    in items by their place.
-    """
-    schemas = {}
-    for place, item in items.items():
-        for each in _check_list(place, item.get("parameters")):
-            parameter = _check_mapping(place, _follow(document, place, each))
-            if parameter.get("in") == "path":
-                schemas[str(parameter.get("name"))] = _follow(
-                    document, f"{place}.schema", parameter.get("schema")
-                )
-    return {
-        name
-        for name, schema in schemas.items()
-        if isinstance(schema, Mapping) and schema.get("format") == "path"
-    }
-
-
-def _read_rest(
-    place: str, path: str, successor: Any, greedy: set[str]
-) -> tuple[str, Any]:
-    """Return a path and its successor, in which the rest of a path is ``**``, if the
-    path ends in such a parameter.
-    """
-    found = _PLUS_PARAMETER.findall(path)
-    names = {name for before, name, after in found if before or after or name in greedy}
-
-    def mark(template: str) -> str:
-        return _PLUS_PARAMETER.sub(
-            lambda each: REST if each[2] in names else each[0], template
-        )
-
-    marked = mark(path)
-    is_last = marked.endswith(f"/{REST}") and marked.count(REST) == 1
-    require(
-        is_last or not names,
-        place,
-        "a path in which nothing but its last segment has slashes",
-        path,
-    )
-    return marked, mark(successor) if isinstance(successor, str) else successor
-
-
-def _read_operation(
-    place: str,
-    method: str,
-    path: str,
-    declared: Mapping[str, Any],
-    policy: DeprecationPolicy,
-) -> tuple[Operation, DeprecationPolicy]:
-    external = _check_mapping(f"{place}.externalDocs", declared.get("externalDocs", {}))
-    pages = {
-        "documentation": external.get("url"),
-        "sunset_documentation": declared.get("x-sunset-documentation"),
-    }
-    own = {key: value for key, value in pages.items() if value is not None}
-    sunset = declared.get("x-sunset")
-    if sunset is not None:
-        with _located(f"{place}.x-sunset"):  # YAML parsers return dates
-            own["sunset_at"] = parse_time(
-                sunset.isoformat() if isinstance(sunset, date) else str(sunset)
-            )
-    name = declared.get(
-        "x-name", declared.get("operationId", f"{method.upper()} {path}")
-    )
-    extensions = {key: declared.get(f"x-{key.replace('_', '-')}") for key in EXTENSIONS}
-    given = {key: value for key, value in extensions.items() if value is not None}
-    with _located(place):
-        return Operation(
-            name, declared.get("x-method", method), path, **given
-        ), replace(policy, **own)
-
-
-def _server_path(place: str, server: Any) -> str:
-    """Return the path of a server's URL, its variables at their defaults (OpenAPI 3.1
-    section 4.8.6).
-    """
-    require(
-        isinstance(server, Mapping) and isinstance(server.get("url"), str),
-        f"{place}: servers",
-        "URLs",
-        server,
-    )
-    url: str = server["url"]
-    variables = _check_mapping(
-        f"{place}: the variables of a server", server.get("variables", {})
-    )
-
-    def default_of(name: str) -> str:
-        variable = variables.get(name)
-        default = variable.get("default") if isinstance(variable, Mapping) else None
-        is_plain = (
-            isinstance(default, str | int)
-            and not isinstance(default, bool)
-            and set("{}").isdisjoint(str(default))
-        )
-        expected = "a mapping with a default, which has no braces"
-        require(
-            is_plain, f"{place}: the variable {name!r} of a server", expected, variable
-        )
-        return str(default)
-
-    size = len(url) + sum(len(default_of(name)) for name in PARAMETER.findall(url))
-    require(
-        size <= _MAX_SERVER,
-        f"{place}: the path of a server",
-        f"at most {_MAX_SERVER:,} characters",
-        size,
-    )
-    url = PARAMETER.sub(lambda found: default_of(found[1]), url)
-    with _located(f"{place}: servers must be URLs"):
-        return urlsplit(url).path.rstrip("/")
-
-
-@contextmanager
-def _located(place: str) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        message = f"{place}: {error}"
-        raise ValueError(message) from error
-
-
-def _follow(document: Mapping[str, Any], place: str, item: Any, most: int = 9) -> Any:
-    """Follow a few references within the document (RFC 6901 section 6); return any
-    other value unchanged.
-    """
-    reference = item.get("$ref") if isinstance(item, Mapping) else None
-    if reference is None:
-        return item
-    place = f"{place}.$ref"
-    require(
-        str(reference).startswith("#/"),
-        place,
-        "a reference within the document",
-        reference,
-    )
-    require(most, place, "a reference that ends soon", reference)
-    target: Any = document
-    for step in unquote(reference.removeprefix("#/")).split("/"):
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(target, list):
-            target = {str(index): each for index, each in enumerate(target)}
-        require(
-            isinstance(target, Mapping) and key in target,
-            place,
-            "a place in the document",
-            reference,
-        )
-        target = target[key]
-    target = _follow(document, place, target, most - 1)
-    require(isinstance(target, Mapping), place, "a reference to a mapping", reference)
-    return {**target, **{key: value for key, value in item.items() if key != "$ref"}}
+    groups = []
+    for other in deprecated.groups:
+        is_more_specific = group.covers(other) and not other.covers(group)
+        if group.has_method_of(other) and not is_more_specific:
+            groups.append(other)
+    return any(deprecated.find(shape, groups))

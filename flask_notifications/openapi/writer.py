@@ -1,286 +1,225 @@
-"""A plan to an OpenAPI document (the extra ``openapi``)."""
+"""A plan into an OpenAPI document; needs the standard library only."""
 
 import re
-from collections.abc import Iterator
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from flask_notifications.plans.operations import ANY_METHOD, Operation
-from flask_notifications.plans.overlaps import Overlaps
-from flask_notifications.plans.plan import (
-    Plan,
-    deprecated_operations,
-    is_notification_operation,
+from flask_notifications.plans.conditions import fold
+from flask_notifications.plans.operations import (
+    Operation,
+    OperationTable,
+    Shape,
+    decode_path,
+    template_shape,
 )
+from flask_notifications.plans.plan import Plan, deprecated_operations
 from flask_notifications.plans.policy import DeprecationPolicy
-from flask_notifications.responses import reason_phrase
-from flask_notifications.validation import check_uri, require
+from flask_notifications.wording import iso
 
-from .reader import EXTENSIONS, METHODS, PARAMETER, is_taken
+from .document import Declaration, Document
 
-if TYPE_CHECKING:
-    from marshmallow import Schema
-
-
-def openapi_document(
-    plan: Plan,
-    *,
-    schema: "type[Schema] | Schema | None" = None,
-    title: str = "Notifications",
-    version: str = "1",
-    server: str = "/",
-) -> dict[str, Any]:
-    """Return an OpenAPI 3.1 document of retired operations.
-
-    Needs the extra ``openapi``.
-
-    Each is ``deprecated``, with ``x-sunset``, ``x-sunset-documentation``,
-    ``x-successor`` and ``externalDocs`` where there are any, and with the headers of
-    its responses. ``x-deprecation-plan`` has the rest of its policy, in the keys of a
-    plan file; it names exempt callers, so remove it from a document that everybody may
-    read. For the two notification operations, sessions and bodies are described too; of
-    others only the retirement is known. A live one is written if a retired one would
-    take its requests otherwise, unless both have the same method and path in OpenAPI.
-
-    :param plan: the operations and their policies.
-    :param schema: a marshmallow schema, as a class or an instance, that describes a
-        record, by default any object.
-    :param title: the title of the document.
-    :param version: the version of your API.
-    :param server: the URL below which the operations are served.
-    :raises ValueError: an argument is something else, two operations have the same
-        name, OpenAPI 3.1 has no such method, such as ``PURGE``, or two operations have
-        the same method and path but for the names of parameters: it has no conditions.
-    :raises ModuleNotFoundError: the extra is not installed.
-    """
-    retired = Overlaps(deprecated_operations(plan))
-    for name, value in (("title", title), ("version", version)):
-        require(isinstance(value, str), name, "a string", value)
-    check_uri("server", server)
-    paths: dict[str, dict[str, Any]] = {}
-    spellings: dict[str, str] = {}
-    places: dict[tuple[str, str], Operation] = {}
-    for operation, own in sorted(plan.items(), key=lambda item: item[1] is None):
-        # Paths that differ only in the names of parameters are the same to OpenAPI.
-        path = spellings.setdefault(
-            PARAMETER.sub("{}", operation.path), _fit_names(operation.path)
-        )
-        method = (
-            "get" if operation.method == ANY_METHOD else operation.method.lower()
-        )  # of any, the most usual
-        if own is None and (
-            (path, method) in places or not is_taken(operation, retired)
-        ):
-            continue
-        other = places.setdefault((path, method), operation)
-        expected = f"without two operations for {method.upper()} {path} in OpenAPI"
-        require(other is operation, "plan", expected, [other.name, operation.name])
-        paths.setdefault(path, {})[method] = _write_operation(
-            path, method, operation, own
-        )
-    headers = {
-        name: {"description": each, "schema": {"type": "string"}}
-        for name, each in _HEADERS.items()
-    }
-    schemes = {
-        "header": {"type": "http", "scheme": "bearer"},
-        "query": _SESSION_IN_QUERY,
-    }
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": title, "version": version},
-        "servers": [{"url": server}],
-        # Only the operations themselves know who may call them; the two of this library
-        # say so.
-        "security": [{}, {"header": []}],
-        "paths": paths,
-        "components": {
-            "schemas": _describe_schemas(schema),
-            "securitySchemes": schemes,
-            "headers": headers,
-        },
-    }
-
-
-def _describe_schemas(schema: "type[Schema] | Schema | None") -> dict[str, Any]:
-    """Return the schemas of a record and its parts, which apispec describes, and of a
-    problem.
-    """
-    if find_spec("apispec") is None:
-        message = "openapi_document needs: pip install 'Flask-Notifications[openapi]'"
-        raise ModuleNotFoundError(message, name="apispec")
-    from apispec import APISpec  # noqa: PLC0415
-    from apispec.ext.marshmallow import MarshmallowPlugin, resolver  # noqa: PLC0415
-    from marshmallow import Schema  # noqa: PLC0415
-
-    def name_component(schema: Any) -> str:
-        """Return the name for a part of a record as apispec does, in ASCII, but no name
-        of our own components.
-        """
-        name = re.sub(r"\W", "_", resolver(schema), flags=re.ASCII)
-        return f"{name}Schema" if name in {"Notification", "Problem"} else name
-
-    if schema is None:
-        return {"Notification": {"type": "object"}, "Problem": _PROBLEM}
-    is_class = isinstance(schema, type) and issubclass(schema, Schema)
-    require(
-        is_class or isinstance(schema, Schema),
-        "schema",
-        "a marshmallow schema, as a class or an instance",
-        schema,
-    )
-    spec = APISpec(
-        "",
-        "",
-        "3.1.0",
-        plugins=[MarshmallowPlugin(schema_name_resolver=name_component)],
-    )
-    spec.components.schema("Notification", schema=schema)
-    return {**spec.components.schemas, "Problem": _PROBLEM}
-
-
-def _fit_names(path: str) -> str:
-    """Return a path whose parameters have different names in ASCII, which linters want."""
-    names: set[str] = set()
-
-    def fit(found: re.Match[str]) -> str:
-        name = re.sub(r"[^\w-]", "_", found[1], flags=re.ASCII)
-        while name in names:
-            name += "_"
-        names.add(name)
-        return f"{{{name}}}"
-
-    return PARAMETER.sub(fit, path)
-
-
-def _write_operation(
-    path: str, method: str, operation: Operation, policy: DeprecationPolicy | None
-) -> dict[str, Any]:
-    from flask_notifications.plans.files import dump_plan  # noqa: PLC0415
-
-    require(
-        method in METHODS,
-        f"the method of {operation.name!r}",
-        "one that OpenAPI 3.1 has",
-        method.upper(),
-    )
-    is_ours = is_notification_operation(operation)
-    (entry,) = dump_plan({operation: policy})["operations"]
-    schema = _ACCOUNT_ID if is_ours else {"type": "string"}
-    names = PARAMETER.findall(path)
-    # Fit for a URL; different names stay different.
-    identifier = quote(operation.name, safe="").replace("~", "%7E").replace("%", "~")
-    described: dict[str, Any] = {
-        "summary": operation.name,
-        "description": "It is not retired.",
-        "operationId": identifier,
-        "x-name": None if identifier == operation.name else operation.name,
-        "responses": {"default": {"description": "Any response."}},
-        **{f"x-{key.replace('_', '-')}": entry.get(key) for key in EXTENSIONS},
-        "x-method": ANY_METHOD if operation.method == ANY_METHOD else None,
-        "x-path": None if operation.path == path else operation.path,
-        "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": schema}
-            for name in names
-        ]
-        or None,
-    }
-    if policy is not None:
-        described |= {
-            "description": "It is retired."
-            if operation.successor is None
-            else f"Use {operation.successor} instead.",
-            "deprecated": True,
-            "security": [{"header": []}, {"query": []}] if is_ours else None,
-            "responses": dict(_describe_responses(policy, is_ours=is_ours)),
-            # The date alone for midnight UTC, as people write it.
-            "x-sunset": entry["sunset_at"].removesuffix("T00:00:00Z")
-            if "sunset_at" in entry
-            else None,
-            "externalDocs": None
-            if policy.documentation is None
-            else {"url": policy.documentation},
-            "x-sunset-documentation": policy.sunset_documentation,
-            "x-deprecation-plan": {
-                key: entry[key] for key in _ONLY_IN_PLANS if key in entry
-            },
-        }
-    return {key: value for key, value in described.items() if value is not None}
-
-
-def _describe_responses(
-    policy: DeprecationPolicy, *, is_ours: bool
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    array = {"type": "array", "items": {"$ref": "#/components/schemas/Notification"}}
-    problem = {
-        "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
-    }
-    bodies = (
-        ({"application/json": {"schema": array}}, problem) if is_ours else (None, None)
-    )
-    for status, content in zip(("2XX", "default"), bodies, strict=True):
-        yield status, _response("As before its retirement.", content)
-    if policy.closes:
-        yield (
-            "410",
-            _response(reason_phrase(410), problem, "Cache-Control", "Retry-After"),
-        )
-
-
-def _response(
-    description: str, content: dict[str, Any] | None, *more: str
-) -> dict[str, Any]:
-    headers = {
-        name: {"$ref": f"#/components/headers/{name}"}
-        for name in ("Deprecation", "Sunset", "Link", *more)
-    }
-    return {
-        "description": description,
-        "headers": headers,
-        **({} if content is None else {"content": content}),
-    }
-
-
-# The keys of a policy in a plan file for which OpenAPI defines none.
-_ONLY_IN_PLANS = ("deprecated_at", "enforce_sunset", "brownouts", "exemptions")
-
-_SESSION_IN_QUERY = {
-    "type": "apiKey",
-    "in": "query",
-    "name": "sessionId",
-    "description": "Deprecated, because URLs are logged. Send the session ID in the header.",
-    "x-deprecated": True,
-}
+# The parts of a path that are not literal; they are numbered to find its operation.
+_VARIABLE = re.compile(r"\{[^{}]+\}|(?<=/)\*\*\Z")
+# Their numbers in braces, as they are filled into a successor.
+_NUMBER = re.compile(r"%7B(\d+)%7D")
 _HEADERS = {
     "Deprecation": "The date of the deprecation: @ and seconds since 1970 (RFC 9745).",
-    "Sunset": "The date from which the operation may be gone (RFC 8594).",
+    "Sunset": "The date from which the operation may be gone, if any (RFC 8594).",
     "Link": "The successor, and pages for people (RFC 8288).",
-    "Cache-Control": "No cache keeps the response (RFC 9111).",
-    "Retry-After": "Seconds to wait (RFC 9110).",
 }
-# Length in characters; the pattern leaves out those that are refused before the storage
-# is called.
-_ACCOUNT_ID = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 512,
-    "pattern": r"^[^\x00-\x1f\x7f-\x9f/]+$",
-}
-_PROBLEM = {
-    "description": "RFC 9457",
-    "type": "object",
-    "properties": {
-        "type": {"const": "about:blank"},
-        "status": {"type": "integer"},
-        **{
-            name: {"type": "string"}
-            for name in ("title", "detail", "code", "successor", "documentation")
-        },
-        **{
-            name: {"type": "string", "format": "date-time"}
-            for name in ("sunset", "brownout_ends")
-        },
-    },
-    "required": ["type", "title", "status", "detail", "code"],
-}
+
+
+def deprecate(document: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """Return a copy of an OpenAPI document in which a plan's operations are deprecated.
+
+    They have ``deprecated: true``, ``x-sunset`` and ``x-successor`` as the plan says,
+    and the headers ``Deprecation``, ``Sunset`` and ``Link`` in all responses. Where the
+    plan has ``unify_session``, the parameter ``sessionId`` is deprecated, too. What an
+    operation shares with others by a reference is copied first.
+
+    An operation of the document is deprecated if a deprecated one of the plan takes its
+    requests: paths begin with that of the server, and a subtree takes everything below
+    it that is not live.
+
+    A warning lists the operations of the plan that are left alone, because the document
+    lacks them, or because their path also serves what is not deprecated: they have
+    conditions, or other servers do not retire them.
+
+    :param document: OpenAPI 3 or Swagger 2.0 as a mapping, as parsers of JSON and YAML
+        return it.
+    :param plan: the operations and their policies.
+    :raises ValueError: an argument is something else.
+    """
+    writer = _Writer(Document(deepcopy(document)), plan)
+    written = writer.write()
+    if writer.left:
+        message = "left alone, because the document lacks them or their paths also serve what is not deprecated"
+        warnings.warn(f"{message}: {', '.join(writer.left)}", stacklevel=2)
+    return written
+
+
+class _Mark(NamedTuple):
+    """What the document has to say about an operation."""
+
+    operation: Operation
+    policy: DeprecationPolicy
+    successor: str | None
+
+
+class _Writer:
+    """Mark the operations of a document; ``left`` are those of the plan without any."""
+
+    def __init__(self, document: Document, plan: Plan) -> None:
+        policies = deprecated_operations(plan)
+        self.left = {operation.name: None for operation in policies}
+        self._document = document
+        self._policies = {key.name: policy for key, policy in policies.items()}
+        self._table = _find_whole_operations(plan)
+
+    def write(self) -> dict[str, Any]:
+        """Return the document with its marks."""
+        written = dict(self._document.content)
+        if isinstance(written.get("paths"), Mapping):
+            written["paths"] = dict(written["paths"])
+        for declarations in self._document.list_paths([]):
+            marked: dict[str, Any] = {}
+            additional: dict[str, Any] = {}
+            for declaration in declarations:
+                mark = self._find(declaration)
+                if mark is not None:
+                    fields = additional if declaration.is_additional else marked
+                    fields[declaration.key] = self._describe(declaration, mark)
+                    item = declaration.item
+            if additional:
+                key = "additionalOperations"
+                marked[key] = {**item[key], **additional}
+            if marked:
+                written["paths"][declaration.path] = {**item, **marked}
+        return written
+
+    def _find(self, declaration: Declaration) -> _Mark | None:
+        """Return the mark of an operation if it is deprecated on all of its servers."""
+        marks = []
+        # What cannot be read is not marked.
+        with suppress(ValueError):
+            for base in self._document.server_paths(declaration):
+                mark = self._find_below(base, declaration)
+                if mark is None or declaration.is_misnamed:
+                    return None
+                marks.append(mark)
+        for mark in marks:
+            self.left.pop(mark.operation.name, None)
+        return marks[0] if marks else None
+
+    def _find_below(self, base: str, declaration: Declaration) -> _Mark | None:
+        path = declaration.content.get("x-path")
+        if not isinstance(path, str):
+            path = declaration.path
+        variables: list[str] = []
+
+        def number(match: re.Match[str]) -> str:
+            variables.append(match[0])
+            return f"{{{len(variables) - 1}}}"
+
+        path = decode_path(_VARIABLE.sub(number, f"{base}{path}"))
+        match = self._table and self._table.match(declaration.method, path)
+        policy = match and self._policies.get(match.operation.name)
+        if not match or not policy:
+            return None
+        successor = match.successor
+        if successor is not None:
+            successor = _NUMBER.sub(lambda found: variables[int(found[1])], successor)
+            # Readers put it below the path of the server again.
+            if successor.startswith(f"{base}/"):
+                successor = successor.removeprefix(base)
+        return _Mark(match.operation, policy, successor)
+
+    def _describe(self, declaration: Declaration, mark: _Mark) -> dict[str, Any]:
+        """Return a deprecated operation."""
+        described = {**declaration.content, "deprecated": True}
+        described.pop("x-sunset", None)
+        described.pop("x-successor", None)
+        if mark.policy.sunset_at is not None:
+            # The date alone for midnight UTC, as people write it.
+            sunset = iso(mark.policy.sunset_at)
+            described["x-sunset"] = sunset.removesuffix("T00:00:00Z")
+        if mark.successor is not None:
+            described["x-successor"] = mark.successor
+        responses = declaration.content.get("responses")
+        if isinstance(responses, Mapping):
+            described["responses"] = dict(responses)
+            for status, response in responses.items():
+                if not str(status).startswith("x-"):
+                    described["responses"][status] = self._announce(response)
+        if mark.operation.unify_session:
+            parameters = self._deprecate_session(declaration)
+            if parameters:
+                described["parameters"] = parameters
+        return described
+
+    def _announce(self, response: Any) -> Any:
+        """Return a response with the three headers, or something else as it is."""
+        content = self._read(response)
+        headers = None if content is None else self._read(content.get("headers"))
+        if content is None or headers is None:
+            return response
+        described = dict(headers)
+        names = {fold(str(name)) for name in headers}
+        for name, description in _HEADERS.items():
+            schema: dict[str, Any] = {"type": "string"}
+            if not self._document.is_swagger:
+                schema = {"schema": schema}
+            if fold(name) not in names:
+                described[name] = {"description": description, **schema}
+        return {**content, "headers": described}
+
+    def _deprecate_session(self, declaration: Declaration) -> list[Any]:
+        """Return the parameters of an operation, with that of the session deprecated.
+
+        One of the path becomes one of the operation, which replaces it there.
+        """
+        field = "x-deprecated" if self._document.is_swagger else "deprecated"
+        parameters: dict[Any, Any] = {}
+        for holder in (declaration.item, declaration.content):
+            is_own = holder is declaration.content
+            members = holder.get("parameters")
+            for index, value in enumerate(members if isinstance(members, list) else ()):
+                parameter = self._read(value) or {}
+                name = parameter.get("name")
+                is_query = parameter.get("in") == "query" and isinstance(name, str)
+                if is_query and fold(name) == "sessionid":
+                    parameters["session"] = {**parameter, field: True}
+                elif is_own:
+                    parameters[index] = value
+        return list(parameters.values())
+
+    def _read(self, value: Any) -> Mapping[Any, Any] | None:
+        """Return a mapping with its references followed, or ``None`` if it is none."""
+        with suppress(ValueError):
+            return self._document.follow("", value)
+        return None
+
+
+def _find_whole_operations(plan: Plan) -> OperationTable | None:
+    """Return a table of a plan without its conditions.
+
+    A deprecated operation with conditions is not in it; a live one is, because it makes
+    its path live for some requests.
+    """
+    by_shape: dict[Shape, Operation] = {}
+    live = []
+    for operation, policy in plan.items():
+        whole = replace(operation, query=None, headers=None)
+        is_part = whole != operation
+        if policy is None:
+            live.append(whole)
+        elif is_part:
+            continue
+        shape = template_shape(whole)
+        if is_part or shape not in by_shape:
+            by_shape[shape] = whole
+    return OperationTable(by_shape.values(), live=live) if by_shape else None
