@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from flask_notifications import DeprecationMiddleware, Operation
 from flask_notifications.metrics import PrometheusObserver
-from flask_notifications.openapi import openapi_document
+from flask_notifications.openapi import deprecate
 from flask_notifications.pages import render_guide
 from flask_notifications.plans.files import dump_plan
 from flask_notifications.testing import assert_plan_reaches
@@ -23,7 +23,7 @@ CONSUMERS: list[Callable[[Any], object]] = [
     partial(DeprecationMiddleware, plain_app()),
     partial(assert_plan_reaches, plain_app()),
     dump_plan,
-    openapi_document,
+    partial(deprecate, {"openapi": "3.1.0"}),
     partial(PrometheusObserver, registry=CollectorRegistry()),
     render_guide,
 ]

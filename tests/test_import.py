@@ -145,14 +145,3 @@ def test_the_error_about_a_missing_extra_has_the_command_that_installs_it(
     )
     with pytest.raises(ModuleNotFoundError, match=re.escape(needed)):
         importlib.reload(loaded)
-
-
-def test_writing_an_openapi_document_without_its_extra_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    module = importlib.import_module("flask_notifications.openapi.writer")
-    monkeypatch.setattr(module, "find_spec", lambda _name: None)
-    with pytest.raises(
-        ModuleNotFoundError, match=r"pip install 'Flask-Notifications\[openapi\]'"
-    ):
-        module.openapi_document({})

@@ -322,6 +322,7 @@ def test_a_last_parameter_that_may_have_slashes_is_a_warning(
     parameter = {"name": "rest", "in": "path"} | ({"schema": schema} if schema else {})
     operation = OLD | {"parameters": [parameter]}
     with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         plan_from_openapi(document({path: {"get": operation}}), UNDATED)
         accepted = operation | {"x-path": path}
         plan_from_openapi(document({path: {"get": accepted}}), UNDATED)

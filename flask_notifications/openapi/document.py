@@ -283,7 +283,7 @@ class Document:
 
 
 def _read_servers(place: str, servers: Any) -> tuple[str, ...]:
-    paths = {}
+    paths: dict[str, None] = {}
     for index, server in enumerate(_check_list(place, servers)):
         paths[_server_path(f"{place}.{index}", server)] = None
     return tuple(paths) or ("",)

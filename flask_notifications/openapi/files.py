@@ -107,7 +107,7 @@ class _DocumentLoader(_Loader):  # type: ignore[misc]
             return self.construct_yaml_map(node)
         if isinstance(node, yaml.SequenceNode):
             return self.construct_yaml_seq(node)
-        construct = yaml.SafeLoader.yaml_constructors.get(node.tag)
+        construct: Any = yaml.SafeLoader.yaml_constructors.get(node.tag)
         try:
             return construct(self, node)
         except (AttributeError, LookupError, TypeError, ValueError, yaml.YAMLError):

@@ -238,17 +238,15 @@ class _Reader:
             errors.append(
                 f"{place}: methods are in lower case, and others in additionalOperations"
             )
-        template, successor, name = declaration.path, None, None
+        template, successor, name = "/", None, None
         with collect(errors):
             if content.get("operationId"):
                 name = check_string(f"{place}.operationId", content["operationId"])
         with collect(errors):
-            if content.get("x-successor") is not None and not is_live:
-                successor = check_string(f"{place}.x-successor", content["x-successor"])
-        with collect(errors):
             template, names = self._read_template(declaration, is_live=is_live)
-            if successor is not None:
-                successor = _mark_rest(successor, names)
+            if content.get("x-successor") is not None and not is_live:
+                text = check_string(f"{place}.x-successor", content["x-successor"])
+                successor = _mark_rest(text, names)
         operations = []
         for base in bases:
             path = f"{base}{template}"

@@ -190,8 +190,8 @@ class _Writer:
             for index, value in enumerate(members if isinstance(members, list) else ()):
                 parameter = self._read(value) or {}
                 name = parameter.get("name")
-                is_query = parameter.get("in") == "query" and isinstance(name, str)
-                if is_query and fold(name) == "sessionid":
+                is_session = isinstance(name, str) and fold(name) == "sessionid"
+                if is_session and parameter.get("in") == "query":
                     parameters["session"] = {**parameter, field: True}
                 elif is_own:
                     parameters[index] = value

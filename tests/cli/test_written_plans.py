@@ -15,12 +15,12 @@ from jsonschema import Draft7Validator
 from marshmallow import ValidationError
 
 from flask_notifications import load_plan
-from flask_notifications.openapi import openapi_document, plan_from_openapi
+from flask_notifications.openapi import plan_from_openapi
 from flask_notifications.plans import Plan
 from flask_notifications.plans.files import PlanSchema, dump_plan
 from flask_notifications.plans.policy import DeprecationPolicy
-from tests.cli.commands import run
-from tests.test_config import PLAN, plans
+from tests.cli.commands import Outcome, run
+from tests.test_config import plans
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "example_app" / "retirement.toml"
@@ -117,73 +117,116 @@ def test_the_schema_accepts_every_spelling_of_a_date() -> None:
         assert list(VALIDATOR.iter_errors({"deprecated_at": time})) == []
 
 
-DOCUMENT = openapi_document(
-    dict.fromkeys(
-        PLAN, DeprecationPolicy(deprecated_at=datetime(2020, 1, 1, tzinfo=UTC))
-    )
-)
+POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 10, 1, tzinfo=UTC))
+OLD = {"deprecated": True}
+PATHS = {
+    "/a": {"get": OLD},
+    "/b/{id}": {"get": OLD | {"x-sunset": "2027-01-01", "operationId": "b"}},
+    "/b/me": {"get": {}},
+    "/c\u202e": {"put": OLD},
+}
+DOCUMENT = {"openapi": "3.1.0", "paths": PATHS}
+
+
+def convert(content: str | bytes, folder: Path) -> Outcome:
+    document = folder / "openapi"
+    data = content if isinstance(content, bytes) else content.encode()
+    document.write_bytes(data)
+    return run("plan", "--from-openapi", document, "--at", "2026-10-01")
 
 
 @pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump], ids=["JSON", "YAML"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 def test_a_plan_file_is_written_from_an_openapi_document(
-    dump: Any, tmp_path: Path
+    dump: Any, encoding: str, tmp_path: Path
 ) -> None:
-    paths = {
-        "/b/{id}": {
-            "get": {
-                "deprecated": True,
-                "x-sunset": "2027-01-01",
-                "x-query": {"a\x9b": ["b\u202e", ""]},
-            }
-        },
-        "/b/me": {"get": {}},
-    }
-    document, file = tmp_path / "openapi", tmp_path / "plan.toml"
-    for source in (DOCUMENT, DOCUMENT | {"paths": DOCUMENT["paths"] | paths}):
-        document.write_text(dump(source), encoding="utf-8")
-        outcome = run("plan", "--from-openapi", document, "--at", "2026-10-01")
-        assert (outcome.code, outcome.err, outcome.out.count("deprecated_at")) == (
-            0,
-            "",
-            1,
-        )
-        assert outcome.out.replace("\n", "").isprintable()
-        file.write_text(outcome.out, encoding="utf-8")
-        policy = DeprecationPolicy(deprecated_at=datetime(2026, 10, 1, tzinfo=UTC))
-        assert load_plan(file) == plan_from_openapi(source, policy)
+    outcome = convert(dump(DOCUMENT).encode(encoding), tmp_path)
+    assert (outcome.code, outcome.out.count("deprecated_at")) == (0, 1)
+    assert outcome.out.replace("\n", "").isprintable()
+    assert outcome.err.startswith("warning: in a plan, a parameter is one segment")
+    assert outcome.err.endswith(": /b/{id}\n")
+    file = tmp_path / "plan.toml"
+    file.write_text(outcome.out, encoding="utf-8")
+    with pytest.warns(UserWarning, match="one segment"):
+        assert load_plan(file) == plan_from_openapi(DOCUMENT, POLICY)
 
 
-def test_a_merged_key_of_yaml_may_be_replaced(tmp_path: Path) -> None:
-    document = tmp_path / "openapi"
-    paths = "{/a: {get: &a {<<: {deprecated: false}, deprecated: true}}, /b: {get: {<<: *a}}}"
-    document.write_text(f"openapi: 3.1.0\npaths: {paths}", encoding="utf-8")
-    assert run("plan", "--from-openapi", document).out.count("name =") == 2
+PASSED = "2022-08-10T00:00:00+02:00"
+
+
+@pytest.mark.parametrize(
+    ("operation", "part"),
+    [
+        ("{<<: {deprecated: false}, deprecated: true}", "/a"),
+        ("{<<: *old}", "2027-05-01 00"),
+        ("{<<: [*old, *live], <<: *live}", "2027-05-01 00"),
+        ("{<<: *live, deprecated: true}", "/a"),
+        ("{deprecated: true, responses: {200: {}, 200: {}}}", "/a"),
+        ("{deprecated: true, example: {enum: [=, 2027-02-30, !!int x]}}", "/a"),
+        ("{deprecated: true, example: !Sub [a, !Ref b, !If {c: d}]}", "/a"),
+        (f"{{x-sunset: {PASSED}}}", "sunset_at = 2022-08-09 22:00:00"),
+        (f"{{x-sunset: '{PASSED}'}}", "sunset_at = 2022-08-09 22:00:00"),
+    ],
+)
+def test_yaml_is_read_as_people_write_it(
+    operation: str, part: str, tmp_path: Path
+) -> None:
+    anchors = "x-a: &old {x-sunset: 2027-05-01}\nx-b: &live {deprecated: false}\n"
+    content = f"swagger: 2.0\n{anchors}paths: {{/a: {{get: {operation}}}}}"
+    outcome = convert(content, tmp_path)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert part in outcome.out
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"openapi": "3.1.0"}', "no operation has deprecated: true"),
-        ("openapi: 2.0", "openapi must be a version 3, not 2.0"),
-        ("a: b: c", "mapping values are not allowed here"),
+        ('{"openapi": "3.1.0"}', "no operation has deprecated: true, x-sunset or x-"),
+        ("openapi: 2.0", "the version must be openapi: 3.x or swagger: 2.0, not 2.0"),
+        ("a: b: c", "mapping values are not allowed"),
         ("{", "Expecting property name"),
-        ("[" * 100_000, "recursion"),
-        ("a: !!timestamp x", "a value does not fit its tag"),
-        ("a: !!bool x", "a value does not fit its tag"),
-        ("\udcff", "unacceptable character"),
-        ('{"paths": {"/a": {}, "/a": {}}}', "the key '/a' is there twice"),
-        ("paths:\n  /a: {}\n  /a: {}", "the key '/a' is there twice"),
+        ("[" * 100_000, ""),
+        ('{"a":' * 100_000, "recursion"),
+        (b"a: \xff", ""),
+        ("? [a]\n: b", "keys must be strings"),
+        ("<<: 5", "merge keys need mappings"),
+        ('{"openapi": 1, "openapi": 2}', "not one with the key 'openapi' twice"),
+        ("openapi: 1\nopenapi: 2", "not one with the key 'openapi' twice"),
     ],
 )
 def test_a_document_that_is_no_source_of_a_plan_is_an_error(
-    content: str, message: str, tmp_path: Path
+    content: str | bytes, message: str, tmp_path: Path
 ) -> None:
-    document = tmp_path / "openapi"
-    document.write_text(content, encoding="utf-8", errors="surrogateescape")
-    outcome = run("plan", "--from-openapi", document)
+    outcome = convert(content, tmp_path)
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(f"Error: {document}: ")
+    assert outcome.err.startswith(f"Error: {tmp_path / 'openapi'}: ")
     assert message in outcome.err
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "{deprecated: true, deprecated: false}",
+        "{deprecated: !!bool x}",
+        "{x-sunset: 2027-02-30}",
+        "!include get.yaml",
+    ],
+)
+def test_what_yaml_cannot_express_is_an_error_where_a_plan_needs_it(
+    operation: str, tmp_path: Path
+) -> None:
+    paths = f"{{/a: {{get: {operation}}}, /b: {{get: [], put: {operation}}}}}"
+    outcome = convert(f"openapi: 3.1.0\npaths: {paths}", tmp_path)
+    lines = outcome.err.splitlines()
+    assert (outcome.code, len(lines)) == (1, 3)
+    assert all(": paths./" in line for line in lines)
+
+
+def test_merge_keys_do_not_multiply(tmp_path: Path) -> None:
+    content = "a0: &a0 {" + ", ".join(f"k{key}: 1" for key in range(2_000)) + "}\n"
+    for level in range(1, 50):
+        content += f"a{level}: &a{level} {{<<: [{f'*a{level - 1}, ' * 20}]}}\n"
+    assert "merge keys copy more than the file has" in convert(content, tmp_path).err
 
 
 def test_what_is_written_needs_one_argument_and_the_extra(
@@ -202,7 +245,8 @@ def test_what_is_written_needs_one_argument_and_the_extra(
     )
     for module in ("tomli_w", "yaml"):
         monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(sys.modules, "flask_notifications.formats.toml", raising=False)
+    for name in ("formats.toml", "openapi.files"):
+        monkeypatch.delitem(sys.modules, f"flask_notifications.{name}", raising=False)
     message = run("plan", "--from-openapi", EXAMPLE).err
     assert "pip install 'Flask-Notifications[openapi]'" in message
 

@@ -46,6 +46,8 @@ def test_every_response_is_in_the_document(
     assert [operation.label for operation in operations] == [
         "GET /API/Notification/",
         "POST /API/Notification/GetNotificationsForAccount/{id}/",
+        "GET /API/Notification/CurrentUser",
+        "GET /API/Notification/Account",
     ]
 
     @given(st.data(), st.sampled_from([None, ALICE, ADMIN, EXPIRED]))
