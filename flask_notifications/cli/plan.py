@@ -112,11 +112,14 @@ def _print_plan(
 def _convert(document: Path, at: datetime) -> str:
     """Return the plan file of an OpenAPI document, and print warnings and errors."""
     from flask_notifications.formats import text
-    from flask_notifications.formats.toml import format_plan
     from flask_notifications.openapi import plan_from_openapi
-    from flask_notifications.openapi.files import parse_document
     from flask_notifications.plans.policy import DeprecationPolicy
 
+    try:
+        from flask_notifications.formats.toml import format_plan
+        from flask_notifications.openapi.files import parse_document
+    except ModuleNotFoundError:
+        fail("this needs: pip install 'Flask-Notifications[openapi]'")
     policy = DeprecationPolicy(deprecated_at=at.replace(microsecond=0))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
