@@ -551,7 +551,7 @@ TEXT = "x" * 100_000
 NUMBERS = range(400)
 MANY = {"additionalOperations": {f"M{number}": OLD for number in NUMBERS}}
 LONG = {"get": named(TEXT)}
-WIDE = {"get": OLD | {"parameters": [NUMBER] * 100_000}}
+WIDE = {"get": OLD | {"parameters": [NUMBER] * 20_000}}
 LARGE: dict[str, dict[str, Any]] = {
     "servers": document(
         {f"/{number}": {"get": OLD} for number in NUMBERS},
@@ -562,6 +562,9 @@ LARGE: dict[str, dict[str, Any]] = {
     "aliases": document({f"/{number}": MANY for number in NUMBERS}),
     "a shared name": document({f"/{number}": LONG for number in NUMBERS}),
     "shared parameters": document({f"/{number}/{{a}}": WIDE for number in NUMBERS}),
+    "parameters of shared paths": document(
+        {f"/{number}/{{a}}": WIDE["get"] | {"get": OLD} for number in NUMBERS}
+    ),
 }
 
 

@@ -41,13 +41,14 @@ def fail(place: str, expected: str, value: object, way_out: str = "") -> NoRetur
 
     Collections are not shown: with aliases of YAML they can be longer than any memory.
     """
-    shown = repr(value)[:_MAX_SHOWN]
     if isinstance(value, RepeatedKey):
         shown = f"one with the key {value.key!r} twice"
     elif isinstance(value, Mapping):
         shown = "a mapping"
     elif isinstance(value, list | tuple | set):
         shown = "a list"
+    else:
+        shown = repr(value)[:_MAX_SHOWN]
     end = f"; {way_out}" if way_out else ""
     message = f"{place} must be {expected}, not {shown}{end}"
     raise ValueError(message)
@@ -143,9 +144,12 @@ class Document:
         """
         texts = [declaration.path, *map(declaration.content.get, _COPIED)]
         size = sum(len(text) for text in texts if isinstance(text, str))
-        parameters = declaration.content.get("parameters")
-        length = len(parameters) if isinstance(parameters, list) else 0
-        self._charged += copies * (1 + size // 200 + length // 50)
+        length = 0
+        for holder in (declaration.content, declaration.item):
+            parameters = holder.get("parameters")
+            if isinstance(parameters, list):
+                length += len(parameters)
+        self._charged += copies * (1 + size // 200 + length // 5)
         if self._charged > self._allowance:
             self._allowance = _LEAST_ALLOWANCE + _count_members(self.content)
         if self._charged > self._allowance:
