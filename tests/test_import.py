@@ -39,6 +39,7 @@ NAMES = [
         "StorageUnavailable",
         "TransactionalStorage",
         "Phase",
+        "Plan",
         "SessionCredential",
     ),
     *("SessionRefused", "session_of", "SessionLogFilter", "Statuses"),

@@ -650,7 +650,7 @@ def test_a_subtree_deprecates_every_operation_below_that_is_not_live() -> None:
         "/v1/reports/{id}": {"get": {}, "head": {}, "options": {}},
         "/v1/files/{path+}": {
             "get": {},
-            "additionalOperations": {"COPY": {}, "X Y": {}},
+            "additionalOperations": {"COPY": {}},
         },
         "/v1/all": {"get": {"x-path": "/v1/all/**"}},
         "/v1/status": {"get": {}},

@@ -16,7 +16,6 @@ HEAVY = {
     "sqlalchemy",
     "marshmallow",
     "orjson",
-    "apispec",
     "jinja2",
 }
 
