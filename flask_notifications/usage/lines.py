@@ -1,0 +1,369 @@
+"""Take a line of an access log apart: its format, its request and its time.
+
+Knows neither plans nor files. Lines, targets and users are WSGI strings, which are
+bytes read as ISO 8859-1.
+"""
+
+import json
+import re
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+from flask_notifications.headers import TOKEN
+from flask_notifications.observers import decode_user
+from flask_notifications.sessions.redaction import redact_string
+from flask_notifications.validation import require
+from flask_notifications.wording import escape
+
+from .times import SECOND, to_microseconds
+
+_FIELDS = ("time", "method", "target", "status", "agent", "user")
+_NEEDED = ("time", "target")
+_JSON = "json:"
+# Times that are remembered, because neighbouring lines often have the same.
+_TIMES = 10_000
+# Characters of a line that an explanation shows.
+_SHOWN_LENGTH = 60
+
+# A string in quotation marks, with the escapes of servers.
+_QUOTED = r'[^"\\]*+(?:\\.[^"\\]*+)*+'
+_TIME_IN_BRACKETS = r'\[(?P<time>[^][" ][^]["]*+)\]'
+# The Common and the Combined format from the time on. What precedes it depends on the
+# server, the proxy and the log collector, and more may follow.
+_COMMON = (
+    rf'{_TIME_IN_BRACKETS}[^"[]*+"'
+    r'(?:(?P<method>[^\s"\\]++) (?P<target>[^\s"\\]++)(?: [^\s"\\]*+)?+'
+    rf'|(?P<request>{_QUOTED}))" '
+    rf'(?P<status>\d{{1,3}}|-)(?: \S++ "{_QUOTED}" "(?P<agent>{_QUOTED})")?'
+)
+_COMMON_PARTS = (
+    ("no time in brackets", _TIME_IN_BRACKETS),
+    ("no request in quotation marks", rf'{_TIME_IN_BRACKETS}[^"[]*+"{_QUOTED}"'),
+)
+# The host of the client and its identity before the user, in a line without a prefix.
+_HOST_AND_IDENTITY = re.compile(r"\S+ \S*[^\s:] (\S+)")
+_ADDRESS = re.compile(r"[\d.]+(?::\d+)?|\[?[\da-fA-F]*:[\da-fA-F:.]*\]?(?::\d+)?")
+# Some clients and servers write other protocols, or none, and more white space.
+_REQUEST = re.compile(
+    rf"\s*+({TOKEN})\s++(\S.*?)(?:\s++(?:-|(?:[A-Za-z]++/)?\d[\w.]*+))?\s*+",
+    re.DOTALL,
+)
+# How nginx and Apache escape quotation marks, backslashes and all but printable ASCII,
+# and how JSON escapes any character. Other backslashes are the client's.
+_ESCAPED = re.compile(
+    r"\\x(?P<byte>[0189A-Fa-f][0-9A-Fa-f]|22|5[Cc]|7[Ff])"
+    r'|(?P<json>(?:\\u[0-9A-Fa-f]{4})+)|\\(?P<character>["\\/])'
+)
+# What nginx writes into JSON unless its format has ``escape=json``.
+_ESCAPED_BYTE = re.compile(r"\\x([0-9A-Fa-f]{2})")
+
+# In English, whatever the locale is.
+_MONTHS = (
+    *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
+    *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+)
+_MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
+_CLOCK = r"(?P<clock>\d\d:\d\d:\d\d(?:[.,]\d+)?)"
+_OFFSET = r"(?: ?(?P<offset>[+-]\d\d:?\d\d|Z|UTC|GMT))?"
+_TIME_FORMATS = [
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        rf"(?P<day>\d\d?)/{_MONTH}/(?P<year>\d{{4}})[: ]{_CLOCK}{_OFFSET}",
+        rf"(?P<year>\d{{4}})-(?P<month>\d\d)-(?P<day>\d\d)[\sTt]{_CLOCK}{_OFFSET}",
+        rf"(?:[A-Z][a-z]{{2}} )?{_MONTH} {{1,2}}(?P<day>\d\d?) {_CLOCK} (?P<year>\d{{4}})",
+    )
+]
+_NUMBER = re.compile(r"\d{9,}(?:\.\d*)?|\d(?:\.\d+)?[Ee]\+?\d\d")
+
+
+class Parts(NamedTuple):
+    """The parts that are needed of every line; ``record`` holds the others."""
+
+    time: str | None
+    method: str | None
+    target: str | None
+    record: Any
+
+
+class Details(NamedTuple):
+    """The parts that are needed of a call; a status of ``None`` is unknown."""
+
+    status: str | None
+    user: str
+    agent: str
+
+
+class LineFormat(Protocol):
+    """A format of lines."""
+
+    def split(self, line: str) -> Parts | None:
+        """Return the parts of a line, or ``None`` if it does not have the format."""
+
+    def details(self, record: Any) -> Details:
+        """Return the details of a line, without escapes and hyphens for nothing."""
+
+    def decode(self, target: str) -> str:
+        """Return a target without the escapes of the format."""
+
+    def explain(self, line: str) -> str:
+        """Say which part of a line is missing that cannot be split."""
+
+
+class PatternFormat:
+    """Lines in which a regular expression with named groups finds the parts."""
+
+    def __init__(self, pattern: str) -> None:
+        compiled = re.compile(pattern)
+        self._search = compiled.search
+        self._has_method = "method" in compiled.groupindex
+        self._has_status = "status" in compiled.groupindex
+
+    def split(self, line: str) -> Parts | None:
+        """Split a line."""
+        match = self._search(line)
+        if match is None:
+            return None
+        method = match["method"] if self._has_method else None
+        return Parts(match["time"], method, match["target"], match)
+
+    def details(self, record: re.Match[str]) -> Details:
+        """Return the details of a line."""
+        values = record.groupdict("")
+        user = _unescape(values.get("user", "")).encode("latin-1", "replace")
+        return Details(
+            _drop_hyphen(values["status"]) if self._has_status else None,
+            _drop_hyphen(decode_user(user)),
+            _drop_hyphen(_unescape(values.get("agent", ""))),
+        )
+
+    def decode(self, target: str) -> str:
+        """Decode a target."""
+        return _unescape(target)
+
+    def explain(self, line: str) -> str:
+        """Explain what is missing."""
+        return f"the regular expression does not match {show(line)}"
+
+
+class CommonFormat(PatternFormat):
+    """Lines in the Common or the Combined format after anything, such as a syslog's."""
+
+    def __init__(self) -> None:
+        super().__init__(_COMMON)
+
+    def split(self, line: str) -> Parts | None:
+        """Split a line."""
+        match = self._search(line)
+        if match is None:
+            return None
+        time, method, target, request = match.group(
+            "time", "method", "target", "request"
+        )
+        return Parts(time, method, target or request, match)
+
+    def details(self, record: re.Match[str]) -> Details:
+        """Return the details of a line."""
+        status, agent = record.group("status", "agent")
+        user = _find_user(record.string[: record.start()])
+        if user:
+            user = decode_user(_unescape(user).encode("latin-1"))
+        return Details(_drop_hyphen(status), user, _drop_hyphen(_unescape(agent or "")))
+
+    def explain(self, line: str) -> str:
+        """Explain what is missing."""
+        for missing, pattern in _COMMON_PARTS:
+            if re.search(pattern, line) is None:
+                return f"{missing} in {show(line)}"
+        return f"no status after the request in {show(line)}"
+
+
+class JSONFormat:
+    """Lines with one JSON object each, perhaps after a prefix.
+
+    :param keys: the key of each part, with dots between those of nested objects.
+    """
+
+    def __init__(self, keys: dict[str, str]) -> None:
+        self._keys = keys
+        self._read = json.JSONDecoder(strict=False).raw_decode
+
+    def split(self, line: str) -> Parts | None:
+        """Split a line."""
+        record = self._parse(line)
+        if record is None and "\\x" in line:
+            record = self._parse(_ESCAPED_BYTE.sub(_to_json, line))
+        if record is None:
+            return None
+        time, method, target = (
+            self._find(record, field) for field in ("time", "method", "target")
+        )
+        return Parts(time, method, target, record)
+
+    def details(self, record: dict[str, Any]) -> Details:
+        """Return the details of a line."""
+        status = self._find(record, "status") or "-"
+        return Details(
+            _drop_hyphen(status) if "status" in self._keys else None,
+            _drop_hyphen(self._find(record, "user") or ""),
+            _drop_hyphen(self._find(record, "agent") or ""),
+        )
+
+    def decode(self, target: str) -> str:
+        """Decode a target."""
+        if target.isascii():
+            return target
+        return target.encode("utf-8", "surrogatepass").decode("latin-1")
+
+    def explain(self, line: str) -> str:
+        """Explain what is missing."""
+        return f"no JSON object in {show(line)}"
+
+    def _parse(self, line: str) -> Any:
+        text = line
+        if not line.isascii():
+            text = line.encode("latin-1").decode("utf-8", "surrogateescape")
+        try:
+            return self._read(text, text.index("{"))[0]
+        except (ValueError, RecursionError):
+            return None
+
+    def _find(self, record: dict[str, Any], field: str) -> str | None:
+        """Return a part as a string; of several values, such as a header's, the first."""
+        value = _look_up(record, self._keys.get(field, ""))
+        if isinstance(value, list) and value:
+            value = value[0]
+        if isinstance(value, str):
+            return value
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return str(value) if is_number else None
+
+
+def compile_format(log_format: str | None) -> LineFormat:
+    """Return the format that an argument describes, or raise ``ValueError``."""
+    if log_format is None:
+        return CommonFormat()
+    expected = (
+        "a regular expression with the named groups time and target, and perhaps "
+        "method, status, agent and user, or json:FIELD=KEY,… with these fields"
+    )
+    require(isinstance(log_format, str), "log_format", expected, log_format)
+    if log_format.startswith(_JSON):
+        pairs = [item.partition("=") for item in log_format[len(_JSON) :].split(",")]
+        keys = {field.strip(): key.strip() for field, _equals, key in pairs}
+        fits = all(keys.values()) and len(keys) == len(pairs)
+        fits = fits and keys.keys() <= set(_FIELDS) and keys.keys() >= set(_NEEDED)
+        require(fits, "log_format", expected, log_format)
+        return JSONFormat(keys)
+    try:
+        names = re.compile(log_format).groupindex.keys()
+    except (re.error, RecursionError, OverflowError) as error:
+        message = f"log_format must be {expected}: {error}"
+        raise ValueError(message) from error
+    require(names >= set(_NEEDED), "log_format", expected, log_format)
+    return PatternFormat(log_format)
+
+
+def split_request(request: str) -> tuple[str, str] | None:
+    """Return the method and the target of a request line, or ``None`` if it has none."""
+    match = _REQUEST.fullmatch(request)
+    return None if match is None else (match[1], match[2])
+
+
+@lru_cache(_TIMES)
+def parse_log_time(time: str) -> tuple[int, bool] | None:
+    """Return the microseconds since 1970, and whether the time has an offset from UTC.
+
+    :param time: in the Common format, in ISO 8601, as a number of seconds,
+        milliseconds, microseconds or nanoseconds since 1970, or as C's ``ctime`` writes
+        it. Without an offset it is UTC.
+    :returns: ``None`` for anything else.
+    """
+    text = time.strip(" \t[]")
+    try:
+        if _NUMBER.fullmatch(text):
+            return _parse_number(text), True
+        for pattern in _TIME_FORMATS:
+            match = pattern.fullmatch(text)
+            if match is not None:
+                return _parse_date(**match.groupdict())
+    except (ValueError, OverflowError):
+        pass  # there is no such date
+    return None
+
+
+def _parse_number(number: str) -> int:
+    """Return microseconds; the size of the number says what its unit is."""
+    value = float(number)
+    for unit in (SECOND, 1_000, 1, 0.001):
+        if value * unit < 1e17:
+            return int(value * unit)
+    raise OverflowError
+
+
+def _parse_date(
+    year: str, month: str, day: str, clock: str, offset: str | None = None
+) -> tuple[int, bool]:
+    if month in _MONTHS:
+        month = f"{_MONTHS.index(month) + 1:02}"
+    zone = offset if offset and offset[0] in "+-" else "+00:00"
+    at = datetime.fromisoformat(f"{year}-{month}-{day:0>2}T{clock}{zone}")
+    return to_microseconds(at), offset is not None
+
+
+def show(text: str | None) -> str:
+    """Return the beginning of a line for people, without a session ID."""
+    if text is None:
+        return "missing"
+    text = text.encode("latin-1", "replace").decode("utf-8", "replace")
+    shown = escape(redact_string(text.strip()))
+    if len(shown) > _SHOWN_LENGTH:
+        shown = f"{shown[:_SHOWN_LENGTH]}…"
+    return f"'{shown}'"
+
+
+def _find_user(prefix: str) -> str:
+    """Return the user before the time of a line in the Common format, or nothing."""
+    _prefix, hyphen, user = prefix.rstrip().rpartition(" - ")
+    if not hyphen:
+        match = _HOST_AND_IDENTITY.fullmatch(prefix.rstrip())
+        user = "" if match is None else match[1]
+    # Other formats have the address of the client there.
+    return "" if user == "-" or _ADDRESS.fullmatch(user) else user
+
+
+def _drop_hyphen(value: str) -> str:
+    return "" if value == "-" else value
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(_replace_escape, text) if "\\" in text else text
+
+
+def _replace_escape(match: re.Match[str]) -> str:
+    if match["byte"]:
+        return chr(int(match["byte"], 16))
+    if match["json"]:
+        characters: str = json.loads(f'"{match["json"]}"')
+        return characters.encode("utf-8", "surrogatepass").decode("latin-1")
+    return match["character"]
+
+
+def _to_json(match: re.Match[str]) -> str:
+    byte = int(match[1], 16)
+    return chr(byte) if byte > 0x7F else rf"\u{byte:04x}"
+
+
+def _look_up(record: Any, key: str) -> Any:
+    """Return the value of a key with dots; a key of the log may have dots itself."""
+    if not isinstance(record, dict):
+        return None
+    if key in record:
+        return record[key]
+    head = ""
+    for name in key.split(".")[:-1]:
+        head = f"{head}.{name}" if head else name
+        value = _look_up(record.get(head), key[len(head) + 1 :])
+        if value is not None:
+            return value
+    return None
