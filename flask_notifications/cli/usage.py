@@ -3,7 +3,7 @@
 import io
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click import option
+
+from flask_notifications.wording import escape
 
 from .arguments import (
     FILE,
@@ -41,16 +43,17 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
 @option(
     "--log",
     "files",
-    type=FILE,
     multiple=True,
     metavar="FILE",
-    help="Read this access log; needs --plan.",
+    help="Read this access log, the logs in this folder, or those that fit wildcards; "
+    "needs --plan.",
 )
 @option(
     "--log-format",
-    metavar="REGEX",
-    help="A regular expression for lines that are neither in the Common nor in the Combined format, with the groups "
-    "time, method, target and status, and optionally agent and user.",
+    metavar="FORMAT",
+    help="A regular expression for lines that are neither in the Common nor in the "
+    "Combined format, with the groups time and target, and perhaps method, status, "
+    "agent and user, or json:FIELD=KEY,… with these fields.",
 )
 @option(
     "--log-prefix",
@@ -149,6 +152,12 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
     help="The URL of the application in a notice.",
 )
 @option("--contact", metavar="TEXT", help="Whom to ask, in a notice.")
+@option(
+    "--sort",
+    type=click.Choice(["plan", "calls"]),
+    default="plan",
+    help="The order of operations: that of the plan, or least called first.",
+)
 @format_option("text", "json", "csv", "html")
 @click.pass_context
 def usage(
@@ -156,12 +165,13 @@ def usage(
     /,
     *,
     database: str | None,
-    files: tuple[Path, ...],
+    files: tuple[str, ...],
     file: Path | None,
     operations: tuple[str, ...],
     caller: str | None,
     base_url: str | None,
     contact: str | None,
+    sort: str,
     output: str,
     **options: Any,
 ) -> None:
@@ -170,8 +180,7 @@ def usage(
     DATABASE is the SQLAlchemy URL that UsageRecorder writes to, as in
     sqlite:///usage.sqlite3. To keep a password out of the list of processes, put the
     URL into FLASK_NOTIFICATIONS_DATABASE instead. With --log, calls are read from
-    access logs, also compressed with gzip, alone or for the time before the first
-    recorder of the database.
+    access logs too, compressed or not. They prove use, and never its absence.
 
     --log, --operation, --ignore-client and --ignore-caller may be repeated.
 
@@ -189,13 +198,13 @@ def usage(
     describes_logs = {options["log_format"], options["log_prefix"]} != {None}
     demand(files or not describes_logs, "--log-format and --log-prefix need --log")
     names = _select(plan, operations)
-    # The reader of access logs is being replaced.
-    demand(not options.pop("log_format") and not options.pop("log_prefix"), "no logs")
-    with _open_logs(files) as logs:
-        demand(not logs, "access logs cannot be read")
-        report = _read_report(
-            database, plan=plan, operations=names, caller=caller, **options
-        )
+    report = _read_report(
+        database, files, plan=plan, operations=names, caller=caller, **options
+    )
+    for note in report.notes:
+        click.echo(escape(note), err=True)
+    if sort == "calls":
+        report = report.sort_by_calls()
     if caller is None or plan is None:
         click.echo(_format_report(report, plan, output))
     else:
@@ -261,45 +270,56 @@ class _Watched(io.RawIOBase):
         return size
 
 
-@contextmanager
-def _open_logs(paths: Sequence[Path]) -> Iterator[list[io.RawIOBase]]:
-    """Open files, each once, and show on standard error how much of them has been read,
-    if that is a terminal.
+def _find_logs(arguments: Sequence[str], log_format: str | None) -> list[Path]:
+    """Return the files of ``--log``, each once."""
+    from flask_notifications.usage.logs import find_files
+
+    paths: dict[Path, Path] = {}
+    for argument in arguments:
+        if argument == str(STANDARD_INPUT):
+            paths[STANDARD_INPUT] = STANDARD_INPUT
+            continue
+        for path in find_files(argument, log_format):
+            paths.setdefault(path.resolve(), path)
+    return list(paths.values())
+
+
+def _open_logs(paths: Sequence[Path]) -> Iterator[io.RawIOBase]:
+    """Open files one after the other, and show on standard error how much of them has
+    been read, if that is a terminal.
     """
-    different = list(
-        {
-            path if path == STANDARD_INPUT else path.resolve(): path for path in paths
-        }.values()
-    )
-    size = sum(path.stat().st_size for path in different if path != STANDARD_INPUT)
+    size = 0
+    for path in paths:
+        if path != STANDARD_INPUT:
+            size += path.stat().st_size
     is_hidden = size == 0 or not is_watched()
-    with (
-        ExitStack() as stack,
-        click.progressbar(
-            length=size, label="Reading logs", file=sys.stderr, hidden=is_hidden
-        ) as bar,
-    ):
-        streams = [stack.enter_context(open_file(path)) for path in different]
-        yield [
-            _Watched(path, stream, bar.update)
-            for path, stream in zip(different, streams, strict=True)
-        ]
+    with click.progressbar(
+        length=size, label="Reading logs", file=sys.stderr, hidden=is_hidden
+    ) as bar:
+        for path in paths:
+            with open_file(path) as stream:
+                yield _Watched(path, stream, bar.update)
 
 
-def _read_report(database: str | None, **options: Any) -> "UsageReport":
+def _read_report(
+    database: str | None, files: Sequence[str], **options: Any
+) -> "UsageReport":
     try:
         usage = import_module("flask_notifications.usage.report")
     except ModuleNotFoundError as error:  # its message says which extra is missing
         fail(str(error))
     try:
+        logs: Iterable[io.RawIOBase] = ()
+        if files:
+            logs = _open_logs(_find_logs(files, options["log_format"]))
         with _show_progress() as progress:
             report: UsageReport = usage.read_report(
-                database, usage.check_options(**options), progress
+                database, usage.check_options(logs=logs, **options), progress
             )
+    except (FileNotFoundError, ValueError) as error:
+        raise click.UsageError(escape(str(error))) from error
     except (usage.StoreUnavailable, ModuleNotFoundError, OSError) as error:
         fail(str(error))
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     return report
 
 

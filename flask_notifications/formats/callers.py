@@ -54,11 +54,13 @@ class CallerGroup:
         if clients[_CLIENTS:]:
             self.clients += f" and {len(clients) - _CLIENTS} more"
         self.sources: str = ", ".join(sorted(sources))
+        # The calls in access logs are in the record too, unless there is nothing else.
+        counted = [row for row in rows if not row.is_logged] or rows
         self.counts: tuple[int, int, int, int] = (
-            sum(row.answered for row in rows),
-            sum(row.refused for row in rows),
-            sum(row.failed for row in rows),
-            sum(row.closed for row in rows),
+            sum(row.answered for row in counted),
+            sum(row.refused for row in counted),
+            sum(row.failed for row in counted),
+            sum(row.closed for row in counted),
         )
         self.calls: int = sum(self.counts)
         self.last_at: datetime = max(row.last_at for row in rows)

@@ -124,7 +124,7 @@ def _sum_up(
     total = [0] * len(periods)
     closed = [0] * len(periods)
     for row in usage.callers:
-        if row.ignored:
+        if row.ignored or (row.is_logged and usage.covered):
             continue
         name = (row.caller, row.client)
         numbers = calls.setdefault(name, [0] * len(periods))

@@ -154,7 +154,9 @@ def _describe_caller(group: CallerGroup) -> str:
         f"{closed:,} closed; "
     )
     text += f"client {escape(group.clients)}" if group.clients else "unknown client"
-    if group.sources:
+    if group.sources == "log":
+        text += ", in a log"
+    elif group.sources:
         text += f", session in {escape(group.sources)}"
     return f"{first}\n{wrap(text, '    ')}"
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from flask_notifications.wording import iso
 
+from .logs import SOURCE
 from .times import to_date
 
 
@@ -30,7 +31,7 @@ class CallerUsage:
     """Count the calls of one caller with one client and one source of the session ID.
 
     ``caller`` is the label that the application chose, ``client`` the first product of
-    ``User-Agent``, ``source`` ``"header"`` or ``"query"``; each is ``None`` where there
+    ``User-Agent``, ``source`` ``"header"``, ``"query"`` or ``"log"``; each is ``None`` where there
     was none. Caller and client are both ``"(other)"`` for calls beyond the number of
     pairs that are kept by name. The counts are those of ``DayUsage``. ``ignored`` calls
     do not count as use. ``stopped_on`` is the day of the last call of a caller that has
@@ -72,6 +73,11 @@ class CallerUsage:
     def calls(self) -> int:
         """Return the number of calls, whatever their status."""
         return self.answered + self.refused + self.failed + self.closed
+
+    @property
+    def is_logged(self) -> bool:
+        """Return whether the calls are from access logs, and perhaps in the record too."""
+        return self.source == SOURCE
 
     def to_dict(self) -> dict[str, Any]:
         """Return the calls as ``json.dumps`` takes them."""

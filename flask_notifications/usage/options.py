@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from io import IOBase
 from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.dates import to_utc
@@ -10,6 +11,7 @@ from flask_notifications.plans.operations import Operation
 from flask_notifications.validation import clean_label, is_number, require
 
 from .fingerprints import fingerprints
+from .logs import Log
 from .times import DAY, HOUR, start_of_window, to_datetime, to_microseconds
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ class Options:
     """What a report was asked for. Times and lengths are in microseconds.
 
     ``names`` are the operations to report, and ``rules`` the fingerprints of the plan;
-    both are ``None`` where the store decides. ``end`` is ``None`` for now.
+    both are ``None`` where the store decides. ``end`` is ``None`` for now. ``logs`` need
+    the ``plan``.
     """
 
     days: int = 30
@@ -48,6 +51,10 @@ class Options:
     hosts: int | None = None
     require_probe: bool = False
     caller: str | None = None
+    plan: "Plan | None" = None
+    logs: Iterable[Log] = ()
+    log_format: str | None = None
+    log_prefix: str | None = None
 
 
 def check_options(
@@ -66,6 +73,9 @@ def check_options(
     hosts: int | None = None,
     require_probe: bool = False,
     caller: str | None = None,
+    logs: Iterable[Log] = (),
+    log_format: str | None = None,
+    log_prefix: str | None = None,
 ) -> Options:
     """Return the arguments of ``read_usage`` as options.
 
@@ -87,6 +97,9 @@ def check_options(
     require(service is None or isinstance(service, str), "service", "a string", service)
     is_label = caller is None or clean_label(caller) is not None
     require(is_label, "caller", "a label", caller)
+    is_list = isinstance(logs, Iterable) and not isinstance(logs, str | bytes | IOBase)
+    require(is_list, "logs", "a list of paths or binary streams", logs)
+    require(plan is not None or not logs, "plan", "the plan to read logs with", plan)
     rules = None
     sunsets: dict[str, datetime | None] = {}
     if plan is not None:
@@ -113,6 +126,10 @@ def check_options(
         hosts=hosts,
         require_probe=require_probe,
         caller=caller,
+        plan=plan,
+        logs=logs,
+        log_format=log_format,
+        log_prefix=log_prefix,
     )
 
 

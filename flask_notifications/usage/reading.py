@@ -20,6 +20,7 @@ from flask_notifications.usage import store
 
 from .connections import LOCK_LIMIT, Database, backend, connect, open_engine, read_clock
 from .coverage import RecorderRow, Service
+from .logs import LogReading
 from .options import Options
 from .store import StoreUnavailable, decode, encode, explain, limit_pairs
 from .times import DAY, start_of_window, to_date
@@ -82,7 +83,8 @@ class Snapshot:
     window or may still live, and ``began`` says when the first recorder of a service
     with a plan did. ``matched`` has, for each operation, the recorders that recorded an
     answered or refused request of it since ``kept_from``. ``last_call`` is that of the
-    only caller of the report, also before the window, or 0.
+    only caller of the report, also before the window, or 0. ``logs`` are what access
+    logs show of the window, and ``has_store`` is false without a database.
     """
 
     now: int
@@ -94,6 +96,8 @@ class Snapshot:
     calls: Mapping[Name, Calls] = field(default_factory=dict)
     matched: Mapping[str, set[Origin]] = field(default_factory=dict)
     last_call: int = 0
+    logs: LogReading | None = None
+    has_store: bool = True
 
     @property
     def has_own_clock(self) -> bool:

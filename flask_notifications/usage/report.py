@@ -1,18 +1,20 @@
-"""Read a report from the store."""
+"""Read a report from the store, from access logs, or from both."""
 
-from collections.abc import Collection, Iterable, Sequence
-from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
 
 from flask_notifications.plans.operations import Operation
-from flask_notifications.validation import require
 
 from .connections import Database
+from .logs import SOURCE, Log, read_logs
 from .options import Options, check_options
-from .reading import Progress, Snapshot, read_snapshot
+from .reading import Calls, Progress, Snapshot, read_snapshot
 from .results import UsageReport
 from .store import StoreUnavailable, explain
-from .times import to_datetime
+from .times import DAY, start_of_window, to_datetime, to_microseconds
 from .verdict import Judge
 
 if TYPE_CHECKING:
@@ -35,14 +37,16 @@ def read_usage(
     service: str | None = None,
     hosts: int | None = None,
     require_probe: bool = False,
-    logs: Sequence[Any] = (),
+    logs: Iterable[Log] = (),
+    log_format: str | None = None,
+    log_prefix: str | None = None,
 ) -> UsageReport:
     """Read who still calls, and whether each operation may be switched off.
 
     Calls are kept by UTC day, so those of a day are read together.
 
     :param database: an SQLAlchemy URL or engine of the database that ``UsageRecorder``
-        writes.
+        writes; ``None`` reads access logs alone.
     :param plan: the plan that is in production; only time in which recorders had its
         rules is covered. ``None`` takes those of the recorder that was heard last.
     :param days: the number of complete UTC days to look at, besides the day so far; 1
@@ -67,8 +71,18 @@ def read_usage(
         ``None`` is any.
     :param require_probe: whether each complete day needs a call by
         ``flask-notifications-check``.
-    :param logs: paths of access logs.
+    :param logs: access logs, which prove use and never its absence: paths of files, of
+        folders or with the wildcards of a shell, or binary streams, compressed with
+        gzip, bzip2 or xz, or not. They need the plan.
+    :param log_format: a regular expression for a line of the logs, with the named
+        groups ``time`` and ``target``, and perhaps ``method``, ``status``, ``agent``
+        and ``user``, who is the caller, or ``json:FIELD=KEY,…`` with these fields.
+        Without ``method``, the target is a whole request line. ``None`` is the Common
+        or the Combined format.
+    :param log_prefix: the path in the logs below which the application is mounted.
+        ``None`` is the root.
     :raises ValueError: naming the argument that does not fit.
+    :raises OSError: when a log cannot be opened.
     :raises StoreUnavailable: when there is no such database, it cannot be reached, or
         its tables are missing or have foreign content.
     """
@@ -86,29 +100,68 @@ def read_usage(
         service=service,
         hosts=hosts,
         require_probe=require_probe,
+        logs=logs,
+        log_format=log_format,
+        log_prefix=log_prefix,
     )
-    require(not logs, "logs", "empty", logs)
-    if database is None:
-        message = "database must be an SQLAlchemy URL or engine, not None"
-        raise ValueError(message)
     return read_report(database, options)
 
 
 def read_report(
-    database: Database, options: Options, progress: Progress | None = None
+    database: Database | None, options: Options, progress: Progress | None = None
 ) -> UsageReport:
     """Read a report.
 
     :param progress: called with the number of days that have been read, and that of
         all; ``None`` calls nothing.
+    :raises ValueError: as ``read_usage``.
+    :raises OSError: as ``read_usage``.
     :raises StoreUnavailable: as ``read_usage``.
     """
-    snapshot = read_snapshot(database, options, progress)
+    if database is not None:
+        snapshot = read_snapshot(database, options, progress)
+    elif options.logs:
+        snapshot = _make_snapshot(options)
+    else:
+        message = "database must be an SQLAlchemy URL or engine, not None without logs"
+        raise ValueError(message)
+    if options.plan is not None and options.logs:
+        snapshot = _add_logs(snapshot, options, options.plan)
     try:
         return _judge(snapshot, options)
     except OverflowError as error:
         message = f"the database cannot be read: {explain(error)}"
         raise StoreUnavailable(message) from error
+
+
+def _make_snapshot(options: Options) -> Snapshot:
+    """Return the snapshot of no database."""
+    now = to_microseconds(datetime.now(UTC))
+    until = now if options.end is None else options.end.at
+    since = start_of_window(until, options.days)
+    return Snapshot(now=now, since=since, until=until, has_store=False)
+
+
+def _add_logs(snapshot: Snapshot, options: Options, plan: "Plan") -> Snapshot:
+    """Return a snapshot with the calls in the logs."""
+    # The clock of another server may be ahead.
+    last = snapshot.until + DAY
+    if options.end is not None:
+        last = options.end.last
+    reading = read_logs(
+        options.logs,
+        plan,
+        snapshot.since,
+        last,
+        log_format=options.log_format,
+        log_prefix=options.log_prefix,
+    )
+    calls = defaultdict(Calls, snapshot.calls)
+    for (day, operation, caller, client), day_calls in reading.calls.items():
+        if options.names is None or operation in options.names:
+            name = (operation, caller, client, SOURCE)
+            calls[name].add(day, day_calls.numbers)
+    return replace(snapshot, calls=calls, logs=reading)
 
 
 def _judge(snapshot: Snapshot, options: Options) -> UsageReport:
@@ -123,4 +176,5 @@ def _judge(snapshot: Snapshot, options: Options) -> UsageReport:
         days=options.days,
         operations=tuple(Judge(snapshot, options).judge_all()),
         last_call=last_call,
+        notes=tuple(snapshot.logs.notes) if snapshot.logs else (),
     )

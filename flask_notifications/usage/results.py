@@ -3,7 +3,7 @@ coverage.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -51,7 +51,7 @@ class OperationUsage:
     """Report on one operation: the verdict, its reasons, the calls and the coverage.
 
     ``answered``, ``failed``, ``closed``, ``first_at`` and ``last_at`` leave out ignored
-    calls. ``ignored`` counts them, and ``refused`` includes refused calls that are
+    calls, and beside a database those in access logs. ``ignored`` counts them, and ``refused`` includes refused calls that are
     ignored because they have no label. ``sunset_at`` is that of the plan.
 
     ``coverage`` is the share of the window in which calls would have been recorded,
@@ -59,7 +59,7 @@ class OperationUsage:
     without, and ``hosts`` the lowest number of hosts that recorded in a complete hour,
     of ``host_count`` in the window. ``lost`` recorders ended in the window without a
     goodbye, ``last_lost`` last of all. ``covered`` has the covered hours of each UTC
-    day of the window.
+    day of the window, and is empty without a database.
     """
 
     name: str
@@ -94,7 +94,9 @@ class OperationUsage:
         """Return what readers should know whatever the verdict is: the coverage, lost
         recorders, ignored and refused calls.
         """
-        notes = [self.coverage_text]
+        notes = []
+        if self.covered:
+            notes.append(self.coverage_text)
         if self.last_lost is not None:
             host, process, heard_at = self.last_lost
             notes.append(
@@ -184,7 +186,7 @@ class UsageReport:
 
     ``as_of`` is the time at which the database was read, by its clock. ``last_call`` is
     that of the only caller of the report, in the database also before ``since``, or
-    ``None``.
+    ``None``. ``notes`` are about the access logs.
     """
 
     as_of: datetime
@@ -193,6 +195,7 @@ class UsageReport:
     days: int
     operations: tuple[OperationUsage, ...]
     last_call: datetime | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -201,6 +204,11 @@ class UsageReport:
         """
         verdicts = {usage.verdict for usage in self.operations} or {Verdict.UNKNOWN}
         return next(verdict for verdict in Verdict if verdict in verdicts)
+
+    def sort_by_calls(self) -> "UsageReport":
+        """Return the report with the operations that are called least before others."""
+        operations = sorted(self.operations, key=_count_uses)
+        return replace(self, operations=tuple(operations))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``json.dumps`` takes it: dates as ISO 8601 in UTC,
@@ -215,6 +223,11 @@ class UsageReport:
             "days": self.days,
             "operations": [usage.to_dict() for usage in self.operations],
         }
+
+
+def _count_uses(usage: OperationUsage) -> int:
+    """Return the number of calls that are not ignored, those in logs included."""
+    return sum(row.calls for row in usage.callers if not row.ignored)
 
 
 def _format_time(at: datetime | None) -> str | None:

@@ -26,6 +26,7 @@ from .coverage import (
     clip,
     cover,
 )
+from .logs import SOURCE, LogCalls
 from .options import Options
 from .reading import Calls, Origin, Snapshot
 from .results import LostRecorder, OperationUsage, Reason, Verdict
@@ -46,6 +47,7 @@ _SILENT = 2
 # Calls that decide together whether their caller has stopped: the operation, the
 # caller, the client of a caller without a label, and whether they are ignored.
 _Group: TypeAlias = tuple[str, str | None, str | None, bool]
+_Logged: TypeAlias = tuple[int, str | None, str | None, LogCalls]
 
 
 class Judge:
@@ -62,6 +64,11 @@ class Judge:
         # Calls that may be of the only caller of the report.
         self._unlabelled: defaultdict[str, list[Calls]] = defaultdict(list)
         self._read_calls()
+        # The calls in logs by operation: day, caller, client and numbers.
+        self._logged: defaultdict[str, list[_Logged]] = defaultdict(list)
+        if snapshot.logs is not None:
+            for (day, name, caller, client), calls in snapshot.logs.calls.items():
+                self._logged[name].append((day, caller, client, calls))
 
     def judge_all(self) -> list[OperationUsage]:
         """Return the usage of the operations of the plan, or of those that were
@@ -78,12 +85,14 @@ class Judge:
         days: defaultdict[_Group, set[int]] = defaultdict(set)
         listed = []
         for name, calls in self._snapshot.calls.items():
-            operation, caller, client, _source = name
+            operation, caller, client, source = name
             is_ignored = self._ignore(caller, client, calls)
             if self._options.caller in {None, caller} or is_probe(client):
                 group = (operation, caller, None if caller else client, is_ignored)
                 days[group].update(calls.days[::5])
                 listed.append((name, calls, group))
+            elif source == SOURCE and self._snapshot.has_store:
+                continue  # the record has the labels
             elif caller in {None, OTHER} and not is_ignored:
                 self._unlabelled[operation].append(calls)
         stops = {}
@@ -116,13 +125,15 @@ class Judge:
             return True
         if client == OTHER:
             return False
-        if client in self._options.ignored_clients:
-            return True
-        if caller in self._options.ignored_callers:
+        if self._is_ignored_name(caller, client):
             return True
         answered, _refused, failed, closed = calls.totals
         is_refused = not answered and not failed and not closed
         return self._options.ignore_refused and caller is None and is_refused
+
+    def _is_ignored_name(self, caller: str | None, client: str | None) -> bool:
+        options = self._options
+        return caller in options.ignored_callers or client in options.ignored_clients
 
     def _count_ignored(self, row: CallerUsage) -> int:
         """Return how many calls of a row do not count as use."""
@@ -136,6 +147,9 @@ class Judge:
 
     def _judge(self, name: str) -> OperationUsage:
         rows = self._rows[name]
+        logged = [row for row in rows if row.source == SOURCE]
+        if self._snapshot.has_store:
+            rows = [row for row in rows if row.source != SOURCE]
         counted = [row for row in rows if not row.ignored]
         ignored = sum(self._count_ignored(row) for row in rows)
         calls = sum(row.calls for row in rows) - ignored
@@ -144,6 +158,9 @@ class Judge:
         if last_at is not None:
             message = f"{count(calls, 'call')}, the last on {full_date(last_at)}"
             reasons.append(Reason("calls", message))
+        if self._snapshot.has_store:
+            reasons += self._find_logged(name, logged)
+        if reasons:
             verdict = Verdict.IN_USE
         else:
             reasons += self._find_doubts(name, rows)
@@ -159,8 +176,9 @@ class Judge:
         total = self._until - self._since
         millionths = (total - coverage.uncovered) * 1_000_000 // total
         covered = {}
-        for day, hours in coverage.hours_of_days.items():
-            covered[to_date(day)] = hours
+        if self._snapshot.has_store:
+            for day, hours in coverage.hours_of_days.items():
+                covered[to_date(day)] = hours
         return OperationUsage(
             name=name,
             verdict=verdict,
@@ -180,7 +198,7 @@ class Judge:
             host_count=len(coverage.hosts),
             lost=lost,
             last_lost=last_lost,
-            callers=tuple(rows),
+            callers=tuple(self._rows[name]),
             covered=covered,
             window_hours=total / HOUR,
         )
@@ -202,6 +220,55 @@ class Judge:
             return self._cover(listening, self._since).narrow(since)
         return cover(listening, since, self._until, self._snapshot.kept_from)
 
+    # Logs.
+
+    def _find_logged(self, name: str, rows: Sequence[CallerUsage]) -> list[Reason]:
+        """Return what the logs prove beside the record."""
+        counted = [row for row in rows if not row.ignored]
+        if not counted:
+            return []
+        calls = sum(row.calls - self._count_ignored(row) for row in counted)
+        text = count(calls, "call")
+        last_at = max(row.last_at for row in counted)
+        message = f"{text} in the logs, the last on {full_date(last_at)}"
+        reasons = [Reason("calls", message)]
+        unrecorded = self._find_unrecorded(name)
+        if unrecorded:
+            message = (
+                "the logs have calls in covered time that no recorder has, the first "
+                f"on {describe_moment(min(unrecorded))}: check that the middleware is "
+                "around all of your application, and that nothing before it responds"
+            )
+            reasons.append(Reason("log-unrecorded", message))
+        return reasons
+
+    def _find_unrecorded(self, name: str) -> list[int]:
+        """Return times of calls in the logs that were covered, although the record has
+        no call by the same client on that day.
+
+        A caller may have different labels in a log and in the record.
+        """
+        recorded: defaultdict[int, set[str | None]] = defaultdict(set)
+        for (operation, _caller, client, source), calls in self._snapshot.calls.items():
+            if operation == name and source != SOURCE:
+                for day in calls.days[::5]:
+                    recorded[day].add(client)
+        gaps = self._cover(self._listen(name, self._since), self._since).gaps
+        unrecorded: list[int] = []
+        for day, caller, client, calls in self._logged[name]:
+            clients = recorded[day]
+            is_recorded = client in clients or OTHER in clients
+            if client in {None, OTHER}:  # it may be any of them
+                is_recorded = bool(clients)
+            is_asked = self._options.caller in {None, caller}
+            if is_recorded or not is_asked or self._is_ignored_name(caller, client):
+                continue
+            for at in (calls.first_at, calls.last_at):
+                is_inside = self._since <= at < self._until
+                if is_inside and not _overlap((at, at + 1), gaps):
+                    unrecorded.append(at)
+        return unrecorded
+
     # Doubts.
 
     def _find_doubts(self, name: str, rows: Sequence[CallerUsage]) -> list[Reason]:
@@ -214,6 +281,8 @@ class Judge:
                 f"the window ends in the future, on {until}: use an earlier --until"
             )
             doubts.append(Reason("future", message))
+        if snapshot.logs is not None and not snapshot.has_store:
+            return [*doubts, Reason("never-matched", snapshot.logs.absence)]
         listening = self._listen(name, 0)
         if not listening:
             message = (
