@@ -42,7 +42,9 @@ class ResponseHeaders:
 
     def __init__(self, headers: HeaderList) -> None:
         self.lines: HeaderList = list(headers)
-        self.names: list[str] = [name.lower() for name, _value in self.lines]
+        self.names: list[str] = []
+        for name, _value in self.lines:
+            self.names.append(name.lower())
 
     def put(self, name: str, value: str) -> None:
         """Leave one line of a header: in the place of the first one, otherwise at the
@@ -52,10 +54,10 @@ class ResponseHeaders:
 
     def edit(self, name: str, edit: Callable[[str], str]) -> None:
         """Replace the value of each header with this lower-case name."""
-        self.lines = [
-            (own, edit(value) if own.lower() == name else value)
-            for own, value in self.lines
-        ]
+        for place, key in enumerate(self.names):
+            if key == name:
+                spelling, value = self.lines[place]
+                self.lines[place] = (spelling, edit(value))
 
     def merge(self, name: str, members: Sequence[str], *, unless: str = "") -> None:
         """Put ``members`` into a list-valued header, on one line (RFC 9110 section
@@ -77,35 +79,38 @@ class ResponseHeaders:
         """
         self._replace("Cache-Control", "private", _keep_private)
 
-    def announce(self, dates: HeaderList, links: Sequence[str]) -> None:
-        """Put one line of each date at the end, and links into the last line of
-        ``Link``.
-
-        Links that another middleware has announced already are not repeated.
-        """
-        all_links = ", ".join(links)
-        lines: HeaderList = []
-        last_link, linked = None, ""
-        for name, line in zip(self.names, self.lines, strict=True):
-            if name == "link" and line[1] != all_links:
-                last_link = len(lines)
-                linked += f", {line[1]}, "
-            if name not in _DATES and (name != "link" or line[1] != all_links):
-                lines.append(line)
-        missing = ", ".join(link for link in links if f", {link}, " not in linked)
-        if missing and last_link is not None:
-            name, value = lines[last_link]
-            lines[last_link] = (name, f"{value}, {missing}")
-        lines += dates
-        if missing and last_link is None:
-            lines.append(("Link", missing))
-        self.lines = lines
-        self.names = [name.lower() for name, _value in lines]
-
     def remove(self, names: frozenset[str]) -> None:
         """Leave out all headers with these lower-case names."""
         self.lines = [line for line in self.lines if line[0].lower() not in names]
         self.names = [name for name in self.names if name not in names]
+
+    def announce(self, dates: HeaderList, links: Sequence[str]) -> HeaderList:
+        """Return the headers with one line of each date at the end, and with links in
+        the last line of ``Link``.
+
+        Links that another middleware has announced already are not repeated.
+        """
+        announced = ", ".join(links)
+        lines: HeaderList = []
+        last_link, other_links = None, ""
+        for name, line in zip(self.names, self.lines, strict=True):
+            if name == "link":
+                if line[1] == announced:
+                    continue
+                last_link = len(lines)
+                other_links += f", {line[1]}, "
+            if name not in _DATES:
+                lines.append(line)
+        if last_link is not None:
+            name, value = lines[last_link]
+            for link in links:
+                if f", {link}, " not in other_links:
+                    value += f", {link}"
+            lines[last_link] = (name, value)
+        lines += dates
+        if last_link is None and links:
+            lines.append(("Link", announced))
+        return lines
 
     def _replace(
         self, name: str, value: str, compute: Callable[[list[str]], str]
@@ -119,27 +124,30 @@ class ResponseHeaders:
             self.lines.append((name, value))
             return
         place = self.names.index(key)
-        own, first = self.lines[place]
+        spelling, first = self.lines[place]
         values = [first]
         while key in self.names[place + 1 :]:
-            other = self.names.index(key, place + 1)
-            values.append(self.lines.pop(other)[1])
-            del self.names[other]
-        self.lines[place] = (own, compute(values))
+            further = self.names.index(key, place + 1)
+            values.append(self.lines.pop(further)[1])
+            del self.names[further]
+        self.lines[place] = (spelling, compute(values))
 
 
 def _merge(values: list[str], members: Sequence[str], unless: str) -> str:
-    own = members_of(values)
-    known = set(map(str.lower, own))
-    missing = (
-        []
-        if unless in known
-        else [member for member in members if member.lower() not in known]
-    )
-    return ", ".join(own + missing)
+    merged = members_of(values)
+    present = set(map(str.lower, merged))
+    if unless not in present:
+        for member in members:
+            if member.lower() not in present:
+                merged.append(member)
+    return ", ".join(merged)
 
 
 def _keep_private(values: list[str]) -> str:
-    directives = _DIRECTIVE.findall(",".join(values))
-    kept = [directive for directive, name in directives if name.lower() not in _SHARED]
-    return ", ".join(kept if "no-store" in map(str.lower, kept) else [*kept, "private"])
+    directives = []
+    for directive, name in _DIRECTIVE.findall(",".join(values)):
+        if name.lower() not in _SHARED:
+            directives.append(directive)
+    if "no-store" not in map(str.lower, directives):
+        directives.append("private")
+    return ", ".join(directives)

@@ -18,7 +18,7 @@ from .dates import Clock, utc_now
 from .deferred import is_asynchronous, is_deferring
 from .headers import HeaderList, ResponseHeaders
 from .log import format_traceback, log_error, log_exception
-from .notice import SERVED, Served, full_path
+from .notice import SERVED, Served
 from .observers import (
     Call,
     Observer,
@@ -150,11 +150,13 @@ class DeprecationMiddleware:
         self._plan = plan
         self._table = table_of(plan)
         self._policies = {operation.name: policy for operation, policy in plan.items()}
-        self._retirements = {
-            operation.name: _Retirement(operation, policy, base_url or "")
-            for operation, policy in plan.items()
-            if policy is not None
-        }
+        self._problems = Problems(statuses=statuses, realm=realm)
+        self._retirements: dict[str, _Retirement] = {}
+        for operation, policy in plan.items():
+            if policy is not None:
+                self._retirements[operation.name] = _Retirement(
+                    operation, policy, base_url or "", self._problems
+                )
         unifies = any(operation.unify_session for operation in plan)
         require(
             unifies or not require_session,
@@ -168,17 +170,14 @@ class DeprecationMiddleware:
         expected = "an ordinary function without arguments"
         require(closing is None or is_switch, "closing", expected, closing)
         self._closing = closing
-        self._problems = Problems(statuses=statuses, realm=realm)
         self._require_session = require_session
         self._clock = clock
         self._observers = _check_observers(observers)
-        self._watchers: list[Any] = [
-            observer
-            for observer in self._observers
-            if isinstance(observer, RequestWatcher)
-        ]
-        for watcher in self._watchers:
-            watcher.listen(plan)
+        self._watchers: list[Any] = []
+        for observer in self._observers:
+            if isinstance(observer, RequestWatcher):
+                self._watchers.append(observer)
+                observer.listen(plan)
         self._is_new = True
 
     @property
@@ -206,20 +205,13 @@ class DeprecationMiddleware:
         )
         for match in matches:
             if match.operation.name in self._retirements:
-                return self._serve(matches, environ, start_response)
-        return self._app(environ, start_response)
-
-    def _serve(
-        self,
-        matches: list[Match],
-        environ: WSGIEnvironment,
-        start_response: StartResponse,
-    ) -> Iterable[bytes]:
-        failures: list[_Failure] = []
-        decision = self._decide(matches, environ, failures)
+                break
+        else:
+            return self._app(environ, start_response)
+        decision = self._decide(matches, environ)
         exchange = _Exchange(decision, environ, start_response, self._observers)
         # When the session has been moved, so that no frame holds it.
-        for failure in failures:
+        for failure in decision.failures:
             log_error(*failure)  # type: ignore[arg-type]
         if decision.phase in CLOSED_PHASES:
             response = self._refuse_closed(decision)
@@ -231,14 +223,15 @@ class DeprecationMiddleware:
             return exchange.run(self._app)
         return exchange.run(partial(send_response, response))
 
-    def _decide(
-        self,
-        matches: list[Match],
-        environ: WSGIEnvironment,
-        failures: list[_Failure],
-    ) -> "_Decision":
-        at = self._read_clock(failures)
-        caller = None
+    def _decide(self, matches: list[Match], environ: WSGIEnvironment) -> "_Decision":
+        failures: list[_Failure] = []
+        try:
+            at = self._clock().astimezone(UTC)
+        except Exception as error:  # noqa: BLE001 - a clock that fails must not fail the request
+            traceback = format_traceback(error, chain=False)
+            failures.append(("clock %r failed: %s", self._clock, traceback))
+            at = utc_now()
+        caller, exemption = None, None
         if self._identify is not None:
             label, failure = ask_label(self._identify, environ.copy())
             caller = clean_label(label, list_session_ids(environ))
@@ -250,12 +243,14 @@ class DeprecationMiddleware:
         if phase in CLOSED_PHASES and self._is_kept_open(failures):
             phase = Phase.DEPRECATED
         retirement = self._retirements[match.operation.name]
-        policy = retirement.headers.policy
-        exemption = None if caller is None else policy.exemption(caller, at)
-        mount = _mount(environ)
-        successor = match.successor
-        announcement = retirement.usual
-        if mount or successor != match.operation.successor or exemption is not None:
+        if caller is not None:
+            exemption = retirement.headers.policy.exemption(caller, at)
+        mount = environ.get("SCRIPT_NAME", "")
+        if mount:
+            mount = _encode_mount(mount)
+        successor, announcement = match.operation.successor, retirement.usual
+        if mount or match.parameters or exemption is not None:
+            successor = match.successor
             announcement = retirement.headers.announce(successor, mount, exemption)
         return _Decision(
             match,
@@ -267,15 +262,8 @@ class DeprecationMiddleware:
             mount,
             successor,
             announcement,
+            failures,
         )
-
-    def _read_clock(self, failures: list[_Failure]) -> datetime:
-        try:
-            return self._clock().astimezone(UTC)
-        except Exception as error:  # noqa: BLE001 - a clock that fails must not fail the request
-            traceback = format_traceback(error, chain=False)
-        failures.append(("clock %r failed: %s", self._clock, traceback))
-        return utc_now()
 
     def _is_kept_open(self, failures: list[_Failure]) -> bool:
         """Return whether the switch says that nothing closes now."""
@@ -289,15 +277,11 @@ class DeprecationMiddleware:
         return False
 
     def _refuse_closed(self, decision: "_Decision") -> PlainResponse:
-        headers, policy = (
-            decision.retirement.headers,
-            decision.retirement.headers.policy,
-        )
-        members: dict[str, str | datetime | None] = {}
-        links = {"successor": decision.successor, "documentation": policy.documentation}
-        for name, uri in links.items():
-            if uri is not None:
-                members[name] = headers.resolve(uri, decision.mount)
+        retirement = decision.retirement
+        if decision.phase is Phase.SUNSET and decision.announcement is retirement.usual:
+            return retirement.usual_end
+        headers, policy = retirement.headers, retirement.headers.policy
+        members = _link_members(headers, decision.successor, decision.mount)
         brownout = policy.brownout(decision.at)
         if brownout is None or decision.phase is Phase.SUNSET:
             members["sunset"] = policy.sunset_at
@@ -308,21 +292,43 @@ class DeprecationMiddleware:
 
 
 class _Retirement:
-    """The headers of a deprecated operation: ``usual`` at the root, unless parameters
-    change the successor.
+    """The responses of a deprecated operation, as far as requests do not change them.
+
+    ``usual`` is the announcement at the root with the successor of the plan, and
+    ``usual_end`` the 410 after the sunset that goes with it.
     """
 
     def __init__(
-        self, operation: Operation, policy: DeprecationPolicy, base_url: str
+        self,
+        operation: Operation,
+        policy: DeprecationPolicy,
+        base_url: str,
+        problems: Problems,
     ) -> None:
         self.headers = DeprecationHeaders(policy, base_url=base_url)
         self.usual = self.headers.announce(operation.successor, "")
+        members = _link_members(self.headers, operation.successor, "")
+        members["sunset"] = policy.sunset_at
+        self.usual_end = problems.respond("sunset", members=members)
+
+
+def _link_members(
+    headers: DeprecationHeaders, successor: str | None, mount: str
+) -> dict[str, str | datetime | None]:
+    """Return the members of the body of a 410 that are links."""
+    members: dict[str, str | datetime | None] = {}
+    if successor is not None:
+        members["successor"] = headers.resolve(successor, mount)
+    if headers.policy.documentation is not None:
+        members["documentation"] = headers.resolve(headers.policy.documentation, mount)
+    return members
 
 
 class _Decision(NamedTuple):
     """What is decided about a matched request before anything is changed.
 
-    ``mount`` is where the application is mounted, percent-encoded.
+    ``mount`` is where the application is mounted, percent-encoded. The ``failures`` are
+    not logged yet.
     """
 
     match: Match
@@ -334,6 +340,7 @@ class _Decision(NamedTuple):
     mount: str
     successor: str | None
     announcement: Announcement
+    failures: list[_Failure]
 
 
 class _Label(str):
@@ -367,6 +374,8 @@ class _Exchange:
         self._observers = observers
         self._status: str | None = None
         self._has_returned = False
+        # A response of 404 or 405 shows that the request was for another operation.
+        self._is_lookalike = match.is_lookalike
         self.session: SessionResult = None
         self.unifies = operation.unify_session and not match.is_lookalike
         self._digests: dict[str, str] = {}
@@ -389,7 +398,8 @@ class _Exchange:
             self._origin = origin_of(environ)
         environ[SERVED] = Served(
             self._method,
-            full_path(environ),
+            environ.get("SCRIPT_NAME", ""),
+            environ.get("PATH_INFO", ""),
             operation.name,
             decision.phase,
             decision.successor,
@@ -425,7 +435,9 @@ class _Exchange:
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
     ) -> Callable[[bytes], object]:
-        edited = headers if self._is_missed(status) else self._edit(headers)
+        edited = headers
+        if not self._is_lookalike or _status_code(status) not in NOT_REACHED:
+            edited = self._edit(headers)
         if exc_info is None:
             write = self._start_response(status, edited)
         else:
@@ -440,39 +452,31 @@ class _Exchange:
         returned.
         """
         observers, self._observers = self._observers, ()
-        if observers and not self._is_missed(status):
-            call = self._make_call(status)
-            for observer in observers:
-                _notify(observer, call)
-
-    def _make_call(self, status: str | None) -> Call:
-        session = self.session
-        if isinstance(session, SessionCredential):
-            source, session_ids = session.source, [session.value]
+        code = _status_code(status)
+        if not observers or (self._is_lookalike and code in NOT_REACHED):
+            return
+        source = None
+        if isinstance(self.session, SessionCredential):
+            source, session_ids = self.session.source, [self.session.value]
         else:
-            source = None
             session_ids = list_session_ids(self._environ, self._digests)
         decision = self._decision
         caller = decision.caller
         label = self._environ.get(CALLER)
         if label is not None and not isinstance(label, _Label):
             caller = clean_label(label, session_ids) or caller
-        return Call(
+        call = Call(
             decision.match.operation.name,
             self._method,
-            _status_code(status),
+            code,
             decision.phase,
             source,
-            client_of(self._user_agent, session_ids) if self._user_agent else None,
+            client_of(self._user_agent, session_ids),
             decision.at,
             caller,
         )
-
-    def _is_missed(self, status: str | None) -> bool:
-        """Return whether the request for a lookalike was for another operation after
-        all.
-        """
-        return self._decision.match.is_lookalike and _status_code(status) in NOT_REACHED
+        for observer in observers:
+            _notify(observer, call)
 
     def _edit(self, lines: HeaderList) -> HeaderList:
         """Return the headers of the response, a new list."""
@@ -492,8 +496,8 @@ class _Exchange:
             headers.keep_private()
         if decision.exemption is not None:
             headers.remove(_SHARED_CACHES)
-        headers.announce(decision.announcement.dates, decision.announcement.links)
-        return headers.lines
+        announcement = decision.announcement
+        return headers.announce(announcement.dates, announcement.links)
 
     def _restore_session(self, location: str) -> str:
         # A request with more than one pair was refused.
@@ -586,7 +590,7 @@ def _status_code(status: str | None) -> int | None:
     which some servers take.
     """
     try:
-        return None if status is None else int(status[:3])
+        return int(status[:3])  # type: ignore[index]
     except (TypeError, ValueError):
         return None
 
@@ -597,9 +601,11 @@ def _close_iterable(body: object) -> None:
         close()
 
 
-def _mount(environ: WSGIEnvironment) -> str:
+def _encode_mount(script_name: str) -> str:
     """Return ``SCRIPT_NAME`` percent-encoded, with one leading slash: two would begin a
     host (RFC 3986 section 4.2).
     """
-    name: str = environ.get("SCRIPT_NAME", "").strip("/")
-    return "/" + quote(name, encoding="latin-1", errors="replace") if name else ""
+    name = script_name.strip("/")
+    if not name:
+        return ""
+    return "/" + quote(name, encoding="latin-1", errors="replace")

@@ -40,7 +40,8 @@ class Served(NamedTuple):
     """
 
     method: str
-    path: str
+    script_name: str
+    path_info: str
     operation: str
     phase: Phase
     successor: str | None
@@ -72,9 +73,10 @@ def notice_of(environ: WSGIEnvironment) -> Notice | None:
     served = environ.get(SERVED)
     if not isinstance(served, Served):
         return None
-    if served.method != environ.get("REQUEST_METHOD") or served.path != full_path(
-        environ
-    ):
+    # The border between both moves where an application is mounted in another.
+    path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    is_same_path = path == served.script_name + served.path_info
+    if served.method != environ.get("REQUEST_METHOD") or not is_same_path:
         return None
     headers, policy = served.headers, served.headers.policy
     successor, documentation = served.successor, policy.documentation
@@ -90,9 +92,3 @@ def notice_of(environ: WSGIEnvironment) -> Notice | None:
         successor,
         documentation,
     )
-
-
-def full_path(environ: WSGIEnvironment) -> str:
-    """Return the path of a request with that of the mount point, as WSGI has them."""
-    path: str = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
-    return path

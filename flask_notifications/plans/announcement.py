@@ -78,7 +78,9 @@ class DeprecationHeaders:
 
     def resolve(self, uri: str, mount: str) -> str:
         """Return the target of a link to a URI reference."""
-        return resolve_below(uri, f"{self._base_url}{mount}")
+        if is_path(uri):
+            return f"{self._base_url}{mount}{uri}"
+        return uri
 
 
 def _list_dates(policy: DeprecationPolicy, exemption: Exemption | None) -> HeaderList:

@@ -43,8 +43,9 @@ def decide(
     """
     decisions = []
     for match in matches:
-        policy = policies[match.operation.name]
-        phase = None if policy is None else policy.phase(at, caller)
+        policy, phase = policies[match.operation.name], None
+        if policy is not None:
+            phase = policy.phase(at, caller)
         decision = Decision(match, policy, phase)
         if phase in CLOSED_PHASES:
             return decision

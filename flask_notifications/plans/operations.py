@@ -509,13 +509,31 @@ class OperationTable:
         ready = self._ready.get((method, path))
         if ready is not None:
             return ready
+        templates = self._find_templates(path)
+        is_ordinary = _ORDINARY.fullmatch(path)
+        if is_ordinary and not templates:
+            return []
+        if is_ordinary and len(templates) == 1 and not templates[0].conditions:
+            # Nothing but the method decides.
+            if templates[0].operation.method in _list_reached(method):
+                return [templates[0].match(path, is_lookalike=False)]
+            return []
         sent = SentValues(environ)
-        found = self._read(method, path, sent)
-        if _ORDINARY.fullmatch(path) or self._are_live(found, path):
-            return found
-        matches = {match.operation.name: match for match in found}
+        strict = self._choose(templates, method, path or "/", sent, is_lenient=False)
+        if is_ordinary or self._are_live(strict, path):
+            return strict
+        return self._add_lookalikes(strict, method, path, sent)
+
+    def _add_lookalikes(
+        self, strict: list[Match], method: str, path: str, sent: SentValues
+    ) -> list[Match]:
+        """Return the matches of a request and those of its lenient readings."""
+        matches: dict[str, Match] = {}
         # The choice among readings depends on the headers of all of them.
-        vary = dict.fromkeys(name for match in found for name in match.vary)
+        vary: dict[str, None] = {}
+        for match in strict:
+            matches[match.operation.name] = match
+            vary.update(dict.fromkeys(match.vary))
         for lenient_path in _read_leniently(path):
             readings = [_Reading.LENIENT]
             if "//" in lenient_path:
@@ -546,16 +564,22 @@ class OperationTable:
         sent: SentValues,
         reading: _Reading = _Reading.STRICT,
     ) -> list[Match]:
+        """Return the matches of a request in one reading."""
+        templates = self._find_templates(path, reading)
+        is_lenient = reading is not _Reading.STRICT
+        return self._choose(templates, method, path or "/", sent, is_lenient)
+
+    def _choose(
+        self,
+        templates: list[_Template],
+        method: str,
+        path: str,
+        sent: SentValues,
+        is_lenient: bool,
+    ) -> list[Match]:
         """Return the winners of the readings in which letter case and the trailing
         slash count, deprecated ones first.
         """
-        path = path or "/"
-        is_lenient = reading is not _Reading.STRICT
-        templates = self._find_templates(path, reading)
-        if len(templates) == 1 and not templates[0].conditions:
-            # Nothing else decides.
-            has_method = templates[0].operation.method in _list_reached(method)
-            return [templates[0].match(path, is_lenient)] if has_method else []
         winners: dict[_Template, None] = {}
         vary: dict[str, None] = {}
         for methods in _read_method(method):
@@ -571,7 +595,9 @@ class OperationTable:
         matches = [template.match(path, is_lenient) for template in winners]
         if vary:
             matches = [match._replace(vary=tuple(vary)) for match in matches]
-        return sorted(matches, key=self._is_live)
+        if len(matches) > 1:
+            matches.sort(key=self._is_live)
+        return matches
 
     def _is_live(self, match: Match) -> bool:
         return match.operation.name in self._live
