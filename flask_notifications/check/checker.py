@@ -12,18 +12,16 @@ from urllib.parse import urljoin, urlsplit
 
 from flask_notifications.dates import parse_deprecation, parse_sunset
 from flask_notifications.headers import members_of
-from flask_notifications.plans.plan import Plan
 from flask_notifications.plans.policy import Phase
 
 from .comparison import (
     RELATIONS,
     Candidate,
-    find_candidates,
-    list_differences,
+    PlanComparison,
     quote_values,
 )
 from .fetching import Fetcher, LiveResponse, OutOfTime, Unreachable
-from .links import Link, own_links, read_links
+from .links import Link, read_links, select_links
 
 # The level of each code, and the end of its message: the remedy, and the section that
 # demands it.
@@ -61,6 +59,7 @@ _CODES = {
         "Send the seconds to its end (RFC 9110 section 10.2.3).",
     ),
 }
+_LEVELS = ("error", "warning", "info")
 _CHECKED = ("Deprecation", "Sunset", "Link")
 _MAX_TARGETS = 20
 # Characters of a message: those at its beginning, and those at its end, where the
@@ -102,11 +101,8 @@ class CheckReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a mapping for JSON, the same in all versions but for further members."""
-        return {
-            "schema": 1,
-            **asdict(self),
-            "findings": [each._asdict() for each in self.findings],
-        }
+        findings = [finding._asdict() for finding in self.findings]
+        return {"schema": 1, **asdict(self), "findings": findings}
 
 
 def check_url(
@@ -114,7 +110,7 @@ def check_url(
     url: str,
     *,
     method: str = "GET",
-    plan: Plan | None = None,
+    comparison: PlanComparison | None = None,
     calls_links: bool = True,
 ) -> CheckReport:
     """Call an absolute URL, and check its announcement and the differences from a plan,
@@ -134,63 +130,50 @@ def check_url(
         message = f"{fetcher.mask(url)} is not reachable: {fetcher.mask(str(error))}"
         raise Unreachable(_shorten(message)) from error
     links, invalid = read_links(response.values("Link"))
-    own = own_links(links, response.url)
-    candidates = (
-        []
-        if plan is None
-        else find_candidates(plan, method, response, fetcher.headers, now)
-    )
+    links_of_url = select_links(links, response.url)
+    candidates = []
+    if comparison is not None:
+        headers = fetcher.headers
+        candidates = comparison.find_candidates(method, response, headers, now)
+    findings: list[Finding] = []
     # A live operation need not announce anything.
-    is_live = candidates and candidates[0].phase is None
-    findings = [] if is_live else [*_check_presence(response, own)]
+    if not candidates or candidates[0].phase is not None:
+        findings += _check_presence(response, links_of_url)
     findings += _check_dates(response)
-    findings += [
-        _find("link-invalid", f"Link {value!r} is invalid: {error}")
-        for value, error in invalid
-    ]
-    findings += [*_check_cors(response), *_check_gone(response, candidates)]
+    for value, reason in invalid:
+        findings.append(_find("link-invalid", f"Link {value!r} is invalid: {reason}"))
+    findings += _check_cors(response)
+    findings += _check_gone(response, candidates)
     if method == "GET":
-        differences = _compare_head(fetcher, response)
-        findings += [
-            _find("head-differs", f"HEAD and GET differ: {each}.")
-            for each in differences
-        ]
+        findings += _compare_head(fetcher, response)
     if calls_links:
         findings += _check_targets(fetcher, response.url, links)
-    if plan is not None:
-        remedy = (
-            "Change the plan, or deploy it."
-            if candidates
-            else "Call another URL, or add it to the plan."
+    if comparison is not None:
+        differences = comparison.list_differences(
+            method, response, links_of_url, candidates
         )
-        found = list_differences(plan, method, response, own, candidates)
-        findings += [
-            Finding("plan-differs", "error", f"{each}. {remedy}") for each in found
-        ]
-    announced = [
-        (name, fetcher.mask(value))
-        for name in _CHECKED
-        for value in response.values(name)
-    ]
-    masked = [
-        each._replace(message=_shorten(fetcher.mask(each.message))) for each in findings
-    ]
-    masked.sort(key=lambda finding: ("error", "warning", "info").index(finding.level))
+        findings += _report_differences(differences, is_listed=bool(candidates))
+    findings.sort(key=lambda finding: _LEVELS.index(finding.level))
+    announced: list[tuple[str, str]] = []
+    for name in _CHECKED:
+        values = map(fetcher.mask, response.values(name))
+        announced.extend((name, value) for value in values)
     return CheckReport(
         fetcher.mask(url),
         fetcher.mask(response.url),
         response.status,
         announced,
-        masked,
+        [
+            finding._replace(message=_shorten(fetcher.mask(finding.message)))
+            for finding in findings
+        ],
     )
 
 
 def _shorten(message: str) -> str:
-    return (
-        message
-        if len(message) <= _BEGIN + _END
-        else f"{message[:_BEGIN]} … {message[-_END:]}"
-    )
+    if len(message) <= _BEGIN + _END:
+        return message
+    return f"{message[:_BEGIN]} … {message[-_END:]}"
 
 
 def _find(code: str, problem: str) -> Finding:
@@ -198,16 +181,15 @@ def _find(code: str, problem: str) -> Finding:
     return Finding(code, level, f"{problem} {end}")
 
 
-def _check_presence(response: LiveResponse, own: Sequence[Link]) -> Iterator[Finding]:
+def _check_presence(response: LiveResponse, links: Sequence[Link]) -> Iterator[Finding]:
     if not response.values("Deprecation"):
         remedy = "Send the date of the deprecation, as in 'Deprecation: @1767225600'"
         yield _find("deprecation-missing", f"There is no Deprecation header. {remedy}")
-    relations = {relation for link in own for relation in link.relations}
     for relation, code in (
         ("successor-version", "successor-missing"),
         ("deprecation", "documentation-missing"),
     ):
-        if relation not in relations:
+        if not any(relation in link.relations for link in links):
             yield _find(code, f'No Link has rel="{relation}".')
 
 
@@ -215,10 +197,8 @@ def _check_dates(response: LiveResponse) -> Iterator[Finding]:
     yield from _check_date(response, "Deprecation", parse_deprecation)
     yield from _check_date(response, "Sunset", parse_sunset)
     with suppress(IndexError, ValueError):
-        deprecation, sunset = (
-            response.values("Deprecation")[0],
-            response.values("Sunset")[0],
-        )
+        deprecation = response.values("Deprecation")[0]
+        sunset = response.values("Sunset")[0]
         if parse_sunset(sunset) < parse_deprecation(deprecation):
             yield _find(
                 "sunset-before-deprecation",
@@ -250,16 +230,11 @@ def _suggest(name: str, value: str) -> str:
     ):
         with suppress(ValueError, TypeError, OverflowError, OSError):
             date = read(value)
-            date = (
-                date.replace(tzinfo=UTC)
-                if date.tzinfo is None
-                else date.astimezone(UTC)
-            )
-            right = (
-                f"@{int(date.timestamp())}"
-                if name == "Deprecation"
-                else email.utils.format_datetime(date, True)
-            )
+            if date.tzinfo is None:
+                date = date.replace(tzinfo=UTC)
+            right = f"@{int(date.timestamp())}"
+            if name == "Sunset":
+                right = email.utils.format_datetime(date.astimezone(UTC), True)
             return f". If that date is meant, send {right!r}"
     return ""
 
@@ -277,7 +252,8 @@ def _check_gone(
         yield _find(
             "gone-cacheable", "Caches may keep this 410 after a brownout is over."
         )
-    phases = [response.code, *(each.phase for each in candidates)]
+    phases = [candidate.phase for candidate in candidates]
+    phases.append(response.code)
     if Phase.BROWNOUT in phases and not response.values("Retry-After"):
         yield _find(
             "gone-without-retry-after", "This 410 of a brownout has no Retry-After."
@@ -303,8 +279,23 @@ def _check_cors(response: LiveResponse) -> Iterator[Finding]:
         yield _find("cors-not-exposed", problem)
 
 
-def _compare_head(fetcher: Fetcher, response: LiveResponse) -> Iterator[str]:
-    """Yield the differences of the response to ``HEAD`` from the one to ``GET``."""
+def _report_differences(
+    differences: Sequence[str], *, is_listed: bool
+) -> Iterator[Finding]:
+    remedy = "Call another URL, or add it to the plan."
+    if is_listed:
+        remedy = "Change the plan, or deploy it."
+    for difference in differences:
+        yield Finding("plan-differs", "error", f"{difference}. {remedy}")
+
+
+def _compare_head(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]:
+    """Yield a finding for each difference between the responses to HEAD and GET."""
+    for difference in _list_head_differences(fetcher, response):
+        yield _find("head-differs", f"HEAD and GET differ: {difference}.")
+
+
+def _list_head_differences(fetcher: Fetcher, response: LiveResponse) -> Iterator[str]:
     try:
         head = fetcher.fetch("HEAD", response.url)
     except Unreachable as error:
@@ -314,10 +305,8 @@ def _compare_head(fetcher: Fetcher, response: LiveResponse) -> Iterator[str]:
         yield f"the status of HEAD is {head.status}, that of GET {response.status}"
     for name in _CHECKED:
         if head.values(name) != response.values(name):
-            of_head, of_get = (
-                quote_values(each.values(name)) or "missing"
-                for each in (head, response)
-            )
+            of_head = quote_values(head.values(name)) or "missing"
+            of_get = quote_values(response.values(name)) or "missing"
             yield f"{name} of HEAD is {of_head}, of GET {of_get}"
 
 
@@ -328,17 +317,17 @@ def _check_targets(
     retirement.
     """
     ranked = sorted(links, key=lambda link: set(link.relations).isdisjoint(RELATIONS))
-    shown = {
-        urljoin(url, link.target).partition("#")[0]: link.target for link in ranked
-    }
-    targets = [
-        target for target in shown if urlsplit(target).scheme in {"http", "https"}
-    ][:_MAX_TARGETS]
-    for place, target in enumerate(targets):
+    shown: dict[str, str] = {}
+    for link in ranked:
+        target = urljoin(url, link.target).partition("#")[0]
+        is_callable = urlsplit(target).scheme in {"http", "https"}
+        if is_callable and (target in shown or len(shown) < _MAX_TARGETS):
+            shown[target] = link.target
+    for place, target in enumerate(shown):
         try:
             problem = fetcher.find_problem(target)
         except OutOfTime as error:
-            message = f"{len(targets) - place} links were not called, because {error}."
+            message = f"{len(shown) - place} links were not called, because {error}."
             yield Finding("link-unreachable", "error", message)
             return
         if problem is not None:

@@ -1,15 +1,15 @@
-"""Compare a response of production with a plan: which operation it belongs to, and how
-it differs from its policy.
+"""Compare responses of production with a plan: the operation that a response belongs
+to, and its differences from the policy.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from flask_notifications.plans.announcement import DeprecationHeaders
 from flask_notifications.plans.conditions import environ_key
+from flask_notifications.plans.decision import decide
 from flask_notifications.plans.operations import (
     ANY_METHOD,
     NOT_REACHED,
@@ -17,7 +17,7 @@ from flask_notifications.plans.operations import (
     Operation,
 )
 from flask_notifications.plans.plan import Plan, table_of
-from flask_notifications.plans.policy import CLOSED_PHASES, Phase
+from flask_notifications.plans.policy import CLOSED_PHASES, DeprecationPolicy, Phase
 
 from .fetching import LiveResponse
 from .links import Link, parse_links
@@ -28,7 +28,7 @@ _MOUNTS = 16
 
 
 class Candidate(NamedTuple):
-    """An operation of a plan that a URL may belong to, its phase for a caller, and the
+    """An operation that a response may belong to, its phase for a caller, and the
     headers that it then announces.
 
     A live operation has the phase ``None`` and no headers.
@@ -43,103 +43,105 @@ def find_simple(plan: Plan) -> dict[Operation, str]:
     """Return the operations whose requests need nothing but a ``GET``, and their paths
     percent-encoded.
     """
-    found = [
-        each
-        for each in plan
-        if each.method in {"GET", ANY_METHOD} and not (each.query or each.headers)
-    ]
-    return {
-        each: quote(each.path, safe="/%")
-        for each in found
-        if not set("{*") & set(each.path)
-    }
+    simple = {}
+    for operation in plan:
+        is_get = operation.method in {"GET", ANY_METHOD}
+        is_conditional = operation.query or operation.headers
+        if is_get and not is_conditional and not set("{*") & set(operation.path):
+            simple[operation] = quote(operation.path, safe="/%")
+    return simple
 
 
-def find_candidates(
-    plan: Plan,
-    method: str,
-    response: LiveResponse,
-    headers: Sequence[tuple[str, str]],
-    at: datetime,
-) -> list[Candidate]:
-    """Return the operations of a request: first for an application at the root, then
-    for each longer mount point.
+class PlanComparison:
+    """Compare responses with a plan, whose operations are indexed once.
 
-    Headers of the request may be the credentials of a caller that is exempt, so such
-    callers are the last candidates.
+    :raises ValueError: the plan cannot be used, as in ``table_of``.
     """
-    table, url = table_of(plan), urlsplit(response.url)
-    path, environ = (
-        url.path or "/",
-        {environ_key(name): value for name, value in headers},
-    )
-    environ["QUERY_STRING"] = url.query
-    found: list[tuple[list[Match], str]] = []
-    mounts = (path[:place] for place, character in enumerate(path) if character == "/")
-    for mount in islice(mounts, _MOUNTS):
-        matches = table.find(
-            method, unquote(path.removeprefix(mount), "latin-1"), environ
-        )
-        found.append(
-            (
-                [
-                    each
-                    for each in matches
-                    if not each.is_lookalike or response.status not in NOT_REACHED
-                ],
-                mount,
-            )
-        )
-    policies = (plan[match.operation] for matches, _mount in found for match in matches)
-    exempt = (
-        each.caller
-        for policy in policies
-        if policy is not None
-        for each in policy.exemptions
-    )
-    callers = dict.fromkeys([None, *(exempt if headers else ())])
-    candidates = (
-        [_make_candidate(plan, match, mount, at, caller) for match in matches]
-        for caller in callers
-        for matches, mount in found
-        if matches
-    )
-    # As a middleware chooses: a closed operation, or else the first retired one. Live
-    # ones are the last.
-    return [
-        min(each, key=lambda own: (own.phase not in CLOSED_PHASES, own.phase is None))
-        for each in candidates
-    ]
 
+    def __init__(self, plan: Plan) -> None:
+        self._table = table_of(plan)
+        self._policies: Mapping[str, DeprecationPolicy | None] = {
+            operation.name: policy for operation, policy in plan.items()
+        }
 
-def _make_candidate(
-    plan: Plan, match: Match, mount: str, at: datetime, caller: str | None
-) -> Candidate:
-    name, policy = match.operation.name, plan[match.operation]
-    if policy is None:
-        return Candidate(name, None, ())
-    headers = DeprecationHeaders(policy).render(
-        match.successor, mount, policy.exemption(caller, at)
-    )
-    return Candidate(name, policy.phase(at, caller), headers)
+    def find_candidates(
+        self,
+        method: str,
+        response: LiveResponse,
+        headers: Sequence[tuple[str, str]],
+        at: datetime,
+    ) -> list[Candidate]:
+        """Return the operations that a response may belong to, the likeliest first.
 
+        The plan knows neither the mount point nor the caller. So the root and longer
+        mount points are tried, first for nobody, then for the callers with an
+        exemption, because the headers of the request may be the credentials of one.
+        """
+        url = urlsplit(response.url)
+        environ = {environ_key(name): value for name, value in headers}
+        environ["QUERY_STRING"] = url.query
+        matches_at: dict[str, list[Match]] = {}
+        for mount, path in _split_mounts(url.path or "/"):
+            matches = self._table.find(method, path, environ)
+            if response.status in NOT_REACHED:
+                matches = [match for match in matches if not match.is_lookalike]
+            if matches:
+                matches_at[mount] = matches
+        callers: list[str | None] = [None]
+        if headers:
+            callers += self._list_exempt(matches_at)
+        candidates = []
+        for caller in callers:
+            for mount, matches in matches_at.items():
+                candidates.append(self._choose(matches, mount, at, caller))
+        return candidates
 
-def list_differences(
-    plan: Plan,
-    method: str,
-    response: LiveResponse,
-    links: Sequence[Link],
-    candidates: Sequence[Candidate],
-) -> list[str]:
-    """Return how a response differs from the candidate that fits best, one sentence
-    without a full stop for each.
-    """
-    if not candidates:
-        return [_explain_mismatch(plan, method, urlsplit(response.url).path or "/")]
-    return min(
-        (list(_differences(candidate, response, links)) for candidate in candidates),
-        key=len,
-    )
+    def _list_exempt(self, matches_at: Mapping[str, Sequence[Match]]) -> list[str]:
+        callers: dict[str, None] = {}
+        for matches in matches_at.values():
+            for match in matches:
+                policy = self._policies[match.operation.name]
+                for exemption in policy.exemptions if policy is not None else ():
+                    callers[exemption.caller] = None
+        return list(callers)
+
+    def _choose(
+        self, matches: Sequence[Match], mount: str, at: datetime, caller: str | None
+    ) -> Candidate:
+        match, policy, phase = decide(matches, self._policies, at, caller)
+        if policy is None:
+            return Candidate(match.operation.name, None, ())
+        exemption = policy.exemption(caller, at)
+        announced = DeprecationHeaders(policy).render(match.successor, mount, exemption)
+        return Candidate(match.operation.name, phase, announced)
+
+    def list_differences(
+        self,
+        method: str,
+        response: LiveResponse,
+        links: Sequence[Link],
+        candidates: Sequence[Candidate],
+    ) -> list[str]:
+        """Return how a response differs from the candidate that fits best, one sentence
+        without a full stop for each difference.
+        """
+        if not candidates:
+            return [self._explain_mismatch(method, urlsplit(response.url).path or "/")]
+        differences = [
+            list(_list_differences(candidate, response, links))
+            for candidate in candidates
+        ]
+        return min(differences, key=len)
+
+    def _explain_mismatch(self, method: str, path: str) -> str:
+        mismatch = f"No operation of the plan matches {method} {path}"
+        methods = self._table.methods(unquote(path, "latin-1"))
+        if not methods:
+            return mismatch
+        listed = " and ".join(methods).replace(ANY_METHOD, "any method")
+        is_conditional = method in methods or ANY_METHOD in methods
+        conditions = ", under conditions" if is_conditional else ""
+        return f"{mismatch}; the plan has {listed} for this path{conditions}"
 
 
 def quote_values(values: Sequence[str]) -> str:
@@ -149,75 +151,70 @@ def quote_values(values: Sequence[str]) -> str:
     return " and ".join(map(repr, values))
 
 
-def _explain_mismatch(plan: Plan, method: str, path: str) -> str:
-    methods = table_of(plan).methods(unquote(path, "latin-1"))
-    shown = " and ".join(
-        "any method" if each == ANY_METHOD else each for each in methods
-    )
-    demand = ", under conditions" if method in methods or ANY_METHOD in methods else ""
-    others = f"; the plan has {shown} for this path{demand}" if methods else ""
-    return f"No operation of the plan matches {method} {path}{others}"
+def _split_mounts(path: str) -> Iterator[tuple[str, str]]:
+    """Yield each mount point that a path may have, the root first, and the decoded path
+    below it.
+    """
+    place = path.find("/")
+    for _count in range(_MOUNTS):
+        if place < 0:
+            return
+        yield path[:place], unquote(path[place:], "latin-1")
+        place = path.find("/", place + 1)
 
 
-def _differences(
+def _list_differences(
     candidate: Candidate, response: LiveResponse, links: Sequence[Link]
 ) -> Iterator[str]:
-    name, phase = candidate.name, candidate.phase
-    if phase is None:
-        sent = [
-            header for header in ("Deprecation", "Sunset") if response.values(header)
-        ]
-        yield from (
-            f"{header} is sent, but operation {name} is live in the plan"
-            for header in sent
-        )
-        return
+    name, phase, headers = candidate
     for header in ("Deprecation", "Sunset"):
-        planned = [value for key, value in candidate.headers if key == header]
-        if response.values(header) != planned:
-            yield _describe_difference(name, header, response.values(header), planned)
-    yield from _link_differences(candidate, response.url, links)
-    code = response.code
+        received = response.values(header)
+        planned = [value for key, value in headers if key == header]
+        if received != planned and phase is None:
+            yield f"{header} is sent, but operation {name} is live in the plan"
+        elif received != planned:
+            yield _describe_difference(name, header, received, planned)
+    if phase is None:
+        return
+    yield from _list_link_differences(candidate, response.url, links)
     if phase in CLOSED_PHASES and response.status != 410:
         yield f"The status of {name} is {response.status}, but in the plan its phase is {phase}, which is 410"
+    code = response.code
     if code in CLOSED_PHASES and code != phase:
         yield f"The status of {name} is 410 with the code {code}, but in the plan its phase is {phase}"
 
 
-def _link_differences(
+def _list_link_differences(
     candidate: Candidate, url: str, links: Sequence[Link]
 ) -> Iterator[str]:
-    planned = [
-        link
-        for key, value in candidate.headers
-        if key == "Link"
-        for link in parse_links(value)
-    ]
+    announced: list[Link] = []
+    for header, value in candidate.headers:
+        if header == "Link":
+            announced += parse_links(value)
     for relation in RELATIONS:
-        wanted = [link.target for link in planned if relation in link.relations]
-        found = [link.target for link in links if relation in link.relations]
-        # The application may have links of its own with the same relation; without one
-        # in the plan, any is reported.
-        fits = any(
-            each in {target, _without_origin(url, target)}
-            for target in found
-            for each in wanted
-        )
-        if (wanted or found) and not fits:
-            yield _describe_difference(
-                candidate.name, f'Link rel="{relation}"', found, wanted
-            )
+        planned = _list_targets(announced, relation)
+        received = _list_targets(links, relation)
+        # The plan does not know the middleware's base_url.
+        forms = {_without_origin(url, target) for target in received}
+        # The application may send further links with the same relation; without one in
+        # the plan, any is reported.
+        if (planned or received) and not (forms | set(received)) & set(planned):
+            header = f'Link rel="{relation}"'
+            yield _describe_difference(candidate.name, header, received, planned)
+
+
+def _list_targets(links: Sequence[Link], relation: str) -> list[str]:
+    return [link.target for link in links if relation in link.relations]
 
 
 def _describe_difference(
-    name: str, header: str, sent: Sequence[str], planned: Sequence[str]
+    name: str, header: str, received: Sequence[str], planned: Sequence[str]
 ) -> str:
-    found = f"{header} {quote_values(sent)}" if sent else f"no {header}"
-    return f"Production sends {found} for {name}; the plan has {quote_values(planned) or 'none'}"
+    production = f"no {header}"
+    if received:
+        production = f"{header} {quote_values(received)}"
+    return f"Production sends {production} for {name}; the plan has {quote_values(planned) or 'none'}"
 
 
 def _without_origin(url: str, target: str) -> str:
-    """Return the target of a link as a plan writes it: the plan does not know the
-    ``base_url`` of the middleware.
-    """
     return urlsplit(urljoin(url, target))._replace(scheme="", netloc="").geturl()

@@ -71,17 +71,18 @@ def read_links(
     invalid = []
     for value in values:
         try:
-            found = parse_links(value)
+            parsed = parse_links(value)
         except ValueError as error:
             invalid.append((value, error))
         else:
-            links += found if len(links) < _MAX_LINKS else []
+            if len(links) < _MAX_LINKS:
+                links += parsed
     return links, invalid
 
 
-def own_links(links: Iterable[Link], url: str) -> list[Link]:
-    """Return the links of the resource at a URL itself, and not those of another one
-    that they name.
+def select_links(links: Iterable[Link], url: str) -> list[Link]:
+    """Return the links whose context is the resource at a URL, not one of another
+    anchor.
     """
     return [
         link

@@ -77,9 +77,13 @@ def _parse_headers(
             lines += read_file(file).decode("utf-8-sig", "replace").splitlines()
         else:
             lines.append(value)
-    found = [_HEADER.fullmatch(line) for line in lines if line or line in values]
-    headers = [(match[1], match[2]) for match in found if match is not None]
-    _check(len(headers) == len(found), "each must be like 'Name: value'")
+    headers = []
+    for line in lines:
+        match = _HEADER.fullmatch(line)
+        _check(match or not line, "each must be like 'Name: value'")
+        if match is not None:
+            headers.append((match[1], match[2]))
+    _check("" not in values, "each must be like 'Name: value'")
     return headers
 
 
@@ -163,8 +167,8 @@ def check(
     headers: list[tuple[str, str]],
     file: Path | None,
     time_limit: float,
+    calls_links: bool,
     output: str,
-    **options: Any,
 ) -> None:
     """Call a live URL and check its announcement strictly.
 
@@ -177,6 +181,7 @@ def check(
     an error.
     """
     from flask_notifications.check.checker import check_url
+    from flask_notifications.check.comparison import PlanComparison
     from flask_notifications.check.fetching import Fetcher, Unreachable
     from flask_notifications.formats import json, text
 
@@ -187,19 +192,25 @@ def check(
     demand(
         base_url is None or method == "GET", "--base-url calls operations with GET only"
     )
-    plan = None if file is None else read_plan(file)
+    plan = comparison = None
+    if file is not None:
+        plan = read_plan(file)
+        comparison = PlanComparison(plan)
     urls = _list_urls(url, base_url, plan)
     fetcher = Fetcher(urls[0], headers, time_limit=time_limit)
+    options: dict[str, Any] = {
+        "method": method,
+        "comparison": comparison,
+        "calls_links": calls_links,
+    }
     reports, errors = [], []
     is_hidden = len(urls) == 1 or not is_watched()
     with click.progressbar(
         urls, label="Checking", file=sys.stderr, hidden=is_hidden
     ) as bar:
-        for each in bar:
+        for target in bar:
             try:
-                reports.append(
-                    check_url(fetcher, each, method=method, plan=plan, **options)
-                )
+                reports.append(check_url(fetcher, target, **options))
             except Unreachable as error:
                 errors.append(str(error))
     if reports and output == "json":
@@ -208,6 +219,7 @@ def check(
         click.echo("\n\n".join(text.format_check(method, report) for report in reports))
     for message in errors:
         click.echo(f"Error: {escape(message)}", err=True)
-    context.exit(
-        1 if errors else 3 if any(report.has_errors for report in reports) else 0
-    )
+    if errors:
+        context.exit(1)
+    if any(report.has_errors for report in reports):
+        context.exit(3)
