@@ -301,6 +301,14 @@ ERRORS: list[tuple[str, Any]] = [
         plan_of(operation(path="/a/{id}"), operation("b", "/a/{x}", live=True)),
     ),
     (
+        "operations.1.path: path must differ from that of operation 0 in more than parameter names, because one of both is live: '/a%62'",
+        plan_of(operation(path="/ab"), operation("b", "/a%62", live=True)),
+    ),
+    (
+        "operations.0.query: query of a live operation must be free of spaces, which clients write in two ways: ['b c']",
+        plan_of(operation(live=True, query={"q": ["a", "b c"]})),
+    ),
+    (
         "operations.0.exemptions: exemptions must be a list with each caller once, not ['a']",
         plan_of(
             operation(exemptions=[{"caller": "a", "until": JULY, "reason": "r"}] * 2)

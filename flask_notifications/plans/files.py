@@ -29,10 +29,12 @@ from marshmallow.validate import Length
 
 from flask_notifications.validation import check_uri, is_number, make_plain
 
+from .conditions import list_spaced
 from .operations import (
     PARAMETER,
     Operation,
     Shape,
+    decode_path,
     notification_operations,
     template_shape,
 )
@@ -474,9 +476,16 @@ class _OperationSchema(_PolicySchema):
             del data[key]
         if {"method", "path"} <= data.keys():
             data["operation"] = operation
+        if not data.get("live"):
+            return
         for key in DEPRECATED_KEYS:
-            if data.get("live") and data.get(key):
+            if data.get(key):
                 _add(messages, (key,), f"{key} is for deprecated operations")
+        for key in ("query", "headers"):
+            spaced = list_spaced(values.get(key)) if key in data else []
+            if spaced:
+                message = f"{key} of a live operation must be free of spaces, which clients write in two ways: {spaced}"
+                _add(messages, (key,), message)
 
 
 class PlanSchema(_PolicySchema):
@@ -598,7 +607,7 @@ def _refuse_repeated(entries: list[dict[str, Any]], messages: _Messages) -> None
             continue
         is_live = bool(entry.get("live"))
         shape = template_shape(entry["operation"])
-        spelling = PARAMETER.sub("{}", entry["path"])
+        spelling = PARAMETER.sub("{}", decode_path(entry["path"]))
         spellings.setdefault((shape, spelling, is_live), index)
         first = spellings.get((shape, spelling, not is_live), index)
         difference = "more than parameter names, because one of both is live"
