@@ -91,7 +91,7 @@ def _print_plan(
     the exit code.
     """
     from flask_notifications.formats import json, text
-    from flask_notifications.plans.changes import compare_plans
+    from flask_notifications.plans.changes import compare_plans, list_new_records
     from flask_notifications.plans.mistakes import plan_warnings
 
     plan = read_plan(file)
@@ -99,6 +99,12 @@ def _print_plan(
     if against is not None:
         old = read_plan(against)
         changes = compare_plans(old, plan, at=time, min_notice=min_notice)
+        names = list_new_records(old, plan)
+        if names:
+            note = "a new name, or other rules, begin a new record of usage: "
+            click.echo(
+                f"{text.style('info')}: {note}{escape(', '.join(names))}", err=True
+            )
     for warning in plan_warnings(plan, at=time):
         click.echo(f"{text.style('warning')}: {escape(warning)}", err=True)
     if output == "json":

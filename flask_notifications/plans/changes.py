@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from flask_notifications.wording import count, moment, period
 
-from .conditions import environ_key, example_values
+from .conditions import environ_key, example_values, list_conditions
 from .operations import PARAMETER, REST, Operation, decode_path, fill_in, template_shape
 from .plan import Plan, table_of
 from .policy import DeprecationPolicy, Window
@@ -86,6 +86,23 @@ def compare_plans(
         for code, message in comparison.list_effects(at, min_notice):
             changes.append(Change(operation.name, code, LEVELS[code], message))
     return changes
+
+
+def list_new_records(old: Plan, new: Plan) -> list[str]:
+    """Return the names of deprecated operations whose callers are counted anew: those
+    that have another name, method, path or conditions than in the old plan.
+    """
+    old_rules = {_rules_of(operation) for operation in old}
+    names = []
+    for operation, policy in new.items():
+        if policy is not None and _rules_of(operation) not in old_rules:
+            names.append(operation.name)
+    return names
+
+
+def _rules_of(operation: Operation) -> tuple[object, ...]:
+    conditions = list_conditions(operation.query, operation.headers)
+    return operation.name, operation.method, operation.path, conditions
 
 
 class _Counterparts:

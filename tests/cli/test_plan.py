@@ -391,6 +391,13 @@ def test_a_broken_promise_is_exit_code_3(plan_file: Path, tmp_path: Path) -> Non
     )
 
 
+def test_a_new_name_begins_a_new_record(plan_file: Path, tmp_path: Path) -> None:
+    renamed = write_file(tmp_path, PLAN.replace('"report"', '"reports"'), "new.toml")
+    outcome = run("plan", renamed, "--against", plan_file, "--at", "2026-09-01")
+    assert "0 changes for callers" in outcome.out
+    assert "begin a new record of usage: reports\n" in outcome.err
+
+
 def test_an_error_in_the_old_plan_names_its_file(
     plan_file: Path, tmp_path: Path
 ) -> None:
