@@ -103,7 +103,7 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     simple = find_simple(plan)
     if all(plan[operation] is None for operation in simple):
         fail(
-            "the plan has no retired GET operation without parameters and conditions: give the URL of one request"
+            "the plan has no deprecated GET operation without parameters and conditions: give the URL of one request"
         )
     others = [operation.name for operation in plan if operation not in simple]
     if others:

@@ -9,8 +9,16 @@ from click import option
 from .arguments import AT, FILE, parse_base_url, read_plan
 
 
+def _parse_title(value: str) -> str:
+    if not value.strip():
+        message = "must not be empty"
+        raise click.BadParameter(message)
+    return value
+
+
 @click.command
 @click.argument("file", type=FILE)
+@option("--title", type=_parse_title, metavar="TEXT", help="The heading of the page.")
 @option(
     "--base-url",
     type=parse_base_url,
@@ -20,7 +28,7 @@ from .arguments import AT, FILE, parse_base_url, read_plan
 @option(
     "--contact",
     metavar="TEXT",
-    help="The contact for questions: a name, an address or a URL.",
+    help="The contact for questions. A URL or an e-mail address becomes a link.",
 )
 @AT
 def guide(file: Path, **options: Any) -> None:

@@ -2,6 +2,7 @@
 plan.
 """
 
+import re
 from collections import defaultdict
 from dataclasses import replace
 from datetime import datetime
@@ -18,8 +19,10 @@ from flask_notifications.wording import recurrence, short_date
 from .axis import FIRST, LAST, Axis, arrange_labels, pad
 from .migration import Migration, say_placeholders
 from .plot import list_brownouts
-from .rendering import check_title, render
+from .rendering import check_title, is_link, render
 
+# An e-mail address without what would need an escape in a URI (RFC 6068).
+_ADDRESS = re.compile(r"[\w.+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
 # More brownouts of an operation than these are drawn as one.
 _BARS = 100
 
@@ -52,7 +55,7 @@ def render_guide(
         now.
     :param title: the heading; by default it counts or names the deprecated operations.
     :param contact: whom to ask, in a few words: a name, an e-mail address, a channel.
-        An http(s) URL becomes a link.
+        An http(s) URL or an e-mail address becomes a link.
     :param base_url: the absolute URL at which callers reach your application, for the
         examples and for links that begin with ``/``; ``None`` shows a placeholder. The
         headers of responses are shown without it, as a middleware without ``base_url``
@@ -97,6 +100,7 @@ def render_guide(
         now=now,
         title=title,
         contact=contact,
+        contact_link=_link_contact(contact),
         migrations=migrations,
         hint=say_placeholders(migrations, base_url),
         sunsets=sorted(sunsets),
@@ -105,6 +109,16 @@ def render_guide(
         windows=_list_windows(policies, now),
         policy_pages=list(pages),
     )
+
+
+def _link_contact(contact: str | None) -> str | None:
+    """Return the target of a link to a contact that is a URL or an e-mail address."""
+    if contact is None:
+        return None
+    if _ADDRESS.fullmatch(contact):
+        return f"mailto:{contact}"
+    is_url = contact.lower().startswith(("http://", "https://"))
+    return contact if is_url and is_link(contact) else None
 
 
 def _draw_lanes(

@@ -187,7 +187,7 @@ def test_a_plan_without_a_simple_retired_operation_is_an_error(
     )
     assert (
         outcome.code,
-        "the plan has no retired GET operation without" in outcome.err,
+        "the plan has no deprecated GET operation without" in outcome.err,
     ) == (1, True)
 
 

@@ -330,6 +330,7 @@ def test_the_guide_is_the_page_of_the_plan(tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "base_url": "https://a.example",
         "contact": "Team \u00e9",
+        "title": "Old reports",
     }
     page = (
         render_guide(load_plan(file), at=datetime(2026, 11, 1, tzinfo=UTC), **options)
@@ -344,5 +345,8 @@ def test_the_guide_is_the_page_of_the_plan(tmp_path: Path) -> None:
         "https://a.example",
         "--contact",
         "Team \u00e9",
+        "--title",
+        "Old reports",
     )
     assert run(*command) == (0, page, "")
+    assert run("guide", file, "--title", " ").code == 2

@@ -266,15 +266,22 @@ def test_links_that_are_complete_have_no_address_before_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("contact", "is_link"),
-    [("HTTP://a.example", True), ("javascript:a", False), ("<b>", False)],
+    ("contact", "links"),
+    [
+        ("HTTP://a.example", ["HTTP://a.example"]),
+        ("api@a.example", ["mailto:api@a.example"]),
+        ("javascript:a", []),
+        ("<b>", []),
+    ],
 )
-def test_a_contact_is_a_link_only_if_it_is_a_url(contact: str, is_link: bool) -> None:
+def test_a_contact_is_a_link_only_if_it_is_a_url_or_an_address(
+    contact: str, links: list[str]
+) -> None:
     (questions,) = guide(JULY, contact=contact).select(
         "section[aria-labelledby=questions]"
     )
     assert contact in words(questions)
-    assert [link["href"] for link in questions.select("a")] == [contact] * is_link
+    assert [link["href"] for link in questions.select("a")] == links
 
 
 def test_each_link_to_a_sunset_policy_is_relative_to_the_base_url_and_shown_once() -> (
