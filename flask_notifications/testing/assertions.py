@@ -105,9 +105,9 @@ def assert_plan_reaches(
     such as 400 for a host that is not allowed or an exception, mean that no view was
     reached. Every other response or exception means that one was. A retired operation
     is also called as some routers serve it besides (``/reports.json``, ``/old-report``
-    for ``/old_report``, ``/@@old``, ``/old/x``), and as some applications read its
-    method and its conditions besides: with the parameters in a form or after a ``;``,
-    without them, and with ``X-HTTP-Method-Override``, unless the plan lists such a
+    for ``/old_report``, ``/@@old``, ``/oldx``, ``/old/x``, ``/en/old``), and as some applications read its
+    method and its conditions besides: in other letter cases, with the parameters in a
+    form or after a ``;``, without them, and with ``X-HTTP-Method-Override``, unless the plan lists such a
     request. ``*`` is called with ``GET``. Use a test database, because views may change
     it.
 
@@ -293,11 +293,21 @@ def _read_otherwise(operation: Operation, own: _Request) -> Iterator[_Other]:
     """Yield requests that some applications read as the same one, and the part that
     they read otherwise.
     """
-    form = tuple(example_values(operation.query, "1").items())
+    values = example_values(operation.query, "1")
+    form = tuple(values.items())
     if form:
+        names = {name.swapcase(): value for name, value in values.items()}
+        swapped = {name: value.swapcase() for name, value in values.items()}
+        for pairs in (names, swapped):
+            yield own._replace(query=urlencode(pairs)), own._replace(query=""), False
         posted = own._replace(method="POST", query="")
         yield posted._replace(form=form), posted, False
         yield own._replace(query=f"x=1;{own.query}"), own._replace(query="x=1"), False
+    for index, (name, value) in enumerate(own.headers):
+        headers = list(own.headers)
+        headers[index] = (name, value.swapcase())
+        without = own._replace(headers=())
+        yield own._replace(headers=tuple(headers)), without, False
     if form or own.headers:
         yield own._replace(query="", headers=()), None, False
     if operation.method not in {"POST", ANY_METHOD}:
@@ -337,33 +347,52 @@ def _find_problem(path: str, response: "_Outcome", other: "_Outcome") -> str | N
     )
 
 
+# The first segments of pages in some languages.
+_LOCALES = ("en", "de", "es", "fr", "it", "ja", "nl", "pt", "ru", "zh")
+
+
 def _spell_otherwise(operation: Operation, own: _Request) -> Iterator[_Other]:
     """Yield what some routers take for a request."""
     path, stem = own.path, own.path.rstrip("/")
     above, _slash, last = stem.rpartition("/")
-    if stem:
-        # Format suffixes; CherryPy's and TurboGears' index and punctuation; views of
-        # Pyramid, Zope and Morepath.
-        others = (
-            f"{stem}.json",
-            f"{stem}/index",
-            f"{above}/@@{last}",
-            f"{above}/+{last}",
-            f"{stem}/+",
-        )
-        for other in {*others, path.replace("_", "-"), path.replace("_", ".")} - {path}:
-            yield own._replace(path=other), None, True
-        # Segments and parameters as arguments of a view, and Falcon's empty ones;
-        # another view may be there as well.
-        yield own._replace(path=f"{stem}/x"), None, False
-        for name in PARAMETER.findall(operation.path.rstrip("/").rpartition("/")[2]):
-            yield (
-                own._replace(
-                    path=f"{above}/", query=f"{own.query}&{name}={last}".lstrip("&")
-                ),
-                None,
-                False,
-            )
+    if not stem:
+        return
+    # Format suffixes; CherryPy's and TurboGears' index and punctuation; views of
+    # Pyramid, Zope and Morepath.
+    spellings = {
+        f"{stem}.json",
+        f"{stem}/index",
+        f"{above}/@@{last}",
+        f"{above}/+{last}",
+        f"{stem}/+",
+        path.replace("_", "-"),
+        path.replace("_", "."),
+    }
+    for spelling in sorted(spellings - {path}):
+        yield own._replace(path=spelling), None, True
+    # Patterns without an end; segments as arguments of a view. Another view may be
+    # there as well.
+    yield own._replace(path=f"{stem}x"), None, False
+    yield own._replace(path=f"{stem}/x"), None, False
+    # Parameters as arguments of a view, and Falcon's empty ones.
+    for name in PARAMETER.findall(operation.path.rstrip("/").rpartition("/")[2]):
+        query = f"{own.query}&{name}={last}".lstrip("&")
+        yield own._replace(path=f"{above}/", query=query), None, False
+    yield from _spell_in_languages(own)
+
+
+def _spell_in_languages(own: _Request) -> Iterator[_Other]:
+    """Yield the paths of a request in other languages."""
+    path = own.path
+    first, slash, rest = path[1:].partition("/")
+    if first.lower() in _LOCALES:
+        path = f"{slash}{rest}" or "/"
+    # A view below any first segment is no translation.
+    below_any = own._replace(path=f"/flask-notifications{path}")
+    for locale in _LOCALES:
+        translated = f"/{locale}{path}"
+        if translated != own.path:
+            yield own._replace(path=translated), below_any, True
 
 
 def _is_answer(
@@ -371,8 +400,12 @@ def _is_answer(
 ) -> bool:
     """Return whether a view responds, and not the handler of paths without one."""
     shown, expected, without = map(_content_of, (response, own, other))
-    is_success = not isinstance(response, Exception) and response.status_code < 300
-    return shown != without and (shown == expected or (is_telling and is_success))
+    is_telling = is_telling and _is_success(response) and not _is_success(other)
+    return shown != without and (shown == expected or is_telling)
+
+
+def _is_success(outcome: "_Outcome") -> bool:
+    return not isinstance(outcome, Exception) and outcome.status_code < 300
 
 
 def _content_of(outcome: "_Outcome") -> object:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from io import StringIO
 from itertools import product
-from wsgiref.types import WSGIApplication
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import pytest
 
@@ -141,3 +141,47 @@ def test_other_paths_to_a_view_are_found(name: str) -> None:
             assert_plan_reaches(router, plan)
     else:
         assert_plan_reaches(router, plan)
+
+
+def respond_where(serves: Callable[[str, str], bool]) -> WSGIApplication:
+    """Return an application whose only view is where a function of the path and the
+    query says, and shows the first segment.
+    """
+
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        path = environ["PATH_INFO"]
+        is_view = serves(path, environ["QUERY_STRING"])
+        start_response("200 OK" if is_view else "404 Not Found", [])
+        return [path[:4].encode()] if is_view else [b"nothing"]
+
+    return app
+
+
+HOLES: dict[str, tuple[Callable[[str, str], bool], str]] = {
+    "an unanchored pattern": (lambda path, _: path.startswith("/old"), "/oldx"),
+    "a locale": (lambda path, _: path in {"/old", "/de/old"}, "/de/old"),
+    "a value in another case": (
+        lambda path, query: path == "/old" and "cmd=get" in query.lower(),
+        "/old?cmd=GET",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOLES)
+def test_a_hole_is_found(name: str) -> None:
+    serves, spelling = HOLES[name]
+    query = {"cmd": "get"} if "?" in spelling else None
+    operation = Operation("old", "GET", "/old", query=query)
+    with pytest.raises(AssertionError, match=re.escape(f"matches GET {spelling}")):
+        assert_plan_reaches(respond_where(serves), {operation: DATE_ONLY})
+
+
+def test_a_path_in_another_language_is_found_beside_a_listed_one() -> None:
+    app = respond_where(lambda path, _: path in {"/en/old", "/fr/old"})
+    with pytest.raises(AssertionError, match="matches GET /fr/old"):
+        assert_plan_reaches(app, {Operation("old", "GET", "/en/old"): DATE_ONLY})
+
+
+def test_a_view_below_any_first_segment_is_no_translation() -> None:
+    app = respond_where(lambda path, _: path == "/old" or path.endswith("/old"))
+    assert_plan_reaches(app, {Operation("old", "GET", "/old"): DATE_ONLY})
