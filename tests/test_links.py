@@ -2,7 +2,7 @@
 
 import pytest
 
-from flask_notifications.check.links import Link, own_links, parse_links, read_links
+from flask_notifications.check.links import Link, parse_links, read_links, select_links
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_an_invalid_header_does_not_hide_the_others() -> None:
     ],
 )
 def test_a_link_of_another_resource_is_recognised(anchor: str, is_own: bool) -> None:
-    found = own_links(
+    found = select_links(
         parse_links(f'</b>; rel=a; anchor="{anchor}"'), "http://a.example/old?a=1"
     )
     assert found == ([Link("/b", ("a",), anchor)] if is_own else [])

@@ -55,7 +55,8 @@ def render_usage(
     sections = []
     for usage in report.operations:
         entry = policies.get(usage.name)
-        operation = policy = None
+        operation: Operation | None = None
+        policy: DeprecationPolicy | None = None
         if entry is not None:
             operation, policy = entry
         groups = group_callers(usage, policy, report.until)

@@ -255,7 +255,7 @@ class Judge:
                     recorded[day].add(client)
         gaps = self._cover(self._listen(name, self._since), self._since).gaps
         unrecorded: list[int] = []
-        for day, caller, client, calls in self._logged[name]:
+        for day, caller, client, logged in self._logged[name]:
             clients = recorded[day]
             is_recorded = client in clients or OTHER in clients
             if client in {None, OTHER}:  # it may be any of them
@@ -263,7 +263,7 @@ class Judge:
             is_asked = self._options.caller in {None, caller}
             if is_recorded or not is_asked or self._is_ignored_name(caller, client):
                 continue
-            for at in (calls.first_at, calls.last_at):
+            for at in (logged.first_at, logged.last_at):
                 is_inside = self._since <= at < self._until
                 if is_inside and not _overlap((at, at + 1), gaps):
                     unrecorded.append(at)

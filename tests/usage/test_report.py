@@ -295,8 +295,8 @@ def test_the_report_is_json(file: str) -> None:
     first = use("job/1", "alice", source="query", at=NOON - HOUR)
     covered(
         file,
-        replace(first, status=None, at=NOON),
-        replace(first, status=401),
+        first._replace(status=None, at=NOON),
+        first._replace(status=401),
         first,
         use(None, status=410, phase=Phase.SUNSET),
     )

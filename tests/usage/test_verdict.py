@@ -66,18 +66,20 @@ def calls(
     return made
 
 
+# Calls by caller and client.
+Made = dict[tuple[str | None, str | None], Calls]
+
+
 def judge(
     *rows: RecorderRow,
-    made: dict[tuple[str | None, str | None], Calls] | None = None,
+    made: Made | None = None,
     is_matched: bool = True,
     kept_from: datetime | None = None,
     now: datetime = NOON,
     **arguments: Any,
 ) -> OperationUsage:
-    options = replace(
-        check_options(**{"until": NOON, "operations": ["report"]} | arguments),
-        rules={"report": "rules"},
-    )
+    asked: dict[str, Any] = {"until": NOON, "operations": ["report"]} | arguments
+    options = replace(check_options(**asked), rules={"report": "rules"})
     return judge_with(
         options, *rows, made=made, is_matched=is_matched, kept_from=kept_from, now=now
     )
@@ -86,7 +88,7 @@ def judge(
 def judge_with(
     options: Options,
     *rows: RecorderRow,
-    made: dict[tuple[str | None, str | None], Calls] | None,
+    made: Made | None,
     is_matched: bool,
     kept_from: datetime | None,
     now: datetime,
@@ -114,7 +116,7 @@ def judge_with(
     matched: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     if is_matched:
         matched["report"].update(began)
-    named = {}
+    named: dict[tuple[str, str | None, str | None, str | None], Calls] = {}
     for (caller, client), made_by in (made or {}).items():
         named["report", caller, client, None] = made_by
     snapshot = Snapshot(
@@ -538,7 +540,7 @@ def test_a_doubt_that_no_other_window_would_end_has_no_advice_about_windows() ->
 
 
 def test_refused_calls_are_counted_apart_even_if_they_are_ignored() -> None:
-    made = {
+    made: Made = {
         (None, "scanner"): calls(AT, 0, 5),
         (None, "curl"): calls(AT, 3, 2),
         ("team", "job"): calls(AT, 0, 1, 1),
@@ -559,7 +561,7 @@ def test_refused_calls_are_counted_apart_even_if_they_are_ignored() -> None:
 
 
 def test_ignored_calls_are_listed_with_their_labels() -> None:
-    made = {(f"team-{number}", "c"): calls(AT, 1) for number in range(7)}
+    made: Made = {(f"team-{number}", "c"): calls(AT, 1) for number in range(7)}
     usage = judge(WHOLE, made=made, ignore_clients=["c"])
     assert usage.notes[1] == (
         "7 ignored calls of team-0, team-1, team-2, team-3, team-4 and 2 more"
@@ -589,7 +591,7 @@ def test_a_caller_has_stopped_that_is_silent_for_longer_than_before(
 
 
 def test_the_clients_of_a_label_stop_together() -> None:
-    made = {}
+    made: Made = {}
     for client, ago in (("c", (20, 19)), ("d", (1,))):
         made["a", client] = Calls()
         for days in ago:
