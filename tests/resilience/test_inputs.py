@@ -129,7 +129,7 @@ def exchange(server: Server, request: bytes) -> tuple[str, bool]:
     except ConnectionError:
         received = b""
     successor = b"Account" if request.startswith(b"POST") else b"CurrentUser"
-    link = b'\r\nLink: </API/Notification/%b>; rel="successor-version"\r\n' % successor
+    link = b'\r\nLink: </API/Notification/%b>; rel="successor-version"' % successor
     response = response_of(received)
     if not response.all("Deprecation"):
         return UNMATCHED, link in received
