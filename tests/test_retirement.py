@@ -141,7 +141,7 @@ def test_without_a_middleware_a_plan_is_asked_for(tmp_path: Path) -> None:
 def test_an_operation_can_be_skipped() -> None:
     app = make_app("/report/{id}")
     assert run(app, "--except", "report").exit_code == 0
-    assert run(app, "--except", "reprot").exit_code == 2
+    assert run(app, "--except", "unlisted").exit_code == 2
 
 
 @pytest.mark.slow

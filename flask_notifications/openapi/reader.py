@@ -40,7 +40,7 @@ _LITERAL = re.compile(r"(?!\.\.?\Z)[\w.~-]+")
 _SEGMENT = re.compile(rf"{_LITERAL.pattern}|\{{[\w.-]+\}}")
 
 _DATES = {"x-deprecated-at": "deprecated_at", "x-sunset": "sunset_at"}
-# Rules for the value of a parameter that leave no room for slashes, or might.
+# Rules for the value of a parameter that exclude slashes, or might.
 _RULES = frozenset({"format", "enum", "const", "pattern"})
 _MAX_NAMES = 5
 

@@ -20,7 +20,7 @@ PAIRS = 200
 # Names that a process keeps at most, besides those of other calls: a third of them on
 # a day.
 _NAMES = 60_000
-# Characters of a label and of a client. The store has room for them, whatever they are.
+# Characters of a label and of a client. The store can keep them, whatever they are.
 _LENGTH = 64
 
 # Where a total has which number.
@@ -113,8 +113,8 @@ class Counts:
             number = len(pairs)
             if caller is None:
                 number += len(day.pairs.get((operation, True), ()))
-            has_room = len(day.totals) < self._limit // max(3, len(self._days))
-            if number < PAIRS and has_room and _fits(caller) and _fits(client):
+            is_bounded = len(day.totals) < self._limit // max(3, len(self._days))
+            if number < PAIRS and is_bounded and _fits(caller) and _fits(client):
                 pairs.add((caller, client))
             else:
                 name = (operation, *name_others(client), source)
@@ -182,7 +182,7 @@ def _kind_of(call: Call) -> int:
 
 
 def _fits(label: str | None) -> bool:
-    """Return whether the store has room for a label."""
+    """Return whether the store can keep a label."""
     return label is None or 0 < len(label) <= _LENGTH
 
 
