@@ -123,8 +123,8 @@ class Document:
     def __init__(self, content: Any) -> None:
         if content is None:
             fail("the document", "a mapping", content)
-        self.content = check_mapping("the document", content)
-        self.is_swagger = "openapi" not in self.content
+        self.content: Mapping[Any, Any] = check_mapping("the document", content)
+        self.is_swagger: bool = "openapi" not in self.content
         version = self.content.get("swagger" if self.is_swagger else "openapi")
         prefix = "2.0" if self.is_swagger else "3."
         # YAML takes a version without quotation marks for a number.

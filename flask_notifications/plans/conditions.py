@@ -191,9 +191,9 @@ class SentHeader:
 
     def __init__(self, key: str, header: str) -> None:
         members = [split_member(member) for member in _split(header, ",")]
-        self.values = {member.value for member in members}
+        self.values: set[str] = {member.value for member in members}
         # Every client sends this by default.
-        self.is_default = key == "HTTP_ACCEPT" and self.values == {"*/*"}
+        self.is_default: bool = key == "HTTP_ACCEPT" and self.values == {"*/*"}
         # The members that have a value and a parameter.
         self._places: dict[tuple[str, str], set[int]] = {}
         for place, member in enumerate(members):

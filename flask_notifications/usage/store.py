@@ -219,11 +219,12 @@ class Identity:
     def _take_id(self, began: int) -> None:
         self.id: str = secrets.token_hex(16)
         self.began = began
-        self.skew = 0
+        self.skew: int = 0
         self._is_clock_off: bool | None = None
         # What the row has: the one, or the other if nobody knows whether the last write
         # was committed.
-        self.stamp = self.attempt = 0
+        self.stamp: int = 0
+        self.attempt: int = 0
 
     def renew(self) -> None:
         """Take another ID, whose row covers the time from now on."""

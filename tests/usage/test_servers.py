@@ -172,6 +172,7 @@ def test_every_pair_is_recorded_when_processes_are_killed(
 ) -> None:
     with serving_with_all_workers(program, tmp_path) as server:
         call_often([server], 30)
+        eventually(lambda: set(counted(database)) == set(expected(1)))
         for worker in server.workers():
             os.kill(worker, signal.SIGKILL)
     (operation,) = read_usage(database, operations=["report"]).operations
