@@ -67,5 +67,6 @@ nitpick_ignore_regex = [
         r"(flask_notifications\.serving\.records\.)?Schema",
     ),  # the part of marshmallow's that is called
     ("py:class", "Plan"),
+    ("py:class", "flask_notifications.plans.policy.Window"),
     ("py:class", "flask_notifications.serving.storage.Caller"),  # a type variable
 ]

@@ -49,8 +49,8 @@ def render_usage(
     check_title(title)
     policies: dict[str, tuple[Operation, DeprecationPolicy]] = {}
     if plan is not None:
-        for operation, policy in deprecated_operations(plan).items():
-            policies[operation.name] = (operation, policy)
+        for item in deprecated_operations(plan).items():
+            policies[item[0].name] = item
     limit = max(1, _LISTED // max(1, len(report.operations)))
     sections = []
     for usage in report.operations:
