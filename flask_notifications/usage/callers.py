@@ -65,11 +65,6 @@ class CallerUsage:
         return tuple(DayUsage(to_date(day), *totals[day]) for day in sorted(totals))
 
     @property
-    def day_numbers(self) -> set[int]:
-        """Return the UTC days that have calls, by their number since 1970."""
-        return set(self.packed_days[::5])
-
-    @property
     def calls(self) -> int:
         """Return the number of calls, whatever their status."""
         return self.answered + self.refused + self.failed + self.closed

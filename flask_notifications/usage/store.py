@@ -180,13 +180,6 @@ def merged_into(recorder: str) -> tuple[str, str] | None:
     return recorder[start + _DIGEST :], recorder[start : start + _DIGEST]
 
 
-def is_merged_into(service: str) -> sa.ColumnElement[bool]:
-    """Return whether a row of calls was merged for a service."""
-    recorder = usage.c.recorder
-    rest = sa.func.substr(recorder, 1 + len(_MERGED) + _DIGEST)
-    return sa.and_(recorder.like(f"{_MERGED}%"), rest == service)
-
-
 class Identity:
     """A recorder as its row shows it, and what this process knows of that row.
 
