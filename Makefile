@@ -135,7 +135,7 @@ LOWEST = .venv-lowest/bin/uv pip install --quiet --compile-bytecode --python .ve
 	$(PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/pip install --quiet uv
 	$(LOWEST) --resolution lowest-direct --editable '.[openapi,prometheus,sqlalchemy,usage]'
-	.venv-lowest/bin/uv pip freeze --quiet --python .venv-lowest --exclude-editable > .venv-lowest/lowest.txt
+	.venv-lowest/bin/uv pip freeze --quiet --python .venv-lowest --exclude-editable | grep -v ^setuptools > .venv-lowest/lowest.txt
 	$(LOWEST) --constraints .venv-lowest/lowest.txt --group example --group test
 	if command -v mariadb_config >/dev/null; then $(LOWEST) --constraints .venv-lowest/lowest.txt --group test-mariadb; fi
 	@touch $@

@@ -36,7 +36,7 @@ ELSEWHERE = {
     "$ flask-notifications check https://api.example.com/": f"{OF_PAGES}test_a_check_prints_what_the_page_shows",
     "error: report: ": f"{OF_PAGES}test_a_comparison_prints_what_the_page_shows",
     "name: retirement": "tests/cli/test_plan.py::test_the_documented_line_stops_a_pull_request_that_breaks_a_promise",
-    "operations.0.": f"{OF_PAGES}test_the_errors_of_a_plan_are_those_of_the_page",
+    "retirement.toml: operations.0.": f"{OF_PAGES}test_the_errors_of_a_plan_are_those_of_the_page",
     "Deprecation: ": f"{OF_PAGES}test_the_headers_are_those_of_the_page",
     '{"type": ': f"{OF_PAGES}test_a_problem_is_that_of_the_page",
     "groups:": "tests/test_metrics.py::test_promtool_accepts_the_alert_rules_and_they_fire_when_they_should",
@@ -52,7 +52,9 @@ STEP = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 FILE = re.compile(r"`([\w/.]+\.(?:ini|py|toml))`")
-SERVER = re.compile(r"`((?:flask --app|gunicorn|uvicorn|uwsgi|waitress-serve) [^`]+)`")
+SERVER = re.compile(
+    r"`((?:flask --app \w+ run|gunicorn |uvicorn |uwsgi |waitress-serve )[^`]*)`"
+)
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 LINE = '192.0.2.1 - - [{:%d/%b/%Y:%H:%M:%S} +0000] "GET /reports/7 HTTP/1.1" 200 12 "-" "curl/8.5.0"\n'
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -5,13 +5,14 @@ application around it, and its hooks.
 import json
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from typing import Any, BinaryIO
 from unittest.mock import Mock
 
 import flask
-import flask.sansio.app
 import orjson
 import pytest
+from packaging.version import Version
 from werkzeug.routing import PathConverter
 
 from flask_notifications import (
@@ -47,9 +48,11 @@ def post(app: Any, path: str = ALICE, **extra: Any) -> Response:
 
 
 BELOW = ACCOUNT.removesuffix("{}/")
+# Before Werkzeug 3.0.2, a route could not forbid it.
+MERGED = 404 if Version(version("werkzeug")) >= Version("3.0.2") else 308
 SPELLINGS = [
     (200, "GET", ["/API/Notification", "/API/Notification/"]),
-    (404, "GET", ["/API/Notification//", "/API//Notification/", "//API/Notification/"]),
+    (MERGED, "GET", ["/API/Notification//", "/API//Notification/"]),
     (405, "GET", [ALICE]),
     (200, "POST", [f"{BELOW}a/", f"{BELOW}a b;c=d"]),
     (404, "POST", [f"{BELOW}/", f"{BELOW}a/b", f"{BELOW}./", f"{BELOW}../"]),
@@ -86,14 +89,12 @@ def test_paths_are_exact_but_for_one_trailing_slash(
         create_blueprint(OneSession(), successors=True), **registration
     )
     for code, method, paths in SPELLINGS:
-        responses = [call(around(app), method, path, **BEARER) for path in paths]
-        assert [(each.code, each.all("Location")) for each in responses] == [
-            (code, [])
-        ] * len(paths)
+        for path in paths:
+            assert call(around(app), method, path, **BEARER).code == code, path
     for path in ("/API/Notification/CurrentUser", "/API/Notification/Account"):
         assert [
-            get(app, path + end, "accountId=a").code for end in ("", "/", "//", "/x")
-        ] == [200, 200, 404, 404]
+            get(app, path + end, "accountId=a").code for end in ("", "/", "/x")
+        ] == [200, 200, 404]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,8 @@ def test_options_gets_the_response_of_flask_without_records(
 ) -> None:
     storage = OneSession(lambda: [{"n": 1}])
     app = flask.Flask("app")
+    if not automatic and "PROVIDE_AUTOMATIC_OPTIONS" not in app.config:
+        pytest.skip("needs Flask 3.1, the first with this setting")
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = automatic
     app.register_blueprint(create_blueprint(storage))
     response = call(app, "OPTIONS", path, **BEARER)
@@ -184,8 +187,8 @@ def test_an_operation_that_no_middleware_matches_is_logged_once(
         assert post(around, f"{place}/GetNotificationsForAccount/a").code == 200
     lines = caplog.messages
     assert len(lines) == 2
-    assert "notifications.current_user is not retired" in lines[0]
-    assert "notifications.account is not retired" in lines[1]
+    assert "notifications.current_user announces nothing" in lines[0]
+    assert "notifications.account announces nothing" in lines[1]
     for line in lines:
         assert line.endswith(f'notification_operations("{prefix}")')
     caplog.clear()
@@ -487,10 +490,12 @@ def test_an_application_that_matches_hosts_is_refused() -> None:
 
 
 def test_an_application_that_is_not_flask_is_refused() -> None:
-    class Quart(flask.sansio.app.App):
+    class Quart:
         """Its blueprints are registered as Flask's are."""
 
-    state = Mock(app=Mock(spec=Quart))
+        url_map = flask.Flask("app").url_map
+
+    state = Mock(app=Quart())
     (set_up, *_routes) = create_blueprint(OneSession()).deferred_functions
     with pytest.raises(ValueError, match=r"^app must be a Flask application"):
         set_up(state)

@@ -204,22 +204,8 @@ def test_the_source_distribution_has_every_committed_file(
     assert all(path.name.startswith(".") for path in missing)
 
 
-# The last versions with a known vulnerability.
-VULNERABLE = {
-    "click": ["8.3.2"],  # CVE-2026-7246
-    "flask": ["3.1.2"],  # CVE-2026-27205
-    "gunicorn": ["22.0.0"],  # CVE-2024-6827
-    "jinja2": ["3.1.5"],  # CVE-2025-27516
-    "marshmallow": ["3.26.1", "4.0.0", "4.0.1", "4.1.0", "4.1.1"],  # CVE-2025-68480
-    "orjson": ["3.11.5"],  # CVE-2025-67221
-    "werkzeug": ["3.1.5"],  # CVE-2026-27199
-}
-
-
 @pytest.mark.metadata
-def test_dependencies_have_lower_bounds_and_no_upper_ones_and_none_is_known_to_be_vulnerable() -> (
-    None
-):
+def test_dependencies_have_lower_bounds_and_no_upper_ones() -> None:
     required = {
         each.name: each.specifier
         for each in map(Requirement, REQUIRED)
@@ -229,12 +215,6 @@ def test_dependencies_have_lower_bounds_and_no_upper_ones_and_none_is_known_to_b
         name: {each.operator for each in specifiers} - {"!="}
         for name, specifiers in required.items()
     } == ({name: {">="} for name in required})
-    assert [
-        (name, each)
-        for name, last in VULNERABLE.items()
-        for each in last
-        if each in required[name]
-    ] == []
 
 
 @pytest.mark.metadata

@@ -266,9 +266,8 @@ def _describe_next(policy: DeprecationPolicy, at: datetime) -> str:
         return f"next: {event.phase} {time}"
     if policy.sunset_at is None or policy.enforce_sunset:
         return "no further change is scheduled"
-    verb = "is" if policy.sunset_at > at else "was"
-    sunset = f"{verb} {relative(policy.sunset_at, at)}"
-    return f"keeps working, because its sunset, which {sunset}, is not enforced"
+    sunset = relative(policy.sunset_at, at)
+    return f"keeps working, because the sunset {sunset} is not enforced"
 
 
 def _format_conditions(where: str, values: Values | None) -> Iterator[str]:

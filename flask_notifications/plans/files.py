@@ -384,7 +384,7 @@ class _TableSchema(Schema):
         near = get_close_matches(str(key).lower(), self.fields)
         if near:
             return f"did you mean {near[0]}?"
-        return f"known are {', '.join(self.fields)}"
+        return f"known are {', '.join(self.declared_fields)}"
 
 
 class _BrownoutSchema(_TableSchema):

@@ -229,8 +229,8 @@ def _warn_unless_matched(environ: WSGIEnvironment) -> None:
     path = _VARIABLE.sub(r"{\1}", rule)
     prefix = path.removesuffix("/GetNotificationsForAccount/{id}") or "/"
     log_warning(
-        "%s is not retired, because no DeprecationMiddleware has matched a request for"
-        " it. Wrap the application in one, with a plan of the operations at this path:"
+        "%s announces nothing, because no DeprecationMiddleware has matched a request"
+        " for it. Wrap the application in one, with a plan of the operations at this path:"
         ' notification_operations("%s")',
         endpoint,
         prefix,

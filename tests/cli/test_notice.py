@@ -129,7 +129,8 @@ def test_the_formats_say_the_same(folder: Path) -> None:
 
 
 def test_a_caller_without_a_call_is_told_when_the_last_one_was(folder: Path) -> None:
-    record(folder, use(caller="warehouse"), at=YESTERDAY - 9 * DAY)
+    earlier = [use(caller="warehouse"), use(caller="zebra", operation="export")]
+    record(folder, *earlier, at=YESTERDAY - 9 * DAY)
     silence = "recorded from 28 May to 31 May 2026 (covered 100 % of 84 hours by 1 host, without a gap)."
     said = " ".join(notify(folder, "warehouse").out.split())
     assert (
@@ -181,7 +182,8 @@ def test_a_caller_without_a_call_is_told_when_the_last_one_was(folder: Path) -> 
 def test_the_exit_code_is_for_that_caller_alone(
     folder: Path, others: Any, options: list[str], code: int
 ) -> None:
-    record(folder, use(caller="warehouse"), at=YESTERDAY - 9 * DAY)
+    earlier = [use(caller="warehouse"), use(caller="zebra", operation="export")]
+    record(folder, *earlier, at=YESTERDAY - 9 * DAY)
     record(folder, *others)
     assert notify(folder, "warehouse", *options).code == code
 

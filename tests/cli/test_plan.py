@@ -373,9 +373,12 @@ def test_a_plan_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     assert run("plan", no_mapping).err.startswith(f"{no_mapping}: ")
 
 
-def test_a_broken_promise_is_exit_code_3(plan_file: Path, tmp_path: Path) -> None:
+def test_a_broken_promise_is_exit_code_3(tmp_path: Path) -> None:
+    enforced = f"enforce_sunset = true\n{PLAN}"
+    plan_file = write_file(tmp_path, enforced)
     options = ("--against", plan_file, "--at", "2026-09-01")
-    earlier = write_file(tmp_path, PLAN.replace("2026-12-01", "2026-10-01"), "new.toml")
+    earlier = enforced.replace("2026-12-01", "2026-11-04")
+    earlier = write_file(tmp_path, earlier, "new.toml")
     outcome = run("plan", earlier, *options, "--min-notice", "90")
     assert (outcome.code, outcome.out.splitlines()[-1]) == (
         3,

@@ -173,13 +173,15 @@ def rewrite(database: str, value: str) -> None:
     """Write a value into the store as another program may do: into every caller, client
     and name of an operation.
     """
-    value = json.dumps(value)[1:-1]  # as the store escapes it
+    escaped = json.dumps(value)[1:-1]  # as the store does it
     for table in metadata.tables.values():
-        if {"client", "caller", "operation"} <= set(table.columns.keys()):
-            execute(
-                database,
-                update(table).values(client=value, caller=value, operation=value),
-            )
+        columns = set(table.columns.keys())
+        if {"client", "caller", "operation"} <= columns:
+            values = dict.fromkeys(("client", "caller", "operation"), escaped)
+            execute(database, update(table).values(values))
+        if "operations" in columns:
+            rules = json.dumps({value: "any"})
+            execute(database, update(table).values(operations=rules))
 
 
 def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(
