@@ -61,11 +61,8 @@ def refuse_deferred(
     return value
 
 
-def _list_called(function: object) -> list[object]:
-    """Return the function itself and its class's ``__call__``; a call runs either."""
+def _list_called(function: Any) -> list[object]:
+    """Return a function and its class's ``__call__``; a call runs either."""
     while isinstance(function, partial):
         function = function.func
-    called = [function]
-    if callable(function):
-        called.append(type(function).__call__)
-    return called
+    return [function, type(function).__call__]

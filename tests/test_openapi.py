@@ -262,7 +262,13 @@ def test_a_sunset_that_has_passed_is_a_warning_if_it_is_enforced() -> None:
         ("/{path+}", {}, "/v1/**"),
         (
             "/files/{path}",
-            {"parameters": [NUMBER, {"name": "path", "in": "path", "format": "path"}]},
+            {
+                "parameters": [
+                    {"name": "path", "in": "header", "format": "uuid"},
+                    {"name": "path", "in": "path", "format": "path"},
+                    {"name": "path", "in": "query", "format": "uuid"},
+                ]
+            },
             "/v1/files/**",
         ),
         (
@@ -678,24 +684,26 @@ def test_a_subtree_deprecates_every_operation_below_that_is_not_live() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "successor"),
+    ("base", "successor", "expected"),
     [
-        (
-            document({"/a": {"get": {}}}, servers=[{"url": "https://x.example/v1"}]),
-            "/b",
-        ),
-        (swagger({"/a": {"get": {}}}, basePath="/v1"), "/b"),
-        (document({"/v1/a": {"get": {}}}), "/v1/b"),
+        ("/v1", "/v1/b", "/b"),
+        ("", "/v1/b", "/v1/b"),
+        ("/v1", "/v2/b", "../v2/b"),
+        ("/v1", "/v1", "../v1"),
+        ("/api/v1", "/b", "../../b"),
+        ("/v1", "https://x.example/b", "https://x.example/b"),
     ],
 )
 def test_the_path_of_the_server_counts_as_in_reading(
-    source: Any, successor: str
+    base: str, successor: str, expected: str
 ) -> None:
-    plan = {Operation("GET /v1/a", "GET", "/v1/a", "/v1/b"): POLICY}
-    written = deprecate(source, plan)
-    (item,) = written["paths"].values()
-    assert item["get"]["x-successor"] == successor
-    assert read(written, replace(POLICY, sunset_at=None)) == plan
+    paths: dict[str, Any] = {"/a": {"get": {}}}
+    plan = {Operation(f"GET {base}/a", "GET", f"{base}/a", successor): POLICY}
+    server = {"url": f"https://x.example{base}"}
+    for source in (swagger(paths, basePath=base), document(paths, servers=[server])):
+        written = deprecate(source, plan)
+        assert written["paths"]["/a"]["get"]["x-successor"] == expected
+        assert read(written, replace(POLICY, sunset_at=None)) == plan
 
 
 def test_what_operations_share_is_copied_before_it_is_changed() -> None:
@@ -732,6 +740,12 @@ def test_the_parameter_of_the_session_is_deprecated(is_shared: bool) -> None:
     assert marked["put"] == {}
 
 
+def test_an_operation_may_not_declare_its_session() -> None:
+    plan = {Operation("a", "GET", "/a", unify_session=True): POLICY}
+    marked = deprecate(document({"/a": {"get": {}}}), plan)["paths"]["/a"]["get"]
+    assert marked == {"deprecated": True, "x-sunset": "2027-07-01"}
+
+
 def test_swagger_2_has_its_own_headers_and_parameters() -> None:
     operation = {"responses": RESPONSES, "parameters": [SESSION | {"type": "string"}]}
     source = swagger({"/a": {"get": operation}}) | SHARED
@@ -755,12 +769,23 @@ def test_swagger_2_has_its_own_headers_and_parameters() -> None:
             {},
         ),
         (
+            {
+                Operation("new", "GET", "/a", headers={"API-Version": "2"}): None,
+                Operation("lost", "GET", "/a"): POLICY,
+            },
+            {},
+        ),
+        (
             {Operation("lost", "GET", "/v1/a"): POLICY},
             {"servers": [{"url": "/v1"}, {"url": "/v2"}]},
         ),
         ({Operation("lost", "GET", "/a"): POLICY}, {"servers": 5}),
         ({Operation("lost", "GET", "/a"): POLICY}, {"paths": {"/a": {"$ref": "a"}}}),
         ({Operation("lost", "GET", "/a"): POLICY}, {"paths": {"/a": {"GET": {}}}}),
+        (
+            {Operation("lost", "*", "/a"): POLICY},
+            {"paths": {"/a": {"additionalOperations": {"A B": {}}}}},
+        ),
         ({Operation("lost", "GET", "/a"): POLICY}, {"paths": []}),
     ],
     ids=[
@@ -768,10 +793,12 @@ def test_swagger_2_has_its_own_headers_and_parameters() -> None:
         "another method",
         "conditions",
         "conditions of a live one",
+        "conditions of a live one before",
         "live on another server",
         "unreadable servers",
         "another file",
         "no field of OpenAPI",
+        "no method",
         "no paths",
     ],
 )

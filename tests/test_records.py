@@ -83,6 +83,7 @@ def make_records(count: int) -> list[dict[str, int]]:
             b'[{ "n" : 1.50 , "n" : 2}]',
             id="bytes untouched",
         ),
+        pytest.param([b" {}\n", b"{}"], b"[ {}\n,{}]", id="bytes after white space"),
         pytest.param(
             [b"{}", DOCUMENT, {}],
             b'[{},{"n": 1.50},{}]',
@@ -210,6 +211,11 @@ def test_keys_may_be_of_a_subclass_of_str(count: int, encode: Any) -> None:
         {},
         {"n": 1, "m": 1},
     ]
+
+
+def test_keys_that_are_no_strings_are_for_encode() -> None:
+    record = types.MappingProxyType({1: "a"})
+    assert json.loads(write([record], make_writer(encode_with_flask))) == [{"1": "a"}]
 
 
 def list_batch_sizes(records: Iterable[Any], threshold: int = MEMORY) -> list[int]:

@@ -116,7 +116,7 @@ def test_a_mapping_of_arguments_keeps_its_kind_and_its_other_values() -> None:
 
 def test_arguments_without_a_session_stay_as_they_are() -> None:
     assert filter_record("%s: %d", "sessionId", 3).args == ("sessionId", 3)
-    atoms = Atoms(r="GET /p")
+    atoms = {"r": "GET /p", "D": 5}
     assert filter_record("%(r)s", atoms).args is atoms
 
 

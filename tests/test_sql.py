@@ -285,6 +285,20 @@ def test_stop_iteration_in_the_type_of_a_column_is_an_error_and_not_the_end(
     assert (response.code, response.json["code"]) == (500, "storage_error")
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_documents_may_be_bytes_of_any_kind(engine: Engine, kind: Any) -> None:
+    class Document(TypeDecorator[Any]):
+        impl = Text
+        cache_ok = True
+
+        def process_result_value(self, value: Any, _dialect: object) -> Any:
+            return kind(value.encode())
+
+    query = many_documents(engine).columns(document=Document)
+    (first, *_others) = read(storage_on(engine, query), "a1")
+    assert first.startswith(b'{"n":1,')
+
+
 async def promise_permission(_caller: object, _account_id: object) -> bool:
     return True
 

@@ -1,13 +1,12 @@
 """The command ``usage``: who still calls, and the verdict."""
 
-import io
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 from click import option
@@ -251,23 +250,20 @@ def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
     return list(names) or None
 
 
-class _Watched(io.RawIOBase):
+class _Watched:
     """A file that reports how many bytes have been read."""
 
     def __init__(
-        self, path: Path, stream: Any, report: Callable[[int], object]
+        self, path: Path, stream: IO[bytes], report: Callable[[int], object]
     ) -> None:
         self.name = str(path)
         self._stream = stream
         self._report = report
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "memoryview[int]") -> int | None:  # type: ignore[override]
-        size: int | None = self._stream.readinto(buffer)
-        self._report(size or 0)
-        return size
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        self._report(len(data))
+        return data
 
 
 def _find_logs(arguments: Sequence[str], log_format: str | None) -> list[Path]:
@@ -284,7 +280,7 @@ def _find_logs(arguments: Sequence[str], log_format: str | None) -> list[Path]:
     return list(paths.values())
 
 
-def _open_logs(paths: Sequence[Path]) -> Iterator[io.RawIOBase]:
+def _open_logs(paths: Sequence[Path]) -> Iterator[_Watched]:
     """Open files one after the other, and show on standard error how much of them has
     been read, if that is a terminal.
     """
@@ -309,7 +305,7 @@ def _read_report(
     except ModuleNotFoundError as error:  # its message says which extra is missing
         fail(str(error))
     try:
-        logs: Iterable[io.RawIOBase] = ()
+        logs: Iterable[_Watched] = ()
         if files:
             logs = _open_logs(_find_logs(files, options["log_format"]))
         with _show_progress() as progress:

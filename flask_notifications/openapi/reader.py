@@ -59,7 +59,7 @@ def plan_from_openapi(
     path begins with that of the server; an operation of several servers is there once
     for each of their paths. ``x-sunset``, ``x-deprecated-at`` and ``externalDocs.url``
     of an operation replace what the policy says. ``x-successor`` is its successor,
-    below the path of the server too. A sunset before the deprecation moves that to its
+    below the path of the server too, unless it begins with ``../``. A sunset before the deprecation moves that to its
     date. ``x-path`` replaces a path that a plan cannot express. A last segment ``**``,
     ``{name+}`` or ``{+name}``, or a parameter there with ``format: path``, is
     everything below the path before it.
@@ -250,7 +250,7 @@ class _Reader:
         operations = []
         for base in bases:
             path = f"{base}{template}"
-            below = None if successor is None else resolve_below(successor, base)
+            below = None if successor is None else _resolve(successor, base)
             try:
                 operation = Operation(
                     name or f"{declaration.method} {path}",
@@ -290,6 +290,15 @@ class _Reader:
         if is_open and not is_live and "x-path" not in content:
             self.open_paths.append(path)
         return template, names
+
+
+def _resolve(successor: str, base: str) -> str:
+    """Return a successor below the path of a server, or with ``../`` beside that."""
+    is_beside = successor.startswith("../")
+    while successor.startswith("../"):
+        base = base.rpartition("/")[0]
+        successor = successor.removeprefix("../")
+    return f"{base}/{successor}" if is_beside else resolve_below(successor, base)
 
 
 def _is_open(schema: Mapping[Any, Any]) -> bool:

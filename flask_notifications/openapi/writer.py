@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from flask_notifications.plans.announcement import is_path
 from flask_notifications.plans.conditions import fold
 from flask_notifications.plans.operations import (
     Operation,
@@ -103,12 +104,15 @@ class _Writer:
 
     def _find(self, declaration: Declaration) -> _Mark | None:
         """Return the mark of an operation if it is deprecated on all of its servers."""
+        if declaration.is_misnamed:
+            return None
         marks = []
-        # What cannot be read is not marked.
+        # What cannot be read is not marked, such as a method of two words.
         with suppress(ValueError):
+            Operation("?", declaration.method, "/")
             for base in self._document.server_paths(declaration):
                 mark = self._find_below(base, declaration)
-                if mark is None or declaration.is_misnamed:
+                if mark is None:
                     return None
                 marks.append(mark)
         for mark in marks:
@@ -133,9 +137,11 @@ class _Writer:
         successor = match.successor
         if successor is not None:
             successor = _NUMBER.sub(lambda found: variables[int(found[1])], successor)
-            # Readers put it below the path of the server again.
+            # Readers resolve it against the path of the server again.
             if successor.startswith(f"{base}/"):
                 successor = successor.removeprefix(base)
+            elif is_path(successor):
+                successor = "../" * base.count("/") + successor.removeprefix("/")
         return _Mark(match.operation, policy, successor)
 
     def _describe(self, declaration: Declaration, mark: _Mark) -> dict[str, Any]:

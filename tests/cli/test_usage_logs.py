@@ -140,12 +140,12 @@ def test_folders_wildcards_and_standard_input_are_read_once(
 ) -> None:
     Path("logs").mkdir()
     Path("logs/a.log").write_text(f"[{line()}", encoding="utf-8")
-    stdin = TextIOWrapper(BytesIO(line("/api/export/7").encode()))
+    stdin = TextIOWrapper(BytesIO(line("/export/7").encode()))
     monkeypatch.setattr(sys, "stdin", stdin)
     logs = ["--log", "logs", "--log", "logs/*.log", "--log", "-", "--log", "-"]
-    outcome = run_logs(*logs, "--format", "json", "--log-prefix", "/")
+    outcome = run_logs(*logs, "--format", "json")
     result = json.loads(outcome.out)
-    assert [operation["answered"] for operation in result["operations"]] == [1, 0]
+    assert [operation["answered"] for operation in result["operations"]] == [1, 1]
 
 
 def test_a_missing_log_or_a_wrong_format_is_a_wrong_argument() -> None:

@@ -436,9 +436,9 @@ UNREADABLE: dict[str, tuple[str, str | None, str]] = {
     ),
     "no key for the time": ('{"time": true}', JSON, "the time is missing"),
     "no key for the target": (
-        f'{{"time": {EPOCH}}}',
-        REQUEST_KEY,
-        "the time is missing",
+        f'{{"time": {EPOCH}, "status": 200}}',
+        JSON,
+        "the request is missing",
     ),
     "control characters": ("\x1b[2J\x07", None, r"in '\x1b[2J\x07'"),
     "a session ID": (
@@ -517,9 +517,14 @@ def test_a_410_is_closed_where_the_plan_had_closed_the_operation() -> None:
     assert kinds(read(line(status=410), plan=plan)) == {"closed": 1}
     assert kinds(read(line(status=410, time=later), plan=plan)) == {"failed": 1}
     assert kinds(read(line(status=410, user="acme"), plan=plan)) == {"failed": 1}
-    other = {"name": "lists", "method": "GET", "path": "/Reports/{id}/"}
-    both = plan_of(other, operation)
-    assert names(read(line("/reports//7", status=410), plan=both)) == ["report"]
+    part = {"name": "part", "path": "/reports/{id}/{part}"}
+    for both in (
+        plan_of(operation, REPORT | part),
+        plan_of(operation | part, REPORT),
+        plan_of(REPORT, operation | part),
+    ):
+        closed = [key.name for key, policy in both.items() if policy.brownouts]
+        assert names(read(line("/reports//7", status=410), plan=both)) == closed
 
 
 CONDITIONS: dict[str, tuple[list[dict[str, Any]], str, list[str]]] = {
@@ -603,8 +608,10 @@ def test_an_operation_of_parameters_or_letters_is_found_too() -> None:
     plan = plan_of(
         {"name": "any", "method": "*", "path": "/{tenant}/{page}"},
         {"name": "size", "method": "GET", "path": "/v1/größe/{id}"},
+        {"name": "zero", "method": "GET", "path": "/0/{id}"},
     )
     assert names(read(line("/a/b", method="PUT"), plan=plan)) == ["any"]
+    assert names(read(line("/0/b"), plan=plan)) == ["zero"]
     escaped = json.dumps({"t": EPOCH, "m": "GET", "p": "/v1/größe/7"})
     nginx = f'{{"t": {EPOCH}, "m": "GET", "p": "/v1/gr\\xC3\\xB6\\xC3\\x9Fe/\\x227"}}'
     keys = "json:time=t,method=m,target=p"
@@ -703,6 +710,18 @@ def test_a_log_that_is_cut_off_or_damaged_is_read_as_far_as_possible(
         assert kinds(reading)["answered"] >= 1
         assert reading.unreadable == 1
         assert f"of {path}: " in reading.first_unreadable
+
+
+class SlowStream(BytesIO):
+    """A pipe with one byte at a time."""
+
+    def read(self, _size: int | None = -1) -> bytes:
+        return super().read(1)
+
+
+@pytest.mark.parametrize("compress", COMPRESSED.values(), ids=COMPRESSED)
+def test_a_pipe_may_be_slow(compress: Any) -> None:
+    assert kinds(read_streams(SlowStream(compress(ENTRY * 2)))) == {"answered": 2}
 
 
 def test_a_stream_that_does_not_wait_is_an_error() -> None:
