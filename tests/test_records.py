@@ -183,8 +183,10 @@ def test_an_application_may_have_its_own_encode(
 def test_a_schema_dumps_objects_and_leaves_bytes_unchanged() -> None:
     due = types.SimpleNamespace(name="z", due=datetime(2026, 1, 1, tzinfo=UTC))
     records = [{"name": "x", "secret": 1}, b'{"name":"y"}', due]
-    expected = b'[{"subject":"x"},{"name":"y"},{"subject":"z","due":"2026-01-01T00:00:00+00:00"}]'
-    assert write(records, make_writer(schema=AlertSchema())) == expected
+    dumped = {"subject": "z", "due": "2026-01-01T00:00:00+00:00"}
+    written = write(records, make_writer(schema=AlertSchema()))
+    # Before marshmallow 3.26, the keys of a schema have no order.
+    assert json.loads(written) == [{"subject": "x"}, {"name": "y"}, dumped]
 
 
 # Keys of a subclass of str, which orjson refuses. SQLAlchemy uses one for names of

@@ -1,12 +1,13 @@
 """Arguments that several commands have, how they are read, and the errors about them."""
 
+import io
 import sys
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
@@ -84,6 +85,11 @@ def parse_base_url(value: str) -> str:
     except ValueError as error:
         raise click.BadParameter(redact_uri(str(error))) from error
     return value
+
+
+def progress_file(*, is_shown: bool) -> TextIO:
+    """Return where a progress bar goes: to standard error, or to nobody."""
+    return sys.stderr if is_shown else io.StringIO()
 
 
 def is_watched() -> bool:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,6 +20,7 @@ from .arguments import (
     format_option,
     is_watched,
     parse_base_url,
+    progress_file,
     read_file,
     read_plan,
 )
@@ -204,10 +204,8 @@ def check(
         "calls_links": calls_links,
     }
     reports, errors = [], []
-    is_hidden = len(urls) == 1 or not is_watched()
-    with click.progressbar(
-        urls, label="Checking", file=sys.stderr, hidden=is_hidden
-    ) as bar:
+    file = progress_file(is_shown=len(urls) > 1 and is_watched())
+    with click.progressbar(urls, label="Checking", file=file) as bar:
         for target in bar:
             try:
                 reports.append(check_url(fetcher, target, **options))

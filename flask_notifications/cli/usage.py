@@ -23,6 +23,7 @@ from .arguments import (
     open_file,
     parse_base_url,
     parse_day,
+    progress_file,
     read_plan,
 )
 
@@ -288,10 +289,8 @@ def _open_logs(paths: Sequence[Path]) -> Iterator[_Watched]:
     for path in paths:
         if path != STANDARD_INPUT:
             size += path.stat().st_size
-    is_hidden = size == 0 or not is_watched()
-    with click.progressbar(
-        length=size, label="Reading logs", file=sys.stderr, hidden=is_hidden
-    ) as bar:
+    file = progress_file(is_shown=size > 0 and is_watched())
+    with click.progressbar(length=size, label="Reading logs", file=file) as bar:
         for path in paths:
             with open_file(path) as stream:
                 yield _Watched(path, stream, bar.update)

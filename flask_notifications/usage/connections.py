@@ -89,7 +89,7 @@ def _new_engine(database: str | sa.URL) -> sa.Engine:
     try:
         url = sa.make_url(database)
         dialect = url.get_dialect()
-    except (ArgumentError, ValueError):
+    except (ArgumentError, AttributeError, ValueError):
         examples = "sqlite:///usage.sqlite3 or postgresql+psycopg://user@host/name"
         message = f"database must be an SQLAlchemy URL or engine, such as {examples}"  # the value may hold a password
         raise ValueError(message) from None
