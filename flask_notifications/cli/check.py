@@ -204,8 +204,8 @@ def check(
         "calls_links": calls_links,
     }
     reports, errors = [], []
-    file = progress_file(is_shown=len(urls) > 1 and is_watched())
-    with click.progressbar(urls, label="Checking", file=file) as bar:
+    bar_file = progress_file(is_shown=len(urls) > 1 and is_watched())
+    with click.progressbar(urls, label="Checking", file=bar_file) as bar:
         for target in bar:
             try:
                 reports.append(check_url(fetcher, target, **options))

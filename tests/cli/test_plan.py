@@ -377,8 +377,8 @@ def test_a_broken_promise_is_exit_code_3(tmp_path: Path) -> None:
     enforced = f"enforce_sunset = true\n{PLAN}"
     plan_file = write_file(tmp_path, enforced)
     options = ("--against", plan_file, "--at", "2026-09-01")
-    earlier = enforced.replace("2026-12-01", "2026-11-04")
-    earlier = write_file(tmp_path, earlier, "new.toml")
+    content = enforced.replace("2026-12-01", "2026-11-04")
+    earlier = write_file(tmp_path, content, "new.toml")
     outcome = run("plan", earlier, *options, "--min-notice", "90")
     assert (outcome.code, outcome.out.splitlines()[-1]) == (
         3,

@@ -265,7 +265,9 @@ def test_the_schema_has_the_keys_of_the_marshmallow_schema() -> None:
                 key = reference.get("$ref", "").rpartition("/")[2]
                 items = SCHEMA["definitions"].get(key, reference)["items"]
                 required = [
-                    name for name, field in table.fields.items() if field.required
+                    name
+                    for name, field in table.declared_fields.items()
+                    if field.required
                 ]
                 assert items["required"] == required
                 assert items["additionalProperties"] is False
