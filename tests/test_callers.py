@@ -209,6 +209,17 @@ def test_an_identify_that_fails_is_logged_without_its_message(
     assert "s3cret-id" not in caplog.text
 
 
+def test_an_identify_of_an_entry_point_that_fails_is_logged_without_its_message(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    response = send_get(raising(ValueError(SESSION_ID)))
+    assert response.code == 200
+    assert KEY not in response.environ
+    (record,) = caplog.records
+    assert record.getMessage().startswith("identify: builtins.ValueError")
+    assert SESSION_ID not in caplog.text
+
+
 def test_a_credential_of_another_scheme_is_no_session_id() -> None:
     calls: list[Call] = []
     app = wrap(

@@ -322,6 +322,64 @@ def test_a_message_says_what_to_write(expected: str, mapping: object) -> None:
     assert lines(errors_of(mapping)) == [expected]
 
 
+REPEATING = {**window(JANUARY, JANUARY + timedelta(hours=2)), "until": JULY}
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"every_hours": 1}, "every_hours: every_hours must be no shorter than"),
+        ({"every_hours": 1.5}, "every_hours: must be a whole number of hours"),
+        ({"every_hours": "168"}, "every_hours: must be a whole number of hours"),
+        ({"every_hours": 0}, "every_hours: must be a whole number of hours"),
+        ({"every_hours": True}, "every_hours: must be a whole number of hours"),
+        ({}, "until: until must be left out without every (every_hours in a file)"),
+        (
+            {"every_hours": 2, "until": JULY.replace(year=2025)},
+            "until: until must be not before start",
+        ),
+    ],
+)
+def test_the_error_of_a_brownout_that_repeats_is_at_its_key(
+    keys: dict[str, object], expected: str
+) -> None:
+    windows = [REPEATING | keys]
+    (line,) = lines(errors_of({"deprecated_at": JANUARY, "brownouts": windows}))
+    assert line.startswith(f"brownouts.0.{expected}")
+
+
+def test_too_many_windows_and_those_without_an_end_are_errors_of_the_brownouts() -> (
+    None
+):
+    hourly = window(JANUARY, JANUARY + timedelta(hours=1)) | {"every_hours": 1}
+    for place, sunset in (("brownouts", {}), ("brownouts", {"sunset_at": JULY})):
+        mapping = {"deprecated_at": JANUARY, "brownouts": [hourly], **sunset}
+        (line,) = lines(errors_of(mapping))
+        assert line.startswith(f"{place}: brownouts must be "), line
+    early = operation(sunset_at=JANUARY + timedelta(days=1))
+    assert load_plan(plan_of(early, brownouts=[hourly]))
+
+
+def test_a_file_that_is_not_there_is_looked_for_in_this_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        FileNotFoundError, match=f"no such file in {tmp_path}.*'a.json'"
+    ):
+        load_plan("a.json")
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        load_plan(tmp_path / "a.json")
+
+
+def test_an_error_is_a_line_with_its_place_and_operation() -> None:
+    with pytest.raises(ValidationError) as caught:
+        load_plan(plan_of(OTHER, operation(enforce_sunset=True)))
+    assert str(caught.value).startswith(
+        "operations.1.enforce_sunset: report: enforce_sunset must be False"
+    )
+
+
 def test_the_errors_of_nested_tables_have_their_index() -> None:
     exemptions = [{"caller": "a\n", "until": JULY.date(), "reason": "", "why": 1}, {}]
     exemptions.append(
@@ -507,6 +565,9 @@ def plans(draw: st.DrawFn) -> Plan:
         first, second, third, last = sorted(
             draw(st.lists(TIMES, min_size=4, max_size=4, unique=True))
         )
+        once = Brownout(second, third)
+        hours = timedelta(hours=(third - second) // timedelta(hours=1) + 1)
+        repeating = Brownout(second, third, every=hours, until=second + 3 * hours)
         names = [f"\u00e9 {number}", "PURGE", f"/{number}/{{id}}"]
         switches = {key: st.booleans() for key in ("rewrite_path", "unify_session")}
         operations = st.builds(
@@ -520,7 +581,7 @@ def plans(draw: st.DrawFn) -> Plan:
         policies = st.builds(
             DeprecationPolicy,
             deprecated_at=st.just(first),
-            brownouts=st.sampled_from([[], [Brownout(second, third)]]),
+            brownouts=st.sampled_from([[], [once], [repeating]]),
             sunset_at=st.sampled_from([last, first]),
             enforce_sunset=st.booleans(),
             exemptions=st.sampled_from(

@@ -45,6 +45,18 @@ def test_a_schedule_is_in_chronological_order() -> None:
     assert schedule(POLICY) == [Event(Phase.DEPRECATED, date(1))]
 
 
+def test_windows_that_repeat_are_one_event() -> None:
+    week = timedelta(days=7)
+    first, end = date(5), date(5, 2)
+    weekly = policy(brownouts=[Brownout(first, end, every=week)], sunset_at=date(6))
+    event = Event(Phase.BROWNOUT, first, end, week, 5)
+    assert schedule(weekly)[1] == event
+    assert (event.last, schedule(weekly)[2].last) == (date(5, 29), date(6))
+    for until, windows in ((first, []), (first + week, [Event(*event[:3])])):
+        once = Brownout(first, end, every=week, until=until)
+        assert schedule(policy(brownouts=[once]))[1:] == windows
+
+
 @pytest.mark.parametrize(
     ("at", "following"),
     [
@@ -71,6 +83,9 @@ def test_the_next_event_is_the_next_change_of_phase(
     at: datetime, following: Event | None
 ) -> None:
     assert next_event(ENFORCED, at) == following
+
+
+WEEKLY = Brownout(date(2), date(2, 2), every=timedelta(days=7))
 
 
 def operation(
@@ -123,6 +138,17 @@ def operation(
             id="another query",
         ),
         pytest.param({operation("/a"): policy(sunset_at=date(8, 2))}, id="to come"),
+        pytest.param(
+            {
+                operation("/a"): POLICY,
+                operation("/a", name="new", headers={"V": "2"}): None,
+            },
+            id="a live version in a header of its own",
+        ),
+        pytest.param(
+            {operation("/a"): policy(brownouts=[WEEKLY], sunset_at=date(10))},
+            id="brownouts that repeat",
+        ),
     ],
 )
 def test_a_plan_that_makes_sense_has_no_warnings(plan: Any) -> None:

@@ -75,13 +75,13 @@ def plan(
         "--min-notice needs --against OLD, because it applies to new dates",
     )
     time = datetime.now(UTC) if at is None else at
-    if schema:
-        click.echo(_SCHEMA.read_text(encoding="utf-8").removesuffix("\n"))
-    elif document is not None:
-        click.echo(_convert(document, time))
-    elif file is not None:
+    if file is not None:
         notice = timedelta(days=min_notice)
         context.exit(_print_plan(file, time, against, notice, output))
+    if document is not None:
+        click.echo(_convert(document, time))
+    else:
+        click.echo(_SCHEMA.read_text(encoding="utf-8").removesuffix("\n"))
 
 
 def _print_plan(

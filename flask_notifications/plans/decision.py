@@ -22,11 +22,6 @@ class Decision(NamedTuple):
     policy: DeprecationPolicy | None
     phase: Phase | None
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the operation responds with 410."""
-        return self.phase in CLOSED_PHASES
-
 
 def decide(
     matches: Iterable[Match],

@@ -366,7 +366,6 @@ class _TableSchema(Schema):
         """Add what is built from the valid values to ``data``, and errors to
         ``messages``.
         """
-        raise NotImplementedError
 
     @validates_schema(skip_on_field_errors=False, pass_original=True)
     def _check(self, data: dict[str, Any], original: Any, **_context: Any) -> None:

@@ -83,9 +83,8 @@ class Brownout:
             require(self.every >= length, "every", expected, str(self.every))
         if self.until is not None:
             object.__setattr__(self, "until", check_date("until", self.until))
-            require(
-                self.every is not None, "until", "left out without every", self.until
-            )
+            expected = "left out without every (every_hours in a file)"
+            require(self.every is not None, "until", expected, self.until)
             expected = f"not before start ({self.start})"
             require(self.until >= self.start, "until", expected, self.until)
 
@@ -218,11 +217,6 @@ class DeprecationPolicy:
         repeated = [caller for caller, number in times.items() if number > 1]
         require(not repeated, "exemptions", "a list with each caller once", repeated)
         object.__setattr__(self, "exemptions", tuple(exemptions))
-
-    @property
-    def closes(self) -> bool:
-        """Whether there is a time at which the operation responds with 410."""
-        return bool(self.windows) or self.enforce_sunset
 
     def phase(self, at: datetime, caller: str | None = None) -> Phase:
         """Return the phase at an aware datetime: an enforced sunset first, then a

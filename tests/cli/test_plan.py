@@ -61,6 +61,16 @@ def test_the_timeline_shows_brownouts_and_operations_that_stay(plan_file: Path) 
     ]
 
 
+def test_brownouts_that_repeat_are_one_line(tmp_path: Path) -> None:
+    weekly = PLAN.replace("09:15:00Z }", "09:15:00Z, every_hours = 168 }")
+    lines = run("plan", write_file(tmp_path, weekly), "--at", "2026-11-01").out
+    assert (
+        "  3 Nov 2026, 09:00 UTC   in 2 days       brownout for 15 minutes, every 7 days,\n"
+        "    4 times, the last on 24 Nov 2026: responds 410\n"
+    ) in lines
+    assert lines.count("responds 410") == 1
+
+
 RETIRED = """
 deprecated_at = 2026-01-01T00:00:00Z
 [[operations]]

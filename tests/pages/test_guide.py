@@ -12,6 +12,7 @@ from bs4 import BeautifulSoup
 
 from example_app import create_app
 from flask_notifications import (
+    Brownout,
     DeprecationMiddleware,
     DeprecationPolicy,
     Exemption,
@@ -21,6 +22,7 @@ from flask_notifications.pages import render_guide
 from tests.cli.servers import serving
 from tests.pages.html import parse, rows, words
 from tests.pages.reports import (
+    DAY,
     NOTIFICATION_PLAN,
     NOW,
     brownout,
@@ -225,6 +227,37 @@ def test_the_dates_and_the_brownouts_are_also_in_tables_with_those_in_the_past()
     ]
 
 
+def weekly(number: int, weeks: int = 1) -> Brownout:
+    """Return a brownout that repeats so many times, and began a week ago."""
+    start = NOW - 7 * DAY
+    every = weeks * 7 * DAY
+    return Brownout(start, start + DAY, every=every, until=start + number * every)
+
+
+def test_brownouts_that_repeat_are_one_row_with_the_next_of_them() -> None:
+    page = guide(policy(utc(2030, 1, 1), weekly(12)), JULY)
+    (table,) = page.select("section[aria-labelledby=brownouts] table")
+    repeats = "every 7 days, 12 times, the last on 31 Jan 2027"
+    assert rows(table)[1:] == [
+        [
+            f"22 Nov 2026, 17:00 to 23 Nov 2026, 17:00 UTC{repeats}",
+            "24 hours",
+            "now",
+            "GET /reports/{id}",
+        ]
+    ]
+    past = guide(policy(utc(2030, 1, 1), weekly(1)))
+    assert "every" not in words(past.select_one("section[aria-labelledby=brownouts]"))
+    past = guide(policy(utc(2026, 11, 20), weekly(12), enforce_sunset=True))
+    assert "every" not in words(past.select_one("section[aria-labelledby=brownouts]"))
+
+
+def test_more_than_a_hundred_brownouts_are_drawn_as_one_bar() -> None:
+    for number, bars in ((100, 100), (101, 1), (10_000, 1)):
+        page = guide(policy(utc(2300, 1, 1), weekly(number)))
+        assert len(page.select("rect.brownout[y]")) == bars
+
+
 def test_operations_with_different_dates_are_in_different_timelines() -> None:
     assert [len(guide(JULY, other).select(".lane")) for other in (JULY, LATE)] == [1, 2]
 
@@ -271,6 +304,7 @@ def test_links_that_are_complete_have_no_address_before_them() -> None:
         ("HTTP://a.example", ["HTTP://a.example"]),
         ("api@a.example", ["mailto:api@a.example"]),
         ("javascript:a", []),
+        ("https://a b", []),
         ("<b>", []),
     ],
 )

@@ -64,6 +64,11 @@ MOVES = {
         "'@/a?sessionId=SESSION_ID'",
         None,
     ),
+    "another key beside the session": (
+        operation("/a", query={"v": "1"}, unify_session=True),
+        "'@/a?v=1&sessionId=SESSION_ID'",
+        None,
+    ),
     "brackets": (operation("/a", "/b?c=[1]"), "@/a", "'@/b?c=%5B1%5D'"),
 }
 

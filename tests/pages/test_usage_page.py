@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 
-from flask_notifications import DeprecationPolicy, Operation
+from flask_notifications import Brownout, DeprecationPolicy, Operation
 from flask_notifications.pages import render_usage
 from flask_notifications.usage import CallerUsage, DayUsage, Reason, Verdict
 from tests.pages import reports
@@ -445,6 +445,15 @@ def test_many_callers_and_many_brownouts_are_folded() -> None:
         further,
     ]
     assert not page.select("figure text.brownout-label")
+
+
+def test_brownouts_that_repeat_are_folded_and_counted() -> None:
+    start = NOW - 400 * DAY
+    hourly = Brownout(start, start + DAY / 48, every=DAY / 24, until=NOW - DAY)
+    page = page_of(own=policy(SUNSET, hourly), days=400)
+    folded = page.select("details")[-1]
+    assert words(folded.summary) == "9,573 earlier brownouts"
+    assert words(folded).endswith("7,573 more brownouts, not listed here.")
 
 
 def test_callers_beyond_the_number_that_a_page_lists_are_counted(
