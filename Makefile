@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-PYTHONS ?= 3.12 3.13 3.14
+PYTHONS ?= 3.12 3.13 3.14 3.15
 HOST ?= 127.0.0.1
 PORT ?= 8000
 SECONDS ?= 600

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, chdir, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 from unittest.mock import patch
@@ -24,7 +25,7 @@ from werkzeug.test import Client
 
 from flask_notifications import load_plan
 from tests.servers.process import ROOT, free_port, running
-from tests.services import program_or_skip
+from tests.services import program_or_skip, service_or_skip
 
 OF_PAGES = "tests/cli/test_documentation.py::"
 # The beginnings of the blocks that tests of their own execute, and of those that nobody
@@ -163,6 +164,8 @@ def follow(example: Example) -> None:
 @contextmanager
 def serve(command: str, port: str) -> Iterator[None]:
     """Run a server in the folder of the reader, and call it."""
+    program = command.split(maxsplit=1)[0]
+    service_or_skip(program, which(program, path=PATH) is not None)
     folder = Path.cwd()
     environ = {
         "HOME": folder,  # of gunicorn's control socket
