@@ -69,6 +69,7 @@ check: $(VENV)/checked .venv-docs/installed ## check the format, lint, types, im
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/zizmor --quiet --offline .github/workflows
 	.ci/check-subjects
+	$(VENV)/bin/python .ci/density flask_notifications tests
 	$(VENV)/bin/python -m pytest -q -m metadata tests/test_package.py
 	$(VENV)/bin/mdformat --check $(PAGES)
 	$(VENV)/bin/codespell $(FOLDERS)

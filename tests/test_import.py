@@ -3,6 +3,7 @@
 import importlib
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +52,34 @@ from flask_notifications import NotificationApp
 from flask_notifications.testing import MemoryStorage
 NotificationApp(MemoryStorage(sessions={}, notifications={}))
 """
+
+
+# As on Windows, where Python lacks these.
+ON_WINDOWS = """
+import os, signal, sys
+for name in ("fcntl", "grp", "pwd", "resource", "termios"):
+    sys.modules[name] = None
+for name in ("fork", "getppid", "geteuid", "getuid", "register_at_fork", "sendfile"):
+    delattr(os, name)
+for name in ("SIGALRM", "SIGHUP", "SIGKILL", "SIGUSR1", "setitimer"):
+    delattr(signal, name)
+from werkzeug.test import Client
+from flask_notifications import DeprecationMiddleware, NotificationApp, load_plan
+from flask_notifications.testing import MemoryStorage
+from flask_notifications.usage import UsageRecorder, read_usage
+plan = load_plan({"deprecated_at": "2026-01-01T00:00:00Z"})
+storage = MemoryStorage(sessions={"s3cret": "alice"}, notifications={"alice": []})
+recorder = UsageRecorder("sqlite:///usage.sqlite3")
+app = DeprecationMiddleware(NotificationApp(storage), plan, observers=[recorder])
+assert Client(app).get("/API/Notification/?sessionId=s3cret").json == []
+recorder.close()
+print(read_usage("sqlite:///usage.sqlite3").operations[1].answered)
+"""
+
+
+def test_nothing_needs_what_windows_lacks(tmp_path: Path) -> None:
+    done = run_program(sys.executable, "-c", ON_WINDOWS, cwd=tmp_path)
+    assert done.stdout == "1\n"
 
 
 @pytest.mark.parametrize(
