@@ -3,9 +3,9 @@
 Flask imports this module for every command, so it imports click and Flask only.
 """
 
-import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -15,17 +15,21 @@ from flask import Flask, current_app
 from flask.cli import with_appcontext
 
 # Where middlewares keep the application inside of them.
-_INNER = ("app", "_app", "wsgi_app", "application", "_application")
-_CONVERTER = re.compile(r"<(?:(\w+)(?:\([^>]*\))?:)?\w+>")
-_NONE, _CATCH_ALL, _ROUTE = range(3)
+_INNER = ("app", "_app", "wsgi_app", "application", "_application", "__wrapped__")
+# The name and the arguments of a converter.
+_CONVERTER = re.compile(r"<(?:(\w+)(?:\(([^>]*)\))?:)?\w+>")
+_PARAMETER = r"\{[^/]+\}"
 
 
-class _Segment(NamedTuple):
-    """A segment of a rule: what it matches, and whether it is variable or a path."""
+class _Route(NamedTuple):
+    """A rule, its path below the mount point, and patterns for its first segments, the
+    longest last; a catch-all takes literals in the ``loose`` ones only.
+    """
 
-    pattern: re.Pattern[str]
-    is_variable: bool
-    is_path: bool
+    rule: Any
+    path: str
+    exact: list[re.Pattern[str]]
+    loose: list[re.Pattern[str]]
 
 
 @click.command("retirement")
@@ -42,121 +46,98 @@ def retirement(file: Path | None, mount: str, skipped: tuple[str, ...]) -> None:
     from flask_notifications.dates import utc_now  # noqa: PLC0415
     from flask_notifications.wording import escape  # noqa: PLC0415
 
-    app, at = current_app._get_current_object(), utc_now()  # type: ignore[attr-defined]
-    plans = list(_find_plans(app)) if file is None else [read_plan(file)]
+    app: Any = current_app
+    plans = [read_plan(file)] if file else list(_find_plans(app.wsgi_app))
     if not plans:
-        message = "no middleware is around app.wsgi_app: give --plan FILE"
+        message = "no middleware around app.wsgi_app; for one elsewhere, give --plan FILE"
         raise click.ClickException(message)
-    items = [item for plan in plans for item in plan.items()]
-    unknown = {*skipped} - {operation.name for operation, _policy in items}
+    unknown = {*skipped} - {operation.name for plan in plans for operation in plan}
     if unknown:
         message = f"no operation is named {min(unknown)!r}"
         raise click.BadParameter(message)
-    rules = [(rule, _parse_rule(app, rule.rule)) for rule in app.url_map.iter_rules()]
-    levels = set()
-    for operation, policy in items:
+    mount = f"/{mount.strip('/')}".rstrip("/")
+    routes = [_read_rule(rule, mount) for rule in app.url_map.iter_rules()]
+    is_wrong = False
+    for operation, policy in [item for plan in plans for item in plan.items()]:
         if operation.name not in skipped:
-            phase = "live" if policy is None else policy.phase(at)
-            shown = f"{operation.name}  {operation.method} {operation.path}"
-            click.echo(escape(f"{shown}  {phase}"))
-            level, message = _list_endpoints(operation, phase, mount, rules)
-            levels.add(level)
-            if message:
-                click.echo(escape(f"{level}: {operation.name}: {message}"), err=True)
-    if "error" in levels:
+            phase = "live" if policy is None else policy.phase(utc_now())
+            title = f"{operation.name}  {operation.method} {operation.path}"
+            click.echo(escape(f"{title}  {phase}"))
+            level, message = _list_endpoints(operation, routes)
+            if level == "error" and phase == "sunset":
+                level = "note"
+            if level:
+                click.echo(f"{level}: {operation.name}: {message}", err=True)
+            is_wrong = is_wrong or level == "error"
+    if is_wrong:
         raise click.exceptions.Exit(1)
 
 
-def _list_endpoints(
-    operation: Any, phase: str, mount: str, rules: list[tuple[Any, list[_Segment]]]
-) -> tuple[str, str]:
-    """Print the endpoints of an operation, and return a level and what is wrong."""
-    best = _NONE
-    for rule, segments in rules:
-        result = _compare_path(operation.path, mount, segments)
-        if result and _allows(rule.methods, operation.method):
-            best = max(best, result)
-            click.echo(f"  {rule.endpoint}  {rule.rule}")
-    if best == _ROUTE:
-        return "", ""
-    if best == _CATCH_ALL:
-        return "warning", "only a catch-all reaches it"
-    hint = _suggest(operation.path, mount, [rule.rule for rule, _ in rules])
-    return "note" if phase == "sunset" else "error", f"reaches no endpoint{hint}"
-
-
-def _find_plans(app: Flask) -> Iterator[Any]:
+def _find_plans(outermost: Any) -> Iterator[Any]:
     """Yield the plans of the middlewares around an application, the outermost first."""
     from flask_notifications import DeprecationMiddleware  # noqa: PLC0415
 
-    waiting: list[Any] = [app.wsgi_app]
-    seen = [app]
-    while waiting:
-        layer = waiting.pop(0)
-        if layer is None or any(layer is other for other in seen):
-            continue
-        seen.append(layer)
+    layers = [outermost]
+    # The list grows while its layers are looked at.
+    for layer in layers:
         if isinstance(layer, DeprecationMiddleware):
             yield layer.plan
-        waiting += [getattr(layer, name, None) for name in _INNER]
-        mounts = getattr(layer, "mounts", None)
-        if isinstance(mounts, dict):
-            waiting += mounts.values()
+        cells = getattr(layer, "__closure__", None) or ()
+        mounts = getattr(layer, "mounts", None) or {}
+        parts = [getattr(layer, name, None) for name in _INNER]
+        parts += [*mounts.values(), *(cell.cell_contents for cell in cells)]
+        for part in filter(callable, parts):
+            is_known = any(part is other for other in layers)
+            if not is_known and not isinstance(part, Flask):
+                layers.append(part)
 
 
-def _parse_rule(app: Flask, rule: str) -> list[_Segment]:
-    """Take a rule apart; the final slash does not count."""
-    segments = []
-    for segment in re.split(r"/(?![^<]*>)", rule.strip("/")) if rule != "/" else []:
+def _read_rule(rule: Any, mount: str) -> _Route:
+    """Take a rule of Werkzeug apart; the slash at its end does not count."""
+    from werkzeug.routing.rules import parse_converter_args  # noqa: PLC0415
+
+    exact, loose = [""], [""]
+    for segment in filter(None, re.split(r"/(?![^<]*>)", mount + rule.rule)):
         pattern, end, is_path = "", 0, False
         for match in _CONVERTER.finditer(segment):
-            converter = app.url_map.converters[match[1] or "default"]
-            is_path = is_path or not converter.part_isolating
-            pattern += f"{re.escape(segment[end : match.start()])}(?:{converter.regex})"
-            end = match.end()
+            arguments = parse_converter_args(match[2] or "")
+            converter = rule.get_converter("", match[1] or "default", *arguments)
+            pattern += f"{re.escape(segment[end : match.start()])}{converter.regex}"
+            end, is_path = match.end(), is_path or not converter.part_isolating
         pattern += re.escape(segment[end:])
-        compiled = re.compile(pattern, re.IGNORECASE)
-        segments.append(_Segment(compiled, end > 0, is_path))
-    return segments
+        if end:
+            pattern = f"(?:{_PARAMETER}|{pattern})"
+        rest = f"{_PARAMETER}(?:/{_PARAMETER})*"
+        exact.append(f"{exact[-1]}/{rest if is_path else pattern}")
+        loose.append(f"{loose[-1]}/{'.+' if is_path else pattern}")
+    patterns = [
+        [re.compile(path, re.IGNORECASE) for path in paths] for paths in (exact, loose)
+    ]
+    return _Route(rule, mount + rule.rule, *patterns)
 
 
-def _allows(methods: Iterable[str] | None, method: str) -> bool:
-    allowed = {*(methods or ())}
-    return bool(allowed - {"OPTIONS"}) if method == "*" else method in allowed
-
-
-def _compare_path(path: str, mount: str, route: list[_Segment]) -> int:
-    """Return how a route may serve a path of a plan."""
-    below_mount = f"/{mount.strip('/')}/" if mount.strip("/") else "/"
-    if not f"{path}/".startswith(below_mount):
-        return _NONE
-    is_subtree = path.endswith("/**")
-    inner = path.removesuffix("/**")[len(below_mount) - 1 :].strip("/")
-    return _compare(inner.split("/") if inner else [], route, is_subtree)
-
-
-def _compare(template: list[str], route: list[_Segment], is_subtree: bool) -> int:
-    if not template:
-        return _ROUTE if is_subtree or not route else _NONE
-    if not route:
-        return _NONE
-    if route[0].is_path:
-        best = _NONE
-        for count in range(1, len(template) + 1):
-            result = _compare(template[count:], route[1:], is_subtree)
-            if any(not segment.startswith("{") for segment in template[:count]):
-                result = min(result, _CATCH_ALL)
-            best = max(best, result)
-        return best
-    fits = route[0].is_variable
-    if not template[0].startswith("{"):
-        fits = route[0].pattern.fullmatch(unquote(template[0])) is not None
-    return _compare(template[1:], route[1:], is_subtree) if fits else _NONE
-
-
-def _suggest(path: str, mount: str, rules: list[str]) -> str:
-    """Return the rule that is spelled most like a path, as a question."""
-    plain = {re.sub("<[^>]*>", "{}", rule): rule for rule in rules}
-    wanted = re.sub(r"\{[^}]*\}", "{}", path.removeprefix(mount))
-    nearest = difflib.get_close_matches(wanted.removesuffix("/**"), plain, n=1)
-    return f"; did you mean {plain[nearest[0]]}?" if nearest else ""
+def _list_endpoints(operation: Any, routes: list[_Route]) -> tuple[str, str]:
+    """Print the endpoints of an operation, and return how bad it is and what is wrong."""
+    path = unquote(operation.path).removesuffix("/**").rstrip("/")
+    first = 0 if operation.path.endswith("/**") else -1
+    level, message = "error", ""
+    spellings = {}
+    for rule, rule_path, exact, loose in routes:
+        spellings[re.sub("<[^>]*>", "{}", rule_path)] = rule_path
+        if any(pattern.fullmatch(path) for pattern in loose[first:]):
+            allowed = rule.methods or {operation.method}
+            if operation.method in allowed or operation.method == "*":
+                click.echo(f"  {rule.endpoint}  {rule.rule}")
+                if any(pattern.fullmatch(path) for pattern in exact[first:]):
+                    level = ""
+                elif level:
+                    level, message = "warning", "only a catch-all reaches it"
+            elif level == "error":
+                methods = ", ".join(sorted(allowed))
+                message = f"reaches no endpoint, because {rule_path} is for {methods}"
+    if not message:
+        message = "reaches no endpoint"
+        spelling = re.sub(_PARAMETER, "{}", path)
+        for nearest in get_close_matches(spelling, spellings, n=1):
+            message += f"; did you mean {spellings[nearest]}?"
+    return level, message

@@ -11,9 +11,18 @@ import pytest
 from click.testing import Result
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.proxy_fix import ProxyFix
+from werkzeug.routing import Rule
 
-from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
+from flask_notifications import (
+    DeprecationMiddleware,
+    DeprecationPolicy,
+    Operation,
+    create_blueprint,
+    notification_operations,
+)
 from flask_notifications.retirement import retirement
+from tests.servers.process import ROOT
+from tests.storages import OneSession
 
 DATES = DeprecationPolicy(deprecated_at=datetime(2026, 1, 1, tzinfo=UTC))
 CLOSED = DeprecationPolicy(
@@ -21,6 +30,13 @@ CLOSED = DeprecationPolicy(
     sunset_at=datetime(2026, 2, 1, tzinfo=UTC),
     enforce_sunset=True,
 )
+PLAN = """
+deprecated_at = 2026-01-01T00:00:00Z
+[[operations]]
+name = "report"
+method = "GET"
+path = "/api/reports/{id}"
+"""
 RULES = (
     "/",
     "/reports/<int:id>",
@@ -29,6 +45,8 @@ RULES = (
     "/files/<path:file>",
     "/v1/a",
     "/v1/b/<id>.json",
+    "/<any('de', 'fr'):language>/about",
+    "/pages/<path:page>/history",
 )
 
 
@@ -70,7 +88,15 @@ def test_an_operation_is_listed_with_its_phase_and_endpoints() -> None:
         ("/Reports/{id}/", ["/reports/<int:id>"]),
         ("/users/me", ["/users/<name>"]),
         ("/files/{file}", ["/files/<path:file>"]),
+        ("/files/{folder}/{file}", ["/files/<path:file>"]),
+        ("/pages/{a}/{b}/history", ["/pages/<path:page>/history"]),
+        ("/pages/{page}/history/", ["/pages/<path:page>/history"]),
+        ("/files/**", ["/files/<path:file>"]),
+        ("/FR/about", ["/<any('de', 'fr'):language>/about"]),
         ("/v1/**", ["/v1/a", "/v1/b/<id>.json"]),
+        ("/v1/b/{file}", ["/v1/b/<id>.json"]),
+        ("/v1/b/7.json", ["/v1/b/<id>.json"]),
+        ("/**", list(RULES)),
     ],
 )
 def test_a_path_reaches_these_rules(path: str, rules: list[str]) -> None:
@@ -80,7 +106,11 @@ def test_a_path_reaches_these_rules(path: str, rules: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/report/{id}", "/reports/latest", "/reports", "/v1/{id}", "/v2/**"]
+    "path",
+    [
+        *("/report/{id}", "/reports/latest", "/reports", "/v1/{id}", "/v2/**"),
+        *("/es/about", "/pages/{page}", "/v1/b/7.xml", "/reports/{id}/x"),
+    ],
 )
 def test_a_path_that_reaches_no_route_is_an_error(path: str) -> None:
     result = run(make_app(path))
@@ -94,8 +124,20 @@ def test_the_nearest_rule_is_suggested() -> None:
 
 
 def test_a_method_without_a_route_is_an_error() -> None:
-    assert run(make_app("/reports/{id}", method="PUT")).exit_code == 1
-    assert run(make_app("/reports/{id}", method="*")).exit_code == 0
+    result = run(make_app("/reports/{id}", method="PUT"))
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: report: reaches no endpoint, because /reports/<int:id> is for GET, HEAD,"
+        " OPTIONS\n"
+    )
+    for method in ("HEAD", "*"):
+        assert run(make_app("/reports/{id}", method=method)).exit_code == 0
+    app = make_app("/reports/{id}")
+    app.add_url_rule("/reports/<int:id>", "post", fail, methods=["POST"])
+    assert (run(app).exit_code, run(app).stderr) == (0, "")
+    app = make_app("/any", method="PUT")
+    app.url_map.add(Rule("/any", endpoint="any"))
+    assert run(app).exit_code == 0
 
 
 def test_a_live_operation_is_listed_as_live_and_needs_a_route_too() -> None:
@@ -113,6 +155,14 @@ def test_a_catch_all_is_a_warning() -> None:
     result = run(make_app("/reports/{id}", rules=["/<path:rest>"]))
     assert result.exit_code == 0
     assert result.stderr == "warning: report: only a catch-all reaches it\n"
+    for path in ("/reports/{id}", "/reports/**"):
+        for rules in (
+            ["/<path:rest>", "/reports/<id>"],
+            ["/reports/<id>", "/<path:rest>"],
+        ):
+            assert run(make_app(path, rules=rules)).stderr == ""
+    result = run(make_app("/reports/{id}", rules=["/<path:rest>"], method="PUT"))
+    assert result.exit_code == 1
 
 
 def test_the_middleware_is_found_inside_of_others() -> None:
@@ -120,23 +170,83 @@ def test_the_middleware_is_found_inside_of_others() -> None:
     mounted = DispatcherMiddleware(
         flask.Flask("outer"), {"/api": ProxyFix(app.wsgi_app)}
     )
-    app.wsgi_app = ProxyFix(mounted)  # type: ignore[method-assign]
-    assert run(app).exit_code == 0
+    outer = ProxyFix(mounted)
+
+    def traced(environ: Any, start_response: Any) -> Any:
+        return outer(environ, start_response)
+
+    app.wsgi_app = traced  # type: ignore[assignment]
+    assert run(app).stdout.startswith("report  GET /reports/{id}  deprecated\n")
+
+
+def test_the_middleware_of_another_application_is_left_out() -> None:
+    app = make_app("/reports/{id}")
+    other = make_app("/other")
+    mounts: dict[str, Any] = {"/other": other}
+    app.wsgi_app = DispatcherMiddleware(app.wsgi_app, mounts)  # type: ignore[method-assign]
+    result = run(app)
+    assert (result.exit_code, "/other" in result.stdout) == (0, False)
+
+
+def test_two_middlewares_have_a_plan_each() -> None:
+    app = make_app("/reports/{id}")
+    plan = {Operation("user", "GET", "/users/{id}"): DATES}
+    app.wsgi_app = DeprecationMiddleware(app.wsgi_app, plan)  # type: ignore[method-assign]
+    titles = [line for line in run(app).stdout.splitlines() if line[0] != " "]
+    assert [title.split()[0] for title in titles] == ["user", "report"]
+
+
+def nested(blueprint: flask.Blueprint) -> flask.Blueprint:
+    parent = flask.Blueprint("erp", "app", url_prefix="/erp")
+    parent.register_blueprint(blueprint)
+    return parent
+
+
+@pytest.mark.parametrize(
+    ("register", "prefix"),
+    [
+        (lambda app, old: app.register_blueprint(old), "/API/Notification"),
+        (lambda app, old: app.register_blueprint(old, url_prefix="/alerts"), "/alerts"),
+        (lambda app, old: app.register_blueprint(nested(old)), "/erp/API/Notification"),
+    ],
+    ids=["as it is", "another prefix", "below a parent"],
+)
+def test_a_prefix_that_the_plan_lacks_is_an_error(register: Any, prefix: str) -> None:
+    for plan_prefix in ("/API/Notification", "/alerts", "/erp/API/Notification"):
+        app = flask.Flask("app")
+        register(app, create_blueprint(OneSession()))
+        plan = dict.fromkeys(notification_operations(plan_prefix), DATES)
+        app.wsgi_app = DeprecationMiddleware(app.wsgi_app, plan)  # type: ignore[method-assign]
+        assert run(app).exit_code == (plan_prefix != prefix)
+
+
+def test_two_hundred_routes_below_a_version_are_listed() -> None:
+    rules = [f"/v1/{name}/<int:id>" for name in range(100)]
+    rules += [f"/v1/{name}/<int:id>/parts/<part>/" for name in range(100)]
+    result = run(make_app("/v1/**", rules=rules))
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 201)
+    result = run(make_app("/v1/7/{id}/part/{x}", rules=rules))
+    assert "did you mean /v1/7/<int:id>/parts/<part>/?" in result.stderr
 
 
 def test_without_a_middleware_a_plan_is_asked_for(tmp_path: Path) -> None:
     app = flask.Flask("app")
     result = run(app)
     assert result.exit_code == 1
-    assert "give --plan FILE" in result.stderr
+    assert "no middleware around app.wsgi_app; for one elsewhere, give --plan" in (
+        result.stderr
+    )
     app.add_url_rule("/reports/<id>", "report", fail)
     file = tmp_path / "plan.toml"
-    file.write_text(
-        'deprecated_at = 2026-01-01T00:00:00Z\n[[operations]]\nname = "report"\n'
-        'method = "GET"\npath = "/api/reports/{id}"\n'
-    )
+    file.write_text(PLAN)
     assert run(app, "--plan", str(file)).exit_code == 1
     assert run(app, "--plan", str(file), "--mount", "/other").exit_code == 1
+    assert run(app, "--plan", str(file), "--mount", "/api").exit_code == 0
+    app.add_url_rule("/report", "reports", fail)
+    file.write_text(file.read_text().replace("/reports/{id}", "/raport"))
+    result = run(app, "--plan", str(file), "--mount", "api/")
+    assert "did you mean /api/report?" in result.stderr
+    file.write_text(file.read_text().replace("/api/raport", "/**"))
     assert run(app, "--plan", str(file), "--mount", "/api").exit_code == 0
 
 
@@ -144,6 +254,41 @@ def test_an_operation_can_be_skipped() -> None:
     app = make_app("/report/{id}")
     assert run(app, "--except", "report").exit_code == 0
     assert run(app, "--except", "unlisted").exit_code == 2
+
+
+FACTORY = """
+import flask
+from flask_notifications import DeprecationMiddleware, load_plan
+
+def create_app():
+    app = flask.Flask("shop")
+    app.add_url_rule("/reports/<int:id>", "report", lambda id: "")
+    app.wsgi_app = DeprecationMiddleware(app.wsgi_app, load_plan("plan.toml"))
+    return app
+"""
+
+
+@pytest.mark.slow
+def test_flask_finds_the_command_and_the_application_of_a_factory(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "shop.py").write_text(FACTORY)
+    (tmp_path / "plan.toml").write_text(PLAN.replace("/api/", "/"))
+    command = [sys.executable, "-m", "flask", "--app", "shop:create_app", "retirement"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[1] == "  report  /reports/<int:id>"
+
+
+@pytest.mark.slow
+def test_the_example_reaches_its_operations() -> None:
+    command = [sys.executable, "-m", "flask", "--app", "example_app", "retirement"]
+    plan = ["--plan", "example_app/retirement.toml"]
+    done = subprocess.run(
+        [*command, *plan], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count("  notifications.") == 4
 
 
 @pytest.mark.slow
