@@ -49,7 +49,9 @@ def retirement(file: Path | None, mount: str, skipped: tuple[str, ...]) -> None:
     app: Any = current_app
     plans = [read_plan(file)] if file else list(_find_plans(app.wsgi_app))
     if not plans:
-        message = "no middleware around app.wsgi_app; for one elsewhere, give --plan FILE"
+        message = (
+            "no middleware around app.wsgi_app; for one elsewhere, give --plan FILE"
+        )
         raise click.ClickException(message)
     unknown = {*skipped} - {operation.name for plan in plans for operation in plan}
     if unknown:

@@ -175,7 +175,7 @@ def test_the_middleware_is_found_inside_of_others() -> None:
     def traced(environ: Any, start_response: Any) -> Any:
         return outer(environ, start_response)
 
-    app.wsgi_app = traced  # type: ignore[assignment]
+    app.wsgi_app = traced  # type: ignore[method-assign]
     assert run(app).stdout.startswith("report  GET /reports/{id}  deprecated\n")
 
 
