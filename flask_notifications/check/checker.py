@@ -152,7 +152,7 @@ def check_url(
         differences = comparison.list_differences(
             method, response, links_of_url, candidates
         )
-        findings += _report_differences(differences, is_listed=bool(candidates))
+        findings += _report_differences(response, differences, candidates)
     findings.sort(key=lambda finding: _LEVELS.index(finding.level))
     announced: list[tuple[str, str]] = []
     for name in _CHECKED:
@@ -280,11 +280,13 @@ def _check_cors(response: LiveResponse) -> Iterator[Finding]:
 
 
 def _report_differences(
-    differences: Sequence[str], *, is_listed: bool
+    response: LiveResponse, differences: Sequence[str], candidates: Sequence[Candidate]
 ) -> Iterator[Finding]:
-    remedy = "Call another URL, or add it to the plan."
-    if is_listed:
-        remedy = "Change the plan, or deploy it."
+    remedy = "Change the plan, or deploy it."
+    if not candidates:
+        remedy = "Call another URL, or add it to the plan."
+    elif candidates[0].phase is not None and not response.values("Deprecation"):
+        remedy = "Deploy the plan, with the middleware around your application."
     for difference in differences:
         yield Finding("plan-differs", "error", f"{difference}. {remedy}")
 

@@ -4,6 +4,7 @@ to, and its differences from the policy.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -137,6 +138,9 @@ class PlanComparison:
         mismatch = f"No operation of the plan matches {method} {path}"
         methods = self._table.methods(unquote(path, "latin-1"))
         if not methods:
+            paths = [operation.path for operation in self._table.operations]
+            for nearest in get_close_matches(path, paths, n=1):
+                mismatch += f"; the plan has {nearest}"
             return mismatch
         listed = " and ".join(methods).replace(ANY_METHOD, "any method")
         is_conditional = method in methods or ANY_METHOD in methods

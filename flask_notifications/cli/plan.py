@@ -59,7 +59,8 @@ def plan(
 
     FILE must end with .toml or .json, or be - for standard input. The output shows the
     phase of each operation, its next change, and its headers as they are sent. Probable
-    mistakes are printed to standard error as warnings.
+    mistakes are printed to standard error as warnings. Whether each operation reaches a
+    view, only your application knows: "flask --app NAME retirement" compares both.
 
     Exit code: 0; 1 with one line per error (place: message); 3 if --against finds a
     broken promise to callers.

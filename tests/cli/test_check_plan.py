@@ -226,7 +226,8 @@ def test_production_chooses_the_closed_operation_of_a_path(
 def test_a_path_without_a_view_is_no_operation_of_the_plan(tmp_path: Path) -> None:
     with serving(retired(plain_app("404 Not Found"))) as url:
         outcome = check(tmp_path, f"{url}/reports/./7", "--no-links")
-    assert "No operation of the plan matches GET /reports/./7. " in outcome.out
+    mismatch = "No operation of the plan matches GET /reports/./7; the plan has"
+    assert mismatch in outcome.out
 
 
 @pytest.mark.parametrize("mount", ["/erp", "/erp v1/caf\u00c3\u00a9"])
@@ -397,7 +398,7 @@ def test_a_410_needs_retry_after_if_the_plan_has_a_brownout(
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/report/7", "GET /report/7. "),
+        ("/report/7", "GET /report/7; the plan has /reports/{id}. "),
         ("/orders", "GET /orders; the plan has POST for this path. "),
         ("", "GET /. "),
     ],
@@ -414,6 +415,13 @@ def test_a_url_that_matches_no_operation_is_an_error(
     remedy = "Call another URL, or add it to the plan."
     assert found["plan-differs"] == f"No operation of the plan matches {words}{remedy}"
     assert "deprecation-missing" in found
+
+
+def test_production_without_the_middleware_is_told_to_deploy_it(tmp_path: Path) -> None:
+    with serving(plain_app()) as url:
+        outcome = check(tmp_path, f"{url}/reports/7")
+    remedy = "Deploy the plan, with the middleware around your application."
+    assert outcome.out.count(remedy) == 4
 
 
 VERSION = {
