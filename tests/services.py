@@ -61,7 +61,8 @@ def explain_skips(reasons: Iterable[str]) -> list[str]:
     lines = wrap(shown, 80)
     packages = {PACKAGES[name] for name in tests if name in PACKAGES}
     if packages:
-        lines += wrap(f"On Debian: apt-get install {' '.join(sorted(packages))}", 80)
+        command = f"On Debian: apt-get install {' '.join(sorted(packages))}"
+        lines += wrap(command, 80, break_on_hyphens=False)
     for name, url in (("PostgreSQL", POSTGRESQL), ("MariaDB", MARIADB)):
         if name in tests:
             place = url.partition("://")[2]
