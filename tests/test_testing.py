@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any, ClassVar
 from unittest.mock import Mock
@@ -43,7 +44,7 @@ from tests.middleware import DATE_ONLY, POLICY
 DATA: dict[str, Any] = {
     "sessions": {"a1": "alice", "b2": "bob", "c3": "carol"},
     "notifications": {
-        "alice": [{"id": 1}, {"id": 2}],
+        "alice": [{"id": 1}, {"id": Decimal("2.50")}],
         "bob": [b'{"id":3}'],
         "carol": [],
     },

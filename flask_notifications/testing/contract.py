@@ -1,11 +1,16 @@
-"""The tests that any storage must pass."""
+"""Tests that every storage must pass."""
 
+import json
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
+import orjson
+
+from flask_notifications.serving.records import ArrayWriter, Schema
 from flask_notifications.serving.storage import (
     AccessDenied,
     AccountNotFound,
@@ -17,26 +22,22 @@ from flask_notifications.serving.storage import (
 )
 
 Steps = Generator[bool, None, None]
+NewContext = Callable[[], AbstractContextManager[Any]]
 
 
 class StorageContract:
-    """Prove that a storage keeps the promises of ``NotificationStorage``.
+    """Test that a storage keeps the promises of ``NotificationStorage``.
 
-    Inherit it in a test class, define ``make_storage`` and the facts below about the
-    data that it holds, and let the test runner find the ``test_`` methods. They compare
-    records with ``==``, so the same record must be equal each time it is read.
+    Inherit from it in a test class, define ``make_storage`` and the attributes below,
+    and let the test runner collect the ``test_`` methods. They compare the JSON that is
+    served, so records need no ``__eq__``.
 
-    >>> class TestMemoryStorage(StorageContract): ...     session_id, other_session_id,
-    administrator_session_id = "a1", "b2", "c3" ...     account_id, other_account_id =
-    "alice", "bob" ... ...     def make_storage(self): ...         return MemoryStorage(
-    ...             sessions={"a1": "alice", "b2": "bob", "c3": "carol"}, ...
-    notifications={"alice": [{"id": 1}], "bob": [{"id": 2}], "carol": []}, ...
-    administrators=["carol"], ...         ) >>>
-    TestMemoryStorage().test_a_plain_caller_is_denied_a_foreign_account()
+    A storage that needs an application context pushes it in its ``unit_of_work``, or
+    the test class has a fixture that does. Each thread gets its own context.
     """
 
     session_id: ClassVar[str]
-    """A session whose user has at least one notification and may see no account but their own."""
+    """A session whose user has notifications and may see only their own account."""
     account_id: ClassVar[str]
     """The account of that user."""
     other_session_id: ClassVar[str]
@@ -44,24 +45,25 @@ class StorageContract:
     other_account_id: ClassVar[str]
     """The account of that other user."""
     administrator_session_id: ClassVar[str | None] = None
-    """A session that may see every account; ``None`` where no caller may."""
+    """A session that may see every account, or ``None`` if no caller may."""
     unknown_session_id: ClassVar[str] = "00000000-0000-4000-8000-00000000dead"
     unknown_account_id: ClassVar[str] = "00000000-0000-4000-8000-00000000beef"
+    schema: ClassVar[Schema | type[Schema] | None] = None
+    """The schema that you give to ``create_blueprint``."""
 
     def make_storage(self) -> NotificationStorage[Any]:
-        """Return the storage to prove, with the data that the facts describe."""
+        """Return the storage to test, with the data that the attributes describe."""
         raise NotImplementedError
 
     def make_unreachable_storage(self) -> NotificationStorage[Any] | None:
-        """Return a storage whose database is out of reach, or ``None`` if there is no
-        such thing.
-        """
+        """Return a storage whose database is down, or ``None`` to skip its test."""
         return None
 
     def test_a_session_leads_to_a_caller(self) -> None:
         """A known session resolves, again and again, to a caller with notifications."""
         storage = self.make_storage()
-        first, second = [_current_user(storage, self.session_id) for _ in range(2)]
+        first = self._current_user(storage, self.session_id)
+        second = self._current_user(storage, self.session_id)
         assert first, "the user of session_id must have a notification"
         assert first == second, (
             "a session must lead to the same notifications each time"
@@ -79,32 +81,28 @@ class StorageContract:
     def test_callers_see_their_own_notifications(self) -> None:
         """Two sessions never mix, in any order of calls."""
         with _unit_of_work(self.make_storage()) as storage:
-            callers = [
-                _resolve_caller(storage, each)
-                for each in (self.session_id, self.other_session_id)
-            ]
-            mine, theirs = [
-                _read_whole(storage.current_user_notifications(caller))
-                for caller in callers
-            ]
+            caller = _resolve_caller(storage, self.session_id)
+            other_caller = _resolve_caller(storage, self.other_session_id)
+            mine = self._serve(storage.current_user_notifications(caller))
+            theirs = self._serve(storage.current_user_notifications(other_caller))
             assert mine != theirs, (
                 "session_id and other_session_id must have different notifications"
             )
-            again = _read_whole(storage.current_user_notifications(callers[0]))
+            again = self._serve(storage.current_user_notifications(caller))
             assert again == mine, (
                 "a caller must see the same notifications after another caller's"
             )
 
     def test_callers_see_their_own_account(self) -> None:
         """The account operation shows the caller's own account."""
-        records = _account(self.make_storage(), self.session_id, self.account_id)
+        records = self._account(self.make_storage(), self.session_id, self.account_id)
         assert records, "account_id must have a notification"
 
     def test_a_plain_caller_is_denied_a_foreign_account(self) -> None:
         """A foreign account is ``AccessDenied``, and not an empty result."""
         _fails(
             AccessDenied,
-            _account,
+            self._account,
             self.make_storage(),
             self.session_id,
             self.other_account_id,
@@ -116,7 +114,7 @@ class StorageContract:
         """
         _fails(
             AccessDenied,
-            _account,
+            self._account,
             self.make_storage(),
             self.session_id,
             self.unknown_account_id,
@@ -128,8 +126,10 @@ class StorageContract:
         """
         if self.administrator_session_id is not None:
             storage = self.make_storage()
-            theirs = _account(storage, self.other_session_id, self.other_account_id)
-            seen = _account(
+            theirs = self._account(
+                storage, self.other_session_id, self.other_account_id
+            )
+            seen = self._account(
                 storage, self.administrator_session_id, self.other_account_id
             )
             assert seen == theirs, (
@@ -144,7 +144,7 @@ class StorageContract:
             storage = self.make_storage()
             _fails(
                 AccountNotFound,
-                _account,
+                self._account,
                 storage,
                 self.administrator_session_id,
                 self.unknown_account_id,
@@ -154,11 +154,11 @@ class StorageContract:
         """Closing after the first record, or before it, harms no later call."""
         with _unit_of_work(self.make_storage()) as storage:
             caller = _resolve_caller(storage, self.session_id)
-            whole = _read_whole(storage.current_user_notifications(caller))
+            whole = self._serve(storage.current_user_notifications(caller))
             for count in (0, 1):
                 with _closing(storage.current_user_notifications(caller)) as records:
                     list(islice(records, count))
-            again = _read_whole(storage.current_user_notifications(caller))
+            again = self._serve(storage.current_user_notifications(caller))
             assert again == whole, (
                 "records that were left unread must not change what is read later"
             )
@@ -168,22 +168,20 @@ class StorageContract:
         fails changes nothing.
         """
         storage = self.make_storage()
-        mine, theirs = [
-            _current_user(storage, each)
-            for each in (self.session_id, self.other_session_id)
-        ]
+        mine = self._current_user(storage, self.session_id)
+        theirs = self._current_user(storage, self.other_session_id)
         assert mine != theirs, (
             "a unit of work must know the session that it is asked for"
         )
 
         def failing() -> None:
             with _unit_of_work(storage) as bound:
-                assert _read_current_user(bound, self.session_id) == mine
-                assert _read_current_user(bound, self.other_session_id) == theirs
+                assert self._read_current_user(bound, self.session_id) == mine
+                assert self._read_current_user(bound, self.other_session_id) == theirs
                 raise AccessDenied
 
         _fails(AccessDenied, failing)
-        assert _current_user(storage, self.session_id) == mine, (
+        assert self._current_user(storage, self.session_id) == mine, (
             "a unit of work that failed must change nothing"
         )
 
@@ -192,14 +190,16 @@ class StorageContract:
         session only.
         """
         storage = self.make_storage()
+        new_context = _application_context()
+
+        def serve(session_id: str) -> list[Any]:
+            with new_context():
+                return self._current_user(storage, session_id)
+
         sessions = [self.session_id, self.other_session_id]
-        alone = [_current_user(storage, session_id) for session_id in sessions]
+        alone = [serve(self.session_id), serve(self.other_session_id)]
         with ThreadPoolExecutor(max_workers=2) as threads:
-            rounds = list(
-                threads.map(
-                    lambda session_id: _current_user(storage, session_id), sessions * 50
-                )
-            )
+            rounds = list(threads.map(serve, sessions * 50))
         assert rounds == alone * 50, (
             "threads must get the notifications of their own session"
         )
@@ -209,34 +209,92 @@ class StorageContract:
         record in turn.
         """
         storage = self.make_storage()
-        sessions = [self.session_id, self.other_session_id]
-        found: list[list[Record]] = [[], []]
-        steps = [
-            _read_in_steps(storage, *each) for each in zip(sessions, found, strict=True)
-        ]
+        new_context = _application_context()
+        turns = []
         with (
-            ThreadPoolExecutor(max_workers=1) as one,
-            ThreadPoolExecutor(max_workers=1) as other,
+            ThreadPoolExecutor(max_workers=1) as first,
+            ThreadPoolExecutor(max_workers=1) as second,
         ):
-            turns = everybody = list(zip((one, other), steps, strict=True))
             try:
-                while turns:
-                    turns = [
-                        (thread, step)
-                        for thread, step in turns
-                        if thread.submit(next, step, False).result()
-                    ]
+                for thread, session_id in (
+                    (first, self.session_id),
+                    (second, self.other_session_id),
+                ):
+                    records: list[Any] = []
+                    steps = self._read_in_steps(
+                        storage, session_id, records, new_context
+                    )
+                    turns.append((thread, session_id, records, steps))
+                is_reading = True
+                while is_reading:
+                    is_reading = False
+                    for thread, _session_id, _records, steps in turns:
+                        is_reading |= thread.submit(next, steps, False).result()
             finally:
-                for thread, step in everybody:
-                    thread.submit(step.close).result()
-        alone = [_current_user(storage, session_id) for session_id in sessions]
-        assert found == alone, "threads must get the notifications of their own session"
+                for thread, _session_id, _records, steps in turns:
+                    thread.submit(steps.close).result()
+        for _thread, session_id, records, _steps in turns:
+            assert records == self._current_user(storage, session_id), (
+                "threads must get the notifications of their own session"
+            )
 
     def test_a_storage_out_of_reach_says_so(self) -> None:
         """The first call raises ``StorageUnavailable``, and no exception of the driver."""
         storage = self.make_unreachable_storage()
         if storage is not None:
-            _fails(StorageUnavailable, _current_user, storage, self.session_id)
+            _fails(StorageUnavailable, self._current_user, storage, self.session_id)
+
+    def _current_user(
+        self, storage: NotificationStorage[Any], session_id: str
+    ) -> list[Any]:
+        with _unit_of_work(storage) as bound:
+            return self._read_current_user(bound, session_id)
+
+    def _read_current_user(
+        self, storage: NotificationStorage[Any], session_id: str
+    ) -> list[Any]:
+        caller = _resolve_caller(storage, session_id)
+        return self._serve(storage.current_user_notifications(caller))
+
+    def _account(
+        self, storage: NotificationStorage[Any], session_id: str, account_id: str
+    ) -> list[Any]:
+        with _unit_of_work(storage) as bound:
+            caller = _resolve_caller(bound, session_id)
+            return self._serve(bound.account_notifications(caller, account_id))
+
+    def _read_in_steps(
+        self,
+        storage: NotificationStorage[Any],
+        session_id: str,
+        served: list[Any],
+        new_context: NewContext,
+    ) -> Steps:
+        """Read the notifications of a session into a list, and stop after each step."""
+        with new_context(), _unit_of_work(storage) as bound:
+            caller = _resolve_caller(bound, session_id)
+            yield True
+            with _closing(bound.current_user_notifications(caller)) as records:
+                for record in records:
+                    served += self._serve([record])
+                    yield True
+
+    def _serve(self, records: Iterable[Record]) -> list[Any]:
+        """Return the JSON array of records, read to the end and closed as they are
+        when they are served.
+        """
+        writer = ArrayWriter(
+            encode=_encode, schema=self.schema, spool_threshold=sys.maxsize
+        )
+        with _closing(records):
+            array, _length = writer.write(records)
+        served: list[Any] = json.loads(cast("bytes", array))
+        return served
+
+
+def _encode(batch: list[Any]) -> bytes:
+    # What orjson refuses, such as a Decimal, is the business of your own ``encode``.
+    return orjson.dumps(batch, default=str)
 
 
 @contextmanager
@@ -246,11 +304,10 @@ def _unit_of_work(
     """Begin a unit of work, where the storage has one, as each request does; check that
     it yields a storage.
     """
-    with (
-        storage.unit_of_work()
-        if is_transactional(storage)
-        else nullcontext(storage) as bound
-    ):
+    unit: AbstractContextManager[Any] = nullcontext(storage)
+    if is_transactional(storage):
+        unit = storage.unit_of_work()
+    with unit as bound:
         assert hasattr(bound, "resolve_session"), (
             f"unit_of_work must yield the storage to use, not {bound!r}"
         )
@@ -263,55 +320,23 @@ def _resolve_caller(storage: NotificationStorage[Any], session_id: str) -> Any:
     return caller
 
 
-def _current_user(storage: NotificationStorage[Any], session_id: str) -> list[Record]:
-    with _unit_of_work(storage) as bound:
-        return _read_current_user(bound, session_id)
+def _application_context() -> NewContext:
+    """Return a function that makes an application context as that of the test, if any.
 
-
-def _read_current_user(
-    storage: NotificationStorage[Any], session_id: str
-) -> list[Record]:
-    return _read_whole(
-        storage.current_user_notifications(_resolve_caller(storage, session_id))
-    )
-
-
-def _read_in_steps(
-    storage: NotificationStorage[Any], session_id: str, found: list[Record]
-) -> Steps:
-    """Read the notifications of a session into a list, and stop after each step: it
-    yields ``True``.
+    Threads see no context of another thread, and each request has its own.
     """
-    with _unit_of_work(storage) as bound:
-        caller = _resolve_caller(bound, session_id)
-        yield True
-        with _closing(bound.current_user_notifications(caller)) as records:
-            for record in records:
-                found.append(record)
-                yield True
-
-
-def _account(
-    storage: NotificationStorage[Any], session_id: str, account_id: str
-) -> list[Record]:
-    with _unit_of_work(storage) as bound:
-        return _read_whole(
-            bound.account_notifications(_resolve_caller(bound, session_id), account_id)
-        )
-
-
-def _read_whole(records: Iterable[Record]) -> list[Record]:
-    """Read records to the end and close them, as the library does."""
-    with _closing(records):
-        return list(records)
+    flask = sys.modules.get("flask")
+    if flask is None or not flask.has_app_context():
+        return nullcontext
+    application = flask.current_app._get_current_object()
+    new_context: NewContext = application.app_context
+    return new_context
 
 
 def _closing(records: Any) -> AbstractContextManager[Any]:
-    return (
-        closing(records)
-        if callable(getattr(records, "close", None))
-        else nullcontext(records)
-    )
+    if callable(getattr(records, "close", None)):
+        return closing(records)
+    return nullcontext(records)
 
 
 def _fails(
@@ -321,7 +346,7 @@ def _fails(
         outcome = call(*arguments)
     except expected:
         return
-    except StorageError as other:
-        outcome = other
+    except StorageError as error:
+        outcome = error
     message = f"{expected.__name__} expected, not {outcome!r}"
     raise AssertionError(message)

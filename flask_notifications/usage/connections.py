@@ -4,19 +4,25 @@ whoever made its engine.
 Knows no tables.
 """
 
+import os
+import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from flask_notifications.validation import require
+
+from .threads import new_lock, start_thread
 
 Database: TypeAlias = str | sa.URL | sa.Engine
 
 SQLITE, POSTGRESQL, MYSQL, MARIADB = "sqlite", "postgresql", "mysql", "mariadb"
+_DIALECTS = {SQLITE, POSTGRESQL, MYSQL, MARIADB}
 # Drivers that work with a recorder, and their limits for connecting and for a silent
 # network.
 _POSTGRESQL: Mapping[str, Any] = {
@@ -27,15 +33,15 @@ _POSTGRESQL: Mapping[str, Any] = {
     "tcp_user_timeout": 10_000,  # milliseconds
     "client_encoding": "utf8",  # otherwise psycopg returns bytes where the database has no encoding
 }
-_SOCKET = {"connect_timeout": 3, "read_timeout": 8, "write_timeout": 8}
+_SOCKET = {"connect_timeout": 3, "read_timeout": 5, "write_timeout": 5}
 _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "pysqlite": {"timeout": 2.0},
     "psycopg": _POSTGRESQL,
     "psycopg2": _POSTGRESQL,
-    "pg8000": {"timeout": 8},
+    "pg8000": {"timeout": 5},
     "pymysql": _SOCKET,
     "mysqldb": _SOCKET,
-    "mysqlconnector": {"connection_timeout": 8},
+    "mysqlconnector": {"connection_timeout": 5},
     "mariadbconnector": _SOCKET,
 }
 _NOW = {
@@ -55,14 +61,26 @@ LOCK_LIMIT: Mapping[str, str] = {
 _BEGIN: Mapping[str, Sequence[str]] = {
     SQLITE: (LOCK_LIMIT[SQLITE], _NOW[SQLITE]),
     POSTGRESQL: (
-        f"{_NOW[POSTGRESQL]}, set_config('lock_timeout', '2s', true), set_config('statement_timeout', '8s', true)",
+        f"{_NOW[POSTGRESQL]}, set_config('lock_timeout', '2s', true), set_config('statement_timeout', '4s', true)",
     ),
-    MYSQL: (f"{LOCK_LIMIT[MYSQL]} /*M!100101 , max_statement_time = 8 */", _NOW[MYSQL]),
+    MYSQL: (f"{LOCK_LIMIT[MYSQL]} /*M!100101 , max_statement_time = 4 */", _NOW[MYSQL]),
 }
 
 # Drivers whose connections go back into a pool of our own, because their settings end
 # with the transaction.
 _POOLED = {"psycopg", "psycopg2"}
+
+# Errors of MySQL that end a transaction because of another one; Galera has all three.
+_CONFLICTS = {1213, 1305, 1180}
+# Seconds after which a transaction without an answer is given up.
+_SILENCE = 5.0
+# Who is served by the server, and since when in this transaction; then what cancels it,
+# unless it has ended.
+_SERVED = "SELECT pg_backend_pid(), CAST(extract(epoch FROM now()) * 1000000 AS bigint)"
+_CANCEL = sa.text(
+    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = :process "
+    "AND CAST(extract(epoch FROM xact_start) * 1000000 AS bigint) = :began"
+)
 
 # While a connection is being made for a recorder or a report: takes its limits off
 # again, because SQLAlchemy below 2.1 passes the same options to each connection of an
@@ -113,13 +131,12 @@ def _new_engine(database: str | sa.URL) -> sa.Engine:
 
 
 def _require_driver(dialect: sa.Dialect | type[sa.Dialect]) -> None:
-    expected = f"SQLite, PostgreSQL, MySQL or MariaDB with one of the drivers {', '.join(_ARGUMENTS)}"
-    require(
-        dialect.driver in _ARGUMENTS,
-        "database",
-        expected,
-        f"{dialect.name}+{dialect.driver}",
+    expected = (
+        "SQLite, PostgreSQL, MySQL or MariaDB with one of the drivers "
+        f"{', '.join(_ARGUMENTS)}"
     )
+    is_tried = dialect.driver in _ARGUMENTS and dialect.name in _DIALECTS
+    require(is_tried, "database", expected, f"{dialect.name}+{dialect.driver}")
 
 
 def _set_limits(
@@ -171,12 +188,101 @@ def connect(engine: sa.Engine, isolation: str) -> Iterator[sa.Connection]:
 def begin(engine: sa.Engine) -> Iterator[tuple[sa.Connection, int]]:
     """Lend a connection with a transaction, and with limits for locks and statements;
     yield its time, too.
+
+    A connection that fails is thrown away without a rollback, which would fail as well.
     """
-    with connect(engine, "READ COMMITTED") as connection, connection.begin():
-        *limits, clock = _BEGIN[backend(engine)]
-        for statement in limits:
-            connection.exec_driver_sql(statement)
-        yield connection, int(connection.exec_driver_sql(clock).scalar_one())
+    with connect(engine, "READ COMMITTED") as connection:
+        transaction = connection.begin()
+        with _Watch(connection) as watch:
+            try:
+                watch.ask_who_serves()
+                *limits, clock = _BEGIN[backend(engine)]
+                for statement in limits:
+                    connection.exec_driver_sql(statement)
+                yield connection, int(connection.exec_driver_sql(clock).scalar_one())
+                transaction.commit()
+            except BaseException:
+                _throw_away(connection)
+                if watch.is_silent:
+                    watch.cancel(engine)
+                raise
+
+
+class _Watch:
+    """Give up a transaction of libpq that gets no answer for five seconds.
+
+    It waits for a COMMIT without a limit, such as that of PostgreSQL for a synchronous
+    standby. Other drivers limit how long they wait for their socket.
+    """
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self.is_silent: bool = False
+        self._driver: Any = connection.connection.dbapi_connection
+        self._connection = connection
+        is_postgresql = backend(connection.engine) == POSTGRESQL
+        self._is_libpq = is_postgresql and hasattr(self._driver, "fileno")
+        self._has_ended = new_lock()
+        self._answered_at = time.monotonic()
+        self._served: tuple[int, int] | None = None
+
+    def __enter__(self) -> Self:
+        if self._is_libpq:
+            self._has_ended.acquire()
+            sa.event.listen(self._connection, "after_cursor_execute", self._note_answer)
+            start_thread(self._run)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._has_ended.locked():
+            self._has_ended.release()
+
+    def ask_who_serves(self) -> None:
+        """Learn what :meth:`cancel` has to cancel."""
+        if self._is_libpq:
+            process, began = self._connection.exec_driver_sql(_SERVED).one()
+            self._served = (process, began)
+
+    def cancel(self, engine: sa.Engine) -> None:
+        """Cancel the transaction at the server, where it may still hold locks."""
+        if self._served is None:
+            return
+        process, began = self._served
+        with (
+            suppress(Exception),
+            connect(engine, "READ COMMITTED") as connection,
+            _Watch(connection),
+        ):
+            try:
+                connection.execute(_CANCEL, {"process": process, "began": began})
+            finally:
+                _throw_away(connection)
+
+    def _note_answer(self, *_arguments: object) -> None:
+        self._answered_at = time.monotonic()
+
+    def _run(self) -> None:
+        while (rest := self._answered_at + _SILENCE - time.monotonic()) > 0:
+            if self._has_ended.acquire(timeout=rest):
+                self._has_ended.release()
+                return
+        self.is_silent = True
+        # Wakes the thread that waits for this socket.
+        with (
+            suppress(Exception),
+            socket.socket(fileno=os.dup(self._driver.fileno())) as end,
+        ):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def _throw_away(connection: sa.Connection) -> None:
+    if is_in_memory(connection.engine):
+        connection.rollback()
+    elif not connection.invalidated:
+        driver: Any = connection.connection.dbapi_connection
+        connection.invalidate()
+        # SQLAlchemy does not close a connection that was detached from its pool.
+        with suppress(Exception):
+            driver.close()
 
 
 def backend(engine: sa.Engine) -> str:
@@ -189,3 +295,17 @@ def read_clock(connection: sa.Connection) -> int:
     return int(
         connection.exec_driver_sql(_NOW[backend(connection.engine)]).scalar_one()
     )
+
+
+def is_conflict(error: DBAPIError) -> bool:
+    """Return whether a transaction was ended because of another one, so that it can be
+    repeated.
+    """
+    cause: Any = error.orig
+    details = cause.args[0] if cause.args else None
+    if isinstance(details, dict):  # pg8000
+        state = details.get("C")
+    else:
+        state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+    number = getattr(cause, "errno", None) or details
+    return str(state or "").startswith("40") or number in _CONFLICTS

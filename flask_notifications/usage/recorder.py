@@ -22,8 +22,9 @@ from flask_notifications.validation import is_number, require
 from .connections import Database
 from .fingerprints import fingerprints
 from .store import Identity, UsageStore, encode
+from .threads import new_lock
 from .times import SECOND
-from .writer import SIGN, Writer, new_lock
+from .writer import SIGN, Writer
 
 if TYPE_CHECKING:
     from flask_notifications.plans.plan import Plan

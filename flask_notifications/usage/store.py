@@ -12,9 +12,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
@@ -28,6 +29,7 @@ from .connections import (
     MYSQL,
     Database,
     begin,
+    is_conflict,
     is_in_memory,
     open_engine,
 )
@@ -48,6 +50,8 @@ _DIGEST = 32
 # Days for which nobody had cleaned up, after which the clock is in doubt: a second look
 # a day later decides.
 _DOUBT = 7 * DAY
+# How often a write is repeated after a conflict.
+_REPEATS = 3
 # Recorders that one transaction merges, and rows that one deletes.
 _MERGED_AT_ONCE, _DELETED_AT_ONCE = 20, 1_000
 
@@ -135,6 +139,7 @@ _KEY = [column.name for column in usage.primary_key]
 _COLUMNS = usage.columns.keys()
 
 Row: TypeAlias = tuple[Any, ...]
+Result = TypeVar("Result")
 
 
 class StoreUnavailable(Exception):
@@ -306,15 +311,16 @@ class UsageStore:
         row as it is and writes all totals to a new one. After a final write, the rows
         of the recorder may be merged.
         """
+        write = partial(self._write_once, identity, counts, is_final=is_final)
         try:
-            return self._write_once(identity, counts, is_final=is_final)
+            return _repeat_conflicts(write)
         except _CannotVouch as error:
             log_error("this recorder begins anew: %s", error)
             # First, because a call may be lost after it, which is then in the new row.
             counts.is_whole = True
             identity.renew()
             counts.forget_written()
-            return self._write_once(identity, counts, is_final=is_final)
+            return _repeat_conflicts(write)
 
     def _write_once(self, identity: Identity, counts: Counts, *, is_final: bool) -> int:
         self._prepare()
@@ -404,7 +410,7 @@ class UsageStore:
                 return
             if connection.execute(clean).rowcount == 0:
                 return
-        while self.merge(now // DAY):
+        while _repeat_conflicts(partial(self.merge, now // DAY)):
             pass
         self._delete_before(now // DAY - retention)
 
@@ -416,19 +422,29 @@ class UsageStore:
             connection.execute(
                 _STATE.where(state.c.kept_from < day).values(kept_from=day)
             )
-        for table, condition in (
-            (usage, usage.c.day < day),
-            (recorders, sa.and_(_HAS_ENDED, recorders.c.heard_at < day * DAY)),
-        ):
-            key = list(table.primary_key)
-            while True:
-                with begin(self.engine) as (connection, _now):
-                    rows = connection.execute(
-                        sa.select(*key).where(condition).limit(_DELETED_AT_ONCE)
-                    ).all()
-                    _delete_rows(connection, table, [row._asdict() for row in rows])
-                if len(rows) < _DELETED_AT_ONCE:
-                    break
+        has_expired = sa.and_(_HAS_ENDED, recorders.c.heard_at < day * DAY)
+        for table, condition in ((usage, usage.c.day < day), (recorders, has_expired)):
+            while _repeat_conflicts(partial(self._delete_some, table, condition)):
+                pass
+
+    def _delete_some(self, table: sa.Table, condition: sa.ColumnElement[bool]) -> bool:
+        """Delete some rows, and return whether there may be more."""
+        key = sa.select(*table.primary_key).where(condition).limit(_DELETED_AT_ONCE)
+        with begin(self.engine) as (connection, _now):
+            rows = connection.execute(key).all()
+            _delete_rows(connection, table, [row._asdict() for row in rows])
+        return len(rows) == _DELETED_AT_ONCE
+
+
+def _repeat_conflicts(write: Callable[[], Result]) -> Result:
+    """Return what a transaction returns, which is repeated if another one ends it."""
+    for _ in range(_REPEATS):
+        try:
+            return write()
+        except DBAPIError as error:
+            if not is_conflict(error):
+                raise
+    return write()
 
 
 def merged_id(row: Any) -> str:

@@ -3,10 +3,7 @@
 Knows when something is written; knows nothing of requests and forks.
 """
 
-import sys
-import threading
 import time
-from collections.abc import Callable
 from queue import Empty
 from typing import Any
 
@@ -14,6 +11,7 @@ from flask_notifications.log import log_error
 
 from .counts import Counts
 from .store import Identity, UsageStore, explain
+from .threads import new_lock, new_queue, start_thread
 from .times import DAY, SECOND
 
 # Seconds between two signs of life, and until a write that failed is tried again.
@@ -54,7 +52,7 @@ class Writer:
         self._starting = new_lock()
         # What wakes the thread: `None`, or what asks for an answer. A signal handler
         # may put something into it, too.
-        self._requests = _new_queue()
+        self._requests = new_queue()
         self._has_ended = False
         # By a monotonic clock, in seconds.
         self._tried_at = time.monotonic()
@@ -76,7 +74,7 @@ class Writer:
         self._start_thread()
         if not self.has_thread:
             return self._write(is_final=is_final)
-        answers = _new_queue()
+        answers = new_queue()
         self._requests.put((answers, is_final))
         try:
             return bool(answers.get(timeout=_PATIENCE))
@@ -96,7 +94,7 @@ class Writer:
         if self.has_thread or not self._starting.acquire(blocking=False):
             return
         try:
-            self.has_thread = self.has_thread or _start_thread(self._run)
+            self.has_thread = self.has_thread or start_thread(self._run)
         finally:
             self._starting.release()
 
@@ -188,36 +186,3 @@ class Writer:
             self._store.clean(self._retention, now, self._identity)
         except Exception as error:  # noqa: BLE001 - drivers raise many kinds
             log_error("expired rows of usage cannot be deleted: %s", explain(error))
-
-
-def new_lock() -> Any:
-    """Return a lock of the system: the writer is a thread of the system, even under
-    gevent.
-    """
-    return _system("_thread", "allocate_lock")()
-
-
-def _new_queue() -> Any:
-    return _system("queue", "SimpleQueue")()
-
-
-def _system(module: str, name: str) -> Any:
-    """Return something as it was before gevent replaced it."""
-    monkey = sys.modules.get("gevent.monkey")
-    if monkey is None:
-        return getattr(sys.modules[module], name)
-    return monkey.get_original(module, name)
-
-
-def _start_thread(target: Callable[[], None]) -> bool:
-    """Start a thread of the system, and return whether there is one now."""
-    try:
-        # A driver that waits in C would stop all greenlets of a thread.
-        if "gevent.monkey" in sys.modules:
-            _system("_thread", "start_new_thread")(target, ())
-        else:
-            name = "flask_notifications.usage"
-            threading.Thread(target=target, name=name, daemon=True).start()
-    except RuntimeError:  # no more threads, or the end of the process
-        return False
-    return True

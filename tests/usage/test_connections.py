@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from flask_notifications.usage import UsageRecorder, read_usage
 from flask_notifications.usage.connections import begin, open_engine
@@ -27,11 +29,11 @@ LIMITS = {
     "sqlite": ("PRAGMA busy_timeout", "2000"),
     "postgresql": (
         "SELECT current_setting('lock_timeout') || current_setting('statement_timeout')",
-        "2s8s",
+        "2s4s",
     ),
     "mariadb": (
         "SELECT concat_ws(' ', @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@max_statement_time)",
-        "2 2 8.000000",
+        "2 2 4.000000",
     ),
 }
 PGBOUNCER = """
@@ -177,3 +179,39 @@ def test_a_process_without_anything_to_write_leaves_its_connection_to_others(
     recorder(use("job/2", at=datetime.now(UTC)))
     recorder.close()
     eventually(lambda: ask(engine, connections) == "0")
+
+
+class CockroachDB(PGDialect_psycopg):
+    name = "cockroachdb"
+    supports_statement_cache = True
+
+
+def test_a_dialect_that_was_never_tried_is_refused() -> None:
+    registry.register("cockroachdb.psycopg", __name__, "CockroachDB")
+    with pytest.raises(ValueError, match=r"^database must be SQLite, PostgreSQL"):
+        UsageRecorder("cockroachdb+psycopg://root@127.0.0.1:26257/shop")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
+def test_a_commit_that_waits_for_a_missing_standby_is_given_up_and_cancelled(
+    driver: str,
+) -> None:
+    with postgresql() as cluster:
+        url = cluster.url().replace("+psycopg:", f"+{driver}:")
+        recorder = UsageRecorder(url, flush_interval=3600)
+        recorder.listen({REPORT: POLICY})
+        recorder(use(at=datetime.now(UTC)))
+        eventually(recorder.flush)
+        cluster.ask("ALTER SYSTEM SET synchronous_standby_names = 'missing'")
+        cluster.ask("SELECT pg_reload_conf()")
+        recorder(use(at=datetime.now(UTC)))
+        start = time.monotonic()
+        assert not recorder.flush()
+        assert time.monotonic() - start < 15
+        assert cluster.busy_backends() == []
+        cluster.ask("ALTER SYSTEM RESET synchronous_standby_names")
+        cluster.ask("SELECT pg_reload_conf()")
+        eventually(recorder.flush)
+        recorder.close()
+        assert sum(each.calls for each in read_usage(url).operations) == 2

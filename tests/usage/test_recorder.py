@@ -14,8 +14,17 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, delete, event, select, update
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy import (
+    Connection,
+    Engine,
+    create_engine,
+    delete,
+    event,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from flask_notifications import Call, Operation
 from flask_notifications.plans.policy import Phase
@@ -136,7 +145,7 @@ def test_responses_are_counted_by_their_kind(database: str) -> None:
     for status in (200, 304, 401, 403, 404, 410, 500, None):
         recorder(now()._replace(status=status))
     recorder(now()._replace(status=410, phase=Phase.BROWNOUT))
-    assert recorder.flush()
+    eventually(recorder.flush)
     kinds = ("answered", "refused", "failed", "closed")
     (numbers,) = execute(database, select(*(usage.c[kind] for kind in kinds)))
     assert numbers == (2, 2, 4, 1)
@@ -161,7 +170,7 @@ def test_an_unmatched_request_is_enough_for_a_sign_of_life(
 
 def test_nothing_is_written_without_a_request(file: str, tmp_path: Path) -> None:
     recorder = record(file)
-    assert recorder.flush()
+    eventually(recorder.flush)
     recorder.close()
     assert not (tmp_path / "usage.sqlite3").exists()
 
@@ -180,7 +189,7 @@ def test_a_call_during_the_last_write_is_counted(file: str) -> None:
     engine = create_engine(file)
     recorder = record(engine)
     recorder(now("job/1"))
-    assert recorder.flush()
+    eventually(recorder.flush)
     event.listen(
         engine, "commit", lambda _connection: recorder(now("job/2")), once=True
     )
@@ -262,19 +271,19 @@ def test_a_recorder_declares_another_one_of_its_host_gone(
     past = Past(database, **names)
     killed = past.start(NOON)
     killed(use(at=NOON))
-    assert killed.flush()
+    eventually(killed.flush)
     changed = {name: changes[name] for name in names if name in changes}
     witness = past.start(NOON, **names | changed)
     witness.request_passed()
     others.update({name: changes[name] for name in others if name in changes})
     for number in range(others["signs"] + 1):
         past.now = NOON + number * others["pause"] * SECOND
-        assert witness.flush()
+        eventually(witness.flush)
     gone = [at for (at,) in rows(database, "gone_at") if at]
     assert gone == ([microseconds(NOON + 120 * SECOND)] if is_gone else [])
     # One that lives after all goes on under a new identity, which has all totals.
     killed(use(at=past.now))
-    assert killed.flush()
+    eventually(killed.flush)
     assert len(rows(database, "id")) == (3 if is_gone else 2)
     assert total(database) == (3 if is_gone else 2)
 
@@ -289,12 +298,12 @@ def test_a_changed_row_makes_recorders_begin_anew(
 ) -> None:
     recorder = record(database)
     recorder(now())
-    assert recorder.flush()
+    eventually(recorder.flush)
     before = rows(database, "id", "heard_at")
     execute(database, delete(usage))
     execute(database, change)
     recorder(now())
-    assert recorder.flush()
+    eventually(recorder.flush)
     after = rows(database, "id", "began_at")
     assert after[-1][0] != before[0][0]
     assert after[-1][1] >= before[0][1]  # what was between is not covered
@@ -305,7 +314,7 @@ def test_a_changed_row_makes_recorders_begin_anew(
 def test_a_call_that_is_lost_in_the_recorder_begins_a_new_row(file: str) -> None:
     recorder = record(file)
     recorder(now())
-    assert recorder.flush()
+    eventually(recorder.flush)
     with pytest.raises(ZeroDivisionError):
         recorder(now()._replace(at=Mock(timestamp=lambda: 1 / 0)))
     recorder.close()
@@ -318,12 +327,12 @@ def test_a_clock_that_comes_to_differ_begins_a_new_row(
 ) -> None:
     recorder = record(file)
     recorder.request_passed()
-    assert recorder.flush()
+    eventually(recorder.flush)
     right = microseconds(datetime.now(UTC)) * 1000
     with monkeypatch.context() as patch:
         patch.setattr("time.time_ns", lambda: right - 3600 * 10**9)
-        assert recorder.flush()
-    assert recorder.flush()
+        eventually(recorder.flush)
+    eventually(recorder.flush)
     skews = [round(skew / 1e9) for (skew,) in rows(file, "skew")]
     assert skews == [0, 4, 0]
 
@@ -387,7 +396,7 @@ def test_a_fork_that_python_does_not_notice_is_noticed_at_the_next_call(
 ) -> None:
     recorder = record(file)
     recorder(now())
-    assert recorder.flush()
+    eventually(recorder.flush)
     with monkeypatch.context() as patch:
         patch.setattr(os, "getpid", lambda: 1)
         assert not recorder.is_healthy()
@@ -413,7 +422,7 @@ def test_nothing_is_opened_in_the_master_of_uwsgi(
     recorder.request_passed()
     recorder(now())
     assert recorder.awaits_request
-    assert recorder.flush()
+    eventually(recorder.flush)
     assert threading.active_count() == threads
     assert not (tmp_path / "usage.sqlite3").exists()
     run_in_uwsgi(monkeypatch, 1, threads=b"2")
@@ -437,7 +446,7 @@ def test_without_a_thread_to_spare_flush_and_the_end_write(
         patch.setattr(threading.Thread, "start", none_to_spare)
         recorder = record(file)
         recorder(now())
-        assert recorder.flush()
+        eventually(recorder.flush)
         recorder(now())
         recorder.close()
     assert (total(file), rows(file, "ended")) == (2, [(1,)])
@@ -464,7 +473,7 @@ def test_a_signal_handler_may_flush_and_close_whatever_it_interrupts(
 ) -> None:
     recorder = record(file)
     recorder(now())
-    assert recorder.flush()
+    eventually(recorder.flush)
 
     def interrupt() -> float:
         act(recorder)
@@ -509,7 +518,7 @@ def test_no_call_is_lost_while_the_database_is_away(
     assert not recorder.is_healthy()
     assert caplog.text.count("because it cannot be written") == 1
     path.rmdir()
-    assert recorder.flush()
+    eventually(recorder.flush)
     assert recorder.is_healthy()
     assert total(file) == 5
 
@@ -556,7 +565,7 @@ def test_a_write_whose_commit_is_not_confirmed_counts_once(
 ) -> None:
     recorder = record(engine)
     recorder(now())
-    assert recorder.flush()
+    eventually(recorder.flush)
     failing = [True]
 
     @event.listens_for(engine, "commit")
@@ -570,7 +579,7 @@ def test_a_write_whose_commit_is_not_confirmed_counts_once(
     recorder(now("job/2"))
     recorder(now())
     eventually(lambda: not failing)
-    assert recorder.flush()
+    eventually(recorder.flush)
     assert calls(engine) == {(None, "job/1"): 2, (None, "job/2"): 1}
     assert len(rows(engine, "id")) == 1
 
@@ -578,7 +587,7 @@ def test_a_write_whose_commit_is_not_confirmed_counts_once(
 def test_tables_that_are_dropped_are_created_again(file: str) -> None:
     recorder = record(file)
     recorder(now())
-    assert recorder.flush()
+    eventually(recorder.flush)
     engine = create_engine(file)
     metadata.drop_all(engine)
     engine.dispose()
@@ -594,7 +603,80 @@ def test_without_permission_to_create_tables_they_must_be_there(file: str) -> No
     engine = create_engine(file)
     metadata.create_all(engine)
     engine.dispose()
-    assert recorder.flush()
+    eventually(recorder.flush)
+
+
+class Conflict(Exception):
+    """An error of a driver."""
+
+
+def conflict(*values: object, **attributes: object) -> Conflict:
+    error = Conflict(*values)
+    vars(error).update(attributes)
+    return error
+
+
+CONFLICTS = {
+    "psycopg": conflict(sqlstate="40001"),
+    "psycopg2": conflict(pgcode="40P01"),
+    "pg8000": conflict({"C": "40001"}),
+    "pymysql": conflict(1213, "Deadlock found"),
+    "mysqlconnector": conflict(errno=1180),
+}
+
+
+@pytest.mark.parametrize("error", CONFLICTS.values(), ids=CONFLICTS)
+@pytest.mark.parametrize(("number", "is_written"), [(3, True), (4, False)])
+def test_a_conflict_is_repeated_three_times_and_is_no_outage(
+    error: Conflict,
+    number: int,
+    is_written: bool,
+    file: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine = create_engine(file)
+    recorder = record(engine)
+    recorder.request_passed()
+    eventually(recorder.flush)
+    left = [error] * number
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def fail(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if left and "INSERT INTO flask_notifications_usage" in statement:
+            raise OperationalError(statement, {}, left.pop())
+
+    with caplog.at_level("ERROR"):
+        recorder(now())
+        eventually(lambda: not left)
+        eventually(recorder.flush)
+    assert ("cannot be written" not in caplog.text) is is_written
+    assert total(file) == 1
+    engine.dispose()
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+def test_a_connection_that_ends_during_a_write_logs_one_line(
+    engine: Engine, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = record(engine)
+    recorder.request_passed()
+    eventually(recorder.flush)
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def end(connection: Connection, _c: Any, statement: str, *_rest: Any) -> None:
+        if "INSERT INTO flask_notifications_usage" in statement and not caplog.records:
+            driver: Any = connection.connection.dbapi_connection
+            if kind == "mariadb":
+                kill = f"KILL {driver.thread_id()}"
+            else:
+                kill = f"SELECT pg_terminate_backend({driver.info.backend_pid})"
+            execute(engine.url.render_as_string(hide_password=False), text(kill))
+
+    recorder(now())
+    eventually(lambda: caplog.records)
+    eventually(recorder.flush)
+    assert len(caplog.records) == 1
+    assert total(engine) == 1
 
 
 # Merging and retention
@@ -661,7 +743,7 @@ def test_a_clock_that_jumps_ahead_deletes_nothing_at_once(file: str) -> None:
     execute(file, update(state).values(cleaned_at=5))
     recorder = record(file, retention_days=1)
     recorder(now())
-    assert recorder.flush()
+    eventually(recorder.flush)
     assert len(stored(file)) == 2
 
 
