@@ -36,7 +36,7 @@ def project(tmp_path: Path) -> Path:
     sessions.
     """
     run(tmp_path, "-m", "django", "startproject", "mysite", ".")
-    urls, settings, wsgi, log_filter, tests, _installed, _authentication, _view = BLOCKS
+    urls, settings, wsgi, log_filter, tests, *_later = BLOCKS
     (tmp_path / "retirement.toml").write_text(PLAN, encoding="utf-8")
     (tmp_path / "mysite/urls.py").write_text(urls, encoding="utf-8")
     with (tmp_path / "mysite/settings.py").open("a", encoding="utf-8") as file:
@@ -60,6 +60,43 @@ def call(project: Path, *paths: str) -> list[str]:
         project, "-c", CLIENT_PROGRAM.format(paths=paths)
     ).stdout.splitlines()
     return lines
+
+
+def replace_old_view(project: Path, view: str) -> None:
+    urls = re.sub(
+        r"@require_safe\ndef old_report.*?\n\n\n",
+        f"{view}\n\n",
+        BLOCKS[0],
+        flags=re.DOTALL,
+    )
+    (project / "mysite/urls.py").write_text(urls, encoding="utf-8")
+
+
+def test_a_view_repeats_what_its_response_announces(project: Path) -> None:
+    replace_old_view(project, BLOCKS[5])
+    announced, unmatched = call(project, "/reports/7/", "/v2/reports/7/")
+    assert announced.endswith('{"report": 7, "successor": "/v2/reports/7/"}')
+    assert unmatched == '200 None {"report": 7, "version": 2}'
+
+
+SETTING_PROGRAM = """
+import os
+os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django
+django.setup()
+from django.core.servers.basehttp import get_internal_wsgi_application
+print(type(get_internal_wsgi_application()).__name__)
+"""
+
+
+def test_the_development_server_has_the_middleware_by_a_setting(project: Path) -> None:
+    for setting, kind in (
+        ("", "DeprecationMiddleware"),
+        ("WSGI_APPLICATION = None\n", "WSGIHandler"),
+    ):
+        with (project / "mysite/settings.py").open("a", encoding="utf-8") as file:
+            file.write(setting)
+        assert run(project, "-c", SETTING_PROGRAM).stdout.split() == [kind]
 
 
 def test_the_tests_in_the_guide_pass(project: Path) -> None:
@@ -96,16 +133,13 @@ def test_the_development_server_announces_as_the_guide_shows_and_logs_no_session
 
 
 def test_django_rest_framework_reads_the_session(project: Path) -> None:
-    urls, *_, installed, authentication, view = BLOCKS
-    (line,) = re.findall(r"Add `(.*?)` at the end of `retirement.toml`", GUIDE)
+    *_, installed, authentication, view = BLOCKS
+    (line,) = re.findall(r"add `(.*?)` at the end of `retirement.toml`", GUIDE)
     (project / "retirement.toml").write_text(PLAN + line, encoding="utf-8")
     with (project / "mysite/settings.py").open("a", encoding="utf-8") as file:
         file.write(installed)
     (project / "mysite/authentication.py").write_text(authentication, encoding="utf-8")
-    urls = re.sub(
-        r"@require_safe\ndef old_report.*?\n\n\n", f"{view}\n\n", urls, flags=re.DOTALL
-    )
-    (project / "mysite/urls.py").write_text(urls, encoding="utf-8")
+    replace_old_view(project, view)
     known, in_a_browser, successor, unknown, without, ambiguous = call(
         project,
         "/reports/7/?sessionId=s3cret&format=json",
