@@ -44,8 +44,6 @@ class RecorderRow(NamedTuple):
 
         Calls go by its clock, and its signs of life by the database's.
         """
-        if self.own_clock:
-            return self.began_at, self.heard_at
         if self.skew > _MAX_SKEW:
             return self.began_at, self.began_at
         return self.began_at + self.skew, self.heard_at - self.skew
@@ -257,7 +255,9 @@ class Service:
             if row.plan in plans:
                 lives.append(row.covered)
             else:
-                uncovered.append((row.began_at, row.heard_at))
+                # Its calls go by its clock.
+                skew = min(row.skew, _MAX_SKEW)
+                uncovered.append((row.began_at - skew, row.heard_at + skew))
         gaps = find_gaps(lives, self._since, self._until)
         return join([*gaps, *clip(uncovered, self._since, self._until)])
 

@@ -535,10 +535,12 @@ def _declare_gone(connection: sa.Connection, identity: Identity, now: int) -> No
         recorders.c.own_clock == int(identity.has_own_clock),
         recorders.c.id != identity.id,
     )
+    # Its last calls go by the clock of the host.
+    gone_at = now + min(identity.skew, CLOCK_LIMIT)
     for recorder in sorted(connection.scalars(overdue)):
         is_recorder = recorders.c.id == recorder
-        gone = sa.update(recorders).where(is_recorder, is_overdue).values(gone_at=now)
-        connection.execute(gone)
+        gone = sa.update(recorders).where(is_recorder, is_overdue)
+        connection.execute(gone.values(gone_at=gone_at))
 
 
 def missing_tables(connection: sa.Connection) -> list[sa.Table]:

@@ -210,6 +210,11 @@ GAPS: dict[str, tuple[list[RecorderRow], dict[str, Any], float]] = {
         {},
         1,
     ),
+    "a process with other rules, and a clock that is off": (
+        [WHOLE, recorder(AT, AT + HOUR, plan="old", skew=6 * MINUTE)],
+        {},
+        1 + 10 / 60,
+    ),
     "a process without the operation": (
         [WHOLE, recorder(AT, AT + HOUR, plan="without")],
         {},
