@@ -202,7 +202,7 @@ class _Reader:
         policy = self._policy
         with collect(errors):
             pages = check_mapping(f"{place}.externalDocs", content.get("externalDocs"))
-            if pages.get("url") is not None:
+            if pages.get("url") not in (None, ""):
                 url = check_string(f"{place}.externalDocs.url", pages["url"])
                 with collect(errors, f"{place}.externalDocs.url"):
                     policy = replace(policy, documentation=url)
@@ -348,7 +348,7 @@ def _explain(
 def _suggest(path: str) -> str:
     """Return what to write for a path that a plan cannot express."""
     segments = []
-    for segment in re.split(r"[?#]", path)[0].strip("/").split("/"):
+    for segment in filter(None, re.split(r"[?#]", path)[0].split("/")):
         if _SLASHES.search(segment):
             segments.append(REST)
             break
