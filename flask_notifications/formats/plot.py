@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flask_notifications.plans.policy import DeprecationPolicy, Phase, Window
+from flask_notifications.plans.policy import DeprecationPolicy, Window
 from flask_notifications.wording import short_date
 
 from .axis import Axis, Label, arrange_labels
@@ -56,10 +56,13 @@ def list_brownouts(
     """Return the brownouts of a policy that happen in a period, at least in part."""
     if policy is None:
         return []
-    happening = (
-        each for each in policy.windows if policy.phase(each.start) is Phase.BROWNOUT
-    )
-    return [each for each in happening if each.start < until and each.end > since]
+    if policy.enforce_sunset and policy.sunset_at is not None:
+        until = min(until, policy.sunset_at)
+    return [
+        window
+        for window in policy.windows
+        if window.start < until and window.end > since
+    ]
 
 
 def list_days(since: datetime, until: datetime) -> list[date]:
