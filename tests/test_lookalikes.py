@@ -449,7 +449,18 @@ def holds(key: str, state: str, query: str) -> bool:
     return not mark or rule(name, [condition], query)
 
 
-def rank_naively(operation: Operation, path: str) -> tuple[Any, ...]:
+def list_methods(method: str) -> list[list[str]]:
+    """Return the methods of operations for each reading of a method, the best first."""
+    readings = []
+    for reading in dict.fromkeys([method, method.upper()]):
+        others = {"HEAD": ["GET", "*"], "OPTIONS": []}
+        readings.append([reading, *others.get(reading, ["*"])])
+    return readings
+
+
+def rank_naively(
+    operation: Operation, path: str, methods: list[str]
+) -> tuple[Any, ...]:
     template = operation.path
     parts = [part for part in template.removesuffix("/**").split("/") if part]
     is_below = (
@@ -461,24 +472,23 @@ def rank_naively(operation: Operation, path: str) -> tuple[Any, ...]:
         [part.startswith("{") for part in parts] + [2] * is_below,
         not template.endswith("/**") and template.endswith("/") != path.endswith("/"),
         operation.query is None,
-        operation.method == "*",
+        methods.index(operation.method),
         template.endswith("/**"),
         not fits(template, path, is_lenient=True, any_case=False, any_slash=True),
     )
 
 
-def decide_naively(plan: dict[str, str], path: str, query: str) -> Outcome | None:
+def decide_naively(
+    plan: dict[str, str], path: str, method: str, query: str
+) -> Outcome | None:
     winners: list[Outcome] = []
     operations = [
         parse_key(key) for key, state in plan.items() if holds(key, state, query)
     ]
     for reading, is_lenient, refuses_empty_rest in read_naively(path):
-        for any_slash, any_case in [
-            (False, False),
-            (False, True),
-            (True, False),
-            (True, True),
-        ]:
+        for methods, any_slash, any_case in product(
+            list_methods(method), [False, True], [False, True]
+        ):
             options = {
                 "is_lenient": is_lenient,
                 "any_case": any_case,
@@ -486,9 +496,11 @@ def decide_naively(plan: dict[str, str], path: str, query: str) -> Outcome | Non
                 "refuses_empty_rest": refuses_empty_rest,
             }
             fitting = [
-                each for each in operations if fits(each.path, reading, **options)
+                each
+                for each in operations
+                if each.method in methods and fits(each.path, reading, **options)
             ]
-            ranks = [rank_naively(each, reading or "/") for each in fitting]
+            ranks = [rank_naively(each, reading or "/", methods) for each in fitting]
             winners += [
                 Outcome(each.name, plan[each.name], is_lenient)
                 for each, rank in zip(fitting, ranks, strict=True)
@@ -548,7 +560,11 @@ TEMPLATES += [
     "* /a/**?v=1",
     "/a/**?v=*",
     "/a?v=",
+    "HEAD /a/{x}",
+    "POST /a/b",
+    "* /{x}",
 ]
+METHODS = ["GET", "GET", "HEAD", "POST", "get", "Head", "OPTIONS"]
 SEGMENTS = [
     "a",
     "A",
@@ -579,18 +595,23 @@ def list_differences(seed: int, count: int) -> Iterator[Any]:
             plan[key] = source.choice([*STATES])
         words = source.choices(SEGMENTS, k=source.randint(0, 5))
         path = source.choice(["/", "//", ""]) + "/".join(words)
-        query = source.choice(QUERIES)
-        outcomes = compare(plan, path, query)
+        method, query = source.choice(METHODS), source.choice(QUERIES)
+        outcomes = compare(plan, path, query, method)
         if outcomes[0] != outcomes[1]:
-            yield plan, path, query, outcomes
+            yield plan, path, method, query, outcomes
 
 
-def compare(plan: dict[str, str], path: str, query: str) -> list[Outcome | None]:
+def compare(
+    plan: dict[str, str], path: str, query: str, method: str = "GET"
+) -> list[Outcome | None]:
     """Return the outcome of a request, and the one that the rules give."""
     sent = ""
     for char in path:
         sent += char if char == "\xff" else char.encode().decode("latin-1")
-    return [outcome_of(plan, sent, query=query), decide_naively(plan, sent, query)]
+    return [
+        outcome_of(plan, sent, method, query),
+        decide_naively(plan, sent, method, query),
+    ]
 
 
 @pytest.mark.parametrize(
