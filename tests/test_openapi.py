@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from openapi_spec_validator import validate
@@ -259,6 +259,7 @@ def test_a_sunset_that_has_passed_is_a_warning_if_it_is_enforced() -> None:
     [
         ("/files/{path+}", {}, "/v1/files/**"),
         ("/files/{+path}", {}, "/v1/files/**"),
+        ("/files/{*path}", {}, "/v1/files/**"),
         ("/files/**", {}, "/v1/files/**"),
         ("/{path+}", {}, "/v1/**"),
         (
@@ -287,6 +288,7 @@ def test_a_sunset_that_has_passed_is_a_warning_if_it_is_enforced() -> None:
     ids=[
         "of a gateway",
         "of a URI template",
+        "of Spring",
         "of a plan",
         "all of a server",
         "declared in Swagger 2.0",
@@ -336,6 +338,184 @@ def test_a_last_parameter_that_may_have_slashes_is_a_warning(
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == is_warned
     assert all(text.endswith(f"a path that ends in /**: {path}") for text in messages)
+
+
+class Producer(NamedTuple):
+    """A document as a producer writes it, and the plan of it.
+
+    It has a report, and files whose route takes slashes.
+    """
+
+    document: dict[str, Any]
+    report: tuple[str, str]
+    files: tuple[str, str]
+
+
+ANY = {"type": "string"}
+
+
+def parameter(name: str, schema: Any) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def typed(name: str, kind: str) -> dict[str, Any]:
+    return {"in": "path", "name": name, "required": True, "type": kind}
+
+
+PRODUCERS: dict[str, Producer] = {
+    "FastAPI": Producer(
+        document(
+            {
+                "/v1/reports/{id}": {
+                    "get": named(
+                        "report_v1_reports__id__get",
+                        parameters=[
+                            parameter("id", {"type": "integer", "title": "Id"})
+                        ],
+                    )
+                },
+                "/v1/files/{name}": {
+                    "get": named(
+                        "file_v1_files__name__get",
+                        parameters=[parameter("name", ANY | {"title": "Name"})],
+                    )
+                },
+            },
+            servers=[{"url": "/api"}],
+        ),
+        ("report_v1_reports__id__get", "/api/v1/reports/{id}"),
+        ("file_v1_files__name__get", "/api/v1/files/{name}"),
+    ),
+    "drf-spectacular": Producer(
+        document(
+            {
+                "/v1/reports/{id}/": {
+                    "get": named(
+                        "v1_reports_retrieve",
+                        parameters=[parameter("id", ANY | {"pattern": r"^\d+$"})],
+                        security=[{}],
+                    )
+                },
+                "/v1/files/{name}": {
+                    "get": named(
+                        "v1_files_retrieve", parameters=[parameter("name", ANY)]
+                    )
+                },
+            },
+            openapi="3.0.3",
+            components={},
+        ),
+        ("v1_reports_retrieve", "/v1/reports/{id}/"),
+        ("v1_files_retrieve", "/v1/files/{name}"),
+    ),
+    "flask-smorest and APIFlask": Producer(
+        document(
+            {
+                "/v1/reports/{id}": {
+                    "get": OLD | {"summary": "Report"},
+                    "parameters": [parameter("id", {"type": "integer", "minimum": 0})],
+                },
+                "/v1/files/{name}": {
+                    "get": OLD | {"tags": ["files"]},
+                    "parameters": [parameter("name", ANY)],
+                },
+            },
+            openapi="3.0.2",
+        ),
+        ("GET /v1/reports/{id}", "/v1/reports/{id}"),
+        ("GET /v1/files/{name}", "/v1/files/{name}"),
+    ),
+    "connexion": Producer(
+        document(
+            {
+                "/v1/reports/{id}": {
+                    "get": named(
+                        "shop.report",
+                        parameters=[parameter("id", {"type": "integer"})],
+                    )
+                },
+                "/v1/files/{name}": {
+                    "get": named(
+                        "shop.file",
+                        parameters=[parameter("name", ANY | {"format": "path"})],
+                    )
+                },
+            },
+            openapi="3.0.0",
+            servers=[{"url": "/api"}],
+        ),
+        ("shop.report", "/api/v1/reports/{id}"),
+        ("shop.file", "/api/v1/files/**"),
+    ),
+    "flask-restx and drf-yasg": Producer(
+        swagger(
+            {
+                "/reports/{id}": {
+                    "parameters": [typed("id", "integer")],
+                    "get": named("get_report", tags=["default"]),
+                },
+                "/files/{name}": {
+                    "parameters": [typed("name", "string")],
+                    "get": named("get_file"),
+                    "put": {"operationId": "put_file"},
+                },
+            },
+            basePath="/v1",
+            host="shop.example",
+            schemes=["https"],
+        ),
+        ("get_report", "/v1/reports/{id}"),
+        ("get_file", "/v1/files/{name}"),
+    ),
+    "flasgger": Producer(
+        swagger(
+            {
+                "/v1/reports/{id}": {"get": OLD | {"parameters": [typed("id", "int")]}},
+                "/v1/files/{name}": {"get": OLD | {"summary": "A file"}},
+            },
+            definitions={},
+        ),
+        ("GET /v1/reports/{id}", "/v1/reports/{id}"),
+        ("GET /v1/files/{name}", "/v1/files/{name}"),
+    ),
+    "springdoc": Producer(
+        document(
+            {
+                "/v1/reports/{id}": {
+                    "get": named(
+                        "getReport",
+                        tags=["report-controller"],
+                        parameters=[
+                            parameter("id", {"type": "integer", "format": "int64"})
+                        ],
+                    )
+                },
+                "/v1/files/{*name}": {"get": named("getFile")},
+            },
+            openapi="3.0.1",
+            servers=[
+                {
+                    "url": "http://localhost:8080/shop",
+                    "description": "Generated server url",
+                }
+            ],
+        ),
+        ("getReport", "/shop/v1/reports/{id}"),
+        ("getFile", "/shop/v1/files/**"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_the_documents_of_producers_are_read(name: str) -> None:
+    producer = PRODUCERS[name]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        plan = plan_from_openapi(producer.document, UNDATED)
+    listed = [(operation.name, operation.path) for operation in plan]
+    assert listed == [producer.report, producer.files]
+    assert len(caught) == (not producer.files[1].endswith("/**"))
+    assert read(deprecate(producer.document, plan)) == plan
 
 
 def test_a_warning_shows_five_paths_and_counts_the_others() -> None:

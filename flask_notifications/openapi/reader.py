@@ -30,9 +30,9 @@ from .document import (
     fail,
 )
 
-# A parameter, which may have slashes if there is a plus sign: first in RFC 6570 section
-# 3.2.3, last for gateways.
-_PLUS_PARAMETER = re.compile(r"\{(\+?)([^{}+]+)(\+?)\}")
+# A parameter, which may have slashes if there is a sign: a plus first in RFC 6570
+# section 3.2.3 and last for gateways, a star first in Spring.
+_SIGNED_PARAMETER = re.compile(r"\{([+*]?)([^{}+*]+)(\+?)\}")
 # How routers spell a parameter with slashes.
 _SLASHES = re.compile(r"<path:|\{[+*]|:(path|\.[*+])\}|\{\w+\+\}")
 # Segments of a template: one that is plainly a literal, and one that may be either.
@@ -61,7 +61,7 @@ def plan_from_openapi(
     of an operation replace what the policy says. ``x-successor`` is its successor,
     below the path of the server too, unless it begins with ``../``. A sunset before the deprecation moves that to its
     date. ``x-path`` replaces a path that a plan cannot express. A last segment ``**``,
-    ``{name+}`` or ``{+name}``, or a parameter there with ``format: path``, is
+    ``{name+}``, ``{+name}`` or ``{*name}``, or a parameter there with ``format: path``, is
     everything below the path before it.
 
     A warning lists paths whose last parameter may have slashes, and another one
@@ -277,7 +277,7 @@ class _Reader:
         if "{" in path:
             schemas = self._document.path_schemas(declaration)
         names = {key for key in schemas if schemas[key].get("format") == "path"}
-        for before, name, after in _PLUS_PARAMETER.findall(path):
+        for before, name, after in _SIGNED_PARAMETER.findall(path):
             if before or after:
                 names.add(name)
         template = _mark_rest(path, names)
@@ -314,7 +314,7 @@ def _mark_rest(template: str, names: set[str]) -> str:
     def mark(match: re.Match[str]) -> str:
         return REST if match[2] in names else match[0]
 
-    return _PLUS_PARAMETER.sub(mark, template)
+    return _SIGNED_PARAMETER.sub(mark, template)
 
 
 def _read_date(value: Any) -> datetime:
