@@ -45,7 +45,7 @@ rewrite_path = true
 unify_session = true
 documentation = "/retire"
 sunset_at = 2027-07-01T02:00:00+02:00
-brownouts = [{ start = 2026-11-03T09:00:00Z, end = 2026-11-03T09:15:00Z }]
+brownouts = [{ start = 2026-11-03T09:00:00Z, end = 2026-11-03T09:15:00Z, every_hours = 168 }]
 enforce_sunset = true
 
 [[operations]]
@@ -72,6 +72,7 @@ PLAN: Plan = {
             Brownout(
                 datetime(2026, 11, 3, 9, tzinfo=UTC),
                 datetime(2026, 11, 3, 9, 15, tzinfo=UTC),
+                every=timedelta(days=7),
             )
         ],
         enforce_sunset=True,

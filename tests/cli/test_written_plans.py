@@ -16,6 +16,7 @@ from marshmallow import ValidationError
 from packaging.version import Version
 
 from flask_notifications import load_plan
+from flask_notifications.formats.toml import format_plan
 from flask_notifications.openapi import plan_from_openapi
 from flask_notifications.plans import Plan
 from flask_notifications.plans.files import PlanSchema, dump_plan
@@ -50,6 +51,11 @@ def test_the_schema_accepts_every_plan_of_the_documentation() -> None:
 @given(plans())
 def test_the_schema_accepts_a_plan_that_is_dumped(plan: Plan) -> None:
     assert list(VALIDATOR.iter_errors(dump_plan(plan))) == []
+
+
+@given(plans())
+def test_a_plan_that_is_written_in_toml_is_loaded_again(plan: Plan) -> None:
+    assert load_plan(tomllib.loads(format_plan(plan))) == plan
 
 
 ENTRY = {"name": "a", "method": "GET", "path": "/a"}
