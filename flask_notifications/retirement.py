@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 import click
@@ -19,17 +19,6 @@ _INNER = ("app", "_app", "wsgi_app", "application", "_application", "__wrapped__
 # The name and the arguments of a converter.
 _CONVERTER = re.compile(r"<(?:(\w+)(?:\(([^>]*)\))?:)?\w+>")
 _PARAMETER = r"\{[^/]+\}"
-
-
-class _Route(NamedTuple):
-    """A rule, its path below the mount point, and patterns for its first segments, the
-    longest last; a catch-all takes literals in the ``loose`` ones only.
-    """
-
-    rule: Any
-    path: str
-    exact: list[re.Pattern[str]]
-    loose: list[re.Pattern[str]]
 
 
 @click.command("retirement")
@@ -49,9 +38,7 @@ def retirement(file: Path | None, mount: str, skipped: tuple[str, ...]) -> None:
     app: Any = current_app
     plans = [read_plan(file)] if file else list(_find_plans(app.wsgi_app))
     if not plans:
-        message = (
-            "no middleware around app.wsgi_app; for one elsewhere, give --plan FILE"
-        )
+        message = "no middleware in app.wsgi_app; for an outer one, give --plan FILE"
         raise click.ClickException(message)
     unknown = {*skipped} - {operation.name for plan in plans for operation in plan}
     if unknown:
@@ -94,11 +81,14 @@ def _find_plans(outermost: Any) -> Iterator[Any]:
                 layers.append(part)
 
 
-def _read_rule(rule: Any, mount: str) -> _Route:
-    """Take a rule of Werkzeug apart; the slash at its end does not count."""
+def _read_rule(rule: Any, mount: str) -> tuple[Any, str, list[Any]]:
+    """Return a rule, its path, and two patterns for each number of its segments: of
+    paths in plans that it serves, and of those that it serves as a catch-all, too.
+    """
     from werkzeug.routing.rules import parse_converter_args  # noqa: PLC0415
 
-    exact, loose = [""], [""]
+    exact = loose = ""
+    patterns = [(re.compile(exact), re.compile(loose))]
     for segment in filter(None, re.split(r"/(?![^<]*>)", mount + rule.rule)):
         pattern, end, is_path = "", 0, False
         for match in _CONVERTER.finditer(segment):
@@ -110,33 +100,35 @@ def _read_rule(rule: Any, mount: str) -> _Route:
         if end:
             pattern = f"(?:{_PARAMETER}|{pattern})"
         rest = f"{_PARAMETER}(?:/{_PARAMETER})*"
-        exact.append(f"{exact[-1]}/{rest if is_path else pattern}")
-        loose.append(f"{loose[-1]}/{'.+' if is_path else pattern}")
-    patterns = [
-        [re.compile(path, re.IGNORECASE) for path in paths] for paths in (exact, loose)
-    ]
-    return _Route(rule, mount + rule.rule, *patterns)
+        exact += f"/{rest if is_path else pattern}"
+        loose += f"/{'.+' if is_path else pattern}"
+        flags = re.IGNORECASE
+        patterns.append((re.compile(exact, flags), re.compile(loose, flags)))
+    return rule, mount + rule.rule, patterns
 
 
-def _list_endpoints(operation: Any, routes: list[_Route]) -> tuple[str, str]:
+def _list_endpoints(operation: Any, routes: list[Any]) -> tuple[str, str]:
     """Print the endpoints of an operation, and return how bad it is and what is wrong."""
     path = unquote(operation.path).removesuffix("/**").rstrip("/")
     first = 0 if operation.path.endswith("/**") else -1
     level, message = "error", ""
     spellings = {}
-    for rule, rule_path, exact, loose in routes:
+    for rule, rule_path, patterns in routes:
         spellings[re.sub("<[^>]*>", "{}", rule_path)] = rule_path
-        if any(pattern.fullmatch(path) for pattern in loose[first:]):
-            allowed = rule.methods or {operation.method}
-            if operation.method in allowed or operation.method == "*":
-                click.echo(f"  {rule.endpoint}  {rule.rule}")
-                if any(pattern.fullmatch(path) for pattern in exact[first:]):
-                    level = ""
-                elif level:
-                    level, message = "warning", "only a catch-all reaches it"
-            elif level == "error":
-                methods = ", ".join(sorted(allowed))
-                message = f"reaches no endpoint, because {rule_path} is for {methods}"
+        reached = []
+        for exact, loose in patterns[first:]:
+            if loose.fullmatch(path):
+                reached.append(exact.fullmatch(path) is not None)
+        allowed = rule.methods or {operation.method}
+        if reached and (operation.method in allowed or operation.method == "*"):
+            click.echo(f"  {rule.endpoint}  {rule.rule}")
+            if any(reached):
+                level = ""
+            elif level:
+                level, message = "warning", "only a catch-all reaches it"
+        elif reached and level == "error":
+            methods = ", ".join(sorted(allowed))
+            message = f"reaches no endpoint, because {rule_path} is for {methods}"
     if not message:
         message = "reaches no endpoint"
         spelling = re.sub(_PARAMETER, "{}", path)

@@ -233,7 +233,7 @@ def test_without_a_middleware_a_plan_is_asked_for(tmp_path: Path) -> None:
     app = flask.Flask("app")
     result = run(app)
     assert result.exit_code == 1
-    assert "no middleware around app.wsgi_app; for one elsewhere, give --plan" in (
+    assert "no middleware in app.wsgi_app; for an outer one, give --plan FILE" in (
         result.stderr
     )
     app.add_url_rule("/reports/<id>", "report", fail)
