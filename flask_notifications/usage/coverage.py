@@ -162,18 +162,23 @@ class Coverage:
 
     def list_hours(self, hosts: int) -> list[int]:
         """Return the complete hours in which fewer hosts recorded."""
-        hours = range(-(-self.since // HOUR), self.until // HOUR)
-        return [hour for hour in hours if self._count_hosts(hour) < hosts]
+        short: set[int] = set()
+        for recorded in self.recording or [{}]:
+            short.update(hour for hour in self._hours if recorded.get(hour, 0) < hosts)
+        return sorted(short)
 
     @cached_property
     def fewest_hosts(self) -> int:
         """The lowest number of hosts that recorded in a complete hour, 0 without one."""
-        hours = range(-(-self.since // HOUR), self.until // HOUR)
-        return min(map(self._count_hosts, hours), default=0)
+        fewest = []
+        for recorded in self.recording:
+            fewest += [recorded.get(hour, 0) for hour in self._hours]
+        return min(fewest, default=0)
 
-    def _count_hosts(self, hour: int) -> int:
-        """Return the hosts that recorded in an hour, in the service that had the fewest."""
-        return min((hosts.get(hour, 0) for hosts in self.recording), default=0)
+    @property
+    def _hours(self) -> range:
+        """The complete hours of the window, since 1970."""
+        return range(-(-self.since // HOUR), self.until // HOUR)
 
 
 class Service:

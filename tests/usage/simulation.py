@@ -175,6 +175,7 @@ class World:
     """Everything that there is, at one time."""
 
     engine: Engine
+    reader: Engine
     random: random.Random
     time: int = START
     database_offset: int = 0
@@ -428,17 +429,16 @@ def simulate_world(seed: int) -> Iterator[tuple[World, Path]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(dir=parent)))
         options: dict[str, Any] = {"check_same_thread": False}
-        engine = create_engine(
-            f"sqlite:///{folder}/usage.sqlite3",
-            poolclass=StaticPool,
-            connect_args=options,
-        )
+        url = f"sqlite:///{folder}/usage.sqlite3"
+        engine = create_engine(url, poolclass=StaticPool, connect_args=options)
         stack.callback(engine.dispose)
+        reader = create_engine(url)
+        stack.callback(reader.dispose)
         with engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")
             connection.exec_driver_sql("PRAGMA synchronous = OFF")
         store.metadata.create_all(engine)
-        world = World(engine, random.Random(seed))  # noqa: S311 - no secret
+        world = World(engine, reader, random.Random(seed))  # noqa: S311 - no secret
         clock = SimpleNamespace(
             time_ns=world.wall_clock,
             monotonic=lambda: world.time / SECOND,
@@ -466,9 +466,7 @@ def simulate_world(seed: int) -> Iterator[tuple[World, Path]]:
 
 def read(world: World, **options: Any) -> UsageReport:
     """Read a report through connections of its own."""
-    return read_usage(
-        f"sqlite:///{world.engine.url.database}", operations=[REPORT], **options
-    )
+    return read_usage(world.reader, operations=[REPORT], **options)
 
 
 # Histories

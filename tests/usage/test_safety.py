@@ -104,10 +104,11 @@ def wait_with_another_kind(counts: Counts, call: Call) -> bool:
 
 
 @contextmanager
-def read_without_a_snapshot(database: str) -> Iterator[sa.Connection]:
-    engine = sa.create_engine(database, isolation_level="AUTOCOMMIT")
+def read_without_a_snapshot(reader: sa.Engine) -> Iterator[sa.Connection]:
+    engine = sa.create_engine(reader.url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         yield connection
+    engine.dispose()
 
 
 def ignore_clocks(
