@@ -7,6 +7,7 @@ unless ``ELSEWHERE`` has the test that does.
 """
 
 import gzip
+import json
 import os
 import re
 import subprocess
@@ -96,7 +97,9 @@ def enter_an_empty_folder(namespace: dict[str, Any]) -> None:
 
 
 def enter_after_the_quickstart(namespace: dict[str, Any]) -> None:
-    """Be where readers are who have followed the README, and who have two logs."""
+    """Be where readers are who have followed the README, and who have a document and
+    two logs.
+    """
     enter_an_empty_folder(namespace)
     for step in STEP.finditer((ROOT / "README.md").read_text(encoding="utf-8")):
         intro, language, source = step.groups("")
@@ -106,6 +109,8 @@ def enter_after_the_quickstart(namespace: dict[str, Any]) -> None:
         "from shop import app as application\n", encoding="utf-8"
     )
     line = LINE.format(datetime.now(UTC))
+    document = {"openapi": "3.1.0", "paths": {"/reports/{id}": {"get": {}}}}
+    Path("openapi.json").write_text(json.dumps(document), encoding="utf-8")
     Path("access.log").write_text(line, encoding="utf-8")
     Path("access.log.1.gz").write_bytes(gzip.compress(line.encode()))
 
@@ -197,8 +202,8 @@ def run(command: str, output: str) -> None:
     """Run a command, and compare its output with that of the page, unless that is
     another reader's record.
     """
-    if command.startswith("curl"):
-        program_or_skip("curl")
+    if command.startswith(("curl", "jq")):
+        program_or_skip(command.split(maxsplit=1)[0])
     environ = os.environ | {"PATH": PATH}
     done = subprocess.run(
         ["sh", "-c", command], env=environ, capture_output=True, text=True, check=False

@@ -39,6 +39,7 @@ PACKAGES = {
     "git": "git",
     "haproxy": "haproxy",
     "java": "default-jre-headless",
+    "jq": "jq",
     "nginx": "nginx-light",
     "node": "nodejs",
     "npm": "npm",

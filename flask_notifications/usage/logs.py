@@ -310,19 +310,21 @@ class _Reader:
             target = self._format.decode(target)
             if not method:
                 method, target = split_request(target) or (None, None)
-        details = self._format.details(parts.record)
         if not method or target is None:
-            return details.status is not None and details.status[:1] in {"", "4"}
+            status = self._format.details(parts.record).status
+            return status is not None and status[:1] in {"", "4"}
         path, query = _split_target(target)
         groups = self._requests.find(method, path, query)
-        if groups:
-            session_ids = []
-            if _MAY_HAVE_SESSION(query):
-                session_ids = list_session_ids({"QUERY_STRING": query})
-            client = _find_client(details.agent, tuple(session_ids))
-            caller = clean_label(details.user, session_ids) if details.user else None
-            if not is_probe(client):
-                self._count(groups, details.status, at, caller, client)
+        if not groups:
+            return True
+        details = self._format.details(parts.record)
+        session_ids = []
+        if _MAY_HAVE_SESSION(query):
+            session_ids = list_session_ids({"QUERY_STRING": query})
+        client = _find_client(details.agent, tuple(session_ids))
+        caller = clean_label(details.user, session_ids) if details.user else None
+        if not is_probe(client):
+            self._count(groups, details.status, at, caller, client)
         return True
 
     def _count(

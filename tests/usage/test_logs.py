@@ -5,6 +5,7 @@ import gzip
 import json
 import lzma
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
@@ -139,57 +140,15 @@ def test_request_lines_are_read_as_servers_write_them(
 
 
 JSON = "json:time=time,method=method,target=target,status=status,agent=agent,user=user"
-UWSGI = (
-    r"\} \[(?P<time>[^]]+)\] (?P<method>\S+) (?P<target>\S+) => "
-    r".*\(HTTP/\S+ (?P<status>\d+)\)"
-)
-HAPROXY = (
-    r"\[(?P<time>[^]]+)\] \S+ \S+ \S+ (?P<status>\d+) .*"
-    r'"(?P<method>\S+) (?P<target>\S+)'
-)
-ALB = (
-    r"^\S+ (?P<time>\S+) (?:\S+ ){6}(?P<status>\S+) (?:\S+ ){3}"
-    r'"(?P<method>\S+) (?P<target>\S+) [^"]*" "(?P<agent>[^"]*)"'
-)
-CLOUDFRONT = (
-    r"^(?P<time>\S+\t\S+)\t(?:\S+\t){3}(?P<method>\S+)\t\S+\t(?P<target>\S+)"
-    r"\t(?P<status>\d+)\t\S+\t(?P<agent>\S+)"
-)
-IIS = (
-    r"^(?P<time>\S+ \S+) \S+ (?P<method>\S+) (?P<target>\S+) \S+ \S+ (?P<user>\S+)"
-    r" \S+ (?P<agent>\S+) \S+ (?P<status>\d+)"
-)
-HEROKU = (
-    r"^(?P<time>\S+) heroku\[router\]: .*method=(?P<method>\S+) "
-    r'path="(?P<target>[^"]+)".* status=(?P<status>\d+)'
-)
-DOCKER = (
-    r"\[(?P<time>[^]]+)\] \\\"(?P<method>\S+) (?P<target>\S+) [^\"]*\\\" "
-    r"(?P<status>\d+)"
-)
-CADDY = (
-    "json:time=ts,method=request.method,target=request.uri,status=status,"
-    "user=user_id,agent=request.headers.User-Agent"
-)
-TRAEFIK = (
-    "json:time=StartUTC,method=RequestMethod,target=RequestPath,"
-    "status=DownstreamStatus,user=ClientUsername,agent=request_User-Agent"
-)
-CLOUDFLARE = (
-    "json:time=EdgeStartTimestamp,method=ClientRequestMethod,target=ClientRequestURI,"
-    "status=EdgeResponseStatus,agent=ClientRequestUserAgent"
-)
-GOOGLE = (
-    "json:time=timestamp,method=httpRequest.requestMethod,"
-    "target=httpRequest.requestUrl,status=httpRequest.status,"
-    "agent=httpRequest.userAgent"
-)
 REQUEST_KEY = "json:time=t,target=request,status=status,user=user,agent=agent"
 ELASTIC = (
     "json:time=@timestamp,method=http.request.method,target=url.original,"
     "status=http.response.status_code"
 )
 EPOCH = int(NOON.timestamp())
+PAGE = (Path(__file__).parents[2] / "docs" / "usage.md").read_text(encoding="utf-8")
+# The formats of servers that have one of their own.
+FORMATS = dict(re.findall(r"^\| ([^|\n]+) \| `(.*time.*)` \|$", PAGE, re.MULTILINE))
 
 
 class Server(NamedTuple):
@@ -208,7 +167,7 @@ SERVERS: dict[str, Server] = {
         f"203.0.113.9 - acme {COMBINED} 99 0.003 [shop-80] [] 10.0.0.7:80 12",
         caller="acme",
     ),
-    "Apache, Common": Server(
+    "Apache": Server(
         f'::1 - acme [{TIME}] "GET /reports/7 HTTP/1.1" 200 12',
         caller="acme",
         client=None,
@@ -220,7 +179,7 @@ SERVERS: dict[str, Server] = {
         f"203.0.113.9 jane acme {COMBINED}", caller="acme"
     ),
     "lighttpd": Server(f"203.0.113.9 shop.example - {COMBINED}"),
-    "gunicorn on a socket": Server(f" - acme {COMBINED}", caller="acme"),
+    "gunicorn": Server(f" - acme {COMBINED}", caller="acme"),
     "gunicorn in the journal": Server(
         f"Nov 18 12:00:00 web1 gunicorn[12]: 203.0.113.9 - - {COMBINED}"
     ),
@@ -233,11 +192,11 @@ SERVERS: dict[str, Server] = {
     ),
     "Kubernetes": Server(f"2026-11-18T12:00:00.1Z stdout F 10.0.0.7 - - {COMBINED}"),
     "docker compose": Server(f"web-1  | 10.0.0.7 - acme {COMBINED}", caller="acme"),
-    "hypercorn": Server(
+    "Hypercorn": Server(
         "[2026-11-18 12:00:00 +0000] [12] [INFO] 10.0.0.7:46538 - - "
         + COMBINED.replace("HTTP/1.1", "1.1")
     ),
-    "granian": Server(
+    "Granian": Server(
         '[2026-11-18 12:00:00 +0000] 10.0.0.7 - "GET /reports/7 HTTP/1.1" 200 0.070',
         client=None,
     ),
@@ -274,46 +233,39 @@ SERVERS: dict[str, Server] = {
         '"GET /reports/7 HTTP/1.1" 200 612 3 --',
         client=None,
     ),
-    "HAProxy": Server(
+    "HAProxy, `option httplog`": Server(
         "Nov 18 12:00:00 lb haproxy[7]: 10.0.0.7:33317 [18/Nov/2026:12:00:00.000] "
         "web web/s1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 "
         '"GET /reports/7 HTTP/1.1"',
-        log_format=HAPROXY,
         client=None,
     ),
     "uWSGI": Server(
         "[pid: 12|app: 0|req: 1/1] 10.0.0.7 () {34 vars in 400 bytes} "
         "[Wed Nov 18 12:00:00 2026] GET /reports/7 => generated 612 bytes in 3 msecs "
         "(HTTP/1.1 200) 2 headers in 79 bytes (1 switches on core 0)",
-        log_format=UWSGI,
         client=None,
     ),
-    "ALB": Server(
+    "AWS ALB": Server(
         "h2 2026-11-18T12:00:00.000000Z app/lb/1 10.0.0.7:2817 10.0.0.8:80 0.000 0.001 "
         '0.000 200 200 34 366 "GET https://shop.example:443/reports/7 HTTP/2.0" '
         '"curl/8.5.0" - -',
-        log_format=ALB,
     ),
     "CloudFront": Server(
         "2026-11-18\t12:00:00\tFRA2\t612\t10.0.0.7\tGET\td1.example\t/reports/7\t200\t-"
         "\tcurl/8.5.0\t-",
-        log_format=CLOUDFRONT,
     ),
-    "IIS": Server(
+    "IIS, with its default fields": Server(
         "2026-11-18 12:00:00 10.0.0.1 GET /reports/7 - 443 acme 10.0.0.7 curl/8.5.0 - "
         "200 0 0 15\r",
-        log_format=IIS,
         caller="acme",
     ),
     "Heroku's router": Server(
         '2026-11-18T12:00:00.000000+00:00 heroku[router]: at=info method=GET path="'
         '/reports/7" host=shop.example fwd="10.0.0.7" dyno=web.1 status=200 bytes=12',
-        log_format=HEROKU,
         client=None,
     ),
-    "Docker's files": Server(
+    "Docker's `json-file`": Server(
         json.dumps({"log": f"10.0.0.7 - - {COMBINED}\n", "stream": "stdout"}),
-        log_format=DOCKER,
         client=None,
     ),
     "Caddy": Server(
@@ -329,25 +281,28 @@ SERVERS: dict[str, Server] = {
                 "status": 200,
             }
         ),
-        log_format=CADDY,
     ),
     "Traefik, JSON": Server(
         '{"ClientUsername":"-","DownstreamStatus":200,"RequestMethod":"GET",'
         '"RequestPath":"/reports/7","StartUTC":"2026-11-18T12:00:00.123456789Z",'
         '"request_User-Agent":"curl/8.5.0"}',
-        log_format=TRAEFIK,
+        client=None,
     ),
     "Cloudflare": Server(
         f'{{"EdgeStartTimestamp":{EPOCH}000000000,"ClientRequestMethod":"GET",'
         '"ClientRequestURI":"/reports/7","EdgeResponseStatus":200,'
         '"ClientRequestUserAgent":"curl/8.5.0"}',
-        log_format=CLOUDFLARE,
     ),
     "Google Cloud": Server(
         '{"timestamp":"2026-11-18T12:00:00.123Z","httpRequest":{"requestMethod":"GET",'
         '"requestUrl":"https://shop.example/reports/7","status":200,'
         '"userAgent":"curl/8.5.0"}}',
-        log_format=GOOGLE,
+    ),
+    "nginx, JSON with `$request`": Server(
+        f'{{"time":"{TIME}","remote_addr":"203.0.113.9","remote_user":"acme",'
+        '"request":"GET /reports/7 HTTP/1.1","status":"200",'
+        '"http_user_agent":"curl/8.5.0"}',
+        caller="acme",
     ),
     "JSON with the request line": Server(
         f'web1 nginx: {{"t":"{TIME}","request":"GET /reports/7 HTTP/2.0",'
@@ -364,12 +319,20 @@ SERVERS: dict[str, Server] = {
 }
 
 
-@pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS)
-def test_the_logs_of_servers_are_read(server: Server) -> None:
-    reading = read("#Software: IIS", server.line, "", log_format=server.log_format)
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_logs_of_servers_are_read(name: str) -> None:
+    server = SERVERS[name]
+    log_format = FORMATS.get(name, server.log_format)
+    reading = read("#Software: IIS", server.line, "", log_format=log_format)
     day = to_microseconds(NOON) // to_microseconds(datetime(1970, 1, 2, tzinfo=UTC))
     assert list(reading.calls) == [(day, "report", server.caller, server.client)]
     assert (kinds(reading), reading.first_unreadable) == ({"answered": 1}, "")
+
+
+def test_the_page_lists_servers_whose_logs_are_read() -> None:
+    assert FORMATS.keys() <= SERVERS.keys()
+    (row,) = re.findall(r"^\| (nginx, Apache, .*) \| none \|$", PAGE, re.MULTILINE)
+    assert set(row.replace("`", "").split(", ")) <= SERVERS.keys()
 
 
 @pytest.mark.parametrize(
