@@ -24,6 +24,7 @@ SLOW_FOLDERS = {
     "applications",
     "cli",
     "clients",
+    "clusters",
     "drivers",
     "frameworks",
     "resilience",

@@ -36,6 +36,7 @@ PACKAGES = {
     "caddy": "caddy",
     "chromium": "chromium",
     "curl": "curl",
+    "galera-4": "galera-4",
     "git": "git",
     "haproxy": "haproxy",
     "java": "default-jre-headless",
@@ -46,6 +47,7 @@ PACKAGES = {
     "pg_ctl": "postgresql",
     "pgbouncer": "pgbouncer",
     "promtool": "prometheus",
+    "rsync": "rsync",
 }
 
 

@@ -176,9 +176,13 @@ def connect(engine: sa.Engine, isolation: str) -> Iterator[sa.Connection]:
                 setattr, driver, "prepare_threshold", driver.prepare_threshold
             )
             driver.prepare_threshold = None
-        connection.execution_options(
-            isolation_level="SERIALIZABLE" if backend(engine) == SQLITE else isolation
-        )
+        if backend(engine) == SQLITE:
+            isolation = "SERIALIZABLE"
+        try:
+            connection.execution_options(isolation_level=isolation)
+        except BaseException:  # such as a node of a cluster without a quorum
+            _throw_away(connection)
+            raise
         if not isinstance(engine.pool, _OwnPool) and not is_in_memory(engine):
             connection.detach()  # an application gets no connection with its limits, nor waits until it is back
         yield connection

@@ -25,9 +25,18 @@ _CLIENTS = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid 
 
 
 class Cluster:
-    """A database cluster in a folder, on its own port."""
+    """A database cluster in a folder, on its own port.
 
-    def __init__(self, folder: Path, *, max_connections: int) -> None:
+    :param primary: the cluster of which this one is a hot standby.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        max_connections: int = 20,
+        primary: "Cluster | None" = None,
+    ) -> None:
         self.port = free_port()
         self._folder = folder
         self._user = drop_privileges(folder)
@@ -35,10 +44,23 @@ class Cluster:
             f"-p {self.port} -h 127.0.0.1 -k {folder} -F -B 16MB -N {max_connections}"
         )
         self._start = ["start", f"--log={folder}/log", f"--options={settings}"]
-        self._run(
-            "init",
-            "--options=--auth=trust --username=postgres --encoding=UTF8 --locale=C --no-sync",
-        )
+        if primary is None:
+            self._run(
+                "init",
+                "--options=--auth=trust --username=postgres --encoding=UTF8 --locale=C --no-sync",
+            )
+        else:
+            command = [
+                program_or_skip("pg_basebackup"),
+                f"--pgdata={folder}/data",
+                f"--port={primary.port}",
+                "--host=127.0.0.1",
+                "--username=postgres",
+                "--write-recovery-conf",
+                "--checkpoint=fast",
+                "--no-sync",
+            ]
+            subprocess.run(command, check=True, **self._user)
 
     def _run(self, *arguments: str) -> None:
         """Run PostgreSQL's own program for clusters, which waits until the server
@@ -63,6 +85,10 @@ class Cluster:
 
     def stop(self, mode: str = FAST) -> None:
         self._run("stop", f"--mode={mode}")
+
+    def promote(self) -> None:
+        """Make the standby the primary."""
+        self._run("promote")
 
     @contextmanager
     def stopped(self, mode: str = FAST) -> Iterator[None]:
@@ -111,6 +137,18 @@ def postgresql(*, max_connections: int = 20) -> Iterator[Cluster]:
             yield cluster
         finally:
             cluster.stop(IMMEDIATE)
+
+
+@contextmanager
+def standby_of(primary: Cluster) -> Iterator[Cluster]:
+    """Start a hot standby of a cluster, and yield it."""
+    with tempfile.TemporaryDirectory(prefix="postgresql-") as folder:
+        standby = Cluster(Path(folder), primary=primary)
+        try:
+            standby.start()
+            yield standby
+        finally:
+            standby.stop(IMMEDIATE)
 
 
 def drop_privileges(folder: Path) -> dict[str, Any]:

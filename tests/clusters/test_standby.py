@@ -1,0 +1,126 @@
+"""The record of usage and a storage on PostgreSQL with a hot standby."""
+
+import logging
+import time
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import create_engine
+
+from flask_notifications import NotificationApp
+from flask_notifications.usage import UsageRecorder, read_usage
+from tests.clusters.test_galera import now
+from tests.drivers.drivers import create_tables, storage_on
+from tests.resilience.postgresql import IMMEDIATE, Cluster, postgresql, standby_of
+from tests.servers.process import eventually
+from tests.storages import CURRENT_USER
+from tests.usage.databases import POLICY, REPORT
+from tests.wsgi import call
+
+Pair = tuple[Cluster, Cluster]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """Return a primary and its standby."""
+    with postgresql() as primary, standby_of(primary) as standby:
+        yield primary, standby
+
+
+def record(*clusters: Cluster) -> UsageRecorder:
+    """Return a recorder on the cluster that is the primary at the time."""
+    hosts = "&".join(f"host=127.0.0.1:{cluster.port}" for cluster in clusters)
+    database = f"postgresql+psycopg://shop@/postgres?{hosts}"
+    recorder = UsageRecorder(
+        f"{database}&target_session_attrs=read-write", flush_interval=3600
+    )
+    recorder.listen({REPORT: POLICY})
+    recorder.request_passed()
+    return recorder
+
+
+def count_calls(cluster: Cluster) -> int:
+    return sum(usage.answered for usage in read_usage(cluster.url()).operations)
+
+
+def test_a_standby_serves_reports_and_notifications(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    primary, standby = pair
+    engine = create_engine(primary.url())
+    create_tables(engine)
+    engine.dispose()
+    recorder = record(primary)
+    recorder(now())
+    assert recorder.flush()
+    recorder.close()
+    eventually(lambda: count_calls(standby) == 1)
+    replica = create_engine(standby.url())
+    app = NotificationApp(storage_on(replica))
+    assert call(app, "GET", CURRENT_USER, "sessionId=a1").code == 200
+    replica.dispose()
+    misplaced = UsageRecorder(standby.url())
+    misplaced.listen({REPORT: POLICY})
+    misplaced(now())
+    assert not misplaced.flush()
+    (message,) = caplog.messages
+    assert "read-only transaction" in message
+    with caplog.at_level(logging.CRITICAL):
+        misplaced.close()
+
+
+def test_no_call_is_lost_when_the_standby_takes_over(pair: Pair) -> None:
+    primary, standby = pair
+    recorder = record(primary, standby)
+    recorder(now())
+    assert recorder.flush()
+    eventually(lambda: count_calls(standby) == 1)
+    primary.stop(IMMEDIATE)
+    recorder(now())
+    standby.promote()
+    eventually(recorder.flush)
+    recorder.close()
+    assert count_calls(standby) == 2
+    primary.start()  # which the fixture stops
+
+
+def test_a_standby_that_was_behind_gets_the_day_again(pair: Pair) -> None:
+    primary, standby = pair
+    recorder = record(primary, standby)
+    recorder(now())
+    assert recorder.flush()
+    eventually(lambda: count_calls(standby) == 1)
+    standby.stop()
+    recorder(now())
+    assert recorder.flush()
+    primary.stop(IMMEDIATE)
+    standby.start()
+    standby.promote()
+    recorder(now())
+    eventually(recorder.flush)
+    recorder.close()
+    # One call of the old identity, and all three of the new one: never too few.
+    assert count_calls(standby) == 4
+    (report,) = read_usage(standby.url()).operations
+    assert report.verdict == "in use"
+    primary.start()
+
+
+def test_a_commit_that_waits_for_a_missing_standby_is_given_up(pair: Pair) -> None:
+    primary, standby = pair
+    recorder = record(primary)
+    recorder(now())
+    assert recorder.flush()
+    primary.ask("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    primary.ask("SELECT pg_reload_conf()")
+    standby.stop()
+    recorder(now())
+    began = time.monotonic()
+    assert not recorder.flush()
+    assert time.monotonic() - began < 14
+    assert primary.busy_backends() == []
+    standby.start()
+    recorder(now())
+    eventually(recorder.flush)
+    recorder.close()
+    assert count_calls(primary) == 3
