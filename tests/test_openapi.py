@@ -636,12 +636,13 @@ def test_what_may_be_deprecated_and_cannot_be_read_is_an_error(
 
 def test_all_errors_are_reported_at_once() -> None:
     paths = {path: {"get": OLD | more} for path, more, _, _ in MISTAKES.values()}
-    several = {"x-sunset": "soon", "x-deprecated-at": 5, "operationId": "\n"}
+    several: dict[str, Any] = dict.fromkeys(("x-deprecated-at", "deprecated"), 5)
+    several |= {"x-sunset": "soon", "operationId": "\n"}
     paths["/b/{id}.json"] = {"get": OLD | several}
     paths["/c"] = {"$ref": "c.yaml"}
     source = document(paths)
     assert len(errors(source)) >= len(paths) + 3
-    assert len(errors(document({"/b/{id}.json": paths["/b/{id}.json"]}))) == 4
+    assert len(errors(document({"/b/{id}.json": paths["/b/{id}.json"]}))) == 5
 
 
 @pytest.mark.parametrize(

@@ -163,11 +163,10 @@ class _Reader:
         is_dated = any(content.get(key) is not None for key in _DATES)
         policy = None
         if is_dated or (flag is not None and flag is not False):
-            policy = self._policy
+            policy = self._read_policy(declaration, errors)
             with collect(errors):
                 if not isinstance(flag, bool | None):
                     fail(f"{declaration.place}.deprecated", "true or false", flag)
-                policy = self._read_policy(declaration, errors)
         bases: tuple[str, ...] = ("",)
         with suppress(ValueError):
             bases = self._document.root_paths

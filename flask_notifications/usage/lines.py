@@ -65,7 +65,7 @@ _MONTHS = (
 )
 _MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
 _CLOCK = r"(?P<clock>\d\d:\d\d:\d\d(?:[.,]\d+)?)"
-_OFFSET = r"(?: ?(?P<offset>[+-]\d\d:?\d\d|Z|UTC|GMT))?"
+_OFFSET = r"(?: ?(?P<offset>[+-]\d\d(?::?\d\d)?|Z|UTC|GMT))?"
 _TIME_FORMATS = [
     re.compile(pattern, re.ASCII)
     for pattern in (
