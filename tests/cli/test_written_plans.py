@@ -74,14 +74,19 @@ ENTRY = {"name": "a", "method": "GET", "path": "/a"}
         ),
         *(
             {"operations": [ENTRY | {"path": each}]}
-            for each in ("/:a", "/{a:int}", "/{a", "/b{a}", "/*", "/a//b")
+            for each in ("/:a", "/{a:int}", "/{a", "/b{a}", "/*", "/a//b", "/%2E/b", "/a%2fb")
         ),
         {"operations": [ENTRY | {"live": "yes"}]},
         *({"operations": [ENTRY | {"name": each}]} for each in ("", "a\tb", "a\x9bb")),
         *({"operations": [ENTRY | {"method": each}]} for each in ("", "Any", "G T")),
         {"operations": [ENTRY | {"successor": "/%2"}]},
         {"operations": [ENTRY | {"query": {"a": []}}]},
-        {"operations": [ENTRY | {"headers": {"": "a"}}]},
+        *(
+            {"operations": [ENTRY | {"headers": headers}]}
+            for headers in ({"": "a"}, {"a b": "c"}, {"HOST": "a"}, {"cookie": "a"})
+        ),
+        {"operations": [ENTRY | {"headers": {"A": "é"}}]},
+        {"operations": [ENTRY | {"headers": {"A": ["a", "\t"]}}]},
         {"brownouts": [{"start": "2026-02-01T00:00:00Z"}]},
         *(
             {
@@ -98,11 +103,13 @@ ENTRY = {"name": "a", "method": "GET", "path": "/a"}
             )
         ),
         *({"documentation": each} for each in (7, "", "see below", "/%2")),
-        *({"prefix": each} for each in ("v1", "/a b")),
-        *({"successor_prefix": each} for each in (7, "/a b", "/%2")),
+        *({"documentation": f"https:{rest}"} for rest in ("", "//", "///a", "//u@/")),
+        *({"documentation": f"{scheme}//u:p@h"} for scheme in ("", "ftp:")),
+        *({"prefix": each} for each in ("v1", "/a b", "//a", "/a/../b", "/{a", "/a/**")),
+        *({"successor_prefix": each} for each in (7, "/a b", "/%2", "https://u:p@h")),
         *(
             {"deprecated_at": each}
-            for each in ("2026-01-01", "2026-01-01T00:00:00", "soon", None)
+            for each in ("2026-01-01", "2026-01-01T00:00:00", "1969-12-31T00:00Z", None)
         ),
     ],
     ids=str,
