@@ -125,8 +125,8 @@ class Document:
             fail("the document", "a mapping", content)
         self.content: Mapping[Any, Any] = check_mapping("the document", content)
         self.is_swagger: bool = "openapi" not in self.content
-        version = self.content.get("swagger" if self.is_swagger else "openapi")
-        prefix = "2.0" if self.is_swagger else "3."
+        key, prefix = ("swagger", "2.0") if self.is_swagger else ("openapi", "3.")
+        version = self.content.get(key)
         # YAML takes a version without quotation marks for a number.
         is_number = isinstance(version, str | float)
         if not is_number or not str(version).startswith(prefix):

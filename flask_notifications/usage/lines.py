@@ -8,7 +8,7 @@ import json
 import re
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from flask_notifications.headers import TOKEN
 from flask_notifications.observers import decode_user
@@ -90,59 +90,39 @@ class Details(NamedTuple):
     """The parts that are needed of a call; a status of ``None`` is unknown."""
 
     status: str | None
-    user: str
-    agent: str
-
-
-class LineFormat(Protocol):
-    """A format of lines."""
-
-    def split(self, line: str) -> Parts | None:
-        """Return the parts of a line, or ``None`` if it does not have the format."""
-
-    def details(self, record: Any) -> Details:
-        """Return the details of a line, without escapes and hyphens for nothing."""
-
-    def decode(self, target: str) -> str:
-        """Return a target without the escapes of the format."""
-
-    def explain(self, line: str) -> str:
-        """Say which part of a line is missing that cannot be split."""
+    user: str | None
+    agent: str | None
 
 
 class PatternFormat:
     """Lines in which a regular expression with named groups finds the parts."""
 
     def __init__(self, pattern: str) -> None:
-        compiled = re.compile(pattern)
-        self._search = compiled.search
-        self._has_method = "method" in compiled.groupindex
-        self._has_status = "status" in compiled.groupindex
+        self._search = re.compile(pattern).search
 
     def split(self, line: str) -> Parts | None:
-        """Split a line."""
+        """Return the parts of a line, or ``None`` if it does not have the format."""
         match = self._search(line)
         if match is None:
             return None
-        method = match["method"] if self._has_method else None
-        return Parts(match["time"], method, match["target"], match)
+        record = match.groupdict("")
+        return Parts(record["time"], record.get("method"), record["target"], record)
 
-    def details(self, record: re.Match[str]) -> Details:
-        """Return the details of a line."""
-        values = record.groupdict("")
-        user = _unescape(values.get("user", "")).encode("latin-1", "replace")
+    def details(self, record: Any) -> Details:
+        """Return the details of a line, without escapes and hyphens for nothing."""
+        user = _unescape(record.get("user", "")).encode("latin-1", "replace")
         return Details(
-            _drop_hyphen(values["status"]) if self._has_status else None,
+            _drop_hyphen(record.get("status")),
             _drop_hyphen(decode_user(user)),
-            _drop_hyphen(_unescape(values.get("agent", ""))),
+            _drop_hyphen(_unescape(record.get("agent", ""))),
         )
 
     def decode(self, target: str) -> str:
-        """Decode a target."""
+        """Return a target without the escapes of the format."""
         return _unescape(target)
 
     def explain(self, line: str) -> str:
-        """Explain what is missing."""
+        """Say which part of a line is missing that cannot be split."""
         return f"the regular expression does not match {show(line)}"
 
 
@@ -162,13 +142,14 @@ class CommonFormat(PatternFormat):
         )
         return Parts(time, method, target or request, match)
 
-    def details(self, record: re.Match[str]) -> Details:
+    def details(self, record: Any) -> Details:
         """Return the details of a line."""
         status, agent = record.group("status", "agent")
         user = _find_user(record.string[: record.start()])
         if user:
             user = decode_user(_unescape(user).encode("latin-1"))
-        return Details(_drop_hyphen(status), user, _drop_hyphen(_unescape(agent or "")))
+        agent = _drop_hyphen(_unescape(agent or ""))
+        return Details(_drop_hyphen(status), user, agent)
 
     def explain(self, line: str) -> str:
         """Explain what is missing."""
@@ -202,11 +183,10 @@ class JSONFormat:
 
     def details(self, record: dict[str, Any]) -> Details:
         """Return the details of a line."""
-        status = self._find(record, "status") or "-"
         return Details(
-            _drop_hyphen(status) if "status" in self._keys else None,
-            _drop_hyphen(self._find(record, "user") or ""),
-            _drop_hyphen(self._find(record, "agent") or ""),
+            _drop_hyphen(self._find(record, "status")),
+            _drop_hyphen(self._find(record, "user")),
+            _drop_hyphen(self._find(record, "agent")),
         )
 
     def decode(self, target: str) -> str:
@@ -237,6 +217,9 @@ class JSONFormat:
             return value
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return str(value) if is_number else None
+
+
+LineFormat: TypeAlias = PatternFormat | JSONFormat
 
 
 def compile_format(log_format: str | None) -> LineFormat:
@@ -332,7 +315,7 @@ def _find_user(prefix: str) -> str:
     return "" if user == "-" or _ADDRESS.fullmatch(user) else user
 
 
-def _drop_hyphen(value: str) -> str:
+def _drop_hyphen(value: str | None) -> str | None:
     return "" if value == "-" else value
 
 

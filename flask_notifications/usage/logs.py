@@ -246,7 +246,7 @@ class _Reader:
 
     def read(self, stream: BinaryIO) -> None:
         """Read a stream; the first bytes of compressed data say how to decompress it."""
-        name = _name_of(stream)
+        name = str(getattr(stream, "name", "a log"))
         number = 0
         try:
             for lines in _read_lines(stream):
@@ -321,7 +321,7 @@ class _Reader:
         session_ids = []
         if _MAY_HAVE_SESSION(query):
             session_ids = list_session_ids({"QUERY_STRING": query})
-        client = _find_client(details.agent, tuple(session_ids))
+        client = _find_client(details.agent or "", tuple(session_ids))
         caller = clean_label(details.user, session_ids) if details.user else None
         if not is_probe(client):
             self._count(groups, details.status, at, caller, client)
@@ -569,11 +569,6 @@ def _find_first_time(path: Path, line_format: LineFormat) -> float:
             if parsed is not None:
                 return parsed[0]
     return math.inf
-
-
-def _name_of(stream: object) -> str:
-    name = getattr(stream, "name", "a log")
-    return name if isinstance(name, str) else "standard input"
 
 
 def _split_target(target: str) -> tuple[str, str]:
