@@ -20,6 +20,7 @@ CHART = PAGE.parent / "_diagrams" / "benchmarks.svg"
 PARTS = {
     part.name: part
     for part in (
+        servers.LINE,
         in_process.PART,
         servers.PART,
         middleware.PART,

@@ -1,46 +1,74 @@
-"""The processor time that a middleware adds to a trivial application."""
+"""What a middleware adds to a trivial application: processor time, and instructions
+where valgrind is installed.
+"""
 
-from collections.abc import Iterable
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
 from operator import sub
+from pathlib import Path
+from typing import NamedTuple
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from benchmarks.by_hand import Announce, MoveSession
 from benchmarks.candidates import WrongResponse
 from benchmarks.clients import environ_with, repeat_request
 from benchmarks.measuring import (
     Effort,
     Part,
-    Repeat,
     Results,
     Target,
     column,
     time_requests,
 )
-from benchmarks.work import ANNOUNCEMENT, PATH, PLAN, session_of
-from flask_notifications import DeprecationMiddleware, Operation
+from benchmarks.work import ANNOUNCEMENT, PATH, PLAN, POLICY, session_of
+from flask_notifications import Brownout, DeprecationMiddleware, Operation
+from flask_notifications.observers import Call
+from flask_notifications.usage import UsageRecorder
 from tests.wsgi import run
 
-NOTHING, UNMATCHED = "no middleware", "unmatched"
-MATCHED_HEADER, MATCHED_QUERY = (
-    "matched, session in the header",
-    "matched, session in the query",
-)
-PROXY_FIX, PROXY_FIX_UNUSED = (
-    "ProxyFix with its headers",
-    "ProxyFix without its headers",
-)
-# A version, a part of an operation and an operation in turn, each on a path of its own.
-AMONG = {f"matched, among {count:,} others": count for count in (100, 10_000)}
-ADDED = "added"
+ADDED, INSTRUCTIONS = "added", "instructions"
+NOTHING = "no middleware"
+UNMATCHED, EXACT, PARAMETER = "unmatched", "exact path", "a parameter"
+SUBTREE, HEAD, CASE = "a subtree", "HEAD", "another letter case"
+QUERY, HEADER, CLOSED = "a condition on the query", "a condition on a header", "410"
+OBSERVER, RECORDER = "exact path, an observer", "exact path, the recorder"
+IN_HEADER, IN_QUERY = "a session in the header", "a session in the query"
+MANY = "exact path, among 10,000 others"
+BY_HAND = "by hand"
+PROXY_FIX, PROXY_FIX_UNUSED = "ProxyFix with its headers", "ProxyFix without them"
 
-# The headers of a proxy; in Flask's documentation, ProxyFix trusts these four.
+ROWS = (
+    *(UNMATCHED, f"{UNMATCHED}, {BY_HAND}", EXACT, f"{EXACT}, {BY_HAND}", MANY),
+    *(PARAMETER, SUBTREE, HEAD, CASE, QUERY, HEADER, CLOSED, OBSERVER, RECORDER),
+    *(IN_HEADER, f"{IN_HEADER}, {BY_HAND}", IN_QUERY, f"{IN_QUERY}, {BY_HAND}"),
+    *(PROXY_FIX_UNUSED, PROXY_FIX),
+)
+
+OLD, SUCCESSOR = "/API/Reports", "/API/Notification/CurrentUser"
+# In Flask's documentation, ProxyFix trusts these four headers.
 _FORWARDED = {
-    "FOR": "192.0.2.7",
-    "PROTO": "https",
-    "HOST": "example.com",
-    "PREFIX": "/shop",
+    "HTTP_X_FORWARDED_FOR": "192.0.2.7",
+    "HTTP_X_FORWARDED_PROTO": "https",
+    "HTTP_X_FORWARDED_HOST": "example.com",
+    "HTTP_X_FORWARDED_PREFIX": "/shop",
 }
+# Requests in a process under callgrind; the difference is what a request executes.
+_FEW, _MANY = 20, 120
+
+
+class Scenario(NamedTuple):
+    """An application, the request that it gets, and whether it is announced."""
+
+    app: WSGIApplication
+    environ: WSGIEnvironment
+    is_matched: bool = True
 
 
 def trivial(
@@ -53,90 +81,173 @@ def trivial(
     return [b"[]"]
 
 
-def among(count: int) -> DeprecationMiddleware:
-    """Return a middleware whose plan has other operations too."""
-    templates = [
-        ("/API/V{}/**", None),
-        ("/API/Repository{}", {"cmd": "getbundle"}),
-        ("/API/Reports{}/{{id}}", None),
-    ]
-    others = [(number, *templates[number % 3]) for number in range(count)]
-    policy = next(iter(PLAN.values()))
-    plan = {
-        Operation(f"{n}", "GET", path.format(n), query=query): policy
-        for n, path, query in others
-    }
-    return DeprecationMiddleware(trivial, PLAN | plan)
+def ignore(_call: Call) -> None:
+    """Observe nothing."""
 
 
-def requests() -> dict[str, tuple[WSGIApplication, WSGIEnvironment]]:
-    """Return the middlewares around the trivial application, each with the request that
-    it gets.
-    """
-    ours, other = (
-        DeprecationMiddleware(trivial, PLAN),
-        environ_with(path="/API/Reports/17"),
+def wrap(
+    path: str,
+    *,
+    query: dict[str, str] | None = None,
+    headers: dict[str, str] | None = None,
+    others: int = 0,
+    observers: Iterable[Callable[[Call], object]] = (),
+) -> DeprecationMiddleware:
+    """Return the middleware for one operation, and others that no request matches."""
+    operation = Operation(
+        "old", "GET", path, successor=SUCCESSOR, query=query, headers=headers
+    )
+    plan = {operation: POLICY}
+    for number in range(others):
+        plan[Operation(f"{number}", "GET", f"/API/V{number}/**")] = POLICY
+    return DeprecationMiddleware(trivial, plan, observers=tuple(observers))
+
+
+def make_scenarios(recorder: UsageRecorder) -> dict[str, Scenario]:
+    """Return what is measured, in the order of the table."""
+    session = session_of(1)
+    query = f"sessionId={session}"
+    in_query = environ_with(QUERY_STRING=query, RAW_URI=f"{PATH}?{query}")
+    in_header = environ_with(session)
+    exact = environ_with(path=OLD)
+    below = environ_with(path=f"{OLD}/17")
+    other = environ_with(path="/API/Invoices/17")
+    closed = Brownout(POLICY.deprecated_at, POLICY.sunset_at or POLICY.deprecated_at)
+    plan = dict.fromkeys(
+        wrap(OLD).plan, type(POLICY)(deprecated_at=closed.start, brownouts=[closed])
     )
     proxy_fix = ProxyFix(trivial, x_for=1, x_proto=1, x_host=1, x_prefix=1)
-    proxied = {f"HTTP_X_FORWARDED_{name}": value for name, value in _FORWARDED.items()}
     return {
-        NOTHING: (trivial, other),
-        UNMATCHED: (ours, other),
-        MATCHED_HEADER: (ours, environ_with(session_of(1))),
-        **{
-            name: (among(count), environ_with(session_of(1)))
-            for name, count in AMONG.items()
-        },
-        MATCHED_QUERY: (ours, environ_with(QUERY_STRING=f"sessionId={session_of(1)}")),
-        PROXY_FIX_UNUSED: (proxy_fix, other),
-        PROXY_FIX: (proxy_fix, other | proxied),
+        NOTHING: Scenario(trivial, other, is_matched=False),
+        UNMATCHED: Scenario(wrap(OLD), other, is_matched=False),
+        f"{UNMATCHED}, {BY_HAND}": Scenario(
+            Announce(trivial, OLD), other, is_matched=False
+        ),
+        EXACT: Scenario(wrap(OLD), exact),
+        f"{EXACT}, {BY_HAND}": Scenario(Announce(trivial, OLD), exact),
+        MANY: Scenario(wrap(OLD, others=10_000), exact),
+        PARAMETER: Scenario(wrap(f"{OLD}/{{id}}"), below),
+        SUBTREE: Scenario(wrap(f"{OLD}/**"), below),
+        HEAD: Scenario(wrap(OLD), exact | {"REQUEST_METHOD": "HEAD"}),
+        CASE: Scenario(wrap(OLD), exact | {"PATH_INFO": OLD.lower()}),
+        QUERY: Scenario(
+            wrap(OLD, query={"version": "1"}), exact | {"QUERY_STRING": "version=1"}
+        ),
+        HEADER: Scenario(
+            wrap(OLD, headers={"API-Version": "1"}), exact | {"HTTP_API_VERSION": "1"}
+        ),
+        CLOSED: Scenario(DeprecationMiddleware(trivial, plan), exact, is_matched=False),
+        OBSERVER: Scenario(wrap(OLD, observers=[ignore]), exact),
+        RECORDER: Scenario(wrap(OLD, observers=[recorder]), exact),
+        IN_HEADER: Scenario(DeprecationMiddleware(trivial, PLAN), in_header),
+        f"{IN_HEADER}, {BY_HAND}": Scenario(MoveSession(trivial, PATH), in_header),
+        IN_QUERY: Scenario(DeprecationMiddleware(trivial, PLAN), in_query),
+        f"{IN_QUERY}, {BY_HAND}": Scenario(MoveSession(trivial, PATH), in_query),
+        PROXY_FIX_UNUSED: Scenario(proxy_fix, other, is_matched=False),
+        PROXY_FIX: Scenario(proxy_fix, other | _FORWARDED, is_matched=False),
     }
 
 
-def checked_requests() -> dict[str, Repeat]:
-    """Return a function for each request that makes it repeatedly; raise
-    ``WrongResponse`` if a response is wrong.
-    """
-    made = requests()
-    for name, (application, environ) in made.items():
-        response = run(application, environ.copy())
-        announced = {
-            header: response.all(header)
-            for header in ANNOUNCEMENT
-            if response.all(header)
-        }
-        expected = (
-            {header: [value] for header, value in ANNOUNCEMENT.items()}
-            if environ["PATH_INFO"] == PATH
-            else {}
-        )
-        if response.code != 200 or response.body != b"[]" or announced != expected:
-            message = f"{name}: {response}"
-            raise WrongResponse(message)
-    return {
-        name: repeat_request(application, environ)
-        for name, (application, environ) in made.items()
-    }
+def check(name: str, scenario: Scenario) -> None:
+    """Raise ``WrongResponse`` if a response is not what the scenario is about."""
+    response = run(scenario.app, scenario.environ.copy())
+    is_right = response.code == (410 if name == CLOSED else 200)
+    for header, value in ANNOUNCEMENT.items() if scenario.is_matched else ():
+        is_right = is_right and response.all(header) == [value]
+    if not is_right:
+        message = f"{name}: {response}"
+        raise WrongResponse(message)
 
 
 def measure(effort: Effort) -> Results:
-    """Return the microseconds that each middleware adds to a request, by round."""
-    times = time_requests(checked_requests(), effort)
+    """Return what each middleware adds to a request: microseconds by round, and
+    instructions.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = UsageRecorder(f"sqlite:///{folder}/usage.sqlite3")
+        scenarios = make_scenarios(recorder)
+        repeats = {}
+        for name, scenario in scenarios.items():
+            check(name, scenario)
+            repeats[name] = repeat_request(scenario.app, scenario.environ)
+        times = time_requests(repeats, effort)
+        recorder.close()
     bare = times.pop(NOTHING)
-    return column(
+    results = column(
         ADDED, {name: tuple(map(sub, values, bare)) for name, values in times.items()}
     )
+    if shutil.which("valgrind"):
+        results |= column(INSTRUCTIONS, count_instructions())
+    return results
+
+
+def count_instructions() -> dict[str, tuple[float, ...]]:
+    """Return the instructions that each middleware adds to a request, by callgrind."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/%p"]
+        done = subprocess.run(
+            [*command, sys.executable, "-m", "benchmarks.middleware", folder],
+            check=True,
+            capture_output=True,
+            env=os.environ | {"PYTHONHASHSEED": "0"},
+            text=True,
+        )
+        counts: dict[str, list[int]] = {}
+        for name, process in re.findall(r"^(.*): (\d+)$", done.stdout, re.MULTILINE):
+            profile = (Path(folder) / process).read_text(encoding="utf-8")
+            total = re.findall(r"^(?:summary|totals): (\d+)", profile, re.MULTILINE)
+            counts.setdefault(name, []).append(int(total[0]))
+    added: dict[str, tuple[float, ...]] = {}
+    few, many = counts.pop(NOTHING)
+    bare = (many - few) / (_MANY - _FEW)
+    for name, (few, many) in counts.items():
+        added[name] = ((many - few) / (_MANY - _FEW) - bare,)
+    return added
+
+
+def main(folder: str) -> None:
+    """Make a few and many requests of each scenario, each time in a process of its own,
+    which has the warm caches of this one.
+    """
+    recorder = UsageRecorder(f"sqlite:///{folder}/usage.sqlite3")
+    for name, scenario in make_scenarios(recorder).items():
+        repeat = repeat_request(scenario.app, scenario.environ)
+        for number in (_FEW, _MANY):
+            process = os.fork()
+            if process == 0:
+                repeat(_FEW)
+                recorder.flush()  # which begins anew in this process
+                repeat(number)
+                recorder.flush()
+                os._exit(0)
+            os.waitpid(process, 0)
+            print(f"{name}: {process}", flush=True)
+    os._exit(0)
 
 
 PART = Part(
     "middleware",
-    "Microseconds of processor time that each middleware adds to a request to a trivial application.",
-    (ADDED,),
-    (UNMATCHED, MATCHED_HEADER, MATCHED_QUERY, *AMONG, PROXY_FIX_UNUSED, PROXY_FIX),
+    "What each middleware adds to a request to a trivial application: microseconds of processor time, and"
+    " instructions (callgrind).",
+    (ADDED, INSTRUCTIONS),
+    ROWS,
     measure,
     (
-        Target(ADDED, UNMATCHED, 1.5, PROXY_FIX_UNUSED),
-        Target(ADDED, MATCHED_HEADER, 1.0, PROXY_FIX),
-        Target(ADDED, MATCHED_QUERY, 1.5, PROXY_FIX),
+        Target(INSTRUCTIONS, UNMATCHED, 1.0, PROXY_FIX_UNUSED),
+        Target(INSTRUCTIONS, EXACT, 1.7, f"{EXACT}, {BY_HAND}"),
+        Target(INSTRUCTIONS, PARAMETER, 2.0, EXACT),
+        Target(INSTRUCTIONS, SUBTREE, 2.0, EXACT),
+        Target(INSTRUCTIONS, HEAD, 2.0, EXACT),
+        Target(INSTRUCTIONS, CASE, 2.0, EXACT),
+        Target(INSTRUCTIONS, QUERY, 2.5, EXACT),
+        Target(INSTRUCTIONS, HEADER, 2.5, EXACT),
+        Target(INSTRUCTIONS, CLOSED, 2.5, EXACT),
+        Target(INSTRUCTIONS, OBSERVER, 1.5, EXACT),
+        Target(INSTRUCTIONS, RECORDER, 1.5, EXACT),
+        Target(INSTRUCTIONS, IN_HEADER, 2.0, f"{IN_HEADER}, {BY_HAND}"),
+        Target(INSTRUCTIONS, IN_QUERY, 1.8, f"{IN_QUERY}, {BY_HAND}"),
     ),
 )
+
+if __name__ == "__main__":
+    main(sys.argv[1])

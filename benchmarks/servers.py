@@ -7,11 +7,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from benchmarks.applications import line
 from benchmarks.candidates import (
     APPLICATION,
     BLUEPRINT,
@@ -31,7 +32,7 @@ from benchmarks.measuring import (
     in_rounds,
     of_records,
 )
-from benchmarks.work import PATH, session_of
+from benchmarks.work import ANNOUNCEMENT, PATH, session_of
 from tests.servers.process import Server, running
 from tests.services import service_or_skip
 from tests.wsgi import Response
@@ -39,6 +40,9 @@ from tests.wsgi import Response
 USERS = (1, 100, 10_000)
 CHARTED = of_records(100)
 NAMES = (APPLICATION, BLUEPRINT, DUMPED, FALCON, FLASK)
+VIEW, PLAIN, WITH_LINE = "a small Flask view", "as it is", "with the middleware"
+HOOK = "with the headers in an after_request function"
+LINES = {PLAIN: "plain", WITH_LINE: "line", HOOK: "hook"}
 
 _OPTIONS = (
     "--bind=127.0.0.1:0",
@@ -56,20 +60,20 @@ class Worker:
     server: Server
     pid: int
 
-    def response(self, session_id: str | None) -> Response:
-        """Return the whole response."""
-        return self.server.ask("GET", PATH, f"Authorization: Bearer {session_id}")
+    def ask(self, path: str, user: int) -> Response:
+        """Return the whole response to a user."""
+        return self.server.ask("GET", path, f"Authorization: Bearer {session_of(user)}")
 
-    def microseconds(self, user: int) -> float:
+    def microseconds(self, path: str, user: int) -> float:
         """Return the processor time of a request under full load for one second."""
         before = self._ticks()
-        requests = self._load(user)
+        requests = self._load(path, user)
         return (self._ticks() - before) / _TICKS_PER_SECOND * 1e6 / requests
 
-    def _load(self, user: int) -> int:
+    def _load(self, path: str, user: int) -> int:
         """Send requests for a second and return how many responses there were."""
         session = f"Authorization: Bearer {session_of(user)}"
-        url = f"http://127.0.0.1:{self.server.port}{PATH}"
+        url = f"http://127.0.0.1:{self.server.port}{path}"
         command = [
             "wrk",
             "--threads=1",
@@ -94,27 +98,46 @@ class Worker:
 
 
 def measure(effort: Effort) -> Results:
-    """Return the microseconds of a request; all servers run all the time, and one at
-    once gets requests.
-    """
+    """Return the microseconds of a request that reads notifications."""
     service_or_skip("wrk", shutil.which("wrk") is not None)
-    with ExitStack() as stack:
-        workers = {name: stack.enter_context(_worker(name)) for name in NAMES}
-        results: Results = {}
-        for user in USERS:
-            for name, worker in workers.items():
-                check(name, worker.response(session_of(user)), session_of(user))
-            subjects = {
-                name: partial(worker.microseconds, user)
-                for name, worker in workers.items()
-            }
-            in_rounds(subjects, 1)  # warms up
-            results |= column(of_records(user), in_rounds(subjects, effort.long_rounds))
-        return results
+    results: Results = {}
+    for user in USERS:
+        subjects = {}
+        for name in NAMES:
+            subjects[name] = partial(_measure_notifications, name, user)
+        results |= column(of_records(user), in_rounds(subjects, effort.long_rounds))
+    return results
+
+
+def _measure_notifications(name: str, user: int) -> float:
+    with _worker(CANDIDATES[name]) as worker:
+        check(name, worker.ask(PATH, user), session_of(user))
+        worker.microseconds(PATH, user)  # warms up
+        return worker.microseconds(PATH, user)
+
+
+def measure_line(effort: Effort) -> Results:
+    """Return the microseconds of a request to a small Flask view."""
+    service_or_skip("wrk", shutil.which("wrk") is not None)
+    subjects = {}
+    for name in LINES:
+        subjects[name] = partial(_measure_line, name)
+    return column(VIEW, in_rounds(subjects, effort.long_rounds))
+
+
+def _measure_line(name: str) -> float:
+    with _worker(f"benchmarks.applications.line:{LINES[name]}") as worker:
+        response = worker.ask(line.PATH, 1)
+        for header, value in ANNOUNCEMENT.items() if name != PLAIN else ():
+            if response.all(header) != [value]:
+                message = f"{name}: {response}"
+                raise WrongResponse(message)
+        worker.microseconds(line.PATH, 1)  # warms up
+        return worker.microseconds(line.PATH, 1)
 
 
 @contextmanager
-def _worker(name: str) -> Iterator[Worker]:
+def _worker(application: str) -> Iterator[Worker]:
     with tempfile.TemporaryDirectory() as folder:
         settings = ("control_socket_disable = True", f"worker_tmp_dir = {folder!r}")
         (Path(folder) / "gunicorn.conf.py").write_text(
@@ -127,7 +150,7 @@ def _worker(name: str) -> Iterator[Worker]:
             "gunicorn",
             *files,
             *_OPTIONS,
-            CANDIDATES[name],
+            application,
         ]
         with running(command, Path(folder)) as server:
             yield Worker(
@@ -143,16 +166,28 @@ def _child(pid: int) -> int:
     return int(child)
 
 
+_NOTE = (
+    "Microseconds of processor time of gunicorn's worker (gthread, 4 threads) for one"
+    " request, over loopback, with wrk on 4 connections: /proc/<pid>/stat divided by"
+    " the requests that wrk counted. Each server is started anew for each round."
+)
+LINE = Part(
+    "line",
+    _NOTE,
+    (VIEW,),
+    tuple(LINES),
+    measure_line,
+    (Target(VIEW, WITH_LINE, 1.03, PLAIN), Target(VIEW, HOOK, 1.04, PLAIN)),
+)
 PART = Part(
     "servers",
-    "Microseconds of processor time of gunicorn's worker (gthread, 4 threads) for one request, over loopback, with "
-    "wrk on 4 connections: /proc/<pid>/stat divided by the requests that wrk counted.",
+    _NOTE,
     tuple(map(of_records, USERS)),
     NAMES,
     measure,
     (
-        Target("N = 1", APPLICATION, 1.05, DUMPED),
-        Target("N = 1", BLUEPRINT, 0.98, FLASK),
+        Target("N = 1", APPLICATION, 1.03, FALCON),
+        Target("N = 1", BLUEPRINT, 1.0, FLASK),
         Target("N = 10 000", APPLICATION, 1.1, DUMPED),
         Target("N = 10 000", BLUEPRINT, 1.1, FLASK),
     ),
