@@ -74,7 +74,16 @@ ENTRY = {"name": "a", "method": "GET", "path": "/a"}
         ),
         *(
             {"operations": [ENTRY | {"path": each}]}
-            for each in ("/:a", "/{a:int}", "/{a", "/b{a}", "/*", "/a//b", "/%2E/b", "/a%2fb")
+            for each in (
+                "/:a",
+                "/{a:int}",
+                "/{a",
+                "/b{a}",
+                "/*",
+                "/a//b",
+                "/%2E/b",
+                "/a%2fb",
+            )
         ),
         {"operations": [ENTRY | {"live": "yes"}]},
         *({"operations": [ENTRY | {"name": each}]} for each in ("", "a\tb", "a\x9bb")),
@@ -105,7 +114,10 @@ ENTRY = {"name": "a", "method": "GET", "path": "/a"}
         *({"documentation": each} for each in (7, "", "see below", "/%2")),
         *({"documentation": f"https:{rest}"} for rest in ("", "//", "///a", "//u@/")),
         *({"documentation": f"{scheme}//u:p@h"} for scheme in ("", "ftp:")),
-        *({"prefix": each} for each in ("v1", "/a b", "//a", "/a/../b", "/{a", "/a/**")),
+        *(
+            {"prefix": each}
+            for each in ("v1", "/a b", "//a", "/a/../b", "/{a", "/a/**")
+        ),
         *({"successor_prefix": each} for each in (7, "/a b", "/%2", "https://u:p@h")),
         *(
             {"deprecated_at": each}
