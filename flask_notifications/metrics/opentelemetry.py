@@ -64,7 +64,7 @@ class OpenTelemetryObserver:
         self._requests = meter.create_counter(
             "flask_notifications.requests",
             unit="{request}",
-            description="Requests to retired operations.",
+            description="Requests to deprecated operations.",
         )
 
     def __call__(self, call: Call) -> None:

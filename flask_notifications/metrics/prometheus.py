@@ -63,7 +63,7 @@ class PrometheusObserver:
         labels = ("operation", "phase", "source", "code")
         self._requests = Counter(
             f"{_PREFIX}_requests",
-            "Requests to retired operations.",
+            "Requests to deprecated operations.",
             labels,
             registry=registry,
         )

@@ -26,11 +26,12 @@ DEPRECATED_KEYS = ("successor", "rewrite_path", "unify_session")
 
 
 def check_plan(plan: Any) -> None:
-    """Check that the argument ``plan`` is a plan, perhaps empty, with different names
-    and plain live operations.
+    """Check that the argument ``plan`` is a plan of at least one operation, with
+    different names and plain live operations.
     """
     expected = "a mapping from each Operation to a DeprecationPolicy or None, as load_plan returns it"
     require(isinstance(plan, Mapping), "plan", expected, plan)
+    require(plan, "plan", "a plan with at least one operation", plan)
     for operation, policy in plan.items():
         is_policy = policy is None or isinstance(policy, DeprecationPolicy)
         fits = isinstance(operation, Operation) and is_policy
@@ -64,10 +65,7 @@ def is_notification_operation(operation: Operation) -> bool:
 
 
 def table_of(plan: Plan) -> OperationTable:
-    """Return the table that finds the operations of a plan, or raise ``ValueError`` if
-    it is empty.
-    """
-    require(plan, "plan", "a plan with at least one operation", plan)
+    """Return the table that finds the operations of a plan."""
     live = [operation for operation, policy in plan.items() if policy is None]
     return OperationTable(plan, live=live)
 

@@ -59,11 +59,6 @@ RUNNING = policy(utc(2027, 7, 1), brownout(utc(2026, 11, 22, 16, 45)))
 LATE = policy(utc(2026, 11, 1))
 OVER = policy(utc(2026, 11, 1), enforce_sunset=True)
 FIRST_LINES = {
-    "nothing": (
-        [],
-        "Nothing is being retired",
-        "No operation of this API is deprecated",
-    ),
     "one": (
         [JULY],
         ONE,
@@ -369,6 +364,7 @@ def test_no_value_of_a_plan_becomes_markup_or_an_unsafe_link() -> None:
             for at in (datetime(2026, 1, 1), "2026", datetime.max.replace(tzinfo=WEST))  # noqa: DTZ001
         ),
         *({"plan": {}, name: 1} for name in ("title", "contact")),
+        {"plan": {}},
         {"plan": {}, "title": ""},
         *({"plan": {}, "base_url": url} for url in ("javascript:alert(1)", "/api")),
     ],
@@ -378,6 +374,11 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any]) -> None:
     name = [*arguments][-1]
     with pytest.raises(ValueError, match=f"^{name} must be"):
         render_guide(**arguments)
+
+
+def test_a_plan_of_live_operations_retires_nothing() -> None:
+    header = words(parse(render_guide({Operation("a", "GET", "/a"): None})).header)
+    assert "Nothing is being retired No operation of this API is deprecated" in header
 
 
 def test_times_of_other_zones_are_shown_in_utc() -> None:
