@@ -30,9 +30,10 @@ _SHOWN_LENGTH = 60
 _QUOTED = r'[^"\\]*+(?:\\.[^"\\]*+)*+'
 _TIME_IN_BRACKETS = r'\[(?P<time>[^][" ][^]["]*+)\]'
 # The Common and the Combined format from the time on. What precedes it depends on the
-# server, the proxy and the log collector, and more may follow.
+# server, the proxy and the log collector, and more may follow. Werkzeug colours a
+# request in files, too.
 _COMMON = (
-    rf'{_TIME_IN_BRACKETS}[^"[]*+"'
+    rf'{_TIME_IN_BRACKETS}[^"[]*+"(?:\x1b\[\d+m)*'
     r'(?:(?P<method>[^\s"\\]++) (?P<target>[^\s"\\]++)(?: [^\s"\\]*+)?+'
     rf'|(?P<request>{_QUOTED}))" '
     rf'(?P<status>\d{{1,3}}|-)(?: \S++ "{_QUOTED}" "(?P<agent>{_QUOTED})")?'

@@ -216,6 +216,11 @@ SERVERS: dict[str, Server] = {
         '10.0.0.7 - - [18/Nov/2026 12:00:00] "GET /reports/7 HTTP/1.1" 200 -',
         client=None,
     ),
+    "flask run, in colours": Server(
+        "10.0.0.7 - - [18/Nov/2026 12:00:00] "
+        '"\x1b[1m\x1b[35mGET /reports/7 HTTP/1.1\x1b[0m" 201 -',
+        client=None,
+    ),
     "runserver": Server(
         '[18/Nov/2026 12:00:00] "GET /reports/7 HTTP/1.1" 200 12', client=None
     ),
