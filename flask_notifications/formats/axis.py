@@ -13,9 +13,17 @@ _DAY = timedelta(days=1)
 # The times that Python can represent in UTC.
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
-# How many labels an axis may have, so that each fits into its part of the narrowest
-# plot.
-_TICKS = 4
+# How many labels an axis may have, and the per cent of the narrowest plot that one takes.
+_TICKS, _LABEL = 4, 23.5
+# The months between two labels.
+_MONTHS = (
+    1,
+    2,
+    3,
+    6,
+    *(12 * 10**n * years for n in range(4) for years in (1, 2, 3, 5)),
+)
+_MONTH = timedelta(days=30)
 
 # The width of a letter in per cent of the narrowest plot, which is about 300 pixels
 # wide.
@@ -52,13 +60,28 @@ class Axis(NamedTuple):
         return round(self.place(end) - self.place(start), 3)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return places and dates at the beginnings of a few equal parts, each of a day
-        or more.
+        """Return the places of a few dates: the first days of months, or else of equal
+        parts of a day or more.
         """
         length = self.until - self.since
-        parts = min(_TICKS, length // _DAY)
-        dates = [self.since + number * length / parts for number in range(parts)]
+        dates = self._list_months(length)
+        if len(dates) < 2:
+            parts = min(_TICKS, length // _DAY)
+            dates = [self.since + number * length / parts for number in range(parts)]
         return [(self.place(date), short_date(date)) for date in dates]
+
+    def _list_months(self, length: timedelta) -> list[datetime]:
+        """Return the first days of months that have room for a label."""
+        least = length * _LABEL / 100
+        step = next(months for months in _MONTHS if months * _MONTH >= least)
+        first = self.since.year * 12 + self.since.month
+        last = self.until.year * 12 + self.until.month
+        dates = []
+        for number in range(max(12, first - first % step), last, step):
+            date = datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC)
+            if date >= self.since and self.place(date) <= 100 - _LABEL:
+                dates.append(date)
+        return dates
 
 
 def pad(since: datetime, until: datetime) -> Axis:

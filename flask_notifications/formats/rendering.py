@@ -19,6 +19,9 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_DELIMITERS = re.compile("(?=[/?&])")
+# A command in backticks, or an option and its number.
+_CODE = re.compile(r"(`[^`]+`|--[a-z]+(?:-[a-z]+)*(?: [0-9.]+)?)")
 # Control characters but for tabs and line breaks, and surrogates.
 _NOT_IN_HTML = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -46,9 +49,22 @@ def check_title(title: object) -> None:
     )
 
 
-def breakable(path: str) -> Markup:
-    """Return a path that lines break before slashes, where they are too short for it."""
-    return Markup("<wbr>/").join(map(escape, path.split("/")))
+def breakable(target: str) -> Markup:
+    """Return a path or URI that lines break before its delimiters, where they are too
+    short for it.
+    """
+    return Markup("<wbr>").join(map(escape, _DELIMITERS.split(target)))
+
+
+def prose(sentence: str) -> Markup:
+    """Return a sentence with its commands and options as code, which no line breaks."""
+    marked = Markup()
+    for number, part in enumerate(_CODE.split(sentence)):
+        if number % 2:
+            marked += Markup('<code class="nowrap">{}</code>').format(part.strip("`"))
+        else:
+            marked += part
+    return marked
 
 
 def render(template: str, **values: Any) -> str:
@@ -61,6 +77,7 @@ def render(template: str, **values: Any) -> str:
 
 _templates.tests["link"] = is_link
 _templates.filters["breakable"] = breakable
+_templates.filters["prose"] = prose
 for _name in (
     "count",
     "duration",

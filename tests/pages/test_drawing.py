@@ -1,6 +1,7 @@
 """The axes, labels, durations and dates of the pages."""
 
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -14,23 +15,23 @@ from tests.pages.reports import DAY, NOW, utc
     [
         (utc(2026, 11, 22), ["20 Nov 2026", "21 Nov 2026"]),
         (
-            utc(2027, 11, 20),
-            ["20 Nov 2026", "19 Feb 2027", "21 May 2027", "20 Aug 2027"],
+            utc(2026, 12, 20),
+            ["20 Nov 2026", "27 Nov 2026", "5 Dec 2026", "12 Dec 2026"],
         ),
-        (
-            utc(9999, 12, 31),
-            ["20 Nov 2026", "29 Feb 4020", "10 Jun 6013", "20 Sep 8006"],
-        ),
+        (utc(2027, 3, 20), ["1 Dec 2026", "1 Jan 2027", "1 Feb 2027"]),
+        (utc(2027, 11, 20), ["1 Jan 2027", "1 Apr 2027", "1 Jul 2027"]),
+        (utc(2036, 1, 1), ["1 Jan 2028", "1 Jan 2031"]),
+        (utc(9999, 12, 31), ["1 Jan 4000", "1 Jan 6000", "1 Jan 8000"]),
     ],
-    ids=["two days", "a year", "all of time"],
+    ids=["two days", "a month", "a quarter", "a year", "a decade", "all of time"],
 )
-def test_an_axis_has_a_few_labels_at_equal_intervals(
+def test_the_labels_of_an_axis_are_at_the_starts_of_months(
     until: datetime, labels: list[str]
 ) -> None:
     ticks = Axis(utc(2026, 11, 20), until).ticks()
-    assert ticks == [
-        (100 / len(labels) * number, label) for number, label in enumerate(labels)
-    ]
+    assert [label for _place, label in ticks] == labels
+    places = [place for place, _label in ticks] + [100]
+    assert min(right - left for left, right in pairwise(places)) > 23
 
 
 def test_a_date_outside_of_an_axis_is_placed_at_its_end() -> None:
