@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from time import process_time
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from openapi_spec_validator import validate
@@ -23,6 +23,7 @@ from flask_notifications import (
     notification_operations,
 )
 from flask_notifications.openapi import deprecate, plan_from_openapi
+from flask_notifications.openapi.files import parse_document
 from tests.servers.process import run_program
 from tests.services import npm_program_or_skip
 
@@ -340,182 +341,158 @@ def test_a_last_parameter_that_may_have_slashes_is_a_warning(
     assert all(text.endswith(f"a path that ends in /**: {path}") for text in messages)
 
 
-class Producer(NamedTuple):
-    """A document as a producer writes it, and the plan of it.
-
-    It has a report, and files whose route takes slashes.
-    """
-
-    document: dict[str, Any]
-    report: tuple[str, str]
-    files: tuple[str, str]
-
-
-ANY = {"type": "string"}
-
-
-def parameter(name: str, schema: Any) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": schema}
-
-
-def typed(name: str, kind: str) -> dict[str, Any]:
-    return {"in": "path", "name": name, "required": True, "type": kind}
-
-
-PRODUCERS: dict[str, Producer] = {
-    "FastAPI": Producer(
-        document(
-            {
-                "/v1/reports/{id}": {
-                    "get": named(
-                        "report_v1_reports__id__get",
-                        parameters=[
-                            parameter("id", {"type": "integer", "title": "Id"})
-                        ],
-                    )
-                },
-                "/v1/files/{name}": {
-                    "get": named(
-                        "file_v1_files__name__get",
-                        parameters=[parameter("name", ANY | {"title": "Name"})],
-                    )
-                },
-            },
-            servers=[{"url": "/api"}],
-        ),
-        ("report_v1_reports__id__get", "/api/v1/reports/{id}"),
-        ("file_v1_files__name__get", "/api/v1/files/{name}"),
+# What producers write of a report and of files whose route takes slashes, and the names
+# and paths in the plan.
+PRODUCERS: dict[str, tuple[str, dict[str, str]]] = {
+    "FastAPI": (
+        """
+openapi: 3.1.0
+servers: [{url: /api}]
+paths:
+  /v1/reports/{id}:
+    get:
+      operationId: report_v1_reports__id__get
+      deprecated: true
+      parameters:
+      - {name: id, in: path, required: true, schema: {type: integer, title: Id}}
+  /v1/files/{name}:
+    get:
+      operationId: file_v1_files__name__get
+      deprecated: true
+      parameters:
+      - {name: name, in: path, required: true, schema: {type: string, title: Name}}
+""",
+        {
+            "report_v1_reports__id__get": "/api/v1/reports/{id}",
+            "file_v1_files__name__get": "/api/v1/files/{name}",
+        },
     ),
-    "drf-spectacular": Producer(
-        document(
-            {
-                "/v1/reports/{id}/": {
-                    "get": named(
-                        "v1_reports_retrieve",
-                        parameters=[parameter("id", ANY | {"pattern": r"^\d+$"})],
-                        security=[{}],
-                    )
-                },
-                "/v1/files/{name}": {
-                    "get": named(
-                        "v1_files_retrieve", parameters=[parameter("name", ANY)]
-                    )
-                },
-            },
-            openapi="3.0.3",
-            components={},
-        ),
-        ("v1_reports_retrieve", "/v1/reports/{id}/"),
-        ("v1_files_retrieve", "/v1/files/{name}"),
+    "drf-spectacular": (
+        """
+openapi: 3.0.3
+paths:
+  /v1/reports/{id}/:
+    get:
+      operationId: v1_reports_retrieve
+      parameters:
+      - {in: path, name: id, schema: {type: string, pattern: ^\\d+$}, required: true}
+      security: [{}]
+      deprecated: true
+  /v1/files/{name}:
+    get:
+      operationId: v1_files_retrieve
+      parameters:
+      - {in: path, name: name, schema: {type: string}, required: true}
+      deprecated: true
+components: {}
+""",
+        {
+            "v1_reports_retrieve": "/v1/reports/{id}/",
+            "v1_files_retrieve": "/v1/files/{name}",
+        },
     ),
-    "flask-smorest and APIFlask": Producer(
-        document(
-            {
-                "/v1/reports/{id}": {
-                    "get": OLD | {"summary": "Report"},
-                    "parameters": [parameter("id", {"type": "integer", "minimum": 0})],
-                },
-                "/v1/files/{name}": {
-                    "get": OLD | {"tags": ["files"]},
-                    "parameters": [parameter("name", ANY)],
-                },
-            },
-            openapi="3.0.2",
-        ),
-        ("GET /v1/reports/{id}", "/v1/reports/{id}"),
-        ("GET /v1/files/{name}", "/v1/files/{name}"),
+    "flask-smorest and APIFlask": (
+        """
+openapi: 3.0.2
+paths:
+  /v1/reports/{id}:
+    get: {summary: Report, tags: [reports], deprecated: true}
+    parameters:
+    - {in: path, name: id, required: true, schema: {type: integer, minimum: 0}}
+  /v1/files/{name}:
+    get: {summary: File, deprecated: true}
+    parameters:
+    - {in: path, name: name, required: true, schema: {type: string}}
+""",
+        {
+            "GET /v1/reports/{id}": "/v1/reports/{id}",
+            "GET /v1/files/{name}": "/v1/files/{name}",
+        },
     ),
-    "connexion": Producer(
-        document(
-            {
-                "/v1/reports/{id}": {
-                    "get": named(
-                        "shop.report",
-                        parameters=[parameter("id", {"type": "integer"})],
-                    )
-                },
-                "/v1/files/{name}": {
-                    "get": named(
-                        "shop.file",
-                        parameters=[parameter("name", ANY | {"format": "path"})],
-                    )
-                },
-            },
-            openapi="3.0.0",
-            servers=[{"url": "/api"}],
-        ),
-        ("shop.report", "/api/v1/reports/{id}"),
-        ("shop.file", "/api/v1/files/**"),
+    "connexion": (
+        """
+openapi: 3.0.0
+servers: [{url: /api}]
+paths:
+  /v1/reports/{id}:
+    get:
+      operationId: shop.report
+      deprecated: true
+      parameters: [{name: id, in: path, required: true, schema: {type: integer}}]
+  /v1/files/{name}:
+    get:
+      operationId: shop.file
+      deprecated: true
+      parameters:
+      - {name: name, in: path, required: true, schema: {type: string, format: path}}
+""",
+        {"shop.report": "/api/v1/reports/{id}", "shop.file": "/api/v1/files/**"},
     ),
-    "flask-restx and drf-yasg": Producer(
-        swagger(
-            {
-                "/reports/{id}": {
-                    "parameters": [typed("id", "integer")],
-                    "get": named("get_report", tags=["default"]),
-                },
-                "/files/{name}": {
-                    "parameters": [typed("name", "string")],
-                    "get": named("get_file"),
-                    "put": {"operationId": "put_file"},
-                },
-            },
-            basePath="/v1",
-            host="shop.example",
-            schemes=["https"],
-        ),
-        ("get_report", "/v1/reports/{id}"),
-        ("get_file", "/v1/files/{name}"),
+    "flask-restx and drf-yasg": (
+        """
+swagger: "2.0"
+host: shop.example
+basePath: /v1
+schemes: [https]
+paths:
+  /reports/{id}:
+    parameters: [{name: id, in: path, required: true, type: integer}]
+    get: {operationId: get_report, deprecated: true, tags: [default]}
+  /files/{name}:
+    parameters: [{name: name, in: path, required: true, type: string}]
+    get: {operationId: get_file, deprecated: true, tags: [default]}
+    put: {operationId: put_file, tags: [default]}
+""",
+        {"get_report": "/v1/reports/{id}", "get_file": "/v1/files/{name}"},
     ),
-    "flasgger": Producer(
-        swagger(
-            {
-                "/v1/reports/{id}": {"get": OLD | {"parameters": [typed("id", "int")]}},
-                "/v1/files/{name}": {"get": OLD | {"summary": "A file"}},
-            },
-            definitions={},
-        ),
-        ("GET /v1/reports/{id}", "/v1/reports/{id}"),
-        ("GET /v1/files/{name}", "/v1/files/{name}"),
+    "flasgger": (
+        """
+swagger: "2.0"
+definitions: {}
+paths:
+  /v1/reports/{id}:
+    get:
+      deprecated: true
+      parameters: [{in: path, name: id, required: true, type: integer}]
+  /v1/files/{name}:
+    get: {deprecated: true, summary: A file}
+""",
+        {
+            "GET /v1/reports/{id}": "/v1/reports/{id}",
+            "GET /v1/files/{name}": "/v1/files/{name}",
+        },
     ),
-    "springdoc": Producer(
-        document(
-            {
-                "/v1/reports/{id}": {
-                    "get": named(
-                        "getReport",
-                        tags=["report-controller"],
-                        parameters=[
-                            parameter("id", {"type": "integer", "format": "int64"})
-                        ],
-                    )
-                },
-                "/v1/files/{*name}": {"get": named("getFile")},
-            },
-            openapi="3.0.1",
-            servers=[
-                {
-                    "url": "http://localhost:8080/shop",
-                    "description": "Generated server url",
-                }
-            ],
-        ),
-        ("getReport", "/shop/v1/reports/{id}"),
-        ("getFile", "/shop/v1/files/**"),
+    "springdoc": (
+        """
+openapi: 3.0.1
+servers: [{url: "http://localhost:8080/shop", description: Generated server url}]
+paths:
+  /v1/reports/{id}:
+    get:
+      tags: [report-controller]
+      operationId: getReport
+      parameters:
+      - {name: id, in: path, required: true, schema: {type: integer, format: int64}}
+      deprecated: true
+  /v1/files/{*name}:
+    get: {tags: [file-controller], operationId: getFile, deprecated: true}
+""",
+        {"getReport": "/shop/v1/reports/{id}", "getFile": "/shop/v1/files/**"},
     ),
 }
 
 
 @pytest.mark.parametrize("name", PRODUCERS)
 def test_the_documents_of_producers_are_read(name: str) -> None:
-    producer = PRODUCERS[name]
+    text, paths = PRODUCERS[name]
+    source = parse_document(text.encode())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        plan = plan_from_openapi(producer.document, UNDATED)
-    listed = [(operation.name, operation.path) for operation in plan]
-    assert listed == [producer.report, producer.files]
-    assert len(caught) == (not producer.files[1].endswith("/**"))
-    assert read(deprecate(producer.document, plan)) == plan
+        plan = plan_from_openapi(source, UNDATED)
+    assert {operation.name: operation.path for operation in plan} == paths
+    is_warned = not any(path.endswith("/**") for path in paths.values())
+    assert len(caught) == is_warned
+    assert read(deprecate(source, plan)) == plan
 
 
 def test_a_warning_shows_five_paths_and_counts_the_others() -> None:
