@@ -266,14 +266,6 @@ class UsageRecorder:
         else:
             self._writer.counts.is_whole = False
 
-    def _end(self) -> None:
-        """Close at the end of the process.
-
-        If calls came meanwhile, its row says that others may be missing.
-        """
-        self.close()
-        self.flush()
-
     def _before_fork(self, until: float) -> None:
         """Wait for a write that is going on: a child would inherit locks inside of
         SQLite, and wait forever.
@@ -336,7 +328,7 @@ _recorders: "weakref.WeakSet[UsageRecorder]" = weakref.WeakSet()
 _beginning = [new_lock()]
 
 
-def _call_each(method: Callable[..., None], *arguments: float) -> None:
+def _call_each(method: Callable[..., object], *arguments: float) -> None:
     """Call a method of every recorder of this process."""
     for recorder in list(_recorders):
         method(recorder, *arguments)
@@ -352,7 +344,10 @@ def _after_fork_in_child() -> None:
     _call_each(UsageRecorder._begin_anew)
 
 
-atexit.register(_call_each, UsageRecorder._end)
+# The last one that is registered is the first. If calls come while a recorder closes,
+# its new row says that others may be missing.
+atexit.register(_call_each, UsageRecorder.flush)
+atexit.register(_call_each, UsageRecorder.close)
 if hasattr(os, "register_at_fork"):  # pragma: no branch - there are no forks on Windows
     os.register_at_fork(
         before=_before_fork,

@@ -401,14 +401,10 @@ class UsageStore:
             cleaned_at = connection.scalars(sa.select(state.c.cleaned_at)).one()
             if cleaned_at <= now < cleaned_at + DAY:
                 return
+            clean = _STATE.where(state.c.cleaned_at == cleaned_at)
+            is_first = connection.execute(clean.values(cleaned_at=now)).rowcount
             is_doubtful = not cleaned_at <= now < cleaned_at + _DOUBT
-            clean = _STATE.where(state.c.cleaned_at == cleaned_at).values(
-                cleaned_at=now
-            )
-            if is_doubtful and not identity.has_own_clock:
-                connection.execute(clean)
-                return
-            if connection.execute(clean).rowcount == 0:
+            if not is_first or (is_doubtful and not identity.has_own_clock):
                 return
         while _repeat_conflicts(partial(self.merge, now // DAY)):
             pass

@@ -140,9 +140,8 @@ class Writer:
         """Close a connection that is not needed now, so that many processes share those
         of the database.
         """
-        if self._busy.acquire(blocking=False):
+        with self._busy:
             self._store.release()
-            self._busy.release()
 
     def _write(self, *, is_final: bool = False) -> bool:
         """Write all that was counted, and return whether that succeeded."""

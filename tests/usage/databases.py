@@ -1,9 +1,7 @@
 """Databases for the tests of usage records, and a recorder whose clock the tests set."""
 
-import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -77,16 +75,6 @@ def use(
     at: datetime = NOON,
 ) -> Call:
     return Call(operation, "GET", status, phase, source, client, at, caller)
-
-
-def in_child(work: Callable[[], object]) -> None:
-    """Do something in a forked process that is killed then."""
-    child = os.fork()
-    if child == 0:
-        with suppress(BaseException):
-            work()
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
 
 
 class Past:

@@ -41,7 +41,7 @@ from flask_notifications.usage import (
     verdict,
     writer,
 )
-from flask_notifications.usage.coverage import Coverage, cover
+from flask_notifications.usage.coverage import Coverage, Interval, cover
 from flask_notifications.usage.store import CLOCK_LIMIT
 from flask_notifications.usage.times import (
     DAY,
@@ -193,7 +193,7 @@ class World:
     # Where something happens.
     process: Process = field(init=False)
     between_reads: Callable[[], object] | None = None
-    coverage: Coverage = field(init=False)
+    coverages: dict[int, Coverage] = field(default_factory=dict)
     known: set[tuple[Process, str, int]] = field(default_factory=set)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -242,8 +242,9 @@ class World:
         _read_calls(*values)
 
     def cover(self, *values: Any) -> Coverage:
-        self.coverage = cover(*values)
-        return self.coverage
+        coverage = cover(*values)
+        self.coverages[coverage.since] = coverage
+        return coverage
 
     # What happens in it.
 
@@ -466,6 +467,7 @@ def simulate_world(seed: int) -> Iterator[tuple[World, Path]]:
 
 def read(world: World, **options: Any) -> UsageReport:
     """Read a report through connections of its own."""
+    world.coverages.clear()
     return read_usage(world.reader, operations=[REPORT], **options)
 
 
@@ -616,7 +618,8 @@ class History:
         required: Counter[str] = Counter()
         for call in world.calls:
             is_inside = since <= call.at < end and since <= call.heard_at < end
-            if is_inside and self.is_required(call, gone_after):
+            gaps = world.coverages[since].gaps
+            if is_inside and self.is_required(call, gaps, gone_after):
                 required[call.client] += 1
         for client, number in required.items():
             if counts[client] < number:
@@ -626,12 +629,13 @@ class History:
                     f"but {counts[client]}"
                 )
 
-    def is_required(self, call: Made, gone_after: int | None) -> bool:
+    def is_required(
+        self, call: Made, gaps: Sequence[Interval], gone_after: int | None
+    ) -> bool:
         """Return whether a report has to have a call."""
         ended_at = call.process.ended_at or self.world.time
         if call.is_first and self.is_prompt and call.time + SECOND <= ended_at:
             return True
-        gaps = self.world.coverage.gaps
         is_covered = not any(start <= call.heard_at < end for start, end in gaps)
         return is_covered and not self.is_beyond(call, gone_after)
 

@@ -17,6 +17,7 @@ import pytest
 from sqlalchemy import (
     Connection,
     Engine,
+    StaticPool,
     create_engine,
     delete,
     event,
@@ -28,7 +29,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from flask_notifications import Call, Operation
 from flask_notifications.plans.policy import Phase
-from flask_notifications.usage import OTHER, UsageRecorder, metadata
+from flask_notifications.usage import OTHER, PROBE, UsageRecorder, metadata
 from flask_notifications.usage.store import (
     merged_into,
     plans,
@@ -208,12 +209,23 @@ def test_any_number_of_pairs_is_counted_and_those_with_a_caller_come_first(
         recorder(now(f"job/{number}"))
     for number in range(callers):
         recorder(now("job", f"team-{number}"))
+    recorder(now(f"{PROBE}/2"))
     recorder.close()
     pairs = calls(file)
-    assert total(file) == 1000 + callers
-    assert len(pairs) == named + 1
+    assert total(file) == 1000 + callers + 1
+    assert len(pairs) == named + 2
+    assert pairs[OTHER, PROBE] == 1
     labels = [caller for caller, _client in pairs if caller not in {None, OTHER}]
     assert len(labels) == min(callers, 200)
+
+
+def test_a_pair_is_counted_for_each_source(file: str) -> None:
+    recorder = record(file)
+    recorder(now())
+    recorder(now()._replace(source="query"))
+    recorder.close()
+    counts = execute(file, select(usage.c.source, usage.c.answered))
+    assert sorted(counts) == [("", 1), ("query", 1)]
 
 
 def test_a_value_that_does_not_fit_becomes_other(database: str) -> None:
@@ -322,6 +334,22 @@ def test_a_call_that_is_lost_in_the_recorder_begins_a_new_row(file: str) -> None
     assert total(file) == 2
 
 
+def test_time_before_a_first_call_that_is_lost_is_not_covered(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past = Past(file)
+    with monkeypatch.context() as patch:
+        no_memory = Mock(side_effect=MemoryError)
+        patch.setattr("flask_notifications.usage.recorder.Writer", no_memory)
+        past.now = NOON + MINUTE
+        with pytest.raises(MemoryError):
+            past.recorder(use(at=past.now))
+    past.now = NOON + 2 * MINUTE
+    past.recorder(use(at=past.now))
+    past.recorder.close()
+    assert rows(file, "began_at") == [(microseconds(NOON + MINUTE),)]
+
+
 def test_a_clock_that_comes_to_differ_begins_a_new_row(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -391,8 +419,11 @@ def test_a_child_of_a_fork_counts_and_writes_for_itself(database: str) -> None:
     assert (calls(database)[None, "child"], total(database)) == (5, 10)
 
 
-def test_a_fork_that_python_does_not_notice_is_noticed_at_the_next_call(
-    file: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "act", [UsageRecorder.request_passed, lambda recorder: recorder(now())]
+)
+def test_a_fork_that_python_does_not_notice_is_noticed_at_the_next_request(
+    act: Any, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder = record(file)
     recorder(now())
@@ -400,10 +431,64 @@ def test_a_fork_that_python_does_not_notice_is_noticed_at_the_next_call(
     with monkeypatch.context() as patch:
         patch.setattr(os, "getpid", lambda: 1)
         assert not recorder.is_healthy()
+        act(recorder)
         recorder(now())
         recorder.close()
     assert {process for (process,) in rows(file, "process")} == {1, os.getpid()}
+    assert total(file) in {2, 3}
+
+
+def test_a_recorder_begins_anew_once_after_a_fork(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = record(file)
+    recorder(now())
+    process = os.getpid()
+    with monkeypatch.context() as patch:
+        # Another thread has been faster.
+        patch.setattr(os, "getpid", Mock(side_effect=[1, process]))
+        recorder(now())
+    recorder.close()
     assert total(file) == 2
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+def test_an_engine_of_the_application_is_used_in_a_child_of_a_fork(
+    file: str, is_in_memory: bool
+) -> None:
+    engine = create_engine(file)
+    if is_in_memory:
+        options = {"check_same_thread": False}
+        engine = create_engine("sqlite://", poolclass=StaticPool, connect_args=options)
+    recorder = record(engine)
+    recorder(now())
+    eventually(recorder.flush)
+    child = os.fork()
+    if child == 0:
+        recorder(now())
+        os._exit(total(engine) if recorder.flush() else 9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
+def test_a_fork_does_not_wait_for_a_slow_write(file: str) -> None:
+    engine = create_engine(file)
+    recorder = record(engine)
+    is_writing, may_end = threading.Event(), threading.Event()
+
+    def wait(_connection: Connection) -> None:
+        is_writing.set()
+        may_end.wait(10)
+
+    event.listen(engine, "commit", wait)
+    recorder(now())
+    assert is_writing.wait(10)
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    may_end.set()
+    recorder.close()
+    assert total(file) == 1
 
 
 def run_in_uwsgi(
@@ -450,6 +535,37 @@ def test_without_a_thread_to_spare_flush_and_the_end_write(
         recorder(now())
         recorder.close()
     assert (total(file), rows(file, "ended")) == (2, [(1,)])
+
+
+def test_a_signal_handler_may_flush_in_a_write_without_a_thread(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flask_notifications.usage.writer._PATIENCE", 0.01)
+    none_to_spare = Mock(side_effect=RuntimeError("can't start new thread"))
+    monkeypatch.setattr(threading.Thread, "start", none_to_spare)
+    engine = create_engine(file)
+    recorder = record(engine)
+    recorder(now())
+    flushed: list[bool] = []
+    event.listen(engine, "commit", lambda _: flushed.append(recorder.flush()))
+    assert recorder.flush()
+    assert not any(flushed)
+    assert total(file) == 1
+
+
+def test_flush_says_when_a_write_takes_too_long(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flask_notifications.usage.writer._PATIENCE", 0.01)
+    engine = create_engine(file)
+    recorder = record(engine)
+    may_end = threading.Event()
+    event.listen(engine, "commit", lambda _connection: may_end.wait(10))
+    recorder(now())
+    assert not recorder.flush()
+    may_end.set()
+    eventually(recorder.flush)
+    assert total(file) == 1
 
 
 def test_under_gevent_a_thread_of_the_system_writes(
@@ -551,10 +667,13 @@ def test_health_is_the_time_since_the_last_write(file: str) -> None:
 def test_calls_that_cannot_be_written_at_the_end_are_logged(
     file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "usage.sqlite3").mkdir()
     recorder = record(file)
-    for _ in range(3):
-        recorder(now())
+    recorder(now())
+    eventually(recorder.flush)
+    (tmp_path / "usage.sqlite3").unlink()
+    (tmp_path / "usage.sqlite3").mkdir()
+    for client in ("job/1", "job/1", "job/2"):
+        recorder(now(client))
     recorder.close()
     assert "3 calls could not be written at the end of a process" in caplog.text
 
@@ -745,6 +864,18 @@ def test_a_clock_that_jumps_ahead_deletes_nothing_at_once(file: str) -> None:
     recorder(now())
     eventually(recorder.flush)
     assert len(stored(file)) == 2
+
+
+def test_an_error_while_rows_are_deleted_is_logged(
+    file: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    past = Past(file)
+    past.recorder.request_passed()
+    assert past.recorder.flush()
+    execute(file, delete(state))
+    past.now += 61 * MINUTE
+    assert past.recorder.flush()
+    assert "expired rows of usage cannot be deleted: NoResultFound" in caplog.text
 
 
 # Arguments

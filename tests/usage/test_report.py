@@ -5,6 +5,7 @@ requests of a window. The rules of the verdict are in ``test_verdict``.
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -500,6 +501,24 @@ def test_a_report_on_one_caller_names_no_other_one(file: str) -> None:
     options = check_options(until=NOON, caller="acme")
     (usage,) = read_report(file, options).operations
     assert [row.caller for row in usage.callers] == [None, "acme"]
+
+
+LINE = b'1.1.1.1 - acme [31/May/2026:11:00:00 +0000] "GET %s HTTP/1.1" 200 2\n'
+
+
+def test_calls_in_logs_are_of_the_operations_and_the_caller_of_the_report(
+    file: str,
+) -> None:
+    covered(file, use(PROBE))
+    plan = {REPORT: POLICY, EXPORT: POLICY}
+    values: dict[str, Any] = {"plan": plan, "until": NOON, "operations": [EXPORT]}
+    log = BytesIO(LINE % b"/report" + LINE % b"/export/5")
+    (operation,) = read_usage(None, logs=[log], **values).operations
+    assert (operation.name, operation.calls) == (EXPORT.name, 1)
+    values |= {"operations": [REPORT], "caller": "other"}
+    options = check_options(logs=[BytesIO(LINE % b"/report")], **values)
+    (operation,) = read_report(file, options).operations
+    assert [row.client for row in operation.callers] == [PROBE]
 
 
 def test_progress_is_told_by_day(file: str) -> None:

@@ -59,7 +59,8 @@ def test_a_process_is_gone_by_the_clock_of_its_host() -> None:
         world.advance(world.time + 10 * MINUTE, 10 * MINUTE)
         read(world)
         assert killed.ended_at is not None
-        silence = next(gap for gap in world.coverage.gaps if gap[1] > START + DAY)
+        (coverage,) = world.coverages.values()
+        silence = next(gap for gap in coverage.gaps if gap[1] > START + DAY)
         assert silence[0] < killed.ended_at < silence[1] < world.database_clock()
 
 

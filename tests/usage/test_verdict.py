@@ -22,7 +22,12 @@ NOON = datetime(2026, 5, 31, 12, tzinfo=UTC)
 START = datetime(2026, 5, 1, tzinfo=UTC)  # 30 complete days before NOON
 
 # The rules of the operation in each plan.
-PLANS = {"new": {"report": "rules"}, "old": {"report": "others"}, "without": {}}
+PLANS = {
+    "new": {"report": "rules"},
+    "old": {"report": "others"},
+    "bank": {"transfer": "rules"},
+    "without": {},
+}
 
 
 def recorder(
@@ -483,12 +488,27 @@ def test_the_reasons_say_what_to_do() -> None:
     usage = judge(recorder(START, AT), recorder(AT + 5 * HOUR, NOON), min_coverage=1)
     assert message(usage, "coverage") == (
         "only 99.3 % of the window is covered, not 100 %: --min-coverage 0.993 accepts "
-        f"that; {advice.replace('11 June', '11 June')}"
+        f"that; {advice}"
     )
     assert (
         judge(recorder(START, AT), recorder(AT + 7 * HOUR, NOON), days=19).verdict
         == "safe"
     )
+
+
+def test_other_long_gaps_are_counted() -> None:
+    lives = [
+        recorder(START, AT),
+        recorder(AT + 7 * HOUR, AT + DAY),
+        recorder(AT + 2 * DAY, NOON),
+    ]
+    assert ", and 1 other long gap: " in message(judge(*lives), "gap")
+
+
+def test_a_service_that_has_ended_adds_no_operations() -> None:
+    before = (START - 9 * DAY, START - 8 * DAY)
+    gone = lost(*before, service="bank", plan="bank")
+    assert judge(WHOLE, gone, operations=None, gone_after=1).verdict == "safe"
 
 
 def test_a_lost_host_is_named_with_the_way_out() -> None:
@@ -593,6 +613,7 @@ def test_a_caller_has_stopped_that_is_silent_for_longer_than_before(
     (row,) = judge(WHOLE, made={("a", "c"): made}).callers
     expected = None if stopped is None else (NOON - stopped * DAY).date()
     assert row.stopped_on == expected
+    assert row.to_dict()["stopped_on"] == (expected and expected.isoformat())
 
 
 def test_the_clients_of_a_label_stop_together() -> None:
