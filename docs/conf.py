@@ -53,6 +53,7 @@ add_module_names = False
 maximum_signature_line_length = 80
 
 myst_heading_anchors = 3
+myst_enable_extensions = ["attrs_inline"]  # pictures for the light and the dark mode
 
 # Every reference must resolve, except to names of other packages: their documentation
 # is not at hand offline.

@@ -26,6 +26,8 @@ _PICTURES = {
     "brownouts": ("usage.html", _NOW, _BROWNOUTS_ONLY, 1120, 850),
     "sunset": ("guide.html", _NOW + timedelta(days=31), "</head>", 1120, 300),
 }
+# When a page is dark: in the second picture always.
+_MEDIA = {"": "not all", "-dark": "all"}
 _OPTIONS = (
     "--headless",
     "--no-sandbox",  # the pages are our own
@@ -48,18 +50,26 @@ def take_screenshots() -> None:
         for picture, (page, day, head, width, height) in _PICTURES.items():
             make_demo(Path(folder), _NOW, shown=day)
             file = Path(folder, page)
-            file.write_text(
-                file.read_text(encoding="utf-8").replace("</head>", head),
-                encoding="utf-8",
-            )
-            command = [
-                program,
-                *_OPTIONS,
-                f"--user-data-dir={folder}/profile",
-                f"--window-size={width},{height}",
-            ]
-            command += [f"--screenshot={_DOCS / picture}.png", file.as_uri()]
-            subprocess.run(command, check=True, capture_output=True, timeout=60)  # noqa: S603 - the program is found above
+            content = file.read_text(encoding="utf-8").replace("</head>", head)
+            for suffix, media in _MEDIA.items():
+                shown = content.replace(
+                    "screen and (prefers-color-scheme: dark)", media
+                )
+                file.write_text(shown, encoding="utf-8")
+                _take(program, file, _DOCS / f"{picture}{suffix}.png", width, height)
+
+
+def _take(program: str, page: Path, picture: Path, width: int, height: int) -> None:
+    """Save a picture of a page."""
+    command = [
+        program,
+        *_OPTIONS,
+        f"--user-data-dir={page.parent}/profile",
+        f"--window-size={width},{height}",
+        f"--screenshot={picture}",
+        page.as_uri(),
+    ]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)  # noqa: S603 - the program is found above
 
 
 if __name__ == "__main__":
