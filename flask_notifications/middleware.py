@@ -18,7 +18,7 @@ from .dates import Clock, utc_now
 from .deferred import is_asynchronous, is_deferring
 from .headers import HeaderList, ResponseHeaders
 from .log import format_traceback, log_error, log_exception
-from .notice import SERVED, Served
+from .notice import SERVED, Notice, Served, describe
 from .observers import (
     Call,
     Observer,
@@ -29,9 +29,9 @@ from .observers import (
 )
 from .plans.announcement import Announcement, DeprecationHeaders
 from .plans.decision import decide
-from .plans.operations import NOT_REACHED, Match, Operation
+from .plans.operations import NOT_REACHED, Match
 from .plans.plan import Plan, check_plan, table_of
-from .plans.policy import CLOSED_PHASES, DeprecationPolicy, Exemption, Phase
+from .plans.policy import CLOSED_PHASES, Exemption, Phase
 from .problems import Problems, Statuses, retry_after
 from .responses import PlainResponse, send_response
 from .sessions.credential import (
@@ -154,9 +154,9 @@ class DeprecationMiddleware:
         self._retirements: dict[str, _Retirement] = {}
         for operation, policy in plan.items():
             if policy is not None:
-                self._retirements[operation.name] = _Retirement(
-                    operation, policy, base_url or "", self._problems
-                )
+                headers = DeprecationHeaders(policy, base_url=base_url or "")
+                usual = headers.announce(operation.successor, "")
+                self._retirements[operation.name] = _Retirement(headers, usual)
         unifies = any(operation.unify_session for operation in plan)
         require(
             unifies or not require_session,
@@ -214,7 +214,7 @@ class DeprecationMiddleware:
         for failure in decision.failures:
             log_error(*failure)  # type: ignore[arg-type]
         if decision.phase in CLOSED_PHASES:
-            response = self._refuse_closed(decision)
+            response = self._refuse_closed(decision, describe(environ[SERVED]))
         elif isinstance(exchange.session, SessionRefused):
             response = self._problems.refuse(exchange.session)
         elif self._require_session and exchange.unifies and exchange.session is None:
@@ -276,12 +276,12 @@ class DeprecationMiddleware:
         failures.append(("closing %r failed: %s", self._closing, traceback))
         return False
 
-    def _refuse_closed(self, decision: "_Decision") -> PlainResponse:
-        retirement = decision.retirement
-        if decision.phase is Phase.SUNSET and decision.announcement is retirement.usual:
-            return retirement.usual_end
-        headers, policy = retirement.headers, retirement.headers.policy
-        members = _link_members(headers, decision.successor, decision.mount)
+    def _refuse_closed(self, decision: "_Decision", notice: Notice) -> PlainResponse:
+        policy = decision.retirement.headers.policy
+        members: dict[str, str | datetime | None] = {
+            "successor": notice.successor,
+            "documentation": notice.documentation,
+        }
         brownout = policy.brownout(decision.at)
         if brownout is None or decision.phase is Phase.SUNSET:
             members["sunset"] = policy.sunset_at
@@ -291,37 +291,13 @@ class DeprecationMiddleware:
         return self._problems.respond("brownout", extra=[wait], members=members)
 
 
-class _Retirement:
-    """The responses of a deprecated operation, as far as requests do not change them.
-
-    ``usual`` is the announcement at the root with the successor of the plan, and
-    ``usual_end`` the 410 after the sunset that goes with it.
+class _Retirement(NamedTuple):
+    """The headers of a deprecated operation, as far as requests do not change them:
+    ``usual`` is the announcement at the root with the successor of the plan.
     """
 
-    def __init__(
-        self,
-        operation: Operation,
-        policy: DeprecationPolicy,
-        base_url: str,
-        problems: Problems,
-    ) -> None:
-        self.headers = DeprecationHeaders(policy, base_url=base_url)
-        self.usual = self.headers.announce(operation.successor, "")
-        members = _link_members(self.headers, operation.successor, "")
-        members["sunset"] = policy.sunset_at
-        self.usual_end = problems.respond("sunset", members=members)
-
-
-def _link_members(
-    headers: DeprecationHeaders, successor: str | None, mount: str
-) -> dict[str, str | datetime | None]:
-    """Return the members of the body of a 410 that are links."""
-    members: dict[str, str | datetime | None] = {}
-    if successor is not None:
-        members["successor"] = headers.resolve(successor, mount)
-    if headers.policy.documentation is not None:
-        members["documentation"] = headers.resolve(headers.policy.documentation, mount)
-    return members
+    headers: DeprecationHeaders
+    usual: Announcement
 
 
 class _Decision(NamedTuple):

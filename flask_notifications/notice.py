@@ -78,6 +78,11 @@ def notice_of(environ: WSGIEnvironment) -> Notice | None:
     is_same_path = path == served.script_name + served.path_info
     if served.method != environ.get("REQUEST_METHOD") or not is_same_path:
         return None
+    return describe(served)
+
+
+def describe(served: Served) -> Notice:
+    """Return the notice of a matched request."""
     headers, policy = served.headers, served.headers.policy
     successor, documentation = served.successor, policy.documentation
     if successor is not None:

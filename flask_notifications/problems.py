@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
+from types import MappingProxyType
 
 from .responses import VARY, PlainResponse, build_response, reason_phrase
 from .sessions.credential import SessionRefused
@@ -94,7 +95,7 @@ class Statuses:
 class Problems:
     """Build the response to each error: one JSON object, ``application/problem+json``."""
 
-    __slots__ = ("_bearer", "_ready", "_statuses")
+    __slots__ = ("_bearer", "_statuses")
 
     def __init__(self, *, statuses: Statuses, realm: str) -> None:
         require(isinstance(statuses, Statuses), "statuses", "a Statuses", statuses)
@@ -109,24 +110,15 @@ class Problems:
             code: getattr(statuses, code, status)
             for code, (status, _detail) in _PROBLEMS.items()
         }
-        # The responses that do not depend on the request.
-        self._ready = {code: self._compose(code, (), {}) for code in _PROBLEMS}
 
     def respond(
         self,
         code: str,
         *,
         extra: Sequence[tuple[str, str]] = (),
-        members: Members | None = None,
+        members: Members = MappingProxyType({}),
     ) -> PlainResponse:
         """Return the response to an error."""
-        if extra or members:
-            return self._compose(code, extra, members or {})
-        return self._ready[code]
-
-    def _compose(
-        self, code: str, extra: Sequence[tuple[str, str]], members: Members
-    ) -> PlainResponse:
         headers = []
         if code not in _CLOSED:
             headers.append(VARY)

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
-from decimal import Decimal
 from functools import partial
 from inspect import stack
 from itertools import product
@@ -190,7 +189,7 @@ def test_an_account_that_is_not_found_is_not_tried_again_although_its_exception_
     ("seconds", "header"),
     [
         *((None, "30"), (0, "0"), (0.2, "1"), (1, "1"), (2.5, "3"), (1e-9, "1")),
-        *((31_536_000, "31536000"), (Decimal("1.5"), "2")),
+        (31_536_000, "31536000"),
     ],
     ids=repr,
 )
@@ -307,32 +306,12 @@ def test_an_invalid_argument_is_refused_by_name(argument: str, value: object) ->
 @pytest.mark.parametrize(
     "seconds",
     [
-        *(
-            -1,
-            -0.001,
-            31_536_000.5,
-            math.inf,
-            -math.inf,
-            math.nan,
-            "60",
-            Decimal("NaN"),
-            timedelta(seconds=5),
-        ),
-        pytest.param(property(lambda _error: 1 / 0), id="unreadable"),
+        *(-1, -0.001, 31_536_000.5, math.inf, -math.inf, math.nan),
+        *("60", timedelta(seconds=5)),
     ],
     ids=repr,
 )
-def test_an_invalid_retry_after_is_refused_and_that_of_a_subclass_is_replaced_by_the_default(
-    seconds: Any,
-) -> None:
-    class Busy(StorageUnavailable):
-        retry_after = seconds
-
-        def __init__(self) -> None:
-            Exception.__init__(self)
-
-    response = call_current_user(make_service(OneSession(raising(Busy()))))
-    assert ("Retry-After", "30") in response.headers
+def test_an_invalid_retry_after_is_refused(seconds: Any) -> None:
     with pytest.raises(ValueError, match=r"^retry_after\b"):
         StorageUnavailable(retry_after=seconds)
 

@@ -32,7 +32,6 @@ from .storage import (
     StorageError,
     StorageUnavailable,
     is_transactional,
-    is_valid_delay,
 )
 
 # Seconds that a client is asked to wait if the storage does not say how long.
@@ -169,7 +168,8 @@ class NotificationService(Generic[Caller]):
             return self._problems.respond(code), None
         extra = []
         if isinstance(error, StorageUnavailable):
-            extra.append(retry_after(_wait(error)))
+            seconds = error.retry_after
+            extra.append(retry_after(_RETRY_AFTER if seconds is None else seconds))
         response = self._problems.respond(code, extra=extra)
         return response, _describe_failure(code, error)
 
@@ -218,17 +218,6 @@ def _check_storage(storage: object) -> None:
         )
         expected = f"an instance with a method {name} that returns its result, not the promise of one"
         require(not is_refused(method), "storage", expected, type(storage))
-
-
-def _wait(error: StorageUnavailable) -> float:
-    """Return ``retry_after``, or the default if a subclass has set something else."""
-    try:
-        seconds = error.retry_after
-    except Exception:  # noqa: BLE001 - it may be a property
-        return _RETRY_AFTER
-    if not is_valid_delay(seconds):
-        return _RETRY_AFTER
-    return seconds
 
 
 def _decode_account_id(encoded: bytes) -> str | None:

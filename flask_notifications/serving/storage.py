@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeGuard, TypeVar
 
+from flask_notifications.validation import is_number, require
+
 # What ``encode`` can express as a JSON object (a mapping, a dataclass, ...), or one
 # JSON object as bytes.
 Record = Any
@@ -14,7 +16,7 @@ Record = Any
 Caller = TypeVar("Caller")
 
 # Seconds: a year.
-MAX_RETRY_AFTER = 31_536_000
+_MAX_RETRY_AFTER = 31_536_000
 
 
 class NotificationStorage(Protocol[Caller]):
@@ -106,18 +108,13 @@ class StorageUnavailable(StorageError):
 
     def __init__(self, *args: object, retry_after: float | None = None) -> None:
         super().__init__(*args)
-        if retry_after is not None and not is_valid_delay(retry_after):
-            message = f"retry_after must be a number of seconds from 0 to {MAX_RETRY_AFTER}, not {retry_after!r}"
-            raise ValueError(message)
+        require(
+            retry_after is None or is_number(retry_after, 0, _MAX_RETRY_AFTER),
+            "retry_after",
+            f"a number of seconds from 0 to {_MAX_RETRY_AFTER:,}",
+            retry_after,
+        )
         self.retry_after = retry_after
-
-
-def is_valid_delay(seconds: Any) -> TypeGuard[float]:
-    """Return whether a client can be asked to wait for so many seconds."""
-    try:
-        return bool(0 <= seconds <= MAX_RETRY_AFTER)
-    except Exception:  # noqa: BLE001 - comparing may raise anything
-        return False
 
 
 def is_transactional(storage: object) -> TypeGuard[TransactionalStorage[Any]]:
