@@ -167,6 +167,12 @@ def test_a_server_of_an_operation_precedes_those_of_the_path_and_the_document() 
             document({"/a": {"get": {"$ref": "#/x-a/0"}}}) | {"x-a": [OLD]},
             ["GET /a"],
         ),
+        (
+            document({"/a": {"$ref": "#/x-0"}})
+            | {f"x-{number}": {"$ref": f"#/x-{number + 1}"} for number in range(8)}
+            | {"x-8": {"put": OLD}},
+            ["PUT /a"],
+        ),
         (document({"/a": {"$ref": "#/x~1a%7E0"}}) | {"x/a~": {"put": OLD}}, ["PUT /a"]),
         (document({"x-a": OLD, "/a": None, "/b": {"x-old": OLD, "id": 5}}), []),
         (document(None), []),
@@ -175,6 +181,7 @@ def test_a_server_of_an_operation_precedes_those_of_the_path_and_the_document() 
         "fields of OpenAPI 3.2",
         "beside a reference",
         "in a list",
+        "after nine references",
         "an escaped reference",
         "extensions",
         "no paths",

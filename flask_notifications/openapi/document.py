@@ -27,7 +27,7 @@ _COPIED = ("operationId", "x-path", "x-successor")
 _MAX_REFERENCES = 9
 _MAX_SERVER = 2_000  # characters, with the values of variables
 _MAX_SHOWN = 200  # characters
-_LEAST_ALLOWANCE = 1_000  # operations
+_LEAST_ALLOWANCE = 5_000  # operations
 
 
 class RepeatedKey(dict[Any, Any]):
@@ -204,13 +204,15 @@ class Document:
     def follow(self, place: str, value: Any) -> Mapping[Any, Any]:
         """Return a mapping, or the one its ``$ref`` leads to, with what is beside it."""
         mapping = check_mapping(place, value)
-        for _ in range(_MAX_REFERENCES):
-            if "$ref" not in mapping:
-                return mapping
+        count = 0
+        while "$ref" in mapping:
+            count += 1
+            if count > _MAX_REFERENCES:
+                fail(f"{place}.$ref", "a reference that ends soon", mapping["$ref"])
             target = self._resolve(f"{place}.$ref", mapping["$ref"])
             beside = {key: value for key, value in mapping.items() if key != "$ref"}
             mapping = {**target, **beside} if beside else target
-        return fail(f"{place}.$ref", "a reference that ends soon", mapping["$ref"])
+        return mapping
 
     def _resolve(self, place: str, reference: Any) -> Mapping[Any, Any]:
         """Return the mapping at a reference in the document (RFC 6901 section 6)."""
