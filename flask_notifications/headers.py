@@ -46,11 +46,10 @@ class ResponseHeaders:
         for name, _value in self.lines:
             self.names.append(name.lower())
 
-    def put(self, name: str, value: str) -> None:
-        """Leave one line of a header: in the place of the first one, otherwise at the
-        end.
-        """
-        self._replace(name, value, lambda _values: value)
+    def append(self, name: str, value: str) -> None:
+        """Add a header at the end."""
+        self.names.append(name.lower())
+        self.lines.append((name, value))
 
     def edit(self, name: str, edit: Callable[[str], str]) -> None:
         """Replace the value of each header with this lower-case name."""
@@ -120,8 +119,7 @@ class ResponseHeaders:
         """
         key = name.lower()
         if key not in self.names:
-            self.names.append(key)
-            self.lines.append((name, value))
+            self.append(name, value)
             return
         place = self.names.index(key)
         spelling, first = self.lines[place]

@@ -467,7 +467,7 @@ class _Exchange:
         if self._digests and "location" in names:
             headers.edit("location", self._restore_session)
         if self._has_url_session and "referrer-policy" not in names:
-            headers.put("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
+            headers.append("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
         if self._has_url_session or decision.exemption is not None:
             headers.keep_private()
         if decision.exemption is not None:
