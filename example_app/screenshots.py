@@ -22,7 +22,7 @@ _BROWNOUTS_ONLY = """<style>
 # height in pixels.
 _PICTURES = {
     "guide": ("guide.html", _NOW, "</head>", 1120, 1150),
-    "usage": ("usage.html", _NOW, "</head>", 1120, 1130),
+    "usage": ("usage.html", _NOW, "</head>", 1120, 1380),
     "brownouts": ("usage.html", _NOW, _BROWNOUTS_ONLY, 1120, 850),
     "sunset": ("guide.html", _NOW + timedelta(days=31), "</head>", 1120, 300),
 }

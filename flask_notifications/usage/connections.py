@@ -44,6 +44,16 @@ _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "mysqlconnector": {"connection_timeout": 5},
     "mariadbconnector": _SOCKET,
 }
+# What to install for a driver.
+_PACKAGES = {
+    "psycopg": "psycopg[binary]",
+    "psycopg2": "psycopg2-binary",
+    "pg8000": "pg8000",
+    "pymysql": "pymysql",
+    "mysqldb": "mysqlclient",
+    "mysqlconnector": "mysql-connector-python",
+    "mariadbconnector": "mariadb",
+}
 _NOW = {
     SQLITE: "SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
     POSTGRESQL: "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
@@ -127,7 +137,13 @@ def _new_engine(database: str | sa.URL) -> sa.Engine:
             "pool_timeout": 3,
             "pool_recycle": 60,
         }  # seconds
-    return sa.create_engine(url, **pool)
+    try:
+        return sa.create_engine(url, **pool)
+    except ModuleNotFoundError as error:
+        message = (
+            f"{error}: pip install '{_PACKAGES.get(dialect.driver, dialect.driver)}'"
+        )
+        raise ModuleNotFoundError(message, name=error.name) from None
 
 
 def _require_driver(dialect: sa.Dialect | type[sa.Dialect]) -> None:

@@ -155,8 +155,9 @@ def _require_file(engine: Engine) -> None:
 def _require_tables(connection: Connection) -> None:
     missing = store.missing_tables(connection)
     if missing:
-        names = " and no table ".join(table.name for table in missing)
-        message = f"the database has no table {names}"
+        message = (
+            f"no recorder has written here yet: there is no table {missing[0].name}"
+        )
         raise StoreUnavailable(message)
 
 

@@ -381,7 +381,7 @@ def test_intervals_are_joined_and_have_gaps() -> None:
         ("sqlite:///{}/missing.sqlite3", "there is no file"),
         (
             "sqlite:///{}/empty.sqlite3",
-            "no table flask_notifications_store and no table",
+            "no recorder has written here yet: there is no table flask_notifications_store",
         ),
         ("sqlite:///file:{}/other.sqlite3?uri=true", "not a database"),
         ("postgresql+psycopg://shop:secret@127.0.0.1:1/usage", "OperationalError"),
