@@ -11,7 +11,7 @@ import flask
 from flask_notifications import create_blueprint, load_plan
 from flask_notifications.openapi import deprecate
 
-from .database import is_loopback, open_engine, prepare
+from .database import open_engine, prepare
 from .pages import create_pages
 from .storage import create_storage, label_caller
 
@@ -35,7 +35,7 @@ def create_app(database_url: str | None = None) -> flask.Flask:
     engine = open_engine(
         database_url or os.environ.get("DATABASE_URL") or default_database(app)
     )
-    prepare(engine, is_private=is_loopback(os.environ.get("HOST", "127.0.0.1")))
+    prepare(engine)
     app.extensions["engine"] = engine
     storage = create_storage(engine)
     app.register_blueprint(

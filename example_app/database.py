@@ -2,17 +2,13 @@
 
 import json
 import time
-from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Connection,
     Engine,
     ForeignKey,
     Index,
@@ -22,7 +18,6 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
-    delete,
     func,
     insert,
     make_url,
@@ -68,7 +63,7 @@ _PREPARING = 20260101
 _YEAR = 365 * 24 * 60 * 60  # seconds
 
 # Those of the documentation; the last one has expired.
-_SESSIONS = {
+SESSIONS = {
     "alice": "a11ce000-0000-4000-8000-000000000001",
     "bob": "b0b00000-0000-4000-8000-000000000002",
     "admin": "ad000000-0000-4000-8000-000000000003",
@@ -99,21 +94,9 @@ def open_engine(url: str) -> Engine:
     )
 
 
-def is_loopback(*hosts: str) -> bool:
-    """Return whether every address is one that only this machine can reach."""
-    with suppress(ValueError):
-        return all(
-            host == "localhost" or ip_address(host).is_loopback for host in hosts
-        )
-    return False
-
-
-def prepare(engine: Engine, *, is_private: bool = True) -> None:
+def prepare(engine: Engine) -> None:
     """Create the tables and seed them, once, and close all connections, which a fork
     would share.
-
-    The session IDs are those of the documentation if only this machine can send them,
-    and random otherwise.
     """
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
@@ -123,43 +106,14 @@ def prepare(engine: Engine, *, is_private: bool = True) -> None:
         if connection.scalar(select(func.count()).select_from(accounts)) == 0:
             for table, rows in _seed().items():
                 connection.execute(insert(table), rows)
-            _renew_sessions(connection, is_private=is_private)
     engine.dispose()
-
-
-def renew_sessions(engine: Engine, *, is_private: bool) -> dict[str, str]:
-    """Replace the sessions, and return the new ID of each login; the random ones are
-    known to nobody else.
-    """
-    with engine.begin() as connection:
-        sessions_of = _renew_sessions(connection, is_private=is_private)
-    engine.dispose()
-    return sessions_of
-
-
-def _renew_sessions(connection: Connection, *, is_private: bool) -> dict[str, str]:
-    now = int(time.time())
-    known = {
-        login: session if is_private else str(uuid4())
-        for login, session in _SESSIONS.items()
-    }
-    rows = [
-        {
-            "id": session,
-            "login": login,
-            "expires_at": now + (-1 if login == "carol" else 10 * _YEAR),
-        }
-        for login, session in known.items()
-    ]
-    connection.execute(delete(sessions))
-    connection.execute(insert(sessions), rows)
-    return known
 
 
 def _seed() -> dict[Table, list[dict[str, Any]]]:
+    now = int(time.time())
     people = {
         login: f"acc00000-0000-4000-8000-{number:012x}"
-        for number, login in enumerate(_SESSIONS, 10)
+        for number, login in enumerate(SESSIONS, 10)
     }
     documents = {
         "alice": [
@@ -197,6 +151,14 @@ def _seed() -> dict[Table, list[dict[str, Any]]]:
                 "is_administrator": login == "admin",
             }
             for login, account in people.items()
+        ],
+        sessions: [
+            {
+                "id": session,
+                "login": login,
+                "expires_at": now + (-1 if login == "carol" else 10 * _YEAR),
+            }
+            for login, session in SESSIONS.items()
         ],
         notifications: [
             {

@@ -7,11 +7,13 @@ import sys
 from typing import Any
 
 from example_app import create_app
-from example_app.database import is_loopback, renew_sessions
+from example_app.database import SESSIONS
 from flask_notifications import SessionLogFilter
 
-_host = os.environ.get("HOST", "127.0.0.1")
-bind = f"{f'[{_host}]' if ':' in _host else _host}:{os.environ.get('PORT', '8000')}"  # brackets around IPv6
+_host = os.environ.get("HOST") or "127.0.0.1"
+if ":" in _host:  # IPv6
+    _host = f"[{_host}]"
+bind = f"{_host}:{os.environ.get('PORT') or '8000'}"
 
 # The address in the examples of the migration guide.
 if "EXAMPLE_BASE_URL" not in os.environ:
@@ -50,23 +52,12 @@ for _logger in ("gunicorn.access", "gunicorn.error"):
     logging.getLogger(_logger).addFilter(SessionLogFilter())
 
 
-# The session ID of each login.
-_sessions: dict[str, str] = {}
-
-
 def on_starting(server: Any) -> None:
-    """Create the database once, before the workers could do it at the same time, and
-    renew the sessions.
-    """
-    hosts = []
+    """Create the database once, before the workers could do it at the same time."""
     for address in server.address:
-        if isinstance(address, tuple):
-            hosts.append(address[0])
+        if isinstance(address, tuple):  # and not the path of a socket
             _check_is_free(*address[:2])
-        else:
-            hosts.append("")
-    engine = create_app().extensions["engine"]
-    _sessions.update(renew_sessions(engine, is_private=is_loopback(*hosts)))
+    create_app()
 
 
 def _check_is_free(host: str, port: int) -> None:
@@ -85,8 +76,8 @@ def _check_is_free(host: str, port: int) -> None:
 
 def when_ready(_server: Any) -> None:
     """Print some commands to try."""
-    alice, account = _sessions["alice"], "acc00000-0000-4000-8000-00000000000a"
-    administrator = _sessions["admin"]
+    alice, account = SESSIONS["alice"], "acc00000-0000-4000-8000-00000000000a"
+    administrator = SESSIONS["admin"]
     print(  # noqa: T201
         f"Try, in another terminal:\n\n"
         f"curl -i 'http://{bind}/API/Notification/?sessionId={alice}'\n"

@@ -230,25 +230,3 @@ def test_the_database_is_a_file_in_the_instance_folder(
             0o700,
             0o600,
         ]
-
-
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [
-        ("127.0.0.1", 200),
-        ("::1", 200),
-        ("localhost", 200),
-        ("0.0.0.0", 401),  # noqa: S104
-        ("::", 401),
-        ("x", 401),
-    ],
-)
-def test_documented_sessions_are_local(
-    host: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOST", host)
-    with served(f"sqlite:///{tmp_path}/example.sqlite3") as application:
-        assert (
-            call(application, "GET", "/API/Notification/", f"sessionId={ALICE}").code
-            == status
-        )

@@ -40,15 +40,12 @@ MIB = 1024 * 1024
 
 
 def example(
-    database_url: str, folder: Path, *options: str
+    database_url: str, folder: Path, *options: str, host: str = "127.0.0.1"
 ) -> AbstractContextManager[Server]:
     """Run the example with a database, yield its server, and stop it on exit."""
     port = free_port()
-    return running(
-        ["env", f"PORT={port}", f"DATABASE_URL={database_url}", *COMMAND, *options],
-        folder,
-        port,
-    )
+    variables = [f"HOST={host}", f"PORT={port}", f"DATABASE_URL={database_url}"]
+    return running(["env", *variables, *COMMAND, *options], folder, port)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +82,13 @@ def test_production_announces_what_the_plan_says(
     ]
     result = json.loads(run_program(*command, *options).stdout)
     assert (result["status"], result["final_url"], result["findings"]) == (200, url, [])
+
+
+def test_the_sessions_are_the_same_on_every_address(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/example.sqlite3"
+    with example(url, tmp_path, host="0.0.0.0") as server:  # noqa: S104
+        response = server.ask("GET", f"/API/Notification/?sessionId={ALICE}")
+        assert response.code == 200
 
 
 def test_the_printed_commands_work(server: Server) -> None:
