@@ -9,6 +9,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.multiprocess import MultiProcessCollector
+from werkzeug.test import Client
 
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
 from flask_notifications.metrics import PrometheusObserver
@@ -24,8 +25,8 @@ PLAN = dict.fromkeys(
 
 
 def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Respond with the metrics of all processes at their path, and to everything else;
-    the caller is in a header.
+    """Respond with the metrics of all processes at their path, and with the ID of the
+    process to everything else; the caller is in a header.
     """
     if environ["PATH_INFO"] == "/metrics":
         registry = CollectorRegistry()
@@ -33,8 +34,10 @@ def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[b
         metrics: WSGIApplication = make_wsgi_app(registry)
         return metrics(environ, start_response)
     environ["flask_notifications.caller"] = environ.get("HTTP_X_CALLER")
-    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "2")])
-    return [b"ok"]
+    body = str(os.getpid()).encode()
+    headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+    start_response("200 OK", headers)
+    return [body]
 
 
 def make_observer() -> UsageRecorder | PrometheusObserver:
@@ -44,3 +47,6 @@ def make_observer() -> UsageRecorder | PrometheusObserver:
 
 
 application = DeprecationMiddleware(serve, PLAN, observers=[make_observer()])
+if "WARM_UP" in os.environ:
+    # While it is imported, as some applications fill their caches.
+    Client(application).get("/report", headers={"User-Agent": "warm-up"})

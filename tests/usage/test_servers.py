@@ -5,16 +5,21 @@ and after a kill.
 import os
 import re
 import signal
+import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import pytest
-from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy import NullPool, create_engine, select, text
 
 from flask_notifications.usage import read_usage
+from flask_notifications.usage.store import recorders
 from tests.servers.process import (
     WAITRESS,
     Program,
@@ -24,7 +29,7 @@ from tests.servers.process import (
     serving,
     uwsgi,
 )
-from tests.usage.databases import counted, empty_database
+from tests.usage.databases import counted, empty_database, execute
 
 GUNICORN = "graceful_timeout = 15\nworkers = 2"
 # uWSGI ends a worker that is still starting or busy at once, unless SIGTERM means to
@@ -178,6 +183,81 @@ def test_every_pair_is_recorded_when_processes_are_killed(
     (operation,) = read_usage(database, operations=["report"]).operations
     assert 2 <= operation.calls <= 60
     assert operation.coverage < 1
+
+
+def call_worker(server: Server, client: str) -> tuple[str, int, float] | None:
+    """Return the client, the process that responded and when, or nothing if that was
+    killed meanwhile.
+    """
+    time.sleep(0.05)
+    try:
+        body = server.ask("GET", "/report", f"User-Agent: {client}").body
+        return client, int(body), time.time()
+    except (OSError, ValueError):
+        return None
+
+
+@on(*GUNICORNS[:3])
+def test_calls_that_a_kill_loses_lie_in_time_that_is_not_covered(
+    program: Program, tmp_path: Path, database: str
+) -> None:
+    # Few enough clients to be kept by name.
+    clients = iter([f"job/{number}" for number in range(180)])
+    calls: list[tuple[str, int, float]] = []
+    with (
+        serving_with_all_workers(program, tmp_path) as server,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        for _ in range(3):
+            calling = [
+                pool.submit(call_worker, server, client)
+                for client in islice(clients, 60)
+            ]
+            time.sleep(0.5)
+            os.kill(server.workers()[0], signal.SIGKILL)
+            calls += filter(None, [call.result() for call in calling])
+            time.sleep(1)
+    recorded = {client for _name, _caller, client in counted(database)}
+    columns = (recorders.c.process, recorders.c.ended, recorders.c.heard_at)
+    heard = {process: row for process, *row in execute(database, select(*columns))}
+    lost = [call for call in calls if call[0] not in recorded]
+    sys.stdout.write(f"{len(lost)} of {len(calls)} calls are lost\n")
+    for _client, process, responded_at in lost:
+        # Its row, if there is one, covers nothing after its last sign of life.
+        ended, heard_at = heard.get(process, (0, 0))
+        assert not ended
+        assert heard_at < responded_at * 1_000_000
+    assert len(lost) < len(calls)
+    (operation,) = read_usage(database, operations=["report"]).operations
+    assert operation.coverage < 1
+
+
+def test_a_request_in_the_master_of_uwsgi_stops_no_worker(
+    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARM_UP", "1")
+    program = uwsgi(("--master", "--processes=4", "--enable-threads"))
+    clients = iter([f"job/{number}" for number in range(190)])
+    workers: set[int] = set()
+    sent: set[str] = set()
+    with (
+        serving_with_all_workers(program, tmp_path) as server,
+        ThreadPoolExecutor(8) as pool,
+    ):
+
+        def have_all_responded() -> bool:
+            for call in pool.map(partial(call_worker, server), islice(clients, 16)):
+                assert call is not None
+                sent.add(call[0])
+                workers.add(call[1])
+            return len(workers) == 4
+
+        eventually(have_all_responded)
+        eventually(
+            lambda: {client for _name, _caller, client in counted(database)} == sent
+        )
+    processes = execute(database, select(recorders.c.process))
+    assert {process for (process,) in processes} == workers
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql", "mariadb"], indirect=True)
