@@ -305,7 +305,9 @@ def _server_path(place: str, server: Any) -> str:
     variables = check_mapping(f"{place}: the variables", server.get("variables"))
     url = ""
     for index, part in enumerate(PARAMETER.split(template)):
-        url += _default_of(place, part, variables) if index % 2 else part
+        if index % 2:  # the name of a variable
+            part = _default_of(place, part, variables)  # noqa: PLW2901
+        url += part
         if len(url) > _MAX_SERVER:
             fail(place, f"at most {_MAX_SERVER:,} characters", len(url))
     try:
@@ -340,8 +342,11 @@ def _count_members(content: Mapping[Any, Any]) -> int:
             continue
         seen.add(id(collection))
         count += len(collection)
-        members = collection.values() if isinstance(collection, Mapping) else collection
+        if isinstance(collection, Mapping):
+            collection = collection.values()
         waiting += [
-            member for member in members if isinstance(member, Mapping | list | tuple)
+            member
+            for member in collection
+            if isinstance(member, Mapping | list | tuple)
         ]
     return count

@@ -293,11 +293,12 @@ class _Reader:
 
 def _resolve(successor: str, base: str) -> str:
     """Return a successor below the path of a server, or with ``../`` beside that."""
-    is_beside = successor.startswith("../")
+    if not successor.startswith("../"):
+        return resolve_below(successor, base)
     while successor.startswith("../"):
         base = base.rpartition("/")[0]
         successor = successor.removeprefix("../")
-    return f"{base}/{successor}" if is_beside else resolve_below(successor, base)
+    return f"{base}/{successor}"
 
 
 def _is_open(schema: Mapping[Any, Any]) -> bool:

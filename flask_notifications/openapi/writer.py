@@ -170,8 +170,10 @@ class _Writer:
     def _announce(self, response: Any) -> Any:
         """Return a response with the three headers, or something else as it is."""
         content = self._read(response)
-        headers = None if content is None else self._read(content.get("headers"))
-        if content is None or headers is None:
+        if content is None:
+            return response
+        headers = self._read(content.get("headers"))
+        if headers is None:
             return response
         described = dict(headers)
         names = {fold(str(name)) for name in headers}
@@ -193,7 +195,9 @@ class _Writer:
         for holder in (declaration.item, declaration.content):
             is_own = holder is declaration.content
             members = holder.get("parameters")
-            for index, value in enumerate(members if isinstance(members, list) else ()):
+            if not isinstance(members, list):
+                continue
+            for index, value in enumerate(members):
                 parameter = self._read(value) or {}
                 name = parameter.get("name")
                 is_session = isinstance(name, str) and fold(name) == "sessionid"
