@@ -147,8 +147,9 @@ class _Writer:
     def _describe(self, declaration: Declaration, mark: _Mark) -> dict[str, Any]:
         """Return a deprecated operation."""
         described = {**declaration.content, "deprecated": True}
-        described.pop("x-sunset", None)
-        described.pop("x-successor", None)
+        # An old date or successor would contradict the plan.
+        for key in ("x-deprecated-at", "x-sunset", "x-successor"):
+            described.pop(key, None)
         if mark.policy.sunset_at is not None:
             # The date alone for midnight UTC, as people write it.
             sunset = iso(mark.policy.sunset_at)
