@@ -121,8 +121,9 @@ class Fetcher:
             arrived is not HTTP.
         """
         self._check_time()
-        own = self._own if _origin_of(url) == self._home else {}
-        headers = {"User-Agent": self._user_agent, **own}
+        headers = {"User-Agent": self._user_agent}
+        if _origin_of(url) == self._home:
+            headers.update(self._own)
         request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310 - http and https only
         received: list[LiveResponse | Exception] = []
         thread = Thread(target=self._send, args=(request, received), daemon=True)
@@ -130,15 +131,13 @@ class Fetcher:
         # Not by the timeouts of sockets alone, which start anew with each byte.
         seconds = max(0.0, min(self._time_limit, self._end - monotonic()))
         thread.join(seconds)
-        found = (
-            received[-1]
-            if received
-            else TimeoutError(f"no response within {seconds:g} seconds")
-        )
-        if isinstance(found, Exception):
+        if not received:
+            received.append(TimeoutError(f"no response within {seconds:g} seconds"))
+        outcome = received[-1]
+        if isinstance(outcome, Exception):
             self._check_time()
-            raise Unreachable(_reason_of(found)) from found
-        return found
+            raise Unreachable(_reason_of(outcome)) from outcome
+        return outcome
 
     def _check_time(self) -> None:
         if monotonic() >= self._end:

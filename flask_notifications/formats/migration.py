@@ -70,17 +70,21 @@ def say_placeholders(
     migrations: Iterable[Migration], base_url: str | None = None
 ) -> str:
     """Return a sentence on what to replace in the examples, or an empty string."""
-    names = list(
-        dict.fromkeys(name for each in migrations for name in each.placeholders)
-    )
-    parts = (
-        [f"the address that you call in place of {EXAMPLE_URL}"]
-        if base_url is None
-        else []
-    )
-    listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-    parts += [f"your own values in place of {listed}"] if names else []
-    return f"In the examples, put {', and '.join(parts)}." if parts else ""
+    names: dict[str, None] = {}
+    for migration in migrations:
+        names.update(dict.fromkeys(migration.placeholders))
+    parts = []
+    if base_url is None:
+        parts.append(f"the address that you call in place of {EXAMPLE_URL}")
+    if names:
+        *first, last = names
+        listed = last
+        if first:
+            listed = f"{', '.join(first)} and {last}"
+        parts.append(f"your own values in place of {listed}")
+    if not parts:
+        return ""
+    return f"In the examples, put {', and '.join(parts)}."
 
 
 def _say_scope(operation: Operation) -> Iterator[str]:
@@ -88,11 +92,10 @@ def _say_scope(operation: Operation) -> Iterator[str]:
     know no plans.
     """
     base = operation.path.removesuffix(f"/{REST}")
-    is_any, below = (
-        operation.method == ANY_METHOD,
-        "" if base == operation.path else " and to paths below it",
-    )
-    if is_any:
+    below = ""
+    if base != operation.path:
+        below = " and to paths below it"
+    if operation.method == ANY_METHOD:
         yield f"It means requests to {base or '/'}{below}, with any method."
     elif below:
         yield f"It means {operation.method} requests to {base or '/'}{below}."
@@ -101,22 +104,18 @@ def _say_scope(operation: Operation) -> Iterator[str]:
 def _say_end(policy: DeprecationPolicy, caller: str | None, now: datetime) -> str:
     exemption = policy.exemption(caller, now)
     end = policy.sunset_of(exemption)
-    more = (
-        ""
-        if exemption is None
-        else f" An exemption lets you through until {full_date(exemption.until)}."
-    )
+    more = ""
+    if exemption is not None:
+        more = f" An exemption lets you through until {full_date(exemption.until)}."
     if end is None:
         return f"It has no date yet on which it ends.{more}"
     if end <= now and policy.enforce_sunset:
         return f"It ended on {long_date(end)}. Every request gets 410 Gone."
     if end <= now:
         return f"Its sunset was on {long_date(end)}. It may stop working at any time."
-    after = (
-        "every request gets 410 Gone"
-        if policy.enforce_sunset
-        else "it may stop working at any time"
-    )
+    after = "it may stop working at any time"
+    if policy.enforce_sunset:
+        after = "every request gets 410 Gone"
     return f"It ends on {long_date(end)}, {relative(end, now)}. From then on, {after}.{more}"
 
 
@@ -126,26 +125,31 @@ def _say_brownout(
     running = policy.brownout(now)
     if running is not None and policy.phase(now, caller) is Phase.BROWNOUT:
         yield f"A brownout is running until {moment(running.end)}. Requests get 410 Gone until then."
-    exemption = policy.exemption(caller, now)
-    earliest = now if exemption is None else exemption.until
-    coming = [
-        (max(each.start, earliest), each.end)
-        for each in policy.windows
-        if each.end > earliest
-    ]
-    times = (
-        each
-        for each in coming
-        if each[0] > now and policy.phase(each[0], caller) is Phase.BROWNOUT
-    )
-    following = next(times, None)
+    following = _find_next_brownout(policy, caller, now)
     if following is not None:
         yield (
-            f"The next brownout is {period(*following)}, {relative(following[0], now)}. "
-            "Requests get 410 Gone during that time, so that forgotten calls are noticed."
+            f"The next brownout is {period(*following)}, "
+            f"{relative(following.start, now)}. Requests get 410 Gone during that time, "
+            "so that forgotten calls are noticed."
         )
     elif caller is not None and policy.phase(now, caller) not in CLOSED_PHASES:
         yield "No brownout is planned for you."
+
+
+def _find_next_brownout(
+    policy: DeprecationPolicy, caller: str | None, now: datetime
+) -> Window | None:
+    """Return the next window that begins for a caller, whose exemption may end in it."""
+    exemption = policy.exemption(caller, now)
+    earliest = now
+    if exemption is not None:
+        earliest = exemption.until
+    for window in policy.windows[max(0, policy.count_begun(earliest) - 1) :]:
+        start = max(window.start, earliest)
+        is_ahead = window.end > start > now
+        if is_ahead and policy.phase(start, caller) is Phase.BROWNOUT:
+            return Window(start, window.end)
+    return None
 
 
 def _say_successor(

@@ -110,10 +110,12 @@ def _pad(line: str) -> str:
     """Return a line whose length is its width: characters such as ideographs take two
     columns.
     """
-    return "".join(
-        each + _PADDING if east_asian_width(each) in {"W", "F"} else each
-        for each in line
-    )
+    characters = []
+    for character in line:
+        characters.append(character)
+        if east_asian_width(character) in {"W", "F"}:
+            characters.append(_PADDING)
+    return "".join(characters)
 
 
 def group_operations(
@@ -163,30 +165,29 @@ def _describe_caller(group: CallerGroup) -> str:
 
 def format_notice(notice: "Notice") -> str:
     """Return a notice to one caller, which fits a terminal and a letter."""
-    blocks = [wrap(escape(each)) for each in (notice.title, *notice.sentences)]
-    for each in notice.migrations:
-        heading = escape(f"{each.operation.method} {each.operation.path}")
-        blocks += [
-            f"{heading}\n{'-' * len(heading)}",
-            *(wrap(escape(sentence)) for sentence in each.sentences),
-        ]
-        blocks += (
-            [wrap(f"More about it: {each.policy.documentation}")]
-            if each.policy.documentation
-            else []
-        )
-        blocks += list_examples(each)
+    blocks = [wrap(escape(notice.title))]
+    for sentence in notice.sentences:
+        blocks.append(wrap(escape(sentence)))
+    for migration in notice.migrations:
+        operation = migration.operation
+        heading = escape(f"{operation.method} {operation.path}")
+        blocks.append(f"{heading}\n{'-' * len(heading)}")
+        for sentence in migration.sentences:
+            blocks.append(wrap(escape(sentence)))
+        documentation = migration.policy.documentation
+        if documentation is not None:
+            blocks.append(wrap(f"More about it: {documentation}"))
+        blocks += list_examples(migration)
     return "\n\n".join(blocks)
 
 
 def list_examples(migration: "Migration") -> list[str]:
     """Return the requests before and after, each with its heading; they are indented."""
-    requests = {"Before": migration.before, "After": migration.after}
-    return [
-        f"{name}:\n\n{indent(each.in_curl(), '    ')}"
-        for name, each in requests.items()
-        if each is not None
-    ]
+    examples = []
+    for name, request in (("Before", migration.before), ("After", migration.after)):
+        if request is not None:
+            examples.append(f"{name}:\n\n{indent(request.in_curl(), '    ')}")
+    return examples
 
 
 def format_plan(plan: Plan, at: datetime, changes: "Sequence[Change] | None") -> str:

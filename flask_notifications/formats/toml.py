@@ -13,29 +13,33 @@ _DATES = ("deprecated_at", "sunset_at")
 def format_plan(plan: Plan) -> str:
     """Return a file from which ``load_plan`` loads an equal plan.
 
-    What all retired operations have is written once.
+    What all deprecated operations have is written once.
     """
-    operations = dump_plan(plan)["operations"]
-    for operation in operations:
-        operation |= {
-            key: datetime.fromisoformat(operation[key])
-            for key in _DATES
-            if key in operation
-        }
-    retired = [operation for operation in operations if "live" not in operation]
-    keys = [
-        key
-        for key in (*_DATES, "documentation")
-        if len({each.get(key) for each in retired}) == 1
-    ]
-    shared = {key: retired[0][key] for key in keys if key in retired[0]}
-    own = [
-        {key: value for key, value in each.items() if key not in shared}
-        for each in operations
-    ]
-    written = tomli_w.dumps({**shared, "operations": own})
-    # In strings, TOML allows some control characters, which a terminal obeys.
-    return "".join(
-        each if each.isprintable() or each == "\n" else f"\\U{ord(each):08x}"
-        for each in written
-    )
+    tables = dump_plan(plan)["operations"]
+    for table in tables:
+        for key in _DATES:
+            if key in table:
+                table[key] = datetime.fromisoformat(table[key])
+    deprecated = [table for table in tables if "live" not in table]
+    defaults = {}
+    for key in (*_DATES, "documentation"):
+        values = {table.get(key) for table in deprecated}
+        if len(values) == 1 and None not in values:
+            (defaults[key],) = values
+    for table in tables:
+        for key in defaults:
+            table.pop(key, None)
+    return _escape(tomli_w.dumps({**defaults, "operations": tables}))
+
+
+def _escape(content: str) -> str:
+    """Escape the control characters that TOML allows in strings, because a terminal
+    obeys them.
+    """
+    characters = []
+    for character in content:
+        if character.isprintable() or character == "\n":
+            characters.append(character)
+        else:
+            characters.append(f"\\U{ord(character):08x}")
+    return "".join(characters)

@@ -243,13 +243,13 @@ def fill_in(template: str, parameters: Mapping[str, str]) -> str:
             encoding="latin-1",
             errors="replace",
         )
-        for place in (f"/{REST}", REST) if name == REST else (f"{{{name}}}",):
-            filled = filled.replace(place, encoded)
-    return (
-        f"/{filled}"
-        if template.startswith("/") and not filled.startswith("/")
-        else filled
-    )
+        if name == REST:
+            filled = filled.replace(f"/{REST}", encoded).replace(REST, encoded)
+        else:
+            filled = filled.replace(f"{{{name}}}", encoded)
+    if template.startswith("/") and not filled.startswith("/"):
+        return f"/{filled}"
+    return filled
 
 
 class Shape(NamedTuple):
@@ -287,16 +287,14 @@ class _Template:
         self.literals = [_parse_segment(path, segment) for segment in segments]
         # The parts of a path between its slashes, of which the first is empty, and the
         # places of parameters in it.
-        self.spelled = [
-            "",
-            *(own or "" for own in self.literals),
-            *[""][: bool(self.has_slash)],
-        ]
-        self.parameters = {
-            place: segments[place - 1][1:-1]
-            for place, own in enumerate(self.literals, 1)
-            if own is None
-        }
+        self.spelled = [""]
+        self.parameters: dict[int, str] = {}
+        for place, literal in enumerate(self.literals, 1):
+            self.spelled.append(literal or "")
+            if literal is None:
+                self.parameters[place] = segments[place - 1][1:-1]
+        if self.has_slash:
+            self.spelled.append("")
         is_unique = len(set(self.parameters.values())) == len(self.parameters)
         require(
             is_unique, "path", "a template whose parameters have different names", path
@@ -313,10 +311,10 @@ class _Template:
 
     def has_spelling(self, segments: list[str]) -> bool:
         """Return whether the literals are in the letter case of a request's path."""
-        return all(
-            own in {None, sent}
-            for own, sent in zip(self.literals, segments, strict=False)
-        )
+        for literal, segment in zip(self.literals, segments, strict=False):
+            if literal is not None and literal != segment:
+                return False
+        return True
 
     def rank(
         self, methods: tuple[str, ...], segments: list[str], has_slash: bool
@@ -357,11 +355,12 @@ def decode_path(path: str) -> str:
 
 
 def _check_syntax(path: str, segments: list[str]) -> None:
-    literals = [segment for segment in segments if not PARAMETER.fullmatch(segment)]
-    is_plain = all(
-        set("{}").isdisjoint(each) and not _OTHER_SYNTAX.search(each)
-        for each in literals
-    )
+    is_plain = True
+    for segment in segments:
+        if not PARAMETER.fullmatch(segment):
+            has_braces = "{" in segment or "}" in segment
+            is_plain = is_plain and not has_braces
+            is_plain = is_plain and not _OTHER_SYNTAX.search(segment)
     right = f"a template, which may end in '/{REST}', with its parameters as segments in braces, as in '/items/{{id}}'"
     require(is_plain, "path", right, path)
     require(
@@ -460,13 +459,12 @@ class OperationTable:
     def __init__(
         self, operations: Iterable[Operation], *, live: Iterable[Operation] = ()
     ) -> None:
-        self.operations: tuple[Operation, ...] = (
-            tuple(operations) if isinstance(operations, Iterable) else ()
-        )
-        is_valid = self.operations and all(
-            isinstance(each, Operation) for each in self.operations
-        )
-        require(is_valid, "operations", "one or more of Operation", operations)
+        self.operations: tuple[Operation, ...] = ()
+        if isinstance(operations, Iterable):
+            self.operations = tuple(operations)
+        is_valid = all(isinstance(member, Operation) for member in self.operations)
+        expected = "one or more of Operation"
+        require(self.operations and is_valid, "operations", expected, operations)
         live_operations = tuple(live)
         self._live = frozenset(operation.name for operation in live_operations)
         for operation in live_operations:
@@ -518,11 +516,11 @@ class OperationTable:
             if templates[0].operation.method in _list_reached(method):
                 return [templates[0].match(path, is_lookalike=False)]
             return []
-        sent = SentValues(environ)
-        strict = self._choose(templates, method, path or "/", sent, is_lenient=False)
+        values = SentValues(environ)
+        strict = self._choose(templates, method, path or "/", values, is_lenient=False)
         if is_ordinary or self._are_live(strict, path):
             return strict
-        return self._add_lookalikes(strict, method, path, sent)
+        return self._add_lookalikes(strict, method, path, values)
 
     def _add_lookalikes(
         self, strict: list[Match], method: str, path: str, sent: SentValues
@@ -549,7 +547,9 @@ class OperationTable:
         10.2.1); none: no such path.
         """
         methods = {template.operation.method for template in self._find_templates(path)}
-        return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+        if "GET" in methods:
+            methods.add("HEAD")
+        return sorted(methods)
 
     def _find_templates(
         self, path: str, reading: _Reading = _Reading.STRICT
@@ -622,10 +622,10 @@ def _read_method(method: str) -> tuple[tuple[str, ...], ...]:
     """
     upper = method.upper() if method.isascii() else method
     any_method = {"HEAD": ("GET", ANY_METHOD), "OPTIONS": ()}
-    return tuple(
-        (spelling, *any_method.get(spelling, (ANY_METHOD,)))
-        for spelling in dict.fromkeys((method, upper))
-    )
+    readings = []
+    for spelling in dict.fromkeys((method, upper)):
+        readings.append((spelling, *any_method.get(spelling, (ANY_METHOD,))))
+    return tuple(readings)
 
 
 @lru_cache(maxsize=64)
@@ -646,19 +646,19 @@ def _find_winners(
         return templates
     has_slash, segments = path.endswith("/"), _split(path)
     spelled = [template for template in templates if template.has_spelling(segments)]
-    strict = [
-        [each for each in group if each.has_slash is not (not has_slash)]
-        for group in (spelled, templates)
-    ]
+    readings = []
+    for group in (spelled, templates):
+        readings.append(
+            [template for template in group if template.has_slash in {None, has_slash}]
+        )
+    readings += [spelled, templates]
     winners: list[_Template] = []
-    for group in filter(None, (*strict, spelled, templates)):
+    for group in filter(None, readings):
         ranks = [template.rank(methods, segments, has_slash) for template in group]
         best = min(ranks)
-        winners += [
-            template
-            for template, rank in zip(group, ranks, strict=True)
-            if rank == best
-        ]
+        for template, rank in zip(group, ranks, strict=True):
+            if rank == best:
+                winners.append(template)
     return winners
 
 
@@ -678,9 +678,9 @@ def _check_differences(templates: list[_Template], live: frozenset[str]) -> None
     deprecated: dict[Shape, _Template] = {}
     for template in templates:
         if template.operation.name not in live:
-            other = deprecated.setdefault(template.shape, template)
-            expected = f"different from {other.operation} in more than letter case and parameter names"
-            require(other is template, "operations", expected, template.operation)
+            first = deprecated.setdefault(template.shape, template)
+            expected = f"different from {first.operation} in more than letter case and parameter names"
+            require(first is template, "operations", expected, template.operation)
     for template in templates:
         twin = deprecated.get(template.shape)
         if template.operation.name in live and twin is not None:

@@ -1,6 +1,7 @@
 """Operations that may take the same requests."""
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import zip_longest
 from typing import NamedTuple
 
 from .operations import ANY_METHOD, Operation, Shape, template_shape
@@ -26,21 +27,18 @@ class Group(NamedTuple):
         """Return whether templates may match the same path, as far as their lengths
         decide that.
         """
-        length, others = len(self.places), len(other.places)
-        return length == others or (
-            self.is_subtree if length < others else other.is_subtree
-        )
+        if len(self.places) == len(other.places):
+            return True
+        shorter = min(self, other, key=lambda group: len(group.places))
+        return shorter.is_subtree
 
     def covers(self, other: "Group") -> bool:
         """Return whether the parameters are at all places of those of another group
         that it meets.
         """
-        length = max(len(self.places), len(other.places))
-        own, theirs = (
-            each.places + (True,) * (length - len(each.places))
-            for each in (self, other)
-        )
-        return all(wide or not narrow for wide, narrow in zip(own, theirs, strict=True))
+        # What follows a subtree may be anything, as a parameter.
+        pairs = zip_longest(self.places, other.places, fillvalue=True)
+        return all(is_wide or not is_narrow for is_wide, is_narrow in pairs)
 
     def has_method_of(self, other: "Group") -> bool:
         """Return whether some request has a method of both."""
@@ -73,27 +71,28 @@ class Overlaps:
         groups.
         """
         group = Group.of(shape)
-        for other in self.groups if among is None else among:
-            if group.meets(other):
-                pairs = enumerate(zip(shape.segments, other.places, strict=False))
-                common = tuple(
-                    place
-                    for place, (own, is_wide) in pairs
-                    if own is not None and not is_wide
-                )
-                yield from self._index(other, common).get(
-                    tuple(shape.segments[place] for place in common), ()
-                )
+        for candidate in self.groups if among is None else among:
+            if not group.meets(candidate):
+                continue
+            # The places where both have a literal, which must be the same.
+            places = []
+            literals = []
+            pairs = zip(shape.segments, candidate.places, strict=False)
+            for place, (literal, is_parameter) in enumerate(pairs):
+                if literal is not None and not is_parameter:
+                    places.append(place)
+                    literals.append(literal)
+            index = self._index(candidate, tuple(places))
+            yield from index.get(tuple(literals), ())
 
     def _index(
         self, group: Group, common: tuple[int, ...]
     ) -> dict[Segments, list[Operation]]:
         if (group, common) not in self._indexes:
             index = self._indexes[group, common] = {}
-            for each, segments in self.groups[group].items():
-                index.setdefault(tuple(segments[place] for place in common), []).append(
-                    each
-                )
+            for operation, segments in self.groups[group].items():
+                literals = tuple(segments[place] for place in common)
+                index.setdefault(literals, []).append(operation)
         return self._indexes[group, common]
 
 
@@ -111,17 +110,16 @@ def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
     }
     for operation in operations:
         shape = template_shape(operation)
-        for segments in (
-            [shape.segments]
-            if shape.has_slash is None
-            else _resolve_parameters(shape.segments)
-        ):
-            for other in overlaps.find(shape._replace(segments=segments)):
-                rivals[operation.name].add(other)
-                rivals[other.name].add(operation)
-    return {
-        operation.name: rivals[operation.name] - {operation} for operation in operations
-    }
+        readings = {shape.segments}
+        if shape.has_slash is not None:
+            readings = _resolve_parameters(shape.segments)
+        for segments in readings:
+            for rival in overlaps.find(shape._replace(segments=segments)):
+                rivals[operation.name].add(rival)
+                rivals[rival.name].add(operation)
+    for operation in operations:
+        rivals[operation.name].discard(operation)
+    return rivals
 
 
 def _resolve_parameters(segments: Segments) -> set[Segments]:
@@ -129,11 +127,10 @@ def _resolve_parameters(segments: Segments) -> set[Segments]:
     routers resolve.
     """
     resolved: set[Segments] = {()}
-    for own in segments:
-        kept = {(*before, own) for before in resolved}
-        resolved = (
-            kept
-            if own is not None
-            else kept | resolved | {before[:-1] for before in resolved}
-        )
+    for segment in segments:
+        longer = {(*before, segment) for before in resolved}
+        if segment is None:  # "." leaves what is before it, ".." takes a segment off
+            longer |= resolved
+            longer |= {before[:-1] for before in resolved}
+        resolved = longer
     return resolved

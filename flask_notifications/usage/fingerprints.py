@@ -1,5 +1,5 @@
-"""What a recorder listens for: a fingerprint of each retired operation, with everything
-that decides on its calls.
+"""What a recorder listens for: a fingerprint of each deprecated operation, with
+everything that decides on its calls.
 """
 
 import hashlib
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def fingerprints(plan: "Plan") -> dict[str, str]:
-    """Return the fingerprint of each retired operation of a plan, by name; anything
+    """Return the fingerprint of each deprecated operation of a plan, by name; anything
     else is a ``ValueError``.
     """
-    retired = deprecated_operations(plan)
+    deprecated = deprecated_operations(plan)
     rivals = find_rivals(plan)
-    found = {}
-    for operation in retired:
-        # Whether an operation that may take its requests is live decides, too.
-        others = [
-            [*_requests_of(each), plan[each] is None] for each in rivals[operation.name]
-        ]
-        found[operation.name] = digest(
-            [RULES_VERSION, _requests_of(operation), sorted(others, key=json.dumps)]
-        )
-    return found
+    by_name = {}
+    for operation in deprecated:
+        rules = []
+        for rival in rivals[operation.name]:
+            # Whether an operation that may take its requests is live decides, too.
+            rules.append([*_requests_of(rival), plan[rival] is None])
+        rules.sort(key=json.dumps)
+        values = [RULES_VERSION, _requests_of(operation), rules]
+        by_name[operation.name] = digest(values)
+    return by_name
 
 
 def digest(value: Any) -> str:
@@ -39,16 +39,17 @@ def digest(value: Any) -> str:
 
 
 def _requests_of(operation: Operation) -> list[Any]:
-    conditions = (operation.query, operation.headers)
     return [
         operation.method,
         operation.path,
-        *(_normalise(values or {}) for values in conditions),
+        _normalise(operation.query or {}),
+        _normalise(operation.headers or {}),
     ]
 
 
-def _normalise(values: Values) -> dict[str, list[str]]:
-    return {
-        name.lower(): sorted([each] if isinstance(each, str) else each)
-        for name, each in values.items()
-    }
+def _normalise(conditions: Values) -> dict[str, list[str]]:
+    normalised = {}
+    for name, values in conditions.items():
+        listed = [values] if isinstance(values, str) else values
+        normalised[name.lower()] = sorted(listed)
+    return normalised
