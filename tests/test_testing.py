@@ -320,10 +320,11 @@ def test_the_headers_of_the_middleware_pass(response_of: Any) -> None:
     [
         ("/reports/{id}", "/v2/{id}", {"id": "\u20ac"}, "/reports/\u20ac"),
         ("/v1/**", "/**", {"**": ""}, "/v1"),
+        ("/reports", None, None, "/reports"),
     ],
 )
 def test_a_successor_is_that_of_the_request(
-    path: str, successor: str, parameters: dict[str, str], called: str
+    path: str, successor: str | None, parameters: dict[str, str] | None, called: str
 ) -> None:
     own = Operation("own", "GET", path, successor)
     response = Client(DeprecationMiddleware(Response(), {own: POLICY})).get(called)
@@ -611,7 +612,7 @@ def test_another_path_that_reaches_the_view_is_listed_unless_the_plan_has_it(
 ) -> None:
     app = serving(operation.path.format(id="1"), other)
     with pytest.raises(
-        AssertionError, match=f"no retired operation matches GET {re.escape(other)}"
+        AssertionError, match=f"no deprecated operation matches GET {re.escape(other)}"
     ):
         assert_plan_reaches(app, {operation: DATE_ONLY})
     for policy in (None, DATE_ONLY):
@@ -630,7 +631,7 @@ def test_another_path_that_a_live_operation_matches_too_is_listed_unless_its_vie
     }
     views = ("/users/me", "/users/me.json", "/users/1")
     with pytest.raises(
-        AssertionError, match=r"no retired operation matches GET /users/me\.json"
+        AssertionError, match=r"no deprecated operation matches GET /users/me\.json"
     ):
         assert_plan_reaches(serving(*views), plan)
     assert_plan_reaches(serving(*views, "/users/flask-notifications"), plan)
@@ -772,7 +773,7 @@ def test_what_escapes_a_condition_is_reported(
     operation: Operation, escape: str
 ) -> None:
     with pytest.raises(
-        AssertionError, match=f"^no retired operation matches {re.escape(escape)}, "
+        AssertionError, match=f"^no deprecated operation matches {re.escape(escape)}, "
     ):
         assert_plan_reaches(_dispatching, {operation: DATE_ONLY})
 

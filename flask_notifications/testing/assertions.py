@@ -1,12 +1,12 @@
 """Checks of announcements and plans."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlencode, urlsplit
 from wsgiref.types import WSGIApplication
 
-from flask_notifications.headers import values_of
+from flask_notifications.headers import HeaderList, values_of
 from flask_notifications.plans.announcement import DeprecationHeaders
 from flask_notifications.plans.conditions import environ_key, example_values
 from flask_notifications.plans.operations import (
@@ -14,6 +14,7 @@ from flask_notifications.plans.operations import (
     PARAMETER,
     REST,
     Operation,
+    OperationTable,
     decode_path,
     fill_in,
 )
@@ -61,28 +62,21 @@ def assert_deprecated(
     )
     check_base_url(base_url)
     policy = plan[operation]
-    successor = (
-        None
-        if operation.successor is None
-        else _fill_in(operation.successor, parameters or {})
-    )
-    announced = (
-        []
-        if policy is None
-        else DeprecationHeaders(policy, base_url=base_url or "").render(
-            successor, mount
-        )
-    )
+    announced: HeaderList = []
+    if policy is not None:
+        successor = operation.successor
+        if successor is not None:
+            successor = _fill_in(successor, parameters or {})
+        policy_headers = DeprecationHeaders(policy, base_url=base_url or "")
+        announced = policy_headers.render(successor, mount)
     sent = list(response.headers.items())
     for name in ("Deprecation", "Sunset"):
-        found, expected = (
-            values_of(headers, name.lower()) for headers in (sent, announced)
-        )
-        assert found == expected, f"{name}: {expected} expected, not {found}"
+        received = values_of(sent, name.lower())
+        expected = values_of(announced, name.lower())
+        assert received == expected, f"{name}: {expected} expected, not {received}"
     # Some clients join several lines with commas (RFC 9110 section 5.3).
-    links, due = (
-        ", ".join(values_of(headers, "link")) for headers in (sent, announced)
-    )
+    links = ", ".join(values_of(sent, "link"))
+    due = ", ".join(values_of(announced, "link"))
     assert links.endswith(due), f"Link: {due!r} expected at the end, not {links!r}"
     assert not due or links.count(due) == 1, (
         f"Link: {due!r} expected once, not {links!r}"
@@ -103,8 +97,8 @@ def assert_plan_reaches(
     Each operation is called for real, at the path as the plan spells it. 404, 405, a
     redirect to another spelling of the path, and what a path without a view gets too,
     such as 400 for a host that is not allowed or an exception, mean that no view was
-    reached. Every other response or exception means that one was. A retired operation
-    is also called as some routers serve it besides (``/reports.json``, ``/old-report``
+    reached. Every other response or exception means that one was. A deprecated
+    operation is also called as some routers serve it besides (``/reports.json``, ``/old-report``
     for ``/old_report``, ``/@@old``, ``/oldx``, ``/old/x``, ``/en/old``), and as some applications read its
     method and its conditions besides: in other letter cases, with the parameters in a
     form or after a ``;``, without them, and with ``X-HTTP-Method-Override``, unless the plan lists such a
@@ -131,63 +125,61 @@ def assert_plan_reaches(
     :raises ValueError: an argument does not fit; the message names it.
     """
     _check_arguments(plan, mount, parameters=parameters, headers=headers)
-    call, table, problems = (
-        _make_caller(application, mount, headers or {}),
-        table_of(plan),
-        [],
-    )
+    call = _make_caller(application, mount, headers or {})
+    table = table_of(plan)
+    problems = []
     for operation, policy in plan.items():
-        own = _Request.of(operation, parameters or {})
-        response, other = call(own), call(own._replace(path=_WITHOUT_A_VIEW))
-        problem = _find_problem(f"{mount.rstrip('/')}{own.path}", response, other)
+        request = _Request.of(operation, parameters or {})
+        response = call(request)
+        nowhere = call(request._replace(path=_WITHOUT_A_VIEW))
+        path = f"{mount.rstrip('/')}{request.path}"
+        problem = _find_problem(path, response, nowhere)
         if problem is not None:
+            advice = _advise(operation, request)
             problems.append(
-                f"no view is reached by {operation.name} ({own}): {problem}{_advise(operation, own)}"
+                f"no view is reached by {operation.name} ({request}): {problem}{advice}"
             )
         elif policy is not None:
-            for request, without, is_telling in (
-                *_spell_otherwise(operation, own),
-                *_read_otherwise(operation, own),
-            ):
-                found, beside = (
-                    {match.operation for match in table.find(each.method, *each.target)}
-                    for each in (request, request.beside)
-                )
-                if any(plan[each] is not None or each not in beside for each in found):
+            for variant in _list_variants(operation, request):
+                matched = _match(table, variant.request)
+                if _is_listed(matched, _match(table, variant.request.beside), plan):
                     continue
+                without = variant.without
                 # A live operation that matches everything beside it may respond to
                 # everything in the same way.
-                another = without or (request.beside if found else None)
-                different = other if another is None else call(another)
-                if _is_answer(
-                    call(request),
-                    response,
-                    different,
-                    is_telling=is_telling and not found,
+                if without is None and matched:
+                    without = variant.request.beside
+                different = nowhere if without is None else call(without)
+                is_telling = variant.is_telling and not matched
+                if _is_same_view(
+                    call(variant.request), response, different, is_telling=is_telling
                 ):
                     problems.append(
-                        f"no retired operation matches {request}, which reaches a view as {own} does"
+                        f"no deprecated operation matches {variant.request}, "
+                        f"which reaches a view as {request} does"
                     )
     assert not problems, "; ".join(problems)
 
 
-def _check_arguments(plan: Plan, mount: str, **mappings: Any) -> None:
+def _check_arguments(
+    plan: Plan, mount: str, **mappings: Mapping[str, str] | None
+) -> None:
     check_plan(plan)
     require(isinstance(mount, str), "mount", "a path as a string", mount)
-    for argument, given in mappings.items():
+    for argument, mapping in mappings.items():
+        if mapping is None:
+            continue
         # By its method, because the Headers of Werkzeug are no Mapping.
-        fits = hasattr(given, "items") and all(
-            isinstance(each, str) for item in given.items() for each in item
+        has_strings = hasattr(mapping, "items") and all(
+            isinstance(word, str) for item in mapping.items() for word in item
         )
-        require(given is None or fits, argument, "a mapping of names to strings", given)
+        require(has_strings, argument, "a mapping of names to strings", mapping)
 
 
 def _fill_in(template: str, values: Mapping[str, str]) -> str:
     """Return a path or a successor with values in place of its parameters."""
-    return fill_in(
-        template,
-        {name: value.encode().decode("latin-1") for name, value in values.items()},
-    )
+    encoded = {name: value.encode().decode("latin-1") for name, value in values.items()}
+    return fill_in(template, encoded)
 
 
 class _Request(NamedTuple):
@@ -206,47 +198,57 @@ class _Request(NamedTuple):
         """Return a request that an operation matches, with a value for each parameter
         of its path.
         """
-        values = dict.fromkeys(PARAMETER.findall(operation.path), "1") | {REST: ""}
-        values |= {
-            name: value
-            for name, value in parameters.items()
-            if not name.endswith(f"/{REST}")
-        }
+        values = dict.fromkeys(PARAMETER.findall(operation.path), "1")
+        values |= {REST: "", **parameters}
         rest = parameters.get(operation.path, values[REST])
-        values[REST] = f"/{rest}" if rest and not rest.startswith("/") else rest
-        query, headers = (
-            example_values(each, "1") for each in (operation.query, operation.headers)
-        )
+        if rest and not rest.startswith("/"):
+            rest = f"/{rest}"
+        values[REST] = rest
         method = "GET" if operation.method == ANY_METHOD else operation.method
+        headers = example_values(operation.headers, "1")
         return cls(
             method,
             _fill_in(operation.path, values),
-            urlencode(query),
+            urlencode(example_values(operation.query, "1")),
             tuple(headers.items()),
         )
 
     @property
     def beside(self) -> "_Request":
         """A request whose last segment is another one."""
-        return self._replace(
-            path=f"{self.path.rstrip('/').rpartition('/')[0]}/flask-notifications"
-        )
+        above = self.path.rstrip("/").rpartition("/")[0]
+        return self._replace(path=f"{above}/flask-notifications")
 
     @property
     def target(self) -> tuple[str, dict[str, str]]:
         """The path, decoded, and the rest of the environ that conditions read."""
         environ = {environ_key(name): value for name, value in self.headers}
-        return decode_path(urlsplit(self.path).path), {
-            **environ,
-            "QUERY_STRING": self.query,
-        }
+        environ["QUERY_STRING"] = self.query
+        return decode_path(urlsplit(self.path).path), environ
 
     def __str__(self) -> str:
-        shown = f"{self.method} {self.path}{'?' if self.query else ''}{self.query}"
-        details = ", ".join(
-            filter(None, [*map(": ".join, self.headers), urlencode(self.form)])
-        )
-        return f"{shown} with {details}" if details else shown
+        shown = f"{self.method} {self.path}"
+        if self.query:
+            shown += f"?{self.query}"
+        details = [f"{name}: {value}" for name, value in self.headers]
+        if self.form:
+            details.append(urlencode(self.form))
+        if details:
+            shown += f" with {', '.join(details)}"
+        return shown
+
+
+class _Variant(NamedTuple):
+    """A request that some applications take for another one.
+
+    ``without`` is a request that another view responds to, or ``None`` for one that no
+    view responds to. ``is_telling`` is whether any response of a view to the request
+    proves that the operation is reached.
+    """
+
+    request: _Request
+    without: _Request | None
+    is_telling: bool
 
 
 def _make_caller(
@@ -273,87 +275,90 @@ def _make_caller(
     return call
 
 
-def _advise(operation: Operation, own: _Request) -> str:
+def _match(table: OperationTable, request: _Request) -> set[Operation]:
+    matches = table.find(request.method, *request.target)
+    return {match.operation for match in matches}
+
+
+def _is_listed(
+    matched: Collection[Operation], beside: Collection[Operation], plan: Plan
+) -> bool:
+    """Return whether the plan lists a request by more than its neighbours."""
+    for operation in matched:
+        if plan[operation] is not None or operation not in beside:
+            return True
+    return False
+
+
+def _advise(operation: Operation, request: _Request) -> str:
     """Return the rest of a path to use if none was given."""
-    is_bare = operation.path == f"{own.path.removesuffix('/')}/{REST}"
+    if operation.path != f"{request.path.removesuffix('/')}/{REST}":
+        return ""
     return (
         f"; name a path below it, as in parameters={{{operation.path!r}: '/reports'}}"
-        if is_bare
-        else ""
     )
 
 
-# A request; a request that another view responds to, or ``None`` for one that no view
-# responds to; and whether any response of a view to the first request proves that the
-# operation is reached.
-_Other: TypeAlias = "tuple[_Request, _Request | None, bool]"
+def _list_variants(operation: Operation, request: _Request) -> Iterator[_Variant]:
+    yield from _spell_otherwise(operation, request)
+    yield from _read_otherwise(operation, request)
 
 
-def _read_otherwise(operation: Operation, own: _Request) -> Iterator[_Other]:
-    """Yield requests that some applications read as the same one, and the part that
-    they read otherwise.
-    """
+def _read_otherwise(operation: Operation, request: _Request) -> Iterator[_Variant]:
+    """Yield requests that some applications read as the same one."""
     values = example_values(operation.query, "1")
     form = tuple(values.items())
+    posted = request._replace(method="POST")
     if form:
+        without = request._replace(query="")
         names = {name.swapcase(): value for name, value in values.items()}
         swapped = {name: value.swapcase() for name, value in values.items()}
         for pairs in (names, swapped):
-            yield own._replace(query=urlencode(pairs)), own._replace(query=""), False
-        posted = own._replace(method="POST", query="")
-        yield posted._replace(form=form), posted, False
-        yield own._replace(query=f"x=1;{own.query}"), own._replace(query="x=1"), False
-    for index, (name, value) in enumerate(own.headers):
-        headers = list(own.headers)
+            variant = request._replace(query=urlencode(pairs))
+            yield _Variant(variant, without, False)
+        empty = posted._replace(query="")
+        yield _Variant(empty._replace(form=form), empty, False)
+        variant = request._replace(query=f"x=1;{request.query}")
+        yield _Variant(variant, request._replace(query="x=1"), False)
+    for index, (name, value) in enumerate(request.headers):
+        headers = list(request.headers)
         headers[index] = (name, value.swapcase())
-        without = own._replace(headers=())
-        yield own._replace(headers=tuple(headers)), without, False
-    if form or own.headers:
-        yield own._replace(query="", headers=()), None, False
+        variant = request._replace(headers=tuple(headers))
+        yield _Variant(variant, request._replace(headers=()), False)
+    if form or request.headers:
+        yield _Variant(request._replace(query="", headers=()), None, False)
     if operation.method not in {"POST", ANY_METHOD}:
-        posted = own._replace(method="POST")
-        yield (
-            posted._replace(
-                headers=(*own.headers, ("X-HTTP-Method-Override", own.method))
-            ),
-            posted,
-            False,
-        )
+        override = ("X-HTTP-Method-Override", request.method)
+        variant = posted._replace(headers=(*request.headers, override))
+        yield _Variant(variant, posted, False)
 
 
 _WITHOUT_A_VIEW = "/flask-notifications/without-a-view"
 
 
-def _find_problem(path: str, response: "_Outcome", other: "_Outcome") -> str | None:
-    """Return why a request for a path reaches no view, or ``None``; ``other`` is what a
-    path without a view gets.
+def _find_problem(path: str, response: "_Outcome", nowhere: "_Outcome") -> str | None:
+    """Return why a request for a path reaches no view, or ``None``; ``nowhere`` is what
+    a path without a view gets.
     """
-    is_same = _content_of(response) == _content_of(other)
+    is_same = _content_of(response) == _content_of(nowhere)
     if isinstance(response, Exception):
         return f"it raises {response!r}, as {_WITHOUT_A_VIEW} does" if is_same else None
+    status = f"the status is {response.status_code}"
     if response.status_code in {404, 405}:
-        return f"the status is {response.status_code}"
+        return status
     target = urlsplit(response.location or "").path
-    if (
-        response.location
-        and target != path
-        and _fold_spelling(path) == _fold_spelling(target)
-    ):
+    if target not in {"", path} and _fold_spelling(path) == _fold_spelling(target):
         return f"it redirects to the spelling {target}"
-    return (
-        f"the status is {response.status_code}, as for {_WITHOUT_A_VIEW}"
-        if is_same
-        else None
-    )
+    return f"{status}, as for {_WITHOUT_A_VIEW}" if is_same else None
 
 
 # The first segments of pages in some languages.
 _LOCALES = ("en", "de", "es", "fr", "it", "ja", "nl", "pt", "ru", "zh")
 
 
-def _spell_otherwise(operation: Operation, own: _Request) -> Iterator[_Other]:
+def _spell_otherwise(operation: Operation, request: _Request) -> Iterator[_Variant]:
     """Yield what some routers take for a request."""
-    path, stem = own.path, own.path.rstrip("/")
+    path, stem = request.path, request.path.rstrip("/")
     above, _slash, last = stem.rpartition("/")
     if not stem:
         return
@@ -369,39 +374,47 @@ def _spell_otherwise(operation: Operation, own: _Request) -> Iterator[_Other]:
         path.replace("_", "."),
     }
     for spelling in sorted(spellings - {path}):
-        yield own._replace(path=spelling), None, True
+        yield _Variant(request._replace(path=spelling), None, True)
     # Patterns without an end; segments as arguments of a view. Another view may be
     # there as well.
-    yield own._replace(path=f"{stem}x"), None, False
-    yield own._replace(path=f"{stem}/x"), None, False
+    yield _Variant(request._replace(path=f"{stem}x"), None, False)
+    yield _Variant(request._replace(path=f"{stem}/x"), None, False)
     # Parameters as arguments of a view, and Falcon's empty ones.
     for name in PARAMETER.findall(operation.path.rstrip("/").rpartition("/")[2]):
-        query = f"{own.query}&{name}={last}".lstrip("&")
-        yield own._replace(path=f"{above}/", query=query), None, False
-    yield from _spell_in_languages(own)
+        query = f"{request.query}&{name}={last}".lstrip("&")
+        yield _Variant(request._replace(path=f"{above}/", query=query), None, False)
+    yield from _spell_in_languages(request)
 
 
-def _spell_in_languages(own: _Request) -> Iterator[_Other]:
+def _spell_in_languages(request: _Request) -> Iterator[_Variant]:
     """Yield the paths of a request in other languages."""
-    path = own.path
+    path = request.path
     first, slash, rest = path[1:].partition("/")
     if first.lower() in _LOCALES:
         path = f"{slash}{rest}" or "/"
     # A view below any first segment is no translation.
-    below_any = own._replace(path=f"/flask-notifications{path}")
+    below_any = request._replace(path=f"/flask-notifications{path}")
     for locale in _LOCALES:
         translated = f"/{locale}{path}"
-        if translated != own.path:
-            yield own._replace(path=translated), below_any, True
+        if translated != request.path:
+            yield _Variant(request._replace(path=translated), below_any, True)
 
 
-def _is_answer(
-    response: "_Outcome", own: "_Outcome", other: "_Outcome", *, is_telling: bool
+def _is_same_view(
+    response: "_Outcome",
+    expected: "_Outcome",
+    different: "_Outcome",
+    *,
+    is_telling: bool,
 ) -> bool:
-    """Return whether a view responds, and not the handler of paths without one."""
-    shown, expected, without = map(_content_of, (response, own, other))
-    is_telling = is_telling and _is_success(response) and not _is_success(other)
-    return shown != without and (shown == expected or is_telling)
+    """Return whether the expected view responds, and not a different one, or the
+    handler of paths without a view.
+    """
+    content = _content_of(response)
+    if content == _content_of(different):
+        return False
+    is_success = _is_success(response) and not _is_success(different)
+    return content == _content_of(expected) or (is_telling and is_success)
 
 
 def _is_success(outcome: "_Outcome") -> bool:
@@ -409,11 +422,9 @@ def _is_success(outcome: "_Outcome") -> bool:
 
 
 def _content_of(outcome: "_Outcome") -> object:
-    return (
-        type(outcome)
-        if isinstance(outcome, Exception)
-        else (outcome.status_code, outcome.data)
-    )
+    if isinstance(outcome, Exception):
+        return type(outcome)
+    return outcome.status_code, outcome.data
 
 
 def _fold_spelling(path: str) -> str:

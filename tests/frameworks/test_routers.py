@@ -136,7 +136,7 @@ def test_other_paths_to_a_view_are_found(name: str) -> None:
     if name in MORE:
         with pytest.raises(
             AssertionError,
-            match=f"no retired operation matches GET {re.escape(MORE[name])}, ",
+            match=f"no deprecated operation matches GET {re.escape(MORE[name])}, ",
         ):
             assert_plan_reaches(router, plan)
     else:
