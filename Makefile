@@ -48,7 +48,7 @@ test-pythons: ## run the tests on the other installed versions of Python (PYTHON
 	@PYTHONS='$(PYTHONS)' .ci/test-pythons
 
 soak: $(VENV)/tested ## serve traffic under random failures for a while (SECONDS, SEED, WORKER), or simulate HISTORIES of usage
-	$(VENV)/bin/python -m $(if $(HISTORIES),tests.usage.simulation $(or $(SEED),0) $(HISTORIES),tests.soak $(SECONDS) $(SEED:%=--seed=%) $(WORKER:%=--worker=%))
+	$(VENV)/bin/python -m $(if $(HISTORIES),tests.usage.histories $(or $(SEED),0) $(HISTORIES),tests.soak $(SECONDS) $(SEED:%=--seed=%) $(WORKER:%=--worker=%))
 
 mutants: $(VENV)/mutated ## change the core modules in many small ways, and list the changes that no fast test notices (ONLY)
 	$(VENV)/bin/mutmut run $(ONLY:%='flask_notifications.%.*')

@@ -1,22 +1,18 @@
 """Simulated time, hosts and network for real recorders, their threads, the store and
 reports.
 
-A history is random: processes serve for days, are called, and something fails. A
-report may then lack no call in time that it calls covered. Where nothing happens, time
-jumps: each thread runs as often as in reality only around events.
+Where nothing happens, time jumps: threads run as often as in reality only around
+events.
 """
 
 import copy
-import random
 import shutil
-import sys
 import threading
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from heapq import heappop, heappush
 from itertools import count
 from math import ceil
 from pathlib import Path
@@ -41,11 +37,8 @@ from flask_notifications.usage import (
     verdict,
     writer,
 )
-from flask_notifications.usage.coverage import Coverage, Interval, cover
-from flask_notifications.usage.store import CLOCK_LIMIT
+from flask_notifications.usage.coverage import Coverage, cover
 from flask_notifications.usage.times import (
-    DAY,
-    HOUR,
     SECOND,
     to_datetime,
     to_microseconds,
@@ -65,11 +58,11 @@ MEMORY = Path("/dev/shm")  # noqa: S108
 
 @dataclass(eq=False)
 class Host:
-    """A machine. ``offset`` is by how much its clock is ahead."""
+    """A machine. ``offset`` is by how much its clock is ahead, since ``set_at``."""
 
     name: str
     offset: int = 0
-    clock_set_at: int = 0
+    set_at: int = 0
     heard_at: int = START
     is_cut_off: bool = False
     is_paused: bool = False
@@ -155,8 +148,10 @@ class Queue:
 
 @dataclass(frozen=True)
 class Made:
-    """A call that an observer heard of. ``at`` and ``heard_at`` are by its host's
-    clock.
+    """A call that an observer heard of, at ``heard_at`` by the clock of its host.
+
+    That clock or the database's was set at ``set_at``, and they differed by ``error``.
+    Nothing was heard of its host for ``silence``.
     """
 
     at: int
@@ -164,8 +159,8 @@ class Made:
     time: int
     client: str
     process: Process
-    clock_set_at: int
-    clock_error: int
+    set_at: int
+    error: int
     silence: int
     is_first: bool
 
@@ -176,11 +171,8 @@ class World:
 
     engine: Engine
     reader: Engine
-    random: random.Random
     time: int = START
-    database_offset: int = 0
-    database_set_at: int = 0
-    is_away: bool = False
+    database: Host = field(default_factory=lambda: Host("database"))
     restored_at: int = 0
     threads: list[Thread] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
@@ -206,7 +198,7 @@ class World:
         return (self.time + self.process.host.offset) * 1000
 
     def database_clock(self, _connection: object = None) -> int:
-        return self.time + self.database_offset
+        return self.time + self.database.offset
 
     def start_thread(self, target: Callable[[], object]) -> bool:
         self.threads.append(Thread(self, target))
@@ -215,7 +207,7 @@ class World:
     @contextmanager
     def begin(self, engine: Engine) -> Iterator[Any]:
         process = self.process
-        if self.is_away or process.host.is_cut_off:
+        if self.database.is_cut_off or process.host.is_cut_off:
             raise ConnectionError
         error, is_late = self.failures.pop() if self.failures else (None, False)
         with connections.begin(engine) as (connection, _now):
@@ -317,15 +309,8 @@ class World:
         phase = Phase.SUNSET if status == 410 else Phase.DEPRECATED
         name = VERSIONS[process.version].name
         with self.on(process) as made:
-            made(
-                use(
-                    client,
-                    operation=name,
-                    at=to_datetime(at),
-                    status=status,
-                    phase=phase,
-                )
-            )
+            call = use(client, operation=name, status=status, phase=phase)
+            made(call._replace(at=to_datetime(at)))
         key = (process, client, status)
         self._note(process, client, at, is_first=key not in self.known)
         self.known.add(key)
@@ -349,8 +334,8 @@ class World:
             time=self.time,
             client=client,
             process=process,
-            clock_error=host.offset - self.database_offset,
-            clock_set_at=max(host.clock_set_at, self.database_set_at),
+            error=abs(host.offset - self.database.offset),
+            set_at=max(host.set_at, self.database.set_at),
             silence=self.time - host.heard_at,
             is_first=is_first,
         )
@@ -364,10 +349,7 @@ class World:
         ]
 
     def set_clock(self, host: Host, offset: int) -> None:
-        host.offset, host.clock_set_at = offset, self.time
-
-    def set_database_clock(self, offset: int) -> None:
-        self.database_offset, self.database_set_at = offset, self.time
+        host.offset, host.set_at = offset, self.time
 
     def save(self, path: Path) -> None:
         with self.engine.connect() as connection:
@@ -422,7 +404,7 @@ _read_calls = reading._CallReader.read
 
 
 @contextmanager
-def simulate_world(seed: int) -> Iterator[tuple[World, Path]]:
+def simulate_world() -> Iterator[tuple[World, Path]]:
     """Yield a world in which clocks, threads and connections of the library are
     simulated, and a folder.
     """
@@ -439,7 +421,7 @@ def simulate_world(seed: int) -> Iterator[tuple[World, Path]]:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")
             connection.exec_driver_sql("PRAGMA synchronous = OFF")
         store.metadata.create_all(engine)
-        world = World(engine, reader, random.Random(seed))  # noqa: S311 - no secret
+        world = World(engine, reader)
         clock = SimpleNamespace(
             time_ns=world.wall_clock,
             monotonic=lambda: world.time / SECOND,
@@ -469,445 +451,3 @@ def read(world: World, **options: Any) -> UsageReport:
     """Read a report through connections of its own."""
     world.coverages.clear()
     return read_usage(world.reader, operations=[REPORT], **options)
-
-
-# Histories
-
-
-@dataclass
-class Outcome:
-    """What a history has shown: how often each verdict was given, and which calls in
-    covered time a report lacked.
-    """
-
-    verdicts: Counter[str] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)
-
-
-class History:
-    """Processes that serve for days, some calls, and something that fails near to
-    them.
-    """
-
-    def __init__(self, world: World, folder: Path, kinds: Sequence[str]) -> None:
-        self.world, self.random = world, world.random
-        self.copy = folder / "copy"
-        self.outcome = Outcome()
-        self.agenda: list[tuple[int, int, Callable[[], object]]] = []
-        self.moment = START + self.between(26 * HOUR, 60 * HOUR)
-        number = self.random.choice([1, 1, 1, 2])
-        self.kinds = [self.random.choice(kinds) for _ in range(number)]
-        # Whether nothing delays the write of a first call.
-        self.is_prompt = {"quiet", "kill", "fork", "silent fork"}.issuperset(self.kinds)
-        self.clients, self.statuses = ["job/1", ""], [200, 200, 403, 500, 410]
-        self.options: dict[str, Any] = {}
-        if "expire" in self.kinds:
-            self.options["retention_days"] = 1
-
-    def between(self, least: int, most: int) -> int:
-        power = self.random.choice([1, 3])
-        return int(least + (most - least) * self.random.random() ** power)
-
-    def is_lucky(self, chance: float = 0.5) -> bool:
-        return self.random.random() < chance
-
-    def plan(self, delay: int, action: Callable[[], object]) -> None:
-        at = max(self.moment + delay, START + MINUTE)
-        heappush(self.agenda, (at, len(self.agenda) + at % 1000, action))
-
-    def start(self, host: Host, version: str = "plain") -> Process:
-        return self.world.start(host, version, **self.options)
-
-    def run(self) -> Outcome:
-        world = self.world
-        names = ["", "", ""]
-        if "twice" in self.kinds:
-            names = ["twin", "twin"]
-        for name in names[: self.random.choice([1, 2, 2, 3])]:
-            host = world.add_host(name)
-            for _ in range(self.random.choice([1, 2])):
-                self.start(host)
-        self.victim = self.random.choice(world.processes)
-        self.plan(-self.between(0, 10 * MINUTE), lambda: self.call("job/1"))
-        for kind in self.kinds:
-            KINDS[kind](self)
-            self.plan(self.between(MINUTE, 20 * HOUR), self.restart)
-        for _ in range(self.random.choice([1, 2, 3])):
-            self.plan(self.between(-3 * SECOND, 5 * SECOND), self.call)
-        for most in (
-            5 * SECOND,
-            2 * MINUTE,
-            5 * MINUTE,
-            2 * HOUR,
-            20 * HOUR,
-            50 * HOUR,
-        ):
-            self.plan(self.between(5 * SECOND, most), self.report)
-        while self.agenda:
-            at, _, action = heappop(self.agenda)
-            world.advance(at, slow=self.between(0, 150 * SECOND))
-            action()
-        return self.outcome
-
-    def pick(self) -> Process | None:
-        """Return the process to which something happens, or else any."""
-        if self.victim.is_alive and self.is_lucky(0.9):
-            return self.victim
-        alive = self.world.alive()
-        return self.random.choice(alive) if alive else None
-
-    def call(self, client: str = "") -> None:
-        process = self.pick()
-        if process is None:
-            return
-        client = client or self.random.choice(self.clients)
-        client = client or f"job/{len(self.world.calls) + 2}"
-        status = self.random.choice(self.statuses)
-        world = self.world
-        at = world.time + process.host.offset
-        if self.is_lucky(0.8):
-            world.call(process, client, status)
-            return
-
-        def respond() -> None:
-            if process.is_alive:
-                world.call(process, client, status, at=at)
-
-        self.plan(world.time - self.moment + self.between(0, MINUTE), respond)
-
-    def restart(self) -> None:
-        """Start a process on hosts that have none any more."""
-        for host in {self.victim.host: None, self.world.hosts[0]: None}:
-            if not self.world.alive(host):
-                self.victim = self.start(host)
-
-    def end(self, *, gracefully: bool) -> None:
-        if not self.victim.is_alive:
-            return
-        if gracefully:
-            self.world.stop(self.victim)
-        else:
-            self.world.kill(self.victim)
-
-    def kill(self) -> None:
-        self.end(gracefully=False)
-
-    def report(self) -> None:
-        world, chance = self.world, self.random
-        now = world.time
-        ends = [None, None, None, now, now - self.between(0, max(1, now - self.moment))]
-        until = chance.choice(ends)
-        gone_after = chance.choice([None, None, 1])
-        # Otherwise the rules that were heard last decide.
-        has_plan = "deploy" in self.kinds or self.is_lucky()
-        report = read(
-            world,
-            plan={REPORT: POLICY} if has_plan else None,
-            days=chance.choice([1, 1, 2, 3]),
-            until=None if until is None else to_datetime(until),
-            gone_after=gone_after,
-            ignore_clients=["job/1"],
-            min_coverage=chance.choice([0.5, 0.9, 0.99]),
-            allow_gap=chance.choice([6, 24]),
-        )
-        self.outcome.verdicts[report.verdict] += 1
-        counts: Counter[str | None] = Counter()
-        for row in report.operations[0].callers:
-            counts[row.client] += row.calls
-        since, end = to_microseconds(report.since), to_microseconds(report.until)
-        required: Counter[str] = Counter()
-        for call in world.calls:
-            is_inside = since <= call.at < end and since <= call.heard_at < end
-            gaps = world.coverages[since].gaps
-            if is_inside and self.is_required(call, gaps, gone_after):
-                required[call.client] += 1
-        for client, number in required.items():
-            if counts[client] < number:
-                self.outcome.wrong.append(
-                    f"{'+'.join(self.kinds)}: {report.verdict} on {to_datetime(now)} "
-                    f"until {until} for {report.days} days: {number} calls by {client}, "
-                    f"but {counts[client]}"
-                )
-
-    def is_required(
-        self, call: Made, gaps: Sequence[Interval], gone_after: int | None
-    ) -> bool:
-        """Return whether a report has to have a call."""
-        ended_at = call.process.ended_at or self.world.time
-        if call.is_first and self.is_prompt and call.time + SECOND <= ended_at:
-            return True
-        is_covered = not any(start <= call.heard_at < end for start, end in gaps)
-        return is_covered and not self.is_beyond(call, gone_after)
-
-    def is_beyond(self, call: Made, gone_after: int | None) -> bool:
-        """Return whether a call is beyond what a record can know."""
-        process = call.process
-        is_cut_off = gone_after and call.silence >= gone_after * HOUR - CLOCK_LIMIT
-        # It was written since, if the process has lived for long enough.
-        is_restored = process.heard_at <= self.world.restored_at
-        return bool(
-            not process.heard_at  # it has never reached the database
-            or is_cut_off
-            or (call.time < self.world.restored_at and is_restored)
-            # Nobody heard of the clock's change, or calls go by another day.
-            or call.clock_set_at > process.heard_at
-            or abs(call.clock_error) > CLOCK_LIMIT
-        )
-
-
-# What fails near to some calls.
-
-
-def _quiet(_history: History) -> None:
-    """Nothing fails."""
-
-
-def _kill(history: History) -> None:
-    history.plan(history.between(0, 8 * SECOND), history.kill)
-
-
-def _away(history: History) -> None:
-    """The database is away for everybody, and perhaps a process ends."""
-    world = history.world
-    history.plan(-history.between(0, 2 * HOUR), lambda: setattr(world, "is_away", True))
-    end = history.between(SECOND, 20 * HOUR)
-    history.plan(end, lambda: setattr(world, "is_away", False))
-    if history.is_lucky(0.7):
-        at = history.between(0, MINUTE)
-        is_graceful = history.is_lucky()
-        history.plan(at, lambda: history.end(gracefully=is_graceful))
-    if history.is_lucky(0.3):
-        at = history.between(-HOUR, 2 * HOUR)
-        history.plan(at, lambda: history.start(history.victim.host))
-
-
-def _sibling(history: History) -> None:
-    """A process is killed soon after an outage, while another one of its host lives."""
-    world = history.world
-    # Repeated calls, which are not written at once.
-    history.clients, history.statuses = ["job/1"], [200]
-    history.start(history.victim.host)
-    start = -history.between(2 * MINUTE, 2 * HOUR)
-    history.plan(start, lambda: setattr(world, "is_away", True))
-    end = -history.between(0, 3 * SECOND)
-    history.plan(end, lambda: setattr(world, "is_away", False))
-    for _ in range(2):
-        history.plan(history.between(0, 2 * SECOND), history.call)
-    history.plan(history.between(SECOND, 4 * SECOND), history.kill)
-
-
-def _cut(history: History) -> None:
-    """A host is cut off while another one records; perhaps it dies."""
-    world = history.world
-    host = history.victim.host
-    if len(world.hosts) == 1:
-        history.start(world.add_host())
-
-    def destroy() -> None:
-        for process in world.alive(host):
-            world.kill(process)
-
-    start = -history.between(0, 40 * HOUR)
-    history.plan(start, lambda: setattr(host, "is_cut_off", True))
-    if history.is_lucky(0.6):
-        history.plan(history.between(0, 3 * HOUR), destroy)
-    end = history.between(MINUTE, 50 * HOUR)
-    history.plan(end, lambda: setattr(host, "is_cut_off", False))
-
-
-def _fork(history: History, *, is_noticed: bool = True) -> None:
-    world = history.world
-
-    def fork() -> None:
-        if history.victim.is_alive:
-            child = world.fork(history.victim, is_noticed=is_noticed)
-            history.victim = history.random.choice([child, child, history.victim])
-
-    history.plan(-history.between(0, 3 * HOUR), fork)
-    is_graceful = history.is_lucky()
-    at = history.between(0, 30 * SECOND)
-    history.plan(at, lambda: history.end(gracefully=is_graceful))
-
-
-def _silent_fork(history: History) -> None:
-    """Python does not notice a fork, as under uWSGI."""
-    _fork(history, is_noticed=False)
-
-
-def _clock(history: History) -> None:
-    """The clock of a host is wrong for a while, and a process is killed, perhaps in an
-    outage.
-    """
-    world, host = history.world, history.victim.host
-    errors = [2 * MINUTE, 4 * MINUTE, 4 * MINUTE, 6 * MINUTE, 3 * DAY]
-    error = history.random.choice([-1, 1]) * history.random.choice(errors)
-    start = -history.between(MINUTE, 3 * HOUR)
-    history.plan(start, lambda: world.set_clock(host, error))
-    history.plan(history.between(0, 3 * HOUR), lambda: world.set_clock(host, 0))
-    if history.is_lucky():
-        start = -history.between(0, 20 * SECOND)
-        history.plan(start, lambda: setattr(world, "is_away", True))
-        history.plan(HOUR, lambda: setattr(world, "is_away", False))
-    history.plan(history.between(0, 30 * SECOND), history.kill)
-
-
-def _database_clock(history: History) -> None:
-    world = history.world
-    errors = [3 * HOUR, 6 * MINUTE, 4 * MINUTE, 4 * MINUTE, 3 * DAY]
-    error = history.random.choice([-1, 1]) * history.random.choice(errors)
-    start = history.random.choice([-3 * HOUR, 3 * MINUTE])
-    start = history.between(min(start, 0), max(start, 0))
-    history.plan(start, lambda: world.set_database_clock(error))
-    end = max(0, start) + history.between(0, 30 * HOUR)
-    history.plan(end, lambda: world.set_database_clock(0))
-    if history.is_lucky():
-        history.plan(history.between(0, 10 * SECOND), history.kill)
-
-
-def _restore(history: History) -> None:
-    """The database is restored, which drops what was written since the copy."""
-    world = history.world
-    end = history.between(0, HOUR)
-    if history.is_lucky():
-        world.save(history.copy)  # it is empty
-        end = history.between(20 * HOUR, 70 * HOUR)
-    else:
-        start = -history.between(0, 5 * HOUR)
-        history.plan(start, lambda: world.save(history.copy))
-    history.plan(end, lambda: world.restore(history.copy))
-    history.plan(end + history.between(MINUTE, HOUR), history.report)
-    if history.is_lucky():
-        history.plan(history.between(0, HOUR), history.kill)
-
-
-def _deploy(history: History) -> None:
-    """Another version serves on a host for a while."""
-    world = history.world
-    version = history.random.choice(["moved", "without"])
-
-    def replace(new: str) -> None:
-        host = history.victim.host
-        for process in world.alive(host):
-            world.stop(process)
-        history.victim = history.start(host, new)
-
-    history.plan(-history.between(0, 20 * HOUR), lambda: replace(version))
-    end = history.between(0, history.random.choice([10 * SECOND, 20 * HOUR]))
-    history.plan(end, lambda: replace("plain"))
-
-
-def _expire(history: History) -> None:
-    """Rows are merged and deleted, also while a report is read."""
-    world = history.world
-
-    def report() -> None:
-        # Processes that were busy for a day clean up while the report is read.
-        world.time += history.random.choice([0, DAY])
-        world.between_reads = lambda: world.advance(world.time + MINUTE, MINUTE)
-        history.report()
-
-    for _ in range(3):
-        history.plan(history.between(0, 60 * HOUR), report)
-
-
-def _close(history: History) -> None:
-    """A recorder is closed and called again, perhaps in an outage."""
-    world = history.world
-
-    def close() -> None:
-        if history.victim.is_alive:
-            history.victim = world.reopen(history.victim)
-
-    if history.is_lucky():
-        history.plan(-history.between(0, HOUR), lambda: setattr(world, "is_away", True))
-    history.plan(history.between(-SECOND, MINUTE), close)
-    end = history.between(0, 2 * MINUTE)
-    history.plan(end, lambda: setattr(world, "is_away", False))
-    history.plan(history.between(0, 2 * MINUTE), history.kill)
-
-
-def _lose(history: History) -> None:
-    """Calls are lost in the recorder, because there is no memory."""
-
-    def lose() -> None:
-        if history.victim.is_alive:
-            history.world.lose(history.victim, "lost")
-
-    history.plan(history.between(0, 5 * SECOND), lose)
-    if history.is_lucky():
-        history.plan(history.between(0, 10 * SECOND), history.kill)
-
-
-def _break(history: History) -> None:
-    """Transactions fail before or after their commit, or the process is killed in one."""
-
-    def fail() -> None:
-        for _ in range(history.random.choice([1, 2, 5])):
-            error = history.random.choice([ConnectionError, ConnectionError, Killed])
-            history.world.failures.append((error, history.is_lucky()))
-
-    history.plan(history.between(-2 * SECOND, 3 * SECOND), fail)
-
-
-def _pause(history: History) -> None:
-    """A host stops for a while, such as a virtual machine."""
-    host = history.victim.host
-    start = history.between(-5 * SECOND, 5 * SECOND)
-    history.plan(start, lambda: setattr(host, "is_paused", True))
-    end = 5 * SECOND + history.between(0, 20 * MINUTE)
-    history.plan(end, lambda: setattr(host, "is_paused", False))
-    history.plan(end + history.between(0, 10 * SECOND), history.kill)
-
-
-def _twice(_history: History) -> None:
-    """Two machines share a name."""
-
-
-FAILURES = [
-    _quiet,
-    _kill,
-    _away,
-    _sibling,
-    _cut,
-    _fork,
-    _silent_fork,
-    _clock,
-    _database_clock,
-    _restore,
-    _deploy,
-    _expire,
-    _close,
-    _lose,
-    _break,
-    _pause,
-    _twice,
-]
-KINDS = {failure.__name__[1:].replace("_", " "): failure for failure in FAILURES}
-# Two machines that share a name are beyond what a record can know.
-KNOWN = [kind for kind in KINDS if kind != "twice"]
-
-
-def simulate(seed: int, kinds: Sequence[str] = KNOWN) -> Outcome:
-    with simulate_world(seed) as (world, folder):
-        return History(world, folder, kinds).run()
-
-
-def main(first: int, number: int) -> int:
-    verdicts: Counter[str] = Counter()
-    wrong = 0
-    for seed in range(first, first + number):
-        outcome = simulate(seed)
-        verdicts += outcome.verdicts
-        for text in outcome.wrong:
-            wrong += 1
-            sys.stdout.write(f"seed {seed}, {text}\n")
-    texts = [f"{total} {name}" for name, total in verdicts.most_common()]
-    sys.stdout.write(
-        f"{number} histories from seed {first}: {', '.join(texts)}; "
-        f"{wrong} reports lacked a call\n"
-    )
-    return int(wrong > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

@@ -124,26 +124,26 @@ class Fleet:
         self.start()
 
     def lose_database(self) -> None:
-        self.world.is_away = True
+        self.world.database.is_cut_off = True
         self.wait(10 * MINUTE)
-        self.world.is_away = False
+        self.world.database.is_cut_off = False
         self.settle()
 
     def deploy_in_a_night_without_database(self) -> None:
-        self.world.is_away = True
+        self.world.database.is_cut_off = True
         self.wait(4 * HOUR)
         self.stop()
         self.start()
         self.wait(4 * HOUR)
-        self.world.is_away = False
+        self.world.database.is_cut_off = False
         self.settle()
 
     def replace_pods_without_database(self) -> None:
-        self.world.is_away = True
+        self.world.database.is_cut_off = True
         self.wait(2 * MINUTE)
         self.replace_pods()
         self.wait(8 * MINUTE)
-        self.world.is_away = False
+        self.world.database.is_cut_off = False
 
     def use_laptop(self, version: str = "plain") -> None:
         laptop = self.begin(Host("laptop"), version)
@@ -229,7 +229,7 @@ def live(
 ) -> Counter[Verdict]:
     """Return how often each verdict was given."""
     verdicts: Counter[Verdict] = Counter()
-    with simulate_world(0) as (world, _folder):
+    with simulate_world() as (world, _folder):
         fleet = Fleet(world)
         for day in range(DAYS + 1):
             world.advance(START + day * DAY + 9 * HOUR)

@@ -17,12 +17,12 @@ from flask_notifications.usage.connections import begin
 from flask_notifications.usage.counts import ANSWERED, Change, Counts
 from flask_notifications.usage.store import Identity, UsageStore
 from flask_notifications.usage.times import DAY
+from tests.usage.histories import simulate
 from tests.usage.simulation import (
     MINUTE,
     START,
     World,
     read,
-    simulate,
     simulate_world,
 )
 
@@ -48,14 +48,14 @@ def test_a_host_name_that_two_machines_share_is_beyond_the_record() -> None:
 
 def test_a_process_is_gone_by_the_clock_of_its_host() -> None:
     """The database's clock is set back in an outage."""
-    with simulate_world(0) as (world, _folder):
+    with simulate_world() as (world, _folder):
         killed, _sibling = [world.start(world.add_host("web")) for _ in range(2)]
         world.advance(START + DAY, MINUTE)
-        world.is_away = True
+        world.database.is_cut_off = True
         world.advance(world.time + 10 * MINUTE, MINUTE)
         world.kill(killed)
-        world.set_database_clock(-4 * MINUTE)
-        world.is_away = False
+        world.set_clock(world.database, -4 * MINUTE)
+        world.database.is_cut_off = False
         world.advance(world.time + 10 * MINUTE, 10 * MINUTE)
         read(world)
         assert killed.ended_at is not None
