@@ -70,7 +70,7 @@ class RequestWatcher(Protocol):
     awaits_request: bool
 
     def listen(self, plan: Mapping[Operation, DeprecationPolicy | None]) -> object:
-        """Learn which operations are retired."""
+        """Learn which operations are deprecated."""
 
     def request_passed(self) -> object:
         """Record that a request arrived."""

@@ -65,7 +65,7 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
     "file",
     type=FILE,
     metavar="FILE",
-    help="Report the retired operations of this plan.",
+    help="Report the deprecated operations of this plan.",
 )
 @option(
     "--days",
@@ -239,14 +239,14 @@ def _select(plan: "Plan | None", names: tuple[str, ...]) -> list[str] | None:
     the database.
     """
     if plan is not None:
-        retired = {
+        deprecated = {
             operation.name for operation, policy in plan.items() if policy is not None
         }
-        demand(retired, "the plan has no retired operation")
-        unknown = sorted(set(names) - retired)
+        demand(deprecated, "the plan has no deprecated operation")
+        unknown = sorted(set(names) - deprecated)
         demand(
             not unknown,
-            f"the plan has no retired operation {', '.join(map(repr, unknown))}",
+            f"the plan has no deprecated operation {', '.join(map(repr, unknown))}",
         )
     return list(names) or None
 

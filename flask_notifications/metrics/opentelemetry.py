@@ -32,7 +32,7 @@ _METHODS = {
 
 
 class OpenTelemetryObserver:
-    """Count the requests of each retired operation, as an observer of
+    """Count the requests of each deprecated operation, as an observer of
     ``DeprecationMiddleware``.
 
     The counter ``flask_notifications.requests`` has the attributes ``http.route`` (the

@@ -33,7 +33,7 @@ _SOURCES = ("header", "query", _NONE)
 
 
 class PrometheusObserver:
-    """Count the requests of each retired operation, as an observer of
+    """Count the requests of each deprecated operation, as an observer of
     ``DeprecationMiddleware``.
 
     ``flask_notifications_requests_total`` has the labels ``operation``, ``phase``,

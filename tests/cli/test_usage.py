@@ -239,7 +239,7 @@ def test_a_plan_selects_its_retired_operations_and_needs_one(
         database, "--plan", plan_file(tmp_path, "report", "new", "live")
     )
     assert (outcome.code, outcome.out) == (2, "")
-    assert "Error: the plan has no retired operation\n" in outcome.err
+    assert "Error: the plan has no deprecated operation\n" in outcome.err
 
 
 def test_an_empty_record_is_unknown(database: str) -> None:
