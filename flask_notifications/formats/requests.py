@@ -47,12 +47,15 @@ class Request(NamedTuple):
 
     def in_curl(self, *options: str) -> str:
         """Return a command for a POSIX shell, with more options of curl."""
-        method = {"GET": [], "HEAD": ["--head"]}.get(self.method, ["-X", self.method])
-        headers = [
-            word for name, value in self.headers for word in ("-H", f"{name}: {value}")
-        ]
-        command = shlex.join(["curl", *options, *method, *headers])
-        return f"{command}{_CONTINUE if headers else ' '}{shlex.quote(self.url)}"
+        words = ["curl", *options]
+        if self.method == "HEAD":
+            words.append("--head")
+        elif self.method != "GET":
+            words += ["-X", self.method]
+        for name, value in self.headers:
+            words += ["-H", f"{name}: {value}"]
+        space = _CONTINUE if self.headers else " "
+        return f"{shlex.join(words)}{space}{shlex.quote(self.url)}"
 
 
 def describe_requests(
@@ -64,43 +67,34 @@ def describe_requests(
     :param in_header: whether the request of the operation has its session in the
         header, and not in the query.
     """
-    has_session = operation.unify_session
     method = "GET" if operation.method == ANY_METHOD else operation.method
     query = example_values(operation.query, _placeholder(""))
+    headers = list(example_values(operation.headers, _placeholder("")).items())
+    parameters = PARAMETER.findall(operation.path.replace(REST, _REST_PARAMETER))
+    placeholders = list(map(_placeholder, parameters))
     credential: list[tuple[str, str]] = []
-    if has_session:
+    if operation.unify_session:
         credential.append(("Authorization", f"Bearer {SESSION_ID}"))
+        placeholders.append(SESSION_ID)
         for name in list(query):
             if name.lower() == "sessionid":
                 del query[name]
         if not in_header:
             query["sessionId"] = SESSION_ID
-    headers = list(example_values(operation.headers, _placeholder("")).items())
     if in_header:
         headers += credential
-    before = Request(
-        method,
-        f"{base_url}{_fill_in(operation.path)}{'?' * bool(query)}{urlencode(query)}",
-        headers,
-    )
-    names = [
-        _placeholder(name)
-        for name in PARAMETER.findall(operation.path.replace(REST, _REST_PARAMETER))
-    ]
-    placeholders = [*names, *([SESSION_ID] if has_session else [])]
+    url = f"{base_url}{_fill_in(operation.path)}"
+    if query:
+        url += f"?{urlencode(query)}"
+    before = Request(method, url, headers)
     target = operation.successor
     if target is None or not is_link(PARAMETER.sub("", target) or "/"):
         return before, None, placeholders
-    if (
-        operation.name == ACCOUNT
-        and is_notification_operation(operation)
-        and target.endswith("/Account")
-    ):
-        method, target = (
-            "GET",
-            f"{target}?accountId={{{PARAMETER.findall(operation.path)[0]}}}",
-        )
-    successor = urljoin(before.url, resolve_below(_fill_in(target), base_url))
+    is_ours = operation.name == ACCOUNT and is_notification_operation(operation)
+    if is_ours and target.endswith("/Account"):
+        method = "GET"
+        target += f"?accountId={{{parameters[0]}}}"
+    successor = urljoin(url, resolve_below(_fill_in(target), base_url))
     return before, Request(method, successor, credential), placeholders
 
 
