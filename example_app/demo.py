@@ -149,7 +149,7 @@ def _write_plan(now: datetime) -> str:
     ]
     midnight = morning.replace(hour=0)
     return _PLAN.format(
-        deprecated=midnight - 75 * _DAY,
+        deprecated=midnight - 80 * _DAY,
         sunset=midnight + 30 * _DAY,
         brownouts="\n".join(lines),
     )
