@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Engine, func, select
 from flask_notifications.usage import store
 
 from .connections import LOCK_LIMIT, Database, backend, connect, open_engine, read_clock
+from .counts import ANSWERED, REFUSED
 from .coverage import RecorderRow, Service
 from .logs import LogReading
 from .options import Options
@@ -301,9 +302,9 @@ class _CallReader:
         rows = []
         recorders = set()
         for row in group:
-            rows.append((row[_LABELS], row[_NUMBERS]))
-            _first_at, _last_at, answered, refused, *_others = row[_NUMBERS]
-            if answered or refused:
+            numbers = row[_NUMBERS]
+            rows.append((row[_LABELS], numbers))
+            if numbers[ANSWERED] or numbers[REFUSED]:
                 recorders.add(row[-1])
         self.matched[operation].update(map(self.origin_of, recorders))
         for labels, numbers in limit_pairs(rows).items():

@@ -627,8 +627,15 @@ def _sum_up(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
 
 
 def _add_numbers(one: Row, other: Row) -> Row:
-    sums = (first + second for first, second in zip(one[2:], other[2:], strict=True))
-    return (min(one[0], other[0]), max(one[1], other[1]), *sums)
+    first_at, last_at, answered, refused, failed, closed = other
+    return (
+        min(one[0], first_at),
+        max(one[1], last_at),
+        one[2] + answered,
+        one[3] + refused,
+        one[4] + failed,
+        one[5] + closed,
+    )
 
 
 def _delete_rows(

@@ -82,22 +82,25 @@ class Judge:
     # Calls.
 
     def _read_calls(self) -> None:
-        days: defaultdict[_Group, set[int]] = defaultdict(set)
+        groups: defaultdict[_Group, list[Calls]] = defaultdict(list)
         listed = []
         for name, calls in self._snapshot.calls.items():
             operation, caller, client, source = name
             is_ignored = self._ignore(caller, client, calls)
             if self._options.caller in {None, caller} or is_probe(client):
                 group = (operation, caller, None if caller else client, is_ignored)
-                days[group].update(calls.days[::5])
+                groups[group].append(calls)
                 listed.append((name, calls, group))
             elif source == SOURCE and self._snapshot.has_store:
                 continue  # the record has the labels
             elif caller in {None, OTHER} and not is_ignored:
                 self._unlabelled[operation].append(calls)
         stops = {}
-        for group, numbers in days.items():
-            stops[group] = find_stop(numbers, self._until // DAY)
+        for group, members in groups.items():
+            days: set[int] = set()
+            for calls in members:
+                days.update(calls.days[::5])
+            stops[group] = find_stop(days, self._until // DAY)
         for (operation, caller, client, source), calls, group in listed:
             answered, refused, failed, closed = calls.totals
             row = CallerUsage(

@@ -14,8 +14,8 @@ from .store import Identity, UsageStore, explain
 from .threads import new_lock, new_queue, start_thread
 from .times import DAY, SECOND
 
-# Seconds between two signs of life, and until a write that failed is tried again.
-SIGN, _RETRY = 30.0, 5.0
+# Seconds between two signs of life.
+SIGN = 30.0
 # Seconds between two writes, and after which a connection that nobody uses is closed.
 _PAUSE, _IDLE = 0.25, 2.0
 # Seconds that a caller waits for a write, on a machine that is very busy.
