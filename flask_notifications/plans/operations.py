@@ -208,16 +208,18 @@ class Match(NamedTuple):
 
     @property
     def successor(self) -> str | None:
-        """The successor with the parameters filled in, percent-encoded; dot and empty
-        segments lead elsewhere: none.
+        """The successor with the parameters filled in, percent-encoded; ``None`` if one
+        has an empty or a dot segment, because the link could lead elsewhere.
         """
         uri = self.operation.successor
         if uri is None or not self.parameters:
             return uri
-        return fill_in(uri, self.parameters) if self.is_plain else None
+        if not self.is_safe:
+            return None
+        return fill_in(uri, self.parameters)
 
     @property
-    def is_plain(self) -> bool:
+    def is_safe(self) -> bool:
         """Whether no parameter has a dot segment or an empty one, which some routers
         resolve.
         """
@@ -263,6 +265,10 @@ class Shape(NamedTuple):
     has_slash: bool | None
     segments: tuple[str | None, ...]
     conditions: frozenset[Condition]
+
+
+# The order of the segments of templates, see ``_Template.rank``.
+_LITERAL_RANK, _PARAMETER_RANK, _END_RANK = 0, 1, 2
 
 
 class _Template:
@@ -321,19 +327,28 @@ class _Template:
     ) -> tuple[Any, ...]:
         """Return a sort key: the more specific template first.
 
-        That is a literal before a parameter before a subtree, the leftmost first, and a
-        subtree's own path is a literal; then this trailing slash, then conditions, then
-        this method. What is equal then is no subtree before a subtree, and the same
-        letter case before another one.
+        1. From the left, a literal, then a parameter, then the end of a subtree.
+        2. The trailing slash of the request.
+        3. Conditions.
+        4. The method of the request, then ``GET`` for ``HEAD``, then ``*``.
+        5. No subtree.
+        6. The letter case of the request.
         """
+        kinds: list[int] = []
+        for literal in self.literals:
+            kinds.append(_PARAMETER_RANK if literal is None else _LITERAL_RANK)
         return (
-            [*(literal is None for literal in self.literals), 2],
-            self.has_slash is (not has_slash),
+            [*kinds, _END_RANK],
+            not self.fits_slash(has_slash),
             not self.conditions,
             methods.index(self.operation.method),
             self.is_subtree,
             not self.has_spelling(segments),
         )
+
+    def fits_slash(self, has_slash: bool) -> bool:
+        """Return whether the trailing slash is that of a request; a subtree fits both."""
+        return self.has_slash in {None, has_slash}
 
     def match(self, path: str, is_lookalike: bool) -> Match:
         segments, spelled = path.split("/"), self.spelled.copy()
@@ -386,6 +401,19 @@ def _parse_segment(path: str, segment: str) -> str | None:
     return literal
 
 
+class _Reading(Enum):
+    """How a router divides a path.
+
+    Lenient ones take dot segments and empty ones for the values of parameters (Falcon).
+    Some of them refuse a rest of a path that begins with an empty segment (Flask's
+    ``<path:rest>``).
+    """
+
+    STRICT = "strict"
+    LENIENT = "lenient"
+    EMPTY_RESTS_REFUSED = "empty rests refused"
+
+
 class _Node:
     """A place in the tree of the templates: the segments that may follow, and the
     templates that end here.
@@ -408,7 +436,7 @@ class _Node:
         (node.subtrees if template.is_subtree else node.templates).append(template)
 
     def find(
-        self, segments: list[str], reading: "_Reading", depth: int = 1
+        self, segments: list[str], reading: _Reading, depth: int = 1
     ) -> list[_Template]:
         """Return every template of a folded path, with or without the trailing slash.
 
@@ -416,38 +444,24 @@ class _Node:
         """
         segment = segments[depth] if depth < len(segments) else ""
         is_last = depth >= len(segments) - 1
-        templates = self.subtrees
-        if not segment:
-            if is_last:
-                return templates + self.templates
-            if reading is _Reading.EMPTY_RESTS_REFUSED:
-                templates = []
+        if not segment and is_last:
+            return self.subtrees + self.templates
+        templates = list(self.subtrees)
+        if not segment and reading is _Reading.EMPTY_RESTS_REFUSED:
+            templates = []
         if segment in self.literals:
             child = self.literals[segment]
-            templates = templates + child.find(segments, reading, depth + 1)
+            templates += child.find(segments, reading, depth + 1)
         is_value = segment and segment not in _DOTS
         if self.parameter is not None and (is_value or reading is not _Reading.STRICT):
-            child = self.parameter
-            templates = templates + child.find(segments, reading, depth + 1)
+            templates += self.parameter.find(segments, reading, depth + 1)
         return templates
 
 
-class _Reading(Enum):
-    """How a router divides a path.
-
-    Lenient ones take dot segments and empty ones for the values of parameters (Falcon).
-    Some of them refuse a rest of a path that begins with an empty segment (Flask's
-    ``<path:rest>``).
-    """
-
-    STRICT = "strict"
-    LENIENT = "lenient"
-    EMPTY_RESTS_REFUSED = "empty rests refused"
-
-
 class OperationTable:
-    """Find the operations that a request may reach, of which ``live`` ones are not
-    retired.
+    """Find the operations that a request may reach.
+
+    :param live: those of the operations that are not deprecated.
 
     Routers read a path in different ways: as it was sent; in another ASCII letter case;
     with or without its trailing slash; or leniently, as ``_LENIENT_READINGS`` do. In
@@ -474,10 +488,12 @@ class OperationTable:
         self._root = _Node()
         for template in templates:
             self._root.add(template)
-        # The matches of most requests: their path is spelled as the operation's, and
-        # nothing else decides.
+        # The matches of paths without parameters, computed once where nothing decides
+        # but method and path.
         self._ready: dict[tuple[str, str], list[Match]] = {}
         for template in templates:
+            if template.parameters:
+                continue
             method, path = template.operation.method, "/".join(template.spelled)
             rivals = self._find_templates(path)
             is_conditional = any(rival.conditions for rival in rivals)
@@ -487,9 +503,7 @@ class OperationTable:
     def match(
         self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
     ) -> Match | None:
-        """Return the match of a request to a router that is not lenient, or ``None``,
-        as ``find`` does.
-        """
+        """Return the likeliest match without lenient readings, or ``None``."""
         matches = self._ready.get((method, path))
         if matches is None:
             matches = self._read(method, path, SentValues(environ))
@@ -518,7 +532,7 @@ class OperationTable:
             return []
         values = SentValues(environ)
         strict = self._choose(templates, method, path or "/", values, is_lenient=False)
-        if is_ordinary or self._are_live(strict, path):
+        if is_ordinary or self._is_surely_live(strict, path):
             return strict
         return self._add_lookalikes(strict, method, path, values)
 
@@ -577,12 +591,12 @@ class OperationTable:
         sent: SentValues,
         is_lenient: bool,
     ) -> list[Match]:
-        """Return the winners of the readings in which letter case and the trailing
-        slash count, deprecated ones first.
+        """Return the matches among the templates of a path, deprecated ones first, each
+        with all headers that were looked at.
         """
         winners: dict[_Template, None] = {}
         vary: dict[str, None] = {}
-        for methods in _read_method(method):
+        for methods in _list_methods(method):
             fulfilled = []
             for template in templates:
                 operation = template.operation
@@ -602,60 +616,60 @@ class OperationTable:
     def _is_live(self, match: Match) -> bool:
         return match.operation.name in self._live
 
-    def _are_live(self, matches: list[Match], path: str) -> bool:
-        """Return whether all matches are live, and one of them is spelled exactly as
-        the path.
+    def _is_surely_live(self, matches: list[Match], path: str) -> bool:
+        """Return whether all matches are live, one of them in its exact spelling, so
+        that lenient readings need no look.
         """
         if not all(map(self._is_live, matches)):
             return False
         spelling = path.removesuffix("/")
         for match in matches:
-            if match.is_plain and match.path.removesuffix("/") == spelling:
+            if match.is_safe and match.path.removesuffix("/") == spelling:
                 return True
         return False
 
 
 @lru_cache(maxsize=64)
-def _read_method(method: str) -> tuple[tuple[str, ...], ...]:
-    """Return the methods of the operations that a method may reach, as it was sent and
-    in upper case.
+def _list_methods(method: str) -> tuple[tuple[str, ...], ...]:
+    """Return the methods of the operations that a request reaches, its own first: for
+    its method as it was sent, and in upper case.
     """
-    upper = method.upper() if method.isascii() else method
-    any_method = {"HEAD": ("GET", ANY_METHOD), "OPTIONS": ()}
-    readings = []
-    for spelling in dict.fromkeys((method, upper)):
-        readings.append((spelling, *any_method.get(spelling, (ANY_METHOD,))))
+    readings: dict[tuple[str, ...], None] = {}
+    spellings = [method]
+    if method.isascii():
+        spellings.append(method.upper())
+    for spelling in spellings:
+        if spelling == "HEAD":
+            readings["HEAD", "GET", ANY_METHOD] = None
+        elif spelling == "OPTIONS":
+            readings["OPTIONS",] = None
+        else:
+            readings[spelling, ANY_METHOD] = None
     return tuple(readings)
 
 
 @lru_cache(maxsize=64)
 def _list_reached(method: str) -> frozenset[str]:
     """Return the methods of the operations that a method may reach in any reading."""
-    return frozenset().union(*_read_method(method))
+    return frozenset().union(*_list_methods(method))
 
 
 def _find_winners(
     templates: list[_Template], methods: tuple[str, ...], path: str
 ) -> list[_Template]:
-    """Return the winners of the readings in which letter case and the trailing slash
-    count, or not.
+    """Return the templates that win for a router that is strict about letter case and
+    the trailing slash, about one of them, or about neither.
 
-    Several win one reading if they differ in nothing but their conditions.
+    Several win for one router if they differ in nothing but their conditions.
     """
-    if len(templates) < 2:
-        return templates
     has_slash, segments = path.endswith("/"), _split(path)
-    spelled = [template for template in templates if template.has_spelling(segments)]
-    readings = []
-    for group in (spelled, templates):
-        readings.append(
-            [template for template in group if template.has_slash in {None, has_slash}]
-        )
-    readings += [spelled, templates]
+    same_case = [template for template in templates if template.has_spelling(segments)]
+    same_slash = [template for template in templates if template.fits_slash(has_slash)]
+    same_both = [template for template in same_case if template.fits_slash(has_slash)]
     winners: list[_Template] = []
-    for group in filter(None, readings):
+    for group in (same_both, same_slash, same_case, templates):
         ranks = [template.rank(methods, segments, has_slash) for template in group]
-        best = min(ranks)
+        best = min(ranks, default=None)
         for template, rank in zip(group, ranks, strict=True):
             if rank == best:
                 winners.append(template)
@@ -663,7 +677,7 @@ def _find_winners(
 
 
 def _read_leniently(path: str) -> list[str]:
-    """Return the paths that lenient routers see in place of a path, which is the first."""
+    """Return a path, and then the paths that lenient routers read in its place."""
     readings = [path.encode("latin-1", "replace").decode("utf-8", "surrogateescape")]
     for read in _LENIENT_READINGS:
         readings = list(dict.fromkeys([*readings, *map(read, readings)]))
@@ -674,7 +688,9 @@ def _read_leniently(path: str) -> list[str]:
 
 
 def _check_differences(templates: list[_Template], live: frozenset[str]) -> None:
-    """Refuse operations that match the same requests, unless they are all live."""
+    """Refuse two deprecated operations that differ only in letter case or parameter
+    names, and a live one that is spelled exactly as a deprecated one.
+    """
     deprecated: dict[Shape, _Template] = {}
     for template in templates:
         if template.operation.name not in live:
@@ -684,9 +700,9 @@ def _check_differences(templates: list[_Template], live: frozenset[str]) -> None
     for template in templates:
         twin = deprecated.get(template.shape)
         if template.operation.name in live and twin is not None:
-            is_same = twin.literals == template.literals
             expected = f"different from {twin.operation}, because one of both is live"
-            require(not is_same, "operations", expected, template.operation)
+            is_different = twin.literals != template.literals
+            require(is_different, "operations", expected, template.operation)
 
 
 def _check_values_of_live(operation: Operation) -> None:

@@ -197,8 +197,7 @@ def _make_view(respond: Callable[[WSGIEnvironment], PlainResponse]) -> View:
         # The prefix of an application may have parameters.
         environ = flask.request.environ
         path = environ["PATH_INFO"]
-        # Werkzeug serves "p" and "//p" as "/p". The middleware does not match them, so
-        # they are refused here.
+        # Werkzeug serves "p" and "//p" as "/p", but the blueprint's paths are exact.
         if not path.startswith("/") or path.startswith("//"):
             raise NotFound
         plain = respond(environ)
