@@ -344,11 +344,7 @@ class _Reader:
                 for match in group
                 if not (match.is_lookalike and code in NOT_REACHED)
             ]
-            if reached[1:] or (reached and code == _GONE):
-                operations |= self._requests.choose(reached, at, caller)
-            elif reached:
-                alike = self._requests.list_alike(reached[0])
-                operations.update((operation.name, False) for operation in alike)
+            operations |= self._requests.choose(reached, at, caller)
         for name, is_closed in operations.items():
             calls = self._find_calls((at // DAY, name, caller, client), at)
             calls.first_at = min(at, calls.first_at)
@@ -436,10 +432,6 @@ class _Requests:
             or not self._needed.isdisjoint(path.lower().split("/"))
         )
 
-    def list_alike(self, match: Match) -> list[Operation]:
-        """Return the operations that differ from a match in their headers only."""
-        return self._alike.get(match.operation.name, [match.operation])
-
     def choose(
         self, matches: list[Match], at: int, caller: str | None
     ) -> dict[str, bool]:
@@ -450,7 +442,8 @@ class _Requests:
         choice: dict[str, bool] = {}
         for match in matches:
             states = {}
-            for operation in self.list_alike(match):
+            alike = self._alike.get(match.operation.name, [match.operation])
+            for operation in alike:
                 phase = self._policies[operation].phase(time, caller)
                 states[operation.name] = phase in CLOSED_PHASES
             if not choice or (any(states.values()) and not any(choice.values())):
