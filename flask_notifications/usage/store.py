@@ -418,7 +418,11 @@ class UsageStore:
             connection.execute(
                 _STATE.where(state.c.kept_from < day).values(kept_from=day)
             )
-        has_expired = sa.and_(_HAS_ENDED, recorders.c.heard_at < day * DAY)
+        # A recorder uncovers time until it is declared gone, and calls go by its clock.
+        end = day * DAY - CLOCK_LIMIT
+        has_expired = sa.and_(
+            _HAS_ENDED, recorders.c.heard_at < end, recorders.c.gone_at < end
+        )
         for table, condition in ((usage, usage.c.day < day), (recorders, has_expired)):
             while _repeat_conflicts(partial(self._delete_some, table, condition)):
                 pass
