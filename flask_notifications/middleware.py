@@ -10,7 +10,7 @@ Knows no framework, no storage and no byte of a body. Standard library only: aft
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.parse import quote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
@@ -94,7 +94,7 @@ class DeprecationMiddleware:
         time. Called once per matched request; when it fails, the error is logged and
         the system's time counts. By default the system's time.
     :param observers: each is called with a ``Call`` once per matched request, before
-        the first byte of the response. Its failure is logged and affects nothing else.
+        its iterable is returned to the server, if its status is known then. Its failure is logged and affects nothing else.
         By default there are none.
     :param identify: a function from a copy of the WSGI environ, as it came, to the
         label of the caller, or to ``None``. It is called once per matched request,
@@ -178,7 +178,7 @@ class DeprecationMiddleware:
             if isinstance(observer, RequestWatcher):
                 self._watchers.append(observer)
                 observer.listen(plan)
-        self._is_new = True
+        self._is_checked = False
 
     @property
     def plan(self) -> Plan:
@@ -191,8 +191,9 @@ class DeprecationMiddleware:
         """Pass a request to the application, and announce the retirement if it matches
         (PEP 3333).
         """
-        if self._is_new:
-            self._is_new = _refuse_loop(self._app, self)
+        if not self._is_checked:
+            _refuse_loop(self._app, self)
+            self._is_checked = True
         for watcher in self._watchers:
             if watcher.awaits_request:
                 _notify(watcher.request_passed)
@@ -210,7 +211,8 @@ class DeprecationMiddleware:
             return self._app(environ, start_response)
         decision = self._decide(matches, environ)
         exchange = _Exchange(decision, environ, start_response, self._observers)
-        # When the session has been moved, so that no frame holds it.
+        # Not before: a log handler may report local variables, and until now the
+        # environ had the session ID in its query.
         for failure in decision.failures:
             log_error(*failure)  # type: ignore[arg-type]
         if decision.phase in CLOSED_PHASES:
@@ -225,24 +227,15 @@ class DeprecationMiddleware:
 
     def _decide(self, matches: list[Match], environ: WSGIEnvironment) -> "_Decision":
         failures: list[_Failure] = []
-        try:
-            at = self._clock().astimezone(UTC)
-        except Exception as error:  # noqa: BLE001 - a clock that fails must not fail the request
-            traceback = format_traceback(error, chain=False)
-            failures.append(("clock %r failed: %s", self._clock, traceback))
-            at = utc_now()
-        caller, exemption = None, None
-        if self._identify is not None:
-            label, failure = ask_label(self._identify, environ.copy())
-            caller = clean_label(label, list_session_ids(environ))
-            if failure is not None:
-                failures.append(("identify: %s", failure))
-        match, _policy, decided = decide(matches, self._policies, at, caller)
+        at = self._tell_time(failures)
+        caller = self._identify_caller(environ, failures)
+        match, _policy, phase = decide(matches, self._policies, at, caller)
         # One of the matches is deprecated, and live ones do not win over it.
-        phase = cast("Phase", decided)
+        assert phase is not None  # noqa: S101
         if phase in CLOSED_PHASES and self._is_kept_open(failures):
             phase = Phase.DEPRECATED
         retirement = self._retirements[match.operation.name]
+        exemption = None
         if caller is not None:
             exemption = retirement.headers.policy.exemption(caller, at)
         mount = environ.get("SCRIPT_NAME", "")
@@ -253,17 +246,35 @@ class DeprecationMiddleware:
             successor = match.successor
             announcement = retirement.headers.announce(successor, mount, exemption)
         return _Decision(
-            match,
-            retirement,
-            phase,
-            at,
-            caller,
-            exemption,
-            mount,
-            successor,
-            announcement,
-            failures,
+            match=match,
+            retirement=retirement,
+            phase=phase,
+            at=at,
+            caller=caller,
+            exemption=exemption,
+            mount=mount,
+            successor=successor,
+            announcement=announcement,
+            failures=failures,
         )
+
+    def _tell_time(self, failures: list[_Failure]) -> datetime:
+        try:
+            return self._clock().astimezone(UTC)
+        except Exception as error:  # noqa: BLE001 - a clock that fails must not fail the request
+            traceback = format_traceback(error, chain=False)
+        failures.append(("clock %r failed: %s", self._clock, traceback))
+        return utc_now()
+
+    def _identify_caller(
+        self, environ: WSGIEnvironment, failures: list[_Failure]
+    ) -> str | None:
+        if self._identify is None:
+            return None
+        label, failure = ask_label(self._identify, environ.copy())
+        if failure is not None:
+            failures.append(("identify: %s", failure))
+        return clean_label(label, list_session_ids(environ))
 
     def _is_kept_open(self, failures: list[_Failure]) -> bool:
         """Return whether the switch says that nothing closes now."""
@@ -350,26 +361,29 @@ class _Exchange:
         self._observers = observers
         self._status: str | None = None
         self._has_returned = False
+        self._is_settled = False
         # A response of 404 or 405 shows that the request was for another operation.
         self._is_lookalike = match.is_lookalike
         self.session: SessionResult = None
         self.unifies = operation.unify_session and not match.is_lookalike
         self._digests: dict[str, str] = {}
         self._has_url_session = False
+        self._prepare_environ(environ)
+
+    def _prepare_environ(self, environ: WSGIEnvironment) -> None:
+        """Change the environ as the operation asks for it."""
+        decision, operation = self._decision, self._decision.match.operation
         if decision.caller is not None:
             environ[CALLER] = _Label(decision.caller)
-        if match.is_lookalike:  # only the application knows how it reads it
-            self._has_url_session = operation.unify_session and bool(
-                session_pairs(environ.get("QUERY_STRING", ""))
-            )
-        elif operation.rewrite_path:
-            path = environ.get("PATH_INFO", "")
-            if match.path != path or ORIGINAL_PATH not in environ:
-                environ[ORIGINAL_PATH] = path
-                environ["PATH_INFO"] = match.path
+        if operation.rewrite_path and not self._is_lookalike:
+            environ.setdefault(ORIGINAL_PATH, environ.get("PATH_INFO", ""))
+            environ["PATH_INFO"] = decision.match.path
         if self.unifies:
             self.session, self._digests = unify_session(environ)
             self._has_url_session = bool(self._digests)
+        elif operation.unify_session:  # only the application knows how it reads it
+            query = environ.get("QUERY_STRING", "")
+            self._has_url_session = bool(session_pairs(query))
         if self._digests:  # before an application changes its environ
             self._origin = origin_of(environ)
         environ[SERVED] = Served(
@@ -388,8 +402,7 @@ class _Exchange:
         """Call an application and return its own iterable: a server loses sendfile and
         ``close()`` if it is wrapped.
 
-        Only for observers, the iterable of an application that has not started its
-        response yet is wrapped.
+        It is wrapped only if there are observers and the response has not started yet.
         """
         try:
             body = app(self._environ, self.start)
@@ -424,12 +437,17 @@ class _Exchange:
         return write
 
     def settle(self, status: str | None) -> None:
-        """Report the request, once: when its status is known and the iterable has been
-        returned.
+        """Report the call to the observers; only the first call of this method does
+        anything.
+
+        ``run`` and ``start`` call it as soon as there are both a status and an
+        iterable.
         """
-        observers, self._observers = self._observers, ()
+        if self._is_settled or not self._observers:
+            return
+        self._is_settled = True
         code = _status_code(status)
-        if not observers or (self._is_lookalike and code in NOT_REACHED):
+        if self._is_lookalike and code in NOT_REACHED:
             return
         source = None
         if isinstance(self.session, SessionCredential):
@@ -451,7 +469,7 @@ class _Exchange:
             decision.at,
             caller,
         )
-        for observer in observers:
+        for observer in self._observers:
             _notify(observer, call)
 
     def _edit(self, lines: HeaderList) -> HeaderList:
@@ -481,15 +499,6 @@ class _Exchange:
         return restore_session(location, self._origin, pair, digest)
 
 
-# Middlewares that are looked through, one around the other, for one that calls itself.
-_MIDDLEWARES = 20
-_WRAPS_ITSELF = (
-    "the application would call itself forever: write app.wsgi_app = "
-    "DeprecationMiddleware(app.wsgi_app, plan), not app.wsgi_app = "
-    "DeprecationMiddleware(app, plan)"
-)
-
-
 class _Unstarted:
     """The iterable of an application that starts its response while it is iterated;
     reports one that never does.
@@ -513,21 +522,37 @@ class _Unstarted:
             self._exchange.settle(None)
 
 
-def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> bool:
+# Middlewares that are looked through, one around the other, for one that calls itself.
+_MIDDLEWARES = 20
+_WRAPS_ITSELF = (
+    "the application would call itself forever: write app.wsgi_app = "
+    "DeprecationMiddleware(app.wsgi_app, plan), not app.wsgi_app = "
+    "DeprecationMiddleware(app, plan)"
+)
+
+
+def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> None:
     """Raise ``RuntimeError`` if an application calls the middleware around it;
     ``wsgi_app`` is set after both exist.
     """
-    inner: Any = app
+    layer = app
     for _level in range(_MIDDLEWARES):
-        outer = inner
-        # The attributes of Flask, of Werkzeug's middlewares, and of this one.
-        for name in ("wsgi_app", "app", "_app"):
-            inner = getattr(outer, name, None)
-            if inner is not None:
-                break
-        if inner is middleware:
+        layer = _find_inner(layer)
+        if layer is None:
+            return
+        if layer is middleware:
             raise RuntimeError(_WRAPS_ITSELF)
-    return False
+
+
+def _find_inner(layer: Any) -> Any:
+    """Return what a layer wraps, by the attributes of Flask, of Werkzeug's middlewares
+    and of this one; ``None`` if it wraps nothing.
+    """
+    for name in ("wsgi_app", "app", "_app"):
+        inner = getattr(layer, name, None)
+        if inner is not None:
+            return inner
+    return None
 
 
 def _check_identify(identify: Identify | None, plan: Plan) -> None:
