@@ -78,7 +78,7 @@ check: $(VENV)/checked .venv-docs/installed ## check the format, lint, types, im
 	@if $(VENV)/bin/python -c '$(ADVISORIES)' 2>/dev/null; then $(MAKE) audit; else echo 'Without advisories of the package index, make audit is left out'; fi
 
 # Mirrors of the package index have no advisories.
-ADVISORIES = import urllib.request as u; u.urlopen("https://pypi.org/pypi/pip/json", timeout=10)
+ADVISORIES = import urllib.request as u; u.urlopen("https://pypi.org/pypi/pip/25.1/json", timeout=10)
 
 audit: $(VENV)/tested ## look for known vulnerabilities in what the tests install (it asks the package index)
 	$(INSTALL) pip-audit
