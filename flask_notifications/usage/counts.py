@@ -71,7 +71,6 @@ class Counts:
         self._days: dict[int, _Day] = {}
         # Whether every call that came is counted, in the day that it belongs to.
         self.is_whole: bool = True
-        self._kept_from: int | None = None
         self._dropped_before = 0
 
     def add(self, call: Call) -> bool:
@@ -156,14 +155,10 @@ class Counts:
 
         No call may be counted meanwhile.
         """
-        if self._kept_from is None:
-            self._kept_from = number
-        if number <= self._kept_from:
-            return
-        self._kept_from = number
-        unwritten = {change.day for change in self.changes()}
-        for day in list(self._days):
-            if day < number and day not in unwritten:
+        old = [day for day in self._days if day < number]
+        if old:
+            unwritten = {change.day for change in self.changes()}
+            for day in set(old) - unwritten:
                 del self._days[day]
                 self._dropped_before = number
 

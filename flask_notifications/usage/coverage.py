@@ -12,16 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from .times import DAY, HOUR, SECOND
+from .times import CLOCK_LIMIT, DAY, HOUR, OVERDUE
 
 Interval: TypeAlias = tuple[int, int]
 Digests: TypeAlias = frozenset[str]
 """The digests of plans, as in the rows of recorders."""
-
-# A recorder whose clock differs from the database's by more covers nothing.
-_MAX_SKEW = 300 * SECOND
-# The time between two signs of life, and by how much one may be late.
-_OVERDUE = 90 * SECOND
 
 
 class RecorderRow(NamedTuple):
@@ -44,7 +39,7 @@ class RecorderRow(NamedTuple):
 
         Calls go by its clock, and its signs of life by the database's.
         """
-        if self.skew > _MAX_SKEW:
+        if self.skew > CLOCK_LIMIT:
             return self.began_at, self.began_at
         return self.began_at + self.skew, self.heard_at - self.skew
 
@@ -109,7 +104,7 @@ class Silence(NamedTuple):
     @property
     def is_lost(self) -> bool:
         """Whether a sign of life is overdue, so that the recorder has probably ended."""
-        return not self.is_open or self.end - self.start > _OVERDUE
+        return not self.is_open or self.end - self.start > OVERDUE
 
 
 @dataclass(frozen=True)  # no slots, because of the cached properties
@@ -261,7 +256,7 @@ class Service:
                 lives.append(row.covered)
             else:
                 # Its calls go by its clock.
-                skew = min(row.skew, _MAX_SKEW)
+                skew = min(row.skew, CLOCK_LIMIT)
                 uncovered.append((row.began_at - skew, row.heard_at + skew))
         gaps = find_gaps(lives, self._since, self._until)
         return join([*gaps, *clip(uncovered, self._since, self._until)])

@@ -35,15 +35,11 @@ from .connections import (
 )
 from .counts import FIRST_AT, LAST_AT, OTHER, PAIRS, Change, Counts, name_others
 from .fingerprints import digest
-from .times import DAY, SECOND
+from .times import CLOCK_LIMIT, DAY, OVERDUE, SECOND
 
-# A recorder is overdue by a minute when it was not heard for this time.
-_OVERDUE = 90 * SECOND
 # How long a recorder must have reached the database before it declares others gone, and
 # the time between two signs of life after which that begins anew.
 _CONTACT, _BREAK = 60 * SECOND, 45 * SECOND
-# The difference from the database's clock above which a recorder covers nothing.
-CLOCK_LIMIT = 300 * SECOND
 # Merged rows belong to a pseudo-recorder: this, the digest of a plan, and the service.
 _MERGED = "="
 _DIGEST = 32
@@ -526,7 +522,7 @@ def _declare_gone(connection: sa.Connection, identity: Identity, now: int) -> No
     is_overdue = sa.and_(
         recorders.c.ended == 0,
         recorders.c.gone_at == 0,
-        recorders.c.heard_at < now - _OVERDUE,
+        recorders.c.heard_at < now - OVERDUE,
     )
     overdue = sa.select(recorders.c.id).where(
         is_overdue,

@@ -7,6 +7,10 @@ from flask_notifications.wording import moment
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
+# A recorder is overdue by a minute when it was not heard for this time.
+OVERDUE = 90 * SECOND
+# The difference from the database's clock above which a recorder covers nothing.
+CLOCK_LIMIT = 300 * SECOND
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from flask_notifications.usage.coverage import Interval
-from flask_notifications.usage.store import CLOCK_LIMIT
 from flask_notifications.usage.times import (
+    CLOCK_LIMIT,
     DAY,
     HOUR,
     SECOND,
