@@ -40,7 +40,7 @@ ELSEWHERE = {
     "name: retirement": "tests/cli/test_plan.py::test_the_documented_line_stops_a_pull_request_that_breaks_a_promise",
     "retirement.toml: operations.0.": f"{OF_PAGES}test_the_errors_of_a_plan_are_those_of_the_page",
     "Deprecation: ": f"{OF_PAGES}test_the_headers_are_those_of_the_page",
-    '{"type": ': f"{OF_PAGES}test_a_problem_is_that_of_the_page",
+    '{\n  "type": ': f"{OF_PAGES}test_a_problem_is_that_of_the_page",
     "groups:": "tests/test_metrics.py::test_promtool_accepts_the_alert_rules_and_they_fire_when_they_should",
     "from importlib": "tests/servers/test_recipes.py::test_the_user_of_a_session_of_django",
     **dict.fromkeys(
@@ -53,7 +53,7 @@ STEP = re.compile(
     r"(?P<intro>(?:^(?!```)[^\n]+\n)+\n?)?(?:^```(?P<language>[^\n]*)\n(?P<source>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
-FILE = re.compile(r"`([\w/.]+\.(?:ini|py|toml))`")
+FILE = re.compile(r"`([\w/.]+\.(?:ini|py|toml)|Dockerfile)`")
 SERVER = re.compile(
     r"`((?:flask --app \w+ run|gunicorn |uvicorn |uwsgi |waitress-serve )[^`]*)`"
 )
@@ -147,7 +147,7 @@ def follow(example: Example) -> None:
     commands: list[tuple[str, str]] = []
     servers = SERVER.findall(intro) or namespace["servers"] * (":8000/" in source)
     namespace["servers"] = servers[-1:] or namespace["servers"]
-    source = source.replace(":8000", f":{port}")
+    source = source.replace(":8000", f":{port}").replace("\\\n", "")
     if language == "toml" or (language and FILE.search(intro)):
         save(intro, language, source)
     elif source:
