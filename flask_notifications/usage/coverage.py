@@ -214,7 +214,7 @@ class Service:
                 continue
             end = row.gone_at
             if not end:
-                end = until if row.own_clock else now
+                end = until if row.own_clock else max(until, now)
                 if gone_after is not None:
                     end = min(end, hosts[row.host] + gone_after)
             self.silences.append(Silence(row.covered[1], end, row))

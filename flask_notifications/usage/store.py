@@ -532,7 +532,7 @@ def _declare_gone(connection: sa.Connection, identity: Identity, now: int) -> No
         recorders.c.id != identity.id,
     )
     # Its last calls go by the clock of the host.
-    gone_at = now + min(identity.skew, CLOCK_LIMIT)
+    gone_at = now + identity.skew
     for recorder in sorted(connection.scalars(overdue)):
         is_recorder = recorders.c.id == recorder
         gone = sa.update(recorders).where(is_recorder, is_overdue)

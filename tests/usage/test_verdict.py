@@ -230,6 +230,11 @@ GAPS: dict[str, tuple[list[RecorderRow], dict[str, Any], float]] = {
         {},
         1 / 180,
     ),
+    "heard after the time of the database, which was set back": (
+        [WHOLE, lost(START, NOON - HOUR)],
+        {"now": NOON - 2 * HOUR},
+        1,
+    ),
     "rows before the window were deleted": ([WHOLE], {"kept_from": START + DAY}, 24),
     "no recorder": ([], {}, 732),
     "a service that does not know the operation": (
