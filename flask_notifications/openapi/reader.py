@@ -250,15 +250,11 @@ class _Reader:
         for base in bases:
             path = f"{base}{template}"
             below = None if successor is None else _resolve(successor, base)
+            unique_name = name or f"{declaration.method} {_show(path)}"
             try:
-                operation = Operation(
-                    name or f"{declaration.method} {path}",
-                    declaration.method,
-                    path,
-                    below,
-                )
+                operation = Operation(unique_name, declaration.method, path, below)
             except ValueError:
-                errors += _explain(declaration, name, path, below)
+                errors += _explain(declaration, unique_name, path, below)
                 break
             operations.append(operation)
         return operations
@@ -326,13 +322,13 @@ def _read_date(value: Any) -> datetime:
 
 
 def _explain(
-    declaration: Declaration, name: str | None, path: str, successor: str | None
+    declaration: Declaration, name: str, path: str, successor: str | None
 ) -> list[str]:
     """Return every error about the arguments of an operation, with its place."""
     place = declaration.place
     errors: list[str] = []
     with collect(errors, f"{place}.operationId"):
-        Operation("?" if name is None else name, ANY_METHOD, "/")
+        Operation(name, ANY_METHOD, "/")
     with collect(errors, place):
         Operation("?", declaration.method, "/")
     try:
@@ -343,6 +339,11 @@ def _explain(
         with collect(errors, f"{place}.x-successor"):
             Operation("?", ANY_METHOD, path, successor)
     return errors
+
+
+def _show(path: str) -> str:
+    """Return a path with escapes in place of characters that are not printable."""
+    return path if path.isprintable() else ascii(path)[1:-1]
 
 
 def _suggest(path: str) -> str:

@@ -635,10 +635,7 @@ def _list_methods(method: str) -> tuple[tuple[str, ...], ...]:
     its method as it was sent, and in upper case.
     """
     readings: dict[tuple[str, ...], None] = {}
-    spellings = [method]
-    if method.isascii():
-        spellings.append(method.upper())
-    for spelling in spellings:
+    for spelling in (method, method.upper()):
         if spelling == "HEAD":
             readings["HEAD", "GET", ANY_METHOD] = None
         elif spelling == "OPTIONS":

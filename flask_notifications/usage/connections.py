@@ -243,7 +243,7 @@ class _Watch:
         self._is_libpq = is_postgresql and hasattr(self._driver, "fileno")
         self._has_ended = new_lock()
         self._answered_at = time.monotonic()
-        self._served: tuple[int, int] | None = None
+        self._served = (0, 0)  # no process
 
     def __enter__(self) -> Self:
         if self._is_libpq:
@@ -264,8 +264,6 @@ class _Watch:
 
     def cancel(self, engine: sa.Engine) -> None:
         """Cancel the transaction at the server, where it may still hold locks."""
-        if self._served is None:
-            return
         process, began = self._served
         with (
             suppress(Exception),

@@ -115,6 +115,17 @@ def test_a_notice_has_your_address_and_whom_to_ask(folder: Path) -> None:
     assert (outcome.code, "need --caller" in outcome.err) == (2, True)
 
 
+def test_a_notice_without_a_page_and_a_successor_has_neither(folder: Path) -> None:
+    plan = PLAN.replace('documentation = "https://example.com/retire"', "")
+    (folder / "plan.toml").write_text(plan, encoding="utf-8")
+    record(folder, use(caller="warehouse", operation="export"))
+    out = notify(folder, "warehouse").out
+    assert "It has no successor." in out
+    assert "Before:" in out
+    assert "After:" not in out
+    assert "More about it" not in out
+
+
 def test_the_formats_say_the_same(folder: Path) -> None:
     record(folder, *CALLS)
     page = parse(notify(folder, "warehouse", "--format", "html").out)

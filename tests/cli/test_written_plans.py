@@ -176,6 +176,8 @@ def test_a_plan_file_is_written_from_an_openapi_document(
     file.write_text(outcome.out, encoding="utf-8")
     with pytest.warns(UserWarning, match="one segment"):
         assert load_plan(file) == plan_from_openapi(DOCUMENT, POLICY)
+    names = sorted(operation.name for operation in load_plan(file))
+    assert names == ["GET /a", "GET /b/me", r"PUT /c\u202e", "b"]
 
 
 PASSED = "2022-08-10T00:00:00+02:00"

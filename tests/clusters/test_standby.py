@@ -9,7 +9,7 @@ from sqlalchemy import create_engine
 
 from flask_notifications import NotificationApp
 from flask_notifications.usage import UsageRecorder, read_usage
-from tests.clusters.test_galera import now
+from tests.clusters.test_galera import list_logged, now
 from tests.drivers.drivers import create_tables, storage_on
 from tests.resilience.postgresql import IMMEDIATE, Cluster, postgresql, standby_of
 from tests.servers.process import eventually
@@ -63,7 +63,7 @@ def test_a_standby_serves_reports_and_notifications(
     misplaced.listen({REPORT: POLICY})
     misplaced(now())
     assert not misplaced.flush()
-    (message,) = caplog.messages
+    (message,) = list_logged(caplog)
     assert "read-only transaction" in message
     with caplog.at_level(logging.CRITICAL):
         misplaced.close()

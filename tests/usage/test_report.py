@@ -125,6 +125,9 @@ def test_services_are_apart_and_each_that_knows_an_operation_has_to_cover_it(
 OTHER_PLANS: dict[str, dict[Operation, Any]] = {
     "without the operation": {EXPORT: POLICY},
     "with another path of it": {Operation("report", "GET", "/reports"): POLICY},
+    "with a condition on it": {
+        Operation("report", "GET", "/report", query={"version": ["1", "2"]}): POLICY
+    },
     "with a live part of it": {
         REPORT: POLICY,
         Operation("live", "GET", "/{page}"): None,
@@ -149,6 +152,16 @@ def test_only_the_rules_of_the_plan_count(file: str) -> None:
     usage = read_operation(file, plan=plan, operations=None)
     assert (usage.verdict, usage.coverage) == ("unknown", 0)
     assert codes(usage) == ["coverage", "gap", "rules"]
+
+
+def test_the_spelling_of_conditions_is_no_other_rule(file: str) -> None:
+    past = Past(file)
+    for values in ({"V": "1", "w": ["2", "1"]}, {"w": ["1", "2"], "v": ["1"]}):
+        conditional = Operation("export", "GET", "/export", query=values)
+        past.cover(START, NOON, conditional)
+    plan = {conditional: POLICY}
+    usage = read_operation(file, plan=plan, operations=None)
+    assert "rules" not in codes(usage)
 
 
 MATCHES: dict[str, tuple[list[Call], bool]] = {
