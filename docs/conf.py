@@ -1,6 +1,9 @@
 """How the pages are built: `make docs`."""
 
 from importlib import metadata
+from typing import Any
+
+from docutils import nodes
 
 REPOSITORY = "https://github.com/flask-notifications/flask-notifications"
 
@@ -42,6 +45,7 @@ smartquotes = False
 pygments_dark_style = "github-dark"
 highlight_language = "text"
 copybutton_prompt_text = "$ "
+copybutton_line_continuation_character = "\\"
 
 autodoc_default_options = {"members": True, "imported-members": True}
 autodoc_member_order = "bysource"
@@ -50,7 +54,6 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 python_use_unqualified_type_names = True
 add_module_names = False
-maximum_signature_line_length = 80
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["attrs_inline"]  # pictures for the light and the dark mode
@@ -71,3 +74,35 @@ nitpick_ignore_regex = [
     ("py:class", "flask_notifications.plans.policy.Window"),
     ("py:class", "flask_notifications.serving.storage.Caller"),  # a type variable
 ]
+
+
+def skip_member(
+    _app: Any, _kind: str, name: str, member: object, *_others: object
+) -> bool | None:
+    """Leave out what the page says elsewhere: attributes of named tuples are parameters,
+    and two storages define the methods of the protocol.
+    """
+    is_alias = str(member.__doc__).startswith("Alias for field")
+    owner = getattr(member, "__qualname__", "").partition(".")[0]
+    is_repeated = owner in {"MemoryStorage", "SQLAlchemyStorage"} and owner != name
+    is_test = name.startswith("test_")  # of StorageContract
+    return True if is_alias or is_repeated or is_test else None
+
+
+def fold_parameters(_app: Any, document: nodes.document, page: str) -> None:
+    """Fold the parameters of the Python page, so that it fits a few screens."""
+    for fields in list(document.findall(nodes.field_list)) if page == "python" else []:
+        start = "<details><summary>Parameters, results and errors</summary>"
+        fields.replace_self(
+            [
+                nodes.raw("", start, format="html"),
+                fields.deepcopy(),
+                nodes.raw("", "</details>", format="html"),
+            ]
+        )
+
+
+def setup(app: Any) -> None:
+    """Register the functions above with Sphinx."""
+    app.connect("autodoc-skip-member", skip_member)
+    app.connect("doctree-resolved", fold_parameters)
