@@ -127,7 +127,6 @@ class Fleet:
         self.world.database.is_cut_off = True
         self.wait(10 * MINUTE)
         self.world.database.is_cut_off = False
-        self.settle()
 
     def deploy_in_a_night_without_database(self) -> None:
         self.world.database.is_cut_off = True
