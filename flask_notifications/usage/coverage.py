@@ -123,9 +123,14 @@ class Coverage:
 
     def narrow(self, since: int) -> "Coverage":
         """Return the coverage of a window that begins later."""
-        first = bisect_right(self.gaps, since, key=lambda gap: gap[1])
-        gaps = clip(self.gaps[first:], since, self.until)
+        gaps = self._find_gaps(since, self.until)
         return Coverage(since, self.until, gaps, self.hosts, self.recording)
+
+    def _find_gaps(self, start: int, end: int) -> list[Interval]:
+        """Return the gaps in a part of the window, of which there may be many."""
+        first = bisect_right(self.gaps, start, key=lambda gap: gap[1])
+        last = bisect_right(self.gaps, end, key=lambda gap: gap[0])
+        return clip(self.gaps[first:last], start, end)
 
     @cached_property
     def uncovered(self) -> int:
@@ -149,9 +154,7 @@ class Coverage:
         hours = {}
         for day in range(self.since // DAY, -(-self.until // DAY)):
             start, end = day * DAY, min((day + 1) * DAY, self.until)
-            first = bisect_right(self.gaps, start, key=lambda gap: gap[1])
-            last = bisect_right(self.gaps, end, key=lambda gap: gap[0])
-            missing = length(clip(self.gaps[first:last], start, end))
+            missing = length(self._find_gaps(start, end))
             hours[day] = (end - start - missing) / HOUR
         return hours
 
