@@ -49,12 +49,9 @@ def shared_server() -> Iterator[CannedServer]:
 @pytest.fixture
 def server(shared_server: CannedServer) -> CannedServer:
     """Return an empty server, except for the successor and the page, which respond."""
-    for records in (
-        shared_server.responses,
-        shared_server.requests,
-        shared_server.received,
-    ):
-        records.clear()
+    shared_server.responses.clear()
+    shared_server.requests.clear()
+    shared_server.received.clear()
     shared_server.respond("/new", Canned(405))
     shared_server.respond("/docs", Canned(200))
     return shared_server
@@ -77,13 +74,13 @@ def findings(outcome: Outcome) -> dict[str, str]:
     """Check that each code of a report is there once and has its level, and return the
     messages by code.
     """
-    listed = json.loads(outcome.out)["findings"]
-    assert [finding["level"] for finding in listed] == [
-        CODES[finding["code"]] for finding in listed
-    ]
-    found = {finding["code"]: finding["message"] for finding in listed}
-    assert len(found) == len(listed), found
-    return found
+    messages: dict[str, str] = {}
+    for finding in json.loads(outcome.out)["findings"]:
+        code = finding["code"]
+        assert code not in messages
+        assert finding["level"] == CODES[code]
+        messages[code] = finding["message"]
+    return messages
 
 
 def check(*arguments: Any) -> Outcome:
@@ -127,24 +124,17 @@ def test_what_a_server_sends_cannot_control_the_terminal(server: CannedServer) -
     ]
     outcome = run("check", server.respond("/old", Canned(200, hostile)))
     assert outcome.code == 3
-    assert all(
-        character.isprintable() or character == "\n" for character in outcome.out
-    )
+    assert outcome.out.replace("\n", "").isprintable()
     assert outcome.out.splitlines()[1:4] == [
         r"  Deprecation: @1\x1b]0;x\x07\x1b[2J",
         r"  Sunset: folded\r\n line",
         r"  Link: <\x1b[31mx>; rel=a",
     ]
-    with raw_server(send(b"\x1b[2J\r\n")) as url:
-        assert (
-            run("check", url).err
-            == f"Error: {url} is not reachable: the response is not HTTP: '\\x1b[2J'\n"
-        )
 
 
-def instead_of(removed: tuple[str, str], *values: str) -> Headers:
-    """Return the headers with other values for one of them."""
-    return [*((removed[0], value) for value in values), *without(removed)]
+def instead_of(removed: tuple[str, str], value: str) -> Headers:
+    """Return the headers with another value for one of them."""
+    return [(removed[0], value), *without(removed)]
 
 
 HIDDEN = (
@@ -236,15 +226,6 @@ CASES = {
         "Deprecation, Sunset, Link",
     ),
 }
-# The RFCs, by the beginnings of codes.
-RFCS = {
-    "deprecation": "9745",
-    "sunset-before": "9745",
-    "sunset": "8594",
-    "link": "8288",
-    "successor": "5829",
-}
-RFCS |= {"documentation": "9745", "cors": "Fetch"}
 
 
 @pytest.mark.parametrize(("headers", "code", "advice"), CASES.values(), ids=CASES)
@@ -252,21 +233,17 @@ def test_a_mistake_has_its_code_and_advice(
     server: CannedServer, headers: Headers, code: str, advice: str
 ) -> None:
     outcome = check(server.respond("/old", Canned(200, headers)))
-    found = findings(outcome)
-    assert list(found) == [code]
-    assert advice in found[code]
-    assert (
-        next(rfc for begin, rfc in RFCS.items() if code.startswith(begin))
-        in found[code]
-    )
+    ((reported, message),) = findings(outcome).items()
+    assert reported == code
+    assert advice in message
     assert outcome.code == (3 if CODES[code] == "error" else 0)
 
 
 def test_errors_are_listed_before_warnings_and_these_before_hints(
     server: CannedServer,
 ) -> None:
-    found = findings(check(server.respond("/old", Canned(200, [*HIDDEN[:1], SUNSET]))))
-    assert list(found) == [
+    outcome = check(server.respond("/old", Canned(200, [HIDDEN[0], SUNSET])))
+    assert list(findings(outcome)) == [
         "deprecation-missing",
         "cors-not-exposed",
         "successor-missing",
@@ -277,40 +254,27 @@ def test_errors_are_listed_before_warnings_and_these_before_hints(
 RETRY, CACHED = ("Retry-After", "60"), ("Cache-Control", "max-age=9")
 # The headers of a 410, and the codes that are reported in a brownout; without one,
 # nobody is asked to retry.
+# The code in the body of a 410, its headers, and the codes that are reported; without a
+# brownout, nobody is asked to retry.
 GONE = {
-    "a brownout": ([NO_STORE, RETRY], []),
-    "no Retry-After": ([NO_STORE], ["gone-without-retry-after"]),
-    "cached for nine seconds": ([CACHED, RETRY], ["gone-cacheable"]),
-    "neither": ([], ["gone-cacheable", "gone-without-retry-after"]),
+    "a brownout": ("brownout", [NO_STORE, RETRY], []),
+    "a sunset": ("sunset", [NO_STORE], []),
+    "no Retry-After": ("brownout", [NO_STORE], ["gone-without-retry-after"]),
+    "cached for nine seconds": ("brownout", [CACHED, RETRY], ["gone-cacheable"]),
+    "cached without a limit": ("sunset", [], ["gone-cacheable"]),
 }
 
 
-@pytest.mark.parametrize(("headers", "codes"), GONE.values(), ids=GONE)
+@pytest.mark.parametrize(("closed_by", "headers", "codes"), GONE.values(), ids=GONE)
 def test_a_410_is_not_cached_and_says_when_to_retry(
-    server: CannedServer, headers: Headers, codes: list[str]
+    server: CannedServer, closed_by: str, headers: Headers, codes: list[str]
 ) -> None:
-    for code, expected in (
-        ("sunset", codes[:1] if "gone-cacheable" in codes else []),
-        ("brownout", codes),
-    ):
-        outcome = check(
-            server.respond(
-                "/old",
-                Canned(410, [*ALL, *headers], json.dumps({"code": code}).encode()),
-            )
-        )
-        assert list(findings(outcome)) == expected
-        assert outcome.code == (3 if "gone-cacheable" in codes else 0)
+    body = json.dumps({"code": closed_by}).encode()
+    outcome = check(server.respond("/old", Canned(410, [*ALL, *headers], body)))
+    assert list(findings(outcome)) == codes
+    assert outcome.code == (3 if "gone-cacheable" in codes else 0)
 
 
-BODIES = (
-    b"[" * 60_000,
-    b'{"code": ' * 6_000,
-    b'{"code": [[]]}',
-    b'["brownout"]',
-    b'{"code": ' + b"9" * 9_000,
-    b"\xff",
-)
 FINE = {
     "white space around values": Canned(
         200, [(name, f"\t{value} \t ") for name, value in ALL]
@@ -319,10 +283,14 @@ FINE = {
     "exposed by name": Canned(
         200, [*ALL, HIDDEN[0], (HIDDEN[1][0], "link,SUNSET, deprecation")]
     ),
-    **{
-        f"a 410 with the body {body[:14]!r}": Canned(410, [*ALL, NO_STORE], body)
-        for body in BODIES
-    },
+    "a redirect that announces": Canned(302, [*ALL, ("Location", "/missing")]),
+    "a 410 with nested arrays": Canned(410, [*ALL, NO_STORE], b"[" * 60_000),
+    "a 410 with a code that is no string": Canned(
+        410, [*ALL, NO_STORE], b'{"code": [[]]}'
+    ),
+    "a 410 with a long number": Canned(
+        410, [*ALL, NO_STORE], b'{"code": ' + b"9" * 9_000
+    ),
 }
 
 
@@ -346,43 +314,48 @@ def test_a_different_response_to_head_is_a_warning(
     server: CannedServer, head: Canned, difference: str
 ) -> None:
     outcome = check(server.respond("/old", Canned(200, ALL), head=head))
-    assert difference in findings(outcome)["head-differs"]
-    assert (len(findings(outcome)), outcome.code) == (1, 0)
+    ((code, message),) = findings(outcome).items()
+    assert (outcome.code, code) == (0, "head-differs")
+    assert difference in message
 
 
-@pytest.mark.parametrize("status", [200, 301, 401, 405, 404, 410, 503, 0])
-def test_a_link_is_reachable_unless_missing_broken_or_without_a_response(
-    server: CannedServer, status: int
+@pytest.mark.parametrize(
+    ("status", "is_reachable"),
+    [
+        (200, True),
+        (301, True),
+        (401, True),
+        (404, False),
+        (410, False),
+        (503, False),
+        (0, False),
+    ],
+)
+def test_a_link_is_reachable_unless_missing_or_broken(
+    server: CannedServer, status: int, is_reachable: bool
 ) -> None:
     server.respond("/new", Canned(status, [("Location", "/elsewhere")]))
     outcome = check(server.respond("/old", Canned(200, ALL)))
-    assert list(findings(outcome)) == (
-        ["link-unreachable"] if status in {404, 410, 503, 0} else []
-    )
+    assert ("link-unreachable" not in findings(outcome)) == is_reachable
     assert ("GET", "/elsewhere") not in server.requests
 
 
-def links(count: int, size: int, relation: str = "next") -> Headers:
-    return [
-        ("Link", ", ".join(f"</{line}/{each}>; rel={relation}" for each in range(size)))
-        for line in range(count)
-    ]
+def links(lines: int, size: int, relation: str = "next") -> Headers:
+    headers = []
+    for line in range(lines):
+        members = [f"</{line}/{number}>; rel={relation}" for number in range(size)]
+        headers.append(("Link", ", ".join(members)))
+    return headers
 
 
 def test_twenty_links_are_called_at_most_and_those_of_the_retirement_first(
     server: CannedServer,
 ) -> None:
-    outcome = check(
-        server.respond(
-            "/old", Canned(200, [*links(30, 2), *ALL, *links(1, 9, "sunset")])
-        )
-    )
+    headers = [*links(1, 30), *ALL, *links(1, 9, "sunset")]
+    outcome = check(server.respond("/old", Canned(200, headers)))
     assert outcome.code == 3
-    others = [
-        *(f"/0/{number}" for number in range(9)),
-        *(f"/{number // 2}/{number % 2}" for number in range(2, 11)),
-    ]
-    assert [path for _method, path in server.requests[2:]] == ["/new", "/docs", *others]
+    called = [path for _method, path in server.requests[2:]]
+    assert called == ["/new", "/docs", *(f"/0/{number}" for number in range(18))]
 
 
 HOSTILE: dict[str, tuple[int, Headers]] = {
@@ -391,24 +364,11 @@ HOSTILE: dict[str, tuple[int, Headers]] = {
     "one link after the other": (200, [("Link", "<>;rel=a," * 7_000)] * 8),
     "quotation marks": (200, [("Link", '<>;rel="' + '\\"' * 30_000)] * 8),
     "semicolons": (200, [("Link", "<>" + ";" * 60_000)] * 8),
-    "dates": (
-        200,
-        [
-            ("Deprecation", "@" + "9" * 60_000),
-            ("Sunset", "1" * 60_000),
-            ("Sunset", "Fri, " * 12_000),
-        ],
-    ),
-    "lists": (
-        200,
-        [
-            ("Access-Control-Allow-Origin", "*"),
-            ("Access-Control-Expose-Headers", "," * 60_000),
-        ],
-    ),
+    "dates": (200, [("Deprecation", "9" * 60_000), ("Sunset", "Fri, " * 12_000)]),
+    "lists": (200, [*HIDDEN[:1], (HIDDEN[1][0], "," * 60_000)]),
     "a long Location": (302, [("Location", "/" * 64_000)]),
     "a Location that is no URL": (302, [("Location", "http://\xff[:x/")]),
-    "slashes": (302, [("Location", f"/{'/' * 7_900}")]),
+    "slashes": (302, [("Location", "/" * 7_900)]),
 }
 
 
@@ -416,24 +376,18 @@ HOSTILE: dict[str, tuple[int, Headers]] = {
 def test_hostility_ends_in_short_findings(
     server: CannedServer, status: int, headers: Headers, tmp_path: Path
 ) -> None:
-    operations = [
-        {"name": path, "method": "GET", "path": path} for path in ("/old", "/")
-    ]
-    plan = {"deprecated_at": "2026-01-01T00:00:00Z", "operations": operations}
-    (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
-    server.respond("/", Canned(200, links(56, 900, "deprecation")))
+    (tmp_path / "plan.toml").write_text(
+        "deprecated_at = 2026-01-01T00:00:00Z\n"
+        'operations = [{ name = "old", method = "GET", path = "/old" },'
+        ' { name = "root", method = "GET", path = "/" }]\n',
+        encoding="utf-8",
+    )
     url = server.respond("/old", Canned(status, headers))
-    outcome = check(
-        url,
-        "--plan",
-        tmp_path / "plan.json",
-        "--header",
-        "Authorization: Bearer s3cret",
-    )
+    secret = ("--header", "Authorization: Bearer s3cret")
+    outcome = check(url, "--plan", tmp_path / "plan.toml", *secret)
     assert outcome.code == 3
-    assert all(
-        len(each["message"]) <= 1_003 for each in json.loads(outcome.out)["findings"]
-    )
+    for finding in json.loads(outcome.out)["findings"]:
+        assert len(finding["message"]) <= 1_003
     assert len(server.requests) <= 23
 
 
@@ -460,108 +414,64 @@ def test_every_link_is_requested_once_and_without_a_fragment(
         "Link",
         '</docs#dates>; rel="sunset", </new>; rel="alternate", <mailto:a@b.example>; rel="author"',
     )
-    assert (
-        findings(check(server.respond("/old", Canned(200, [*ALL, again])) + "#part"))
-        == {}
+    url = server.respond("/old", Canned(200, [*ALL, again]))
+    assert findings(check(f"{url}#part")) == {}
+    paths = [path for _method, path in server.requests]
+    assert sorted(paths) == ["/docs", "/new", "/old", "/old"]
+
+
+def test_a_410_with_a_body_that_does_not_end_is_a_response() -> None:
+    head = (
+        "HTTP/1.1 410 Gone\r\nDeprecation: @1767225600\r\nCache-Control: no-store\r\n"
     )
-    assert server.requests[0] == ("GET", "/old")
-    assert sorted(server.requests[2:]) == [("GET", "/docs"), ("GET", "/new")]
-
-
-@pytest.mark.parametrize(
-    ("header", "body"),
-    [
-        ("Transfer-Encoding: chunked", b"2\r\n{}\r\nx\r\n"),
-        ("Content-Length: 500", b"{"),
-    ],
-    ids=["a broken chunk", "less than its length"],
-)
-def test_a_410_with_a_body_that_does_not_end_is_a_response(
-    header: str, body: bytes
-) -> None:
-    head = [
-        "HTTP/1.1 410 Gone",
-        *map(": ".join, [DEPRECATION, SUNSET, NO_STORE]),
-        header,
-        "\r\n",
-    ]
 
     def respond(connection: socket, over: threading.Event) -> None:
-        connection.sendall("\r\n".join(head).encode() + body)
+        connection.sendall(f"{head}Content-Length: 500\r\n\r\n{{".encode())
         over.wait(60)
 
     with raw_server(respond) as url:
-        outcome = check(url, "--method", "POST", "--timeout", "5")
+        outcome = check(url, "--method", "POST", "--timeout", "2")
     assert (json.loads(outcome.out)["status"], outcome.code) == (410, 0)
 
 
 # Redirects.
 
 
-@pytest.mark.parametrize(
-    ("method", "status"), [("GET", 301), ("GET", 303), ("POST", 307)]
-)
+@pytest.mark.parametrize(("method", "status"), [("GET", 301), ("POST", 307)])
 def test_a_redirect_without_an_announcement_is_followed(
     server: CannedServer, method: str, status: int
 ) -> None:
-    url = server.respond(
-        "/moved", Canned(status, [("Location", "/old")]), method=method
-    )
+    moved = Canned(status, [("Location", "/old")])
+    url = server.respond("/moved", moved, method=method)
     final = server.respond("/old", Canned(200, ALL), method=method)
     report = json.loads(check(url, "--method", method.lower()).out)
-    assert (
-        report["url"],
-        report["final_url"],
-        report["status"],
-        report["findings"],
-    ) == (url, final, 200, [])
+    assert report["final_url"] == final
+    assert (report["url"], report["status"], report["findings"]) == (url, 200, [])
     assert (("HEAD", "/old") in server.requests) is (method == "GET")
-    assert f"(redirected to {final}): 200" in " ".join(
-        run("check", url, "--method", method).out.split()
-    )
+    shown = run("check", url, "--method", method).out
+    assert f"(redirected to {final}): 200" in " ".join(shown.split())
 
 
 OTHER_REDIRECTS = {
-    "one that announces": ("GET", [("Location", "/old"), *ALL], []),
-    "one that changes POST": ("POST", [("Location", "/old")], ["deprecation-missing"]),
-    "one without a target": ("GET", [], ["deprecation-missing"]),
-    "one to another scheme": (
-        "GET",
-        [("Location", "ftp://a/")],
-        ["deprecation-missing"],
-    ),
-    "one to an invalid address": (
-        "GET",
-        [("Location", "http://[x")],
-        ["deprecation-missing"],
-    ),
-    "one to control characters": (
-        "GET",
-        [("Location", "/x\x1b[2J y")],
-        ["deprecation-missing"],
-    ),
-    "one to a port without a server": (
-        "GET",
-        [("Location", "http://127.0.0.1:1/")],
-        ["deprecation-missing"],
-    ),
-    "one to itself": ("GET", [("Location", "/moved")], ["deprecation-missing"]),
+    "one that changes POST": ("POST", "/old"),
+    "one to another scheme": ("GET", "ftp://a/"),
+    "one to an invalid address": ("GET", "http://[x"),
+    "one to control characters": ("GET", "/x\x1b[2J y"),
+    "one to a port without a server": ("GET", "http://127.0.0.1:1/"),
+    "one to itself": ("GET", "/moved"),
 }
 
 
 @pytest.mark.parametrize(
-    ("method", "headers", "codes"), OTHER_REDIRECTS.values(), ids=OTHER_REDIRECTS
+    ("method", "location"), OTHER_REDIRECTS.values(), ids=OTHER_REDIRECTS
 )
 def test_any_other_redirect_is_checked(
-    server: CannedServer, method: str, headers: Headers, codes: list[str]
+    server: CannedServer, method: str, location: str
 ) -> None:
-    outcome = check(
-        server.respond("/moved", Canned(302, headers), method=method),
-        "--method",
-        method,
-    )
+    moved = Canned(302, [("Location", location)])
+    outcome = check(server.respond("/moved", moved, method=method), "--method", method)
     assert json.loads(outcome.out)["status"] == 302
-    assert [code for code in findings(outcome) if CODES[code] == "error"] == codes
+    assert "deprecation-missing" in findings(outcome)
 
 
 # Unreachable servers.
@@ -643,33 +553,22 @@ SECRET = "a11ce000-0000-4000-8000-000000000001"  # noqa: S105 - of the example
 
 
 def test_headers_are_sent_only_to_the_origin_of_the_url(server: CannedServer) -> None:
-    given = (
-        "--header",
-        "X-Tenant:\t7",
-        "--header",
-        f"Cookie: a={SECRET}",
-        "--header",
-        "Cookie: b=2",
-    )
-    with canned_server() as other:
-        other.respond("/old", Canned(200, ALL))
-        link = ("Link", f'<{other.url}/old>; rel="sunset"')
-        assert (
-            findings(check(server.respond("/old", Canned(200, [*ALL, link])), *given))
-            == {}
-        )
-        sent = [
-            (each["x-tenant"], each["cookie"], each["user-agent"])
-            for each in server.received
-        ]
-        assert sent == [("7", f"a={SECRET}; b=2", PROBE)] * 4
-        run(
-            "check",
-            server.respond("/moved", Canned(302, [("Location", f"{other.url}/old")])),
-            *given,
-        )
-        assert len(other.received) > 1
-        assert not any({"x-tenant", "cookie"} & sent.keys() for sent in other.received)
+    headers = ["--header", "X-Tenant:\t7", "--header", f"Cookie: a={SECRET}"]
+    headers += ["--header", "Cookie: b=2"]
+    with canned_server() as foreign:
+        foreign.respond("/old", Canned(200, ALL))
+        link = ("Link", f'<{foreign.url}/old>; rel="sunset"')
+        url = server.respond("/old", Canned(200, [*ALL, link]))
+        assert findings(check(url, *headers)) == {}
+        assert len(server.received) == 4
+        for request in server.received:
+            assert (request["x-tenant"], request["user-agent"]) == ("7", PROBE)
+            assert request["cookie"] == f"a={SECRET}; b=2"
+        moved = Canned(302, [("Location", f"{foreign.url}/old")])
+        run("check", server.respond("/moved", moved), *headers)
+        assert len(foreign.received) > 1
+        for request in foreign.received:
+            assert not {"x-tenant", "cookie"} & request.keys()
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
@@ -679,25 +578,17 @@ def test_no_credential_is_ever_shown(server: CannedServer, output: str) -> None:
         ("Sunset", SECRET),
         ("Link", f"</new?key={SECRET}>"),
         ("Link", f'</nowhere?key={SECRET}>; rel="deprecation"'),
-        ("Location", f"/old?key={SECRET}"),
     ]
-    server.respond("/old", Canned(302, echoed[-1:]))
-    server.respond(
-        f"/old?key={SECRET}", Canned(200, echoed), head=Canned(500, [("Link", SECRET)])
-    )
-    arguments = [
-        "--header",
-        f"Authorization: Bearer {SECRET}",
-        "--header",
-        "X-Key: s3cret",
-        "--format",
-        output,
-    ]
+    moved = Canned(302, [("Location", f"/old?key={SECRET}")])
+    head = Canned(500, [("Link", SECRET)])
+    server.respond("/old", moved)
+    server.respond(f"/old?key={SECRET}", Canned(200, echoed), head=head)
+    arguments = ["--header", f"Authorization: Bearer {SECRET}", "--header"]
+    arguments += ["X-Key: s3cret", "--format", output]
     for path in ("/old", "/old?sessionId=s3ss10n", "/old?key=s3cret"):
         outcome = run("check", f"{server.url}{path}", *arguments)
         assert outcome.code == 3
-        for secret in (SECRET, "s3cret", "s3ss10n"):
-            assert secret not in outcome.out + outcome.err
+        assert not re.search(f"{SECRET}|s3cret|s3ss10n", outcome.out + outcome.err)
     down = f"http://127.0.0.1:{free_port()}"
     outcome = run("check", f"{down}/{SECRET}?sessionId=s3ss10n", *arguments)
     message = f"Error: {down}/REDACTED?sessionId=REDACTED is not reachable: Connection refused\n"
@@ -728,37 +619,23 @@ ECHOES = {
 def test_no_credential_is_shown_in_another_spelling(
     server: CannedServer, header: str, echo: str, secret: str
 ) -> None:
-    url = server.respond(
-        "/old",
-        Canned(200, [(name, echo) for name in ("Deprecation", "Sunset", "Link")]),
-    )
+    headers = [("Deprecation", echo), ("Sunset", echo), ("Link", echo)]
+    url = server.respond("/old", Canned(200, headers))
     for output in ("text", "json"):
         outcome = run("check", url, "--header", header, "--format", output)
-        assert (outcome.code, "REDACTED" in outcome.out) == (3, True)
+        assert "REDACTED" in outcome.out
         assert not re.search(secret, outcome.out, re.IGNORECASE)
 
 
-@pytest.mark.parametrize(
-    "header", ["Origin: {url}", "Host: {host}", "Accept-Language: de", "X-Tenant: 7"]
-)
+@pytest.mark.parametrize("header", ["Host: {host}", "Accept-Language: de", "X-Key: 7"])
 def test_a_header_that_a_url_has_a_part_of_leaves_the_report_readable(
     server: CannedServer, header: str
 ) -> None:
     url = server.respond("/de/old", Canned(200, ALL))
-    outcome = check(
-        url,
-        "--header",
-        header.format(url=server.url, host=server.url.removeprefix("http://")),
-    )
-    report = json.loads(outcome.out)
-    assert (report["schema"], report["url"], report["status"], report["findings"]) == (
-        1,
-        url,
-        200,
-        [],
-    )
-    headers = run("check", url, "--header", "X-Tenant: 7").out.splitlines()[1:3]
-    assert headers == [f"  {name}: {value}" for name, value in (DEPRECATION, SUNSET)]
+    host = server.url.removeprefix("http://")
+    report = json.loads(check(url, "--header", header.format(host=host)).out)
+    assert (report["url"], report["findings"]) == (url, [])
+    assert report["headers"] == [list(header) for header in ALL]
 
 
 @pytest.mark.parametrize(
@@ -772,40 +649,39 @@ def test_a_header_that_a_url_has_a_part_of_leaves_the_report_readable(
         f"X: {SECRET}\u20ac",
     ],
 )
-def test_an_invalid_header_is_a_wrong_argument_and_not_shown(
-    header: str, server: CannedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_invalid_header_is_a_wrong_argument_and_not_shown(header: str) -> None:
+    assert_wrong_header(run("check", "http://a.example", "--header", header))
+
+
+def assert_wrong_header(outcome: Outcome) -> None:
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "'Name: value'" in outcome.err
+    assert SECRET not in outcome.err
+
+
+def test_an_invalid_header_of_a_file_or_the_environment_is_not_shown_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "headers").write_text(header, encoding="utf-8")
-    for given in (header, f"@{tmp_path / 'headers'}", None)[
-        : 1 if "\n" in header else 3
-    ]:
-        monkeypatch.setenv("FLASK_NOTIFICATIONS_HEADERS", "" if given else header)
-        outcome = run(
-            "check", f"{server.url}/old", *(["--header", given] if given else [])
-        )
-        assert (outcome.code, outcome.out, server.requests) == (2, "", [])
-        assert "'Name: value'" in outcome.err
-        assert SECRET not in outcome.err
+    (tmp_path / "headers").write_text(f"X {SECRET}", encoding="utf-8")
+    file = f"@{tmp_path / 'headers'}"
+    assert_wrong_header(run("check", "http://a.example", "--header", file))
+    monkeypatch.setenv("FLASK_NOTIFICATIONS_HEADERS", f"X {SECRET}")
+    assert_wrong_header(run("check", "http://a.example"))
 
 
 def test_headers_come_from_files_standard_input_and_the_environment_too(
     server: CannedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "headers").write_text(
-        f"Authorization: Bearer {SECRET}\r\n\nUser-Agent: a/1\n", encoding="utf-8-sig"
-    )
+    file = tmp_path / "headers"
+    content = f"Authorization: Bearer {SECRET}\r\n\nUser-Agent: a/1\n"
+    file.write_text(content, encoding="utf-8-sig")
     monkeypatch.setenv("FLASK_NOTIFICATIONS_HEADERS", "X-B: 2\nX-C: 3")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"X-D: 4\n")))
     url = server.respond("/old", Canned(200, [*ALL, ("Link", f"</{SECRET}>; rel=a")]))
-    outcome = run(
-        "check", url, "--header", f"@{tmp_path / 'headers'}", "--header", "@-"
-    )
-    own = {"authorization": f"Bearer {SECRET}", "user-agent": f"{PROBE} a/1"}
-    assert (own | {"x-b": "2", "x-c": "3", "x-d": "4"}).items() <= server.received[
-        0
-    ].items()
+    outcome = run("check", url, "--header", f"@{file}", "--header", "@-")
     assert SECRET not in outcome.out
-    assert (
-        "does not exist"
-        in run("check", url, "--header", f"@{tmp_path / 'missing'}").err
-    )
+    expected = {"x-b": "2", "x-c": "3", "x-d": "4", "user-agent": f"{PROBE} a/1"}
+    expected["authorization"] = f"Bearer {SECRET}"
+    assert expected.items() <= server.received[0].items()
+    missing = run("check", url, "--header", f"@{tmp_path / 'missing'}")
+    assert "does not exist" in missing.err
