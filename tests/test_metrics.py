@@ -251,7 +251,7 @@ tests:
         alertname: SunsetNearAndStillCalled
         exp_alerts:
           - exp_labels: {operation: near, severity: warning}
-            exp_annotations: {summary: near ends in 13d 0h 0m 0s and was called within a week}
+            exp_annotations: {summary: near ends in 13d 0h 0m 0s}
       - eval_time: 2d
         alertname: CalledAfterSunset
         exp_alerts:
