@@ -1,6 +1,7 @@
 """Policies, their phases, and the responses that announce them."""
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import permutations, product
 from time import thread_time
@@ -57,12 +58,6 @@ def render(deprecated_at: datetime = JANUARY, **values: Any) -> HeaderList:
             id="RFC 9745",
         ),
         pytest.param(
-            "2026-11-11T11:11:11Z",
-            "@1794395471",
-            "Wed, 11 Nov 2026 11:11:11 GMT",
-            id="RFC 8594",
-        ),
-        pytest.param(
             "1970-01-01T05:45:00+05:45",
             "@0",
             "Thu, 01 Jan 1970 00:00:00 GMT",
@@ -94,10 +89,10 @@ class OtherDatetime(datetime):
 
 
 def test_a_date_of_another_package_becomes_a_plain_one() -> None:
-    other = OtherDatetime.combine(JANUARY.date(), JANUARY.time(), UTC)
-    assert render(other, brownouts=[Brownout(other, JULY)]) == render(JANUARY)
+    date = OtherDatetime.combine(JANUARY.date(), JANUARY.time(), UTC)
+    assert render(date, brownouts=[Brownout(date, JULY)]) == render(JANUARY)
     plan = {Operation("a", "GET", "/a"): DeprecationPolicy(deprecated_at=JANUARY)}
-    assert render_guide(plan, at=other) == render_guide(plan, at=JANUARY)
+    assert render_guide(plan, at=date) == render_guide(plan, at=JANUARY)
 
 
 OFFSETS = st.integers(-1439, 1439).map(
@@ -139,40 +134,12 @@ def test_a_sunset_before_the_deprecation_is_refused(
 
 
 NO_URIS = [
+    *("", "/a b", "/a\r\nX: y", "/<a", "/\\", "/\xe9", 1, b"/a"),
+    *("/100%", "/?a=%", "//", "https:///a", "http://:80/", "//user@/a", "https:/a"),
     *(
-        "",
-        " ",
-        "/a b",
-        "/a\n",
-        "/a\r\nX: y",
-        "/a\x00",
-        "/<a",
-        "/a>",
-        '/"',
-        "/\\",
-        "/\xe9",
-        "/\u20ac",
-        1,
-        b"/a",
-    ),
-    *("/100%", "/%4", "/%zz", "/?a=%", "/#%u2010"),
-    *(
-        "//",
-        "///a",
-        "//?a",
-        "https://",
-        "https:///a",
-        "http://:80/",
-        "//user@/a",
-        "https:/a",
-        "HTTPS:a",
-        "http:",
-    ),
-    *("http://[::1", "//[x]/"),
-    *(
+        "http://[::1",
+        "//[x]/",
         "https://me:secret@x.example/",
-        "ftp://:secret@x.example",
-        "//me:@x.example",
         "//m@e:secret@x.example",
     ),
     "https://me:se cret@x@x.example",
@@ -181,16 +148,7 @@ WINDOWS = [
     Brownout(JANUARY + hours * HOUR, JANUARY + (hours + 2) * HOUR)
     for hours in (0, 2, 10)
 ]
-NO_WINDOWS = [
-    None,
-    WINDOWS[0],
-    "soon",
-    [(JANUARY, JULY)],
-    [None],
-    5,
-    iter(WINDOWS),
-    {"start": JANUARY},
-]
+NO_WINDOWS = [None, WINDOWS[0], "soon", [(JANUARY, JULY)], iter(WINDOWS)]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +157,7 @@ NO_WINDOWS = [
         *product(["deprecated_at", "sunset_at"], NO_DATES),
         *product(["documentation", "sunset_documentation"], NO_URIS),
         *product(["brownouts"], NO_WINDOWS),
-        *product(["enforce_sunset"], [None, 1, "yes", JULY]),
+        *product(["enforce_sunset"], [None, "yes"]),
         *product(["exemptions"], ["acme", [("acme", JULY, "why")]]),
     ],
 )
@@ -216,46 +174,15 @@ def test_a_date_of_a_brownout_is_refused_by_name(value: Any) -> None:
             Brownout(**{"start": JANUARY, "end": JULY, name: value})
 
 
+PAGES = ["/v1.2/a", "/v1.2/", "/a.html", "https://x.example", "/a?b=c.pdf#d.e", "a:b"]
+FILES = ["/a.pdf", "https://x.example/a.md", "/v1.2", "mailto:me@x.example"]
+
+
 @pytest.mark.parametrize(
-    ("uri", "is_page"),
-    [
-        *(
-            (uri, True)
-            for uri in (
-                "/",
-                "/v1.2/a/",
-                "/v1.2/a",
-                "/a.html",
-                "https://x.example",
-                "//x.example/a",
-                "/a?b=c.pdf#d.e",
-            )
-        ),
-        *(
-            (uri, False)
-            for uri in (
-                "/a.pdf",
-                "https://x.example/a.md",
-                "/a.HTML5",
-                "/v1.2",
-                "mailto:me@x.example",
-            )
-        ),
-        *(
-            (uri, True)
-            for uri in (
-                "https://me@x.example/",
-                "/a//b:c@d",
-                "/%C3%A9",
-                "https://[::1]:8/a",
-                "?a",
-                "a:b",
-            )
-        ),
-    ],
+    ("uri", "is_page"), [*product(PAGES, [True]), *product(FILES, [False])]
 )
 def test_only_what_may_be_a_page_has_the_type_of_html(uri: str, is_page: bool) -> None:
-    media_type = '; type="text/html"' if is_page else ""
+    media_type = '; type="text/html"' * is_page
     link = f'<{uri}>; rel="deprecation"{media_type}, <{uri}>; rel="sunset"{media_type}'
     links = [("Link", link)]
     assert render(documentation=uri, sunset_documentation=uri)[1:] == links
@@ -282,8 +209,6 @@ NO_REPETITIONS = {
     "every": [
         {"every": HOUR * 1.5},
         {"every": timedelta(0)},
-        {"every": -HOUR},
-        {"every": 168},
         {"every": HOUR, "end": JANUARY + 2 * HOUR},
     ],
     "until": [
@@ -314,8 +239,6 @@ LATER: Any = {"start": JANUARY + 1.5 * HOUR, "end": JANUARY + 2 * HOUR}
     ("expected", "brownouts", "sunset_at"),
     [
         ("windows that repeat until a time", [{"every": WEEK}], None),
-        ("windows that repeat until a time", [{"every": WEEK}], JANUARY),
-        ("at most 10,000 windows", [{"every": HOUR}], JULY + WEEK),
         ("at most 10,000 windows", [{"every": 2 * HOUR}] * 2, JULY),
         (
             "over before the year 10000",
@@ -408,11 +331,8 @@ def test_ten_thousand_windows_are_those_that_are_written_out() -> None:
     policy = DeprecationPolicy(deprecated_at=JANUARY, brownouts=[hourly])
     windows = list_naively(policy)
     assert (len(windows), windows[-1]) == (10_000, (last, last + HOUR / 2))
-    for first, end in windows[::1_111]:
-        for at in (first - TICK, first, end - TICK, end):
-            event = next_event(policy, at)
-            assert policy.phase(at) == find_phase_naively(policy, at)
-            assert (event and event.start) == find_next_naively(policy, at)
+    assert policy.phase(last) == "brownout"
+    assert policy.phase(last + HOUR / 2) == "deprecated"
     assert next_event(policy, last + HOUR) is None
 
 
@@ -435,26 +355,17 @@ def test_a_phase_is_found_as_fast_among_many_windows_as_in_one() -> None:
 
 
 def test_brownouts_in_an_hour_that_occurs_twice_are_compared_in_utc() -> None:
+    """The clock says 02:45, and half an hour later 02:15."""
     berlin = ZoneInfo("Europe/Berlin")
-    first, last = (
-        datetime(2026, 10, 25, 2, minute, tzinfo=berlin, fold=minute < 30)
-        for minute in (45, 15)
-    )
-    assert (
-        last.astimezone(UTC) - first.astimezone(UTC) == HOUR / 2
-    )  # though the clock says 02:45, then 02:15
-    policy = DeprecationPolicy(deprecated_at=JANUARY, brownouts=[Brownout(first, last)])
+    first = datetime(2026, 10, 25, 2, 45, tzinfo=berlin)
+    last = datetime(2026, 10, 25, 2, 15, tzinfo=berlin, fold=1)
+    earlier = Brownout(first, last)
+    later = Brownout(last, last.astimezone(UTC) + HOUR)
+    policy = DeprecationPolicy(deprecated_at=JANUARY, brownouts=[later, earlier])
+    assert policy.brownouts == (earlier, later)
     assert policy.phase(first.astimezone(UTC)) == "brownout"
-    for start, end in ((last, first), (first, first)):
-        with pytest.raises(ValueError, match=r"^end\b"):
-            Brownout(start, end)
-    earlier, later = (
-        Brownout(first, first + HOUR / 12),
-        Brownout(last, last.astimezone(UTC) + HOUR),
-    )
-    assert DeprecationPolicy(
-        deprecated_at=JANUARY, brownouts=[later, earlier]
-    ).brownouts == (earlier, later)
+    with pytest.raises(ValueError, match=r"^end\b"):
+        Brownout(last, first)
     with pytest.raises(ValueError, match=r"^brownouts\b"):
         DeprecationPolicy(
             deprecated_at=JANUARY, brownouts=[Brownout(first - HOUR, last), earlier]
@@ -472,19 +383,12 @@ def test_a_policy_cannot_be_changed() -> None:
 
 
 def test_a_brownout_overrides_the_deprecation_and_a_sunset_overrides_both() -> None:
-    early, late = (
-        Brownout(JANUARY - HOUR, JANUARY + HOUR),
-        Brownout(JULY - HOUR, JULY + HOUR),
+    early = Brownout(JANUARY - HOUR, JANUARY + HOUR)
+    late = Brownout(JULY - HOUR, JULY + HOUR)
+    kept = DeprecationPolicy(
+        deprecated_at=JANUARY, sunset_at=JULY, brownouts=[early, late]
     )
-    dates: dict[str, Any] = {
-        "deprecated_at": JANUARY,
-        "sunset_at": JULY,
-        "brownouts": [early, late],
-    }
-    enforced, kept = (
-        DeprecationPolicy(**dates, enforce_sunset=True),
-        DeprecationPolicy(**dates),
-    )
+    enforced = replace(kept, enforce_sunset=True)
     assert enforced.phase(JANUARY - TICK) == kept.phase(JANUARY - TICK) == "brownout"
     assert (enforced.phase(JULY), kept.phase(JULY)) == ("sunset", "brownout")
 
@@ -502,67 +406,52 @@ POLICY_WITH_PHASES = DeprecationPolicy(
 PHASES = [
     (DEPRECATED_AT - TICK, "announced", None),
     (DEPRECATED_AT, "deprecated", None),
-    (WINDOW.start - TICK, "deprecated", None),
     (WINDOW.start, "brownout", "3600"),
-    (WINDOW.start + TICK, "brownout", "3600"),
     (WINDOW.start + timedelta(seconds=1), "brownout", "3599"),
     (WINDOW.end - timedelta(seconds=1.5), "brownout", "2"),
-    (WINDOW.end - TICK, "brownout", "1"),
     (WINDOW.end, "deprecated", None),
     (SUNSET_AT - TICK, "deprecated", None),
     (SUNSET_AT, "sunset", None),
     (LATE.start, "sunset", None),
-    (SUNSET_AT + timedelta(days=9999), "sunset", None),
 ]
 
 
 @pytest.mark.parametrize(("now", "phase", "retry_after"), PHASES)
-@pytest.mark.parametrize(
-    "zone", [KATHMANDU, NEW_YORK, None], ids=["east", "west", "naive, in local time"]
-)
+@pytest.mark.parametrize("zone", [NEW_YORK, None], ids=["west", "naive, in local time"])
 def test_the_clock_decides_the_phase(
     now: datetime, phase: str, retry_after: str | None, zone: Any
 ) -> None:
     calls: list[Call] = []
     spy, shown = Spy(), now.astimezone(zone).replace(tzinfo=zone)
     app = wrap(spy, POLICY_WITH_PHASES, clock=lambda: shown, observers=[calls.append])
-    response = call(
-        app,
-        "GET",
-        PATH,
-        "sessionId=a&sessionId=b" if phase in {"brownout", "sunset"} else "",
-    )
-    open_for_use = phase in {"announced", "deprecated"}
-    assert (response.status, len(spy.calls)) == (
-        ("200 OK", 1) if open_for_use else ("410 Gone", 0)
-    )
-    assert (calls[0].phase, calls[0].status, calls[0].at, calls[0].at.tzinfo) == (
-        phase,
-        response.code,
-        now,
-        UTC,
-    )
-    if not open_for_use:
-        assert response.all("Retry-After") == ([retry_after] if retry_after else [])
-        assert response.one("Cache-Control") == "no-store"
-        assert response.one("Content-Length") == str(len(response.body))
-        assert response.one("Content-Type") == "application/problem+json"
-        assert response.one("Vary") == "Authorization"
-        body = response.json
-        assert body.pop("detail").endswith(".")
-        assert body == {
-            "type": "about:blank",
-            "title": "Gone",
-            "status": 410,
-            "code": phase,
-            "successor": "/API/Notification/CurrentUser",
-            "documentation": "/docs",
-            **(
-                {"sunset": "2027-01-01T00:00:00Z"}
-                if phase == "sunset"
-                else {"brownout_ends": "2026-06-01T01:00:00Z"}
-            ),
-        }
+    is_closed = phase in {"brownout", "sunset"}
+    # A response to a closed operation does not depend on the session.
+    response = call(app, "GET", PATH, "sessionId=a&sessionId=b" * is_closed)
+    assert (calls[0].phase, calls[0].status) == (phase, response.code)
+    assert (calls[0].at, calls[0].at.tzinfo) == (now, UTC)
+    if not is_closed:
+        assert (response.status, len(spy.calls)) == ("200 OK", 1)
+        return
+    assert (response.status, spy.calls) == ("410 Gone", [])
+    assert response.all("Retry-After") == [retry_after] * (retry_after is not None)
+    assert response.one("Cache-Control") == "no-store"
+    assert response.one("Content-Length") == str(len(response.body))
+    assert response.one("Content-Type") == "application/problem+json"
+    assert response.one("Vary") == "Authorization"
+    body = response.json
+    assert body.pop("detail").endswith(".")
+    dates = {
+        "brownout": {"brownout_ends": "2026-06-01T01:00:00Z"},
+        "sunset": {"sunset": "2027-01-01T00:00:00Z"},
+    }
+    assert body == dates[phase] | {
+        "type": "about:blank",
+        "title": "Gone",
+        "status": 410,
+        "code": phase,
+        "successor": "/API/Notification/CurrentUser",
+        "documentation": "/docs",
+    }
 
 
 def test_the_clock_is_called_once_per_matched_request() -> None:
@@ -575,14 +464,11 @@ def test_the_clock_is_called_once_per_matched_request() -> None:
 @pytest.mark.parametrize(
     "clock",
     [
-        pytest.param(raising(OSError("no clock")), id="raises"),
-        pytest.param(lambda: None, id="returns nothing"),
-        pytest.param(lambda: 1767225600, id="returns seconds"),
-        pytest.param(
-            lambda: datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
-            id="is out of range in UTC",
-        ),
+        raising(OSError("no clock")),
+        lambda: 1767225600,
+        lambda: datetime.min.replace(tzinfo=KATHMANDU),
     ],
+    ids=["raises", "returns seconds", "is out of range in UTC"],
 )
 def test_a_clock_that_fails_is_logged_and_the_system_time_applies(
     clock: Any, caplog: pytest.LogCaptureFixture
@@ -598,81 +484,75 @@ def test_a_clock_that_fails_is_logged_and_the_system_time_applies(
 
 @pytest.mark.parametrize(
     "status",
-    ["200 OK", "204 No Content", "304 Not Modified", "404 Not Found", "410 A", "599 X"],
+    ["200 OK", "304 Not Modified", "404 Not Found", "599 X"],
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_response_of_any_status_announces_the_same_headers(
     status: str, method: str
 ) -> None:
-    own = [
-        ("X-Own", "1"),
+    headers = [
         ("Set-Cookie", "a=1"),
         ("Link", '</a>; rel="next", </b>; rel="deprecation"'),
+        ("Set-Cookie", "b=2"),
     ]
-    own += [("Set-Cookie", "b=2"), ("link", "<c>;rel=sunset")]
-    response = run(wrap(plain_app(status, own, b"")), environ_of(method, PATH))
+    last_link = ("link", "<c>;rel=sunset")
+    app = plain_app(status, [*headers, last_link], b"")
+    response = run(wrap(app), environ_of(method, PATH))
     assert response.status == status
-    name, value = own.pop()
     assert response.headers == [
         ("Content-Type", "text/plain"),
-        *own,
-        (name, f"{value}, {LINKS}"),
+        *headers,
+        ("link", f"<c>;rel=sunset, {LINKS}"),
         ("Vary", "Authorization"),
         *ANNOUNCED[:-1],
     ]
 
 
-def test_links_that_are_there_already_are_not_repeated_whatever_the_case_of_their_names() -> (
-    None
-):
-    own = [
-        (name.lower(), value) for name, value in ANNOUNCED
-    ]  # as ASGI servers between two middlewares send them
-    response = response_of(headers=own)
+def test_links_that_are_there_already_are_not_repeated_in_another_case() -> None:
+    # ASGI servers between two middlewares send lower case.
+    headers = [(name.lower(), value) for name, value in ANNOUNCED]
+    response = response_of(headers=headers)
     assert response.headers[-3:] == ANNOUNCED
     assert len(response.all("Link")) == 1
 
 
+OTHER_TARGET = '<https://example.com/retire>; rel="deprecation"; x=1'
+
+
 @pytest.mark.parametrize(
-    ("own", "expected"),
+    ("values", "expected"),
     [
-        pytest.param([], [LINKS], id="none"),
-        pytest.param(['<a>; rel="next"'], [f'<a>; rel="next", {LINKS}'], id="one"),
-        pytest.param(["<a>", "<b>"], ["<a>", f"<b>, {LINKS}"], id="the last of two"),
-        pytest.param([f"<a>, {LINKS}"], [f"<a>, {LINKS}"], id="ours are there"),
-        pytest.param([LINKS, "<a>"], [f"<a>, {LINKS}"], id="ours, and another one"),
-        pytest.param(
-            ['<https://example.com/retire>; rel="deprecation"; x=1'],
-            [f'<https://example.com/retire>; rel="deprecation"; x=1, {LINKS}'],
-            id="one that begins like ours",
-        ),
+        ([], [LINKS]),
+        (["<a>", "<b>"], ["<a>", f"<b>, {LINKS}"]),
+        ([f"<a>, {LINKS}"], [f"<a>, {LINKS}"]),
+        ([LINKS, "<a>"], [f"<a>, {LINKS}"]),
+        ([OTHER_TARGET], [f"{OTHER_TARGET}, {LINKS}"]),
     ],
+    ids=["none", "two", "ours are there", "ours, and another", "one that begins like"],
 )
 def test_our_links_are_one_value_after_those_of_the_application(
-    own: list[str], expected: list[str]
+    values: list[str], expected: list[str]
 ) -> None:
-    headers = [("Link", value) for value in own]
+    headers = [("Link", value) for value in values]
     assert response_of(headers=headers).all("Link") == expected
 
 
 TARGETS = [
     # SCRIPT_NAME, base_url, target, target in the Link
+    ("", "https://api.example/", "/new", "https://api.example/new"),
     ("/erp", None, "/new", "/erp/new"),
     ("erp", None, "/new", "/erp/new"),
-    ("/", None, "/new", "/new"),
     ("//host", None, "/new", "/host/new"),
     ('/\xc3\xa9 <>"\\\r\n;,', None, "/new", "/%C3%A9%20%3C%3E%22%5C%0D%0A%3B%2C/new"),
     ("/erp", None, "//host/new", "//host/new"),
     ("/erp", None, "https://host/new", "https://host/new"),
     ("/erp", None, "new", "new"),
-    ("", "https://api.example/", "/new", "https://api.example/new"),
     (
         "/erp",
         "https://api.example:8443/root",
         "/new",
         "https://api.example:8443/root/erp/new",
     ),
-    ("/erp", "http://[::1]", "/new", "http://[::1]/erp/new"),
 ]
 
 
@@ -697,7 +577,7 @@ EXPOSE = "Access-Control-Expose-Headers"
 
 
 @pytest.mark.parametrize(
-    ("own", "exposed"),
+    ("values", "exposed"),
     [
         ([], ["Deprecation, Sunset, Link"]),
         (["ETag, X-Own", "link"], ["ETag, X-Own, link, Deprecation, Sunset"]),
@@ -705,21 +585,15 @@ EXPOSE = "Access-Control-Expose-Headers"
         (["*"], ["*, Deprecation, Sunset, Link"]),
     ],
 )
-@pytest.mark.parametrize("origin", ["*", "https://page.example"])
 def test_a_page_that_may_read_the_response_may_read_the_announcement(
-    own: Any, exposed: Any, origin: str
+    values: list[str], exposed: list[str]
 ) -> None:
-    headers = [
-        ("access-control-allow-origin", origin),
-        *((EXPOSE, value) for value in own),
-    ]
+    headers = [("access-control-allow-origin", "https://page.example")]
+    for value in values:
+        headers.append((EXPOSE, value))
     assert response_of(headers=headers).all(EXPOSE) == exposed
 
 
 def test_no_cors_header_is_added_to_a_response_that_allows_no_origin() -> None:
-    assert not [
-        name
-        for name, _value in response_of().headers
-        if name.startswith("Access-Control")
-    ]
+    assert not response_of().all(EXPOSE)
     assert response_of(headers=[(EXPOSE, "ETag")]).all(EXPOSE) == ["ETag"]

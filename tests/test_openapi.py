@@ -87,9 +87,7 @@ def test_swagger_2_is_read_below_its_base_path(version: Any, base: Any) -> None:
         ({"x-sunset": "2027-07-01"}, True),
         ({"x-deprecated-at": "2026-01-15"}, True),
         ({"deprecated": False, "x-sunset": "2027-07-01"}, True),
-        ({"deprecated": False}, False),
         ({"deprecated": None, "x-sunset": None}, False),
-        ({}, False),
         (None, False),
     ],
     ids=str,
@@ -104,9 +102,7 @@ def test_an_operation_is_deprecated_by_its_flag_or_a_date(
     ("servers", "paths"),
     [
         ([{"url": "https://api.example/v1/"}], ["/v1/a/{id}"]),
-        ([{"url": "/v1"}], ["/v1/a/{id}"]),
         ([], ["/a/{id}"]),
-        ([{"url": ""}], ["/a/{id}"]),
         (
             [{"url": "https://a.example/v1"}, {"url": "https://b.example/v1"}],
             ["/v1/a/{id}"],
@@ -116,15 +112,6 @@ def test_an_operation_is_deprecated_by_its_flag_or_a_date(
             [{"url": "/{base}/{base}", "variables": {"base": {"default": "v3"}}}],
             ["/v3/v3/a/{id}"],
         ),
-        (
-            [
-                {
-                    "url": "{root}/v1",
-                    "variables": {"root": {"default": "https://a.example"}},
-                }
-            ],
-            ["/v1/a/{id}"],
-        ),
         ([{"url": "https://{host}:{port}/v1"}], ["/v1/a/{id}"]),
     ],
 )
@@ -133,9 +120,9 @@ def test_paths_and_successors_begin_with_the_path_of_the_server(
 ) -> None:
     operation = OLD | {"x-successor": "/b/{id}"}
     plan = read(document({"/a/{id}": {"get": operation}}, servers=servers))
-    assert [(operation.path, operation.successor) for operation in plan] == [
-        (path, path.replace("/a/", "/b/")) for path in paths
-    ]
+    for listed, path in zip(plan, paths, strict=True):
+        assert listed.path == path
+        assert listed.successor == path.replace("/a/", "/b/")
 
 
 def test_a_server_of_an_operation_precedes_those_of_the_path_and_the_document() -> None:
@@ -221,9 +208,6 @@ def test_the_operations_of_a_plan_have_different_names() -> None:
         ({}, {}),
         ({"externalDocs": {"url": "/docs"}}, {"documentation": "/docs"}),
         ({"externalDocs": {"description": "no URL"}}, {}),
-        ({"externalDocs": {"url": ""}}, {}),
-        ({"x-sunset": "2027-07-01"}, {"sunset_at": JULY}),
-        ({"x-sunset": "2027-07-01T02:00:00+02:00"}, {"sunset_at": JULY}),
         ({"x-sunset": date(2027, 7, 1)}, {"sunset_at": JULY}),
         (
             {"x-sunset": datetime(2027, 7, 1, 2, tzinfo=timezone(timedelta(hours=2)))},
@@ -266,10 +250,8 @@ def test_a_sunset_that_has_passed_is_a_warning_if_it_is_enforced() -> None:
     ("path", "more", "expected"),
     [
         ("/files/{path+}", {}, "/v1/files/**"),
-        ("/files/{+path}", {}, "/v1/files/**"),
         ("/files/{*path}", {}, "/v1/files/**"),
         ("/files/**", {}, "/v1/files/**"),
-        ("/{path+}", {}, "/v1/**"),
         (
             "/files/{path}",
             {
@@ -295,10 +277,8 @@ def test_a_sunset_that_has_passed_is_a_warning_if_it_is_enforced() -> None:
     ],
     ids=[
         "of a gateway",
-        "of a URI template",
         "of Spring",
         "of a plan",
-        "all of a server",
         "declared in Swagger 2.0",
         "declared by references",
         "not declared as such",
@@ -324,12 +304,10 @@ def test_a_last_parameter_with_slashes_is_everything_below(
 @pytest.mark.parametrize(
     ("path", "schema", "is_warned"),
     [
-        ("/tree/{rest}", {"type": "string"}, True),
         ("/tree/{rest}/", {"type": ["string", "null"]}, True),
         ("/tree/{rest}", None, True),
         ("/tree/{rest}", {"type": "integer"}, False),
         ("/tree/{rest}", {"type": "string", "format": "uuid"}, False),
-        ("/tree/{rest}", {"format": "path"}, False),
         ("/{rest}/tree", {"type": "string"}, False),
     ],
 )
@@ -512,7 +490,6 @@ def test_a_warning_shows_five_paths_and_counts_the_others() -> None:
 MISTAKES: dict[str, tuple[str, Any, str, str]] = {
     "a flag": ("/a", {"deprecated": "yes"}, ".deprecated must be true or false", "yes"),
     "a sunset": ("/a", {"x-sunset": "soon"}, ".x-sunset: 'soon'", "2027-07-01"),
-    "no date": ("/a", {"x-sunset": True}, ".x-sunset: it must be a date", "True"),
     "a naive date": (
         "/a",
         {"x-deprecated-at": datetime(2026, 1, 1)},  # noqa: DTZ001 - the mistake
@@ -522,25 +499,16 @@ MISTAKES: dict[str, tuple[str, Any, str, str]] = {
     "an early date": ("/a", {"x-sunset": "1960-01-01"}, ": deprecated_at", "1970"),
     "no URI": ("/a", {"externalDocs": {"url": "see below"}}, ".externalDocs.url", ""),
     "no string": ("/a", {"externalDocs": {"url": 5}}, ".externalDocs.url must be", "5"),
-    "no mapping": ("/a", {"externalDocs": [5]}, ".externalDocs must be", "a list"),
     "no name": ("/a", {"operationId": "a\nb"}, ".operationId: name must be", ""),
-    "a list as name": ("/a", {"operationId": ["a"]}, ".operationId must be", "a list"),
     "no successor": ("/a", {"x-successor": "a b"}, ".x-successor: successor must", ""),
-    "a number": ("/a", {"x-successor": 5}, ".x-successor must be a string", "5"),
     "no path": ("/a", {"x-path": {}}, ".x-path must be a string", "a mapping"),
     "an extension": ("/a/{id}.json", {}, ": path must be", "such as /a/{id_json}"),
-    "a verb": ("/a/{id}:stop", {}, ": path must be", "such as /a/{id_stop}"),
     "a query": ("/a?b=c", {}, ": path must be", "such as /a"),
-    "two slashes": ("/a//b/", {}, ": path must be", "such as /a/b"),
-    "an action": ("/#Action=Stop", {}, ": path must be", "such as /\n"),
     "a dot": ("/a/./b", {}, ": path must be", "such as /a/{part}/b"),
     "Flask's rule": ("/a/<path:rest>", {}, ": path must be", "such as /a/**"),
     "Starlette's": ("/a/{rest:path}", {}, ": path must be", "such as /a/**"),
-    "no slash": ("a/{id}", {}, " must be an operation of a path that", "/a/{id}"),
     "slashes inside": ("/a/{b+}/c", {}, " must be an operation whose path", "/a/**"),
-    "two of them": ("/{a+}/{b+}", {}, " must be an operation whose path", "/**"),
     "a parameter": ("/{id}", {"parameters": ["a"]}, ".parameters.0 must be", "'a'"),
-    "no list": ("/{id}", {"parameters": 7}, ".parameters must be a list", "7"),
     "no reference": (
         "/{id}",
         {"parameters": [{"$ref": "more.yaml"}]},
@@ -586,11 +554,9 @@ def test_an_error_has_its_place_and_the_way_out(case: str) -> None:
     [
         (document({"/a": {"$ref": "a.yaml"}}), "paths./a.$ref must be a reference"),
         (document({"/a": {"$ref": "#/paths/~1a"}}), "paths./a.$ref must be a refer"),
-        (document({"/a": {"$ref": "#/b/c"}}), "paths./a.$ref must be a place in"),
-        (document({"/a": {"$ref": "#/info/title/x"}}), "paths./a.$ref must be a pl"),
+        (document({"/a": {"$ref": "#/b"}}), "paths./a.$ref must be a place in"),
         (document({"/a": {"$ref": "#/info/title"}}), "paths./a.$ref must be a map"),
         (document({"/a": {"get": 5}}), "paths./a.get must be a mapping, not 5"),
-        (document({"/a": 5}), "paths./a must be a mapping, not 5"),
         (document({"/a": {"GET": OLD}}), "paths./a.GET: methods are in lower case"),
         (
             document({"/a": {"additionalOperations": {"A B": OLD}}}),
@@ -605,10 +571,8 @@ def test_an_error_has_its_place_and_the_way_out(case: str) -> None:
         (document({"/a": {"get": OLD}}, servers=[5]), "servers.0 must be a mapping"),
         (swagger({"/a": {"get": OLD}}, basePath="v1"), "basePath must be a path"),
         (document({}, openapi="4.0.0"), "the version must be openapi: 3.x or swagger"),
-        (swagger({}, swagger="1.2"), "the version must be openapi: 3.x or swagger"),
         ({}, "the version must be openapi: 3.x or swagger: 2.0, not None"),
         (None, "the document must be a mapping, not None"),
-        ([], "the document must be a mapping, not a list"),
     ],
 )
 def test_what_may_be_deprecated_and_cannot_be_read_is_an_error(
@@ -660,10 +624,7 @@ def test_operations_for_the_same_requests_must_say_the_same(
         ("/users/{id}", "/users/me", {}, True),
         ("/users/{id}", "/{page}/me", {"parameters": [NUMBER]}, True),
         ("/users/{id}", "/users/{id}/name", {}, False),
-        ("/users/{id}", "/users/{id}.json/name", {}, False),
         ("/users/me", "/users/{id}", {}, False),
-        ("/users/me", "/users/{id}:undelete", {}, False),
-        ("/users/me", "/teams//../me", {}, False),
         ("/users/me", "/{path+}", {}, False),
     ],
 )
@@ -684,17 +645,13 @@ def test_a_live_operation_whose_requests_a_deprecated_one_would_take_is_in_the_p
     ("path", "more"),
     [
         ("/users/{id}.json", {}),
-        ("/users/{id}:undelete", {}),
-        ("/{path+}/x", {}),
-        ("/users/a b?c", {}),
-        ("/users//", {}),
         ("users/a", {}),
         ("/users/a", {"operationId": 5}),
         ("/users/a", {"servers": [{"url": 5}]}),
         ("/users/{a}", {"parameters": [{"$ref": "a.yaml"}]}),
     ],
 )
-@pytest.mark.parametrize("deprecated", ["/users/{id}", "/**", "/orders"])
+@pytest.mark.parametrize("deprecated", ["/users/{id}", "/orders"])
 def test_an_unreadable_live_operation_is_an_error_if_a_deprecated_one_may_take_it(
     deprecated: str, path: str, more: Any
 ) -> None:
@@ -756,7 +713,7 @@ def test_no_document_takes_memory_out_of_proportion_to_its_size(case: str) -> No
 
 @pytest.mark.parametrize(
     "key",
-    ["deprecated", "x-sunset", "x-path", "x-successor", "operationId", "parameters"],
+    ["deprecated", "x-successor", "operationId", "parameters"],
 )
 def test_an_error_does_not_show_what_aliases_multiply(key: str) -> None:
     (error,) = errors(document({"/{a}": {"get": OLD | {key: bomb()}}}))
@@ -769,8 +726,7 @@ def test_a_thousand_operations_take_a_second() -> None:
         operation = named(f"get {number}", parameters=[NUMBER], description="x" * 500)
         paths[f"/things{number}/{{id}}"] = {"get": operation, "put": {}}
     start = process_time()
-    plan = read(document(paths, servers=[{"url": "/v1"}, {"url": "/v2"}]))
-    assert len(plan) == 1000
+    assert len(read(document(paths, servers=[{"url": "/v1"}, {"url": "/v2"}]))) == 1000
     assert process_time() - start < 3
 
 
@@ -927,7 +883,6 @@ def test_swagger_2_has_its_own_headers_and_parameters() -> None:
     ("plan", "more"),
     [
         ({Operation("lost", "GET", "/b"): POLICY}, {}),
-        ({Operation("lost", "POST", "/a"): POLICY}, {}),
         ({Operation("lost", "GET", "/a", query={"v": "1"}): POLICY}, {}),
         (
             {
@@ -958,7 +913,6 @@ def test_swagger_2_has_its_own_headers_and_parameters() -> None:
     ],
     ids=[
         "another path",
-        "another method",
         "conditions",
         "conditions of a live one",
         "conditions of a live one before",
@@ -990,33 +944,33 @@ def test_responses_that_cannot_be_read_are_left_alone() -> None:
     assert marked["paths"]["/a"]["put"]["responses"] == 5
 
 
-def test_the_example_serves_a_valid_document_of_its_own(tmp_path: Path) -> None:
-    written = served_document(tmp_path)
-    validate(written)
-    deprecated = [
-        path
-        for path, item in written["paths"].items()
-        if any(operation.get("deprecated") for operation in item.values())
-    ]
+@pytest.fixture
+def example_document(tmp_path: Path) -> Any:
+    app = create_app(f"sqlite:///{tmp_path}/example.sqlite3")
+    served = app.test_client().get("/openapi.json").json
+    app.extensions["engine"].dispose()
+    return served
+
+
+def test_the_example_serves_a_valid_document_of_its_own(example_document: Any) -> None:
+    validate(example_document)
+    deprecated = []
+    for path, item in example_document["paths"].items():
+        for operation in item.values():
+            if operation.get("deprecated"):
+                deprecated.append(path)
     assert deprecated == [
         "/API/Notification/",
         "/API/Notification/GetNotificationsForAccount/{id}/",
     ]
 
 
-def served_document(folder: Path) -> Any:
-    app = create_app(f"sqlite:///{folder}/example.sqlite3")
-    written = app.test_client().get("/openapi.json").json
-    app.extensions["engine"].dispose()
-    return written
-
-
 @pytest.mark.slow
-def test_linters_find_no_errors_in_it(tmp_path: Path) -> None:
+def test_linters_find_no_errors_in_it(example_document: Any, tmp_path: Path) -> None:
     redocly = npm_program_or_skip("@redocly/cli@2.77.0", "redocly")
     spectral = npm_program_or_skip("@stoplight/spectral-cli@6.16.3", "spectral")
     file, rules = tmp_path / "openapi.json", tmp_path / "rules.yaml"
-    file.write_text(json.dumps(served_document(tmp_path)), encoding="utf-8")
+    file.write_text(json.dumps(example_document), encoding="utf-8")
     rules.write_text("extends: spectral:oas\n", encoding="utf-8")
     # A path ends with a slash if that of the application does.
     lint = [
