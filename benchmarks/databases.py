@@ -83,7 +83,7 @@ SQLITE = Part(
     tuple(map(of_records, SIZES)),
     (OURS, CORE),
     measure_sqlite,
-    (Target("N = 1", OURS, 1.2, CORE), Target("N = 10 000", OURS, 1.1, CORE)),
+    (Target("N = 1", OURS, 1.2, CORE), Target("N = 10,000", OURS, 1.1, CORE)),
 )
 POSTGRESQL = Part(
     "postgresql",
@@ -91,5 +91,5 @@ POSTGRESQL = Part(
     SQLITE.columns,
     SQLITE.rows,
     measure_postgresql,
-    (Target("N = 1", OURS, 1.3, CORE), Target("N = 10 000", OURS, 1.1, CORE)),
+    (Target("N = 1", OURS, 1.3, CORE), Target("N = 10,000", OURS, 1.1, CORE)),
 )

@@ -60,7 +60,7 @@ PART = Part(
         Target("N = 1", BLUEPRINT, 1.0, FLASK),
         Target(REFUSED, BLUEPRINT, 0.6, FLASK),
         Target("N = 100", APPLICATION, 1 / 8, JSONIFY),
-        Target("N = 10 000", APPLICATION, 1.1, DUMPED),
-        Target("N = 10 000", BYTES, 1.0, DUMPED),
+        Target("N = 10,000", APPLICATION, 1.1, DUMPED),
+        Target("N = 10,000", BYTES, 1.0, DUMPED),
     ),
 )

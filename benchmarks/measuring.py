@@ -74,7 +74,7 @@ class Part:
 
 def of_records(user: int) -> str:
     """Return the heading of a column: the number of records of a user."""
-    return f"N = {user:,}".replace(",", " ")
+    return f"N = {user:,}"
 
 
 def column(name: str, values: Mapping[str, Values]) -> Results:

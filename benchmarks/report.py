@@ -32,7 +32,7 @@ def machine() -> str:
     )
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return (
-        f"Measured on {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores ({processor[0]}), "
+        f"Measured on {datetime.now(UTC):%-d %b %Y}, on {os.cpu_count()} cores ({processor[0]}), "
         f"Python {platform.python_version()}, with {versions}."
     )
 
@@ -98,10 +98,10 @@ def _distance(values: Values) -> float:
 
 
 def _number(value: float) -> str:
-    """Return a number with three significant digits, and a space between its thousands."""
+    """Return a number with three significant digits, and a comma between its thousands."""
     size = abs(value)
     digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
-    return f"{value:,.{digits}f}".replace(",", " ")
+    return f"{value:,.{digits}f}"
 
 
 def _table(heading: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

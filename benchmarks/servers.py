@@ -188,7 +188,7 @@ PART = Part(
     (
         Target("N = 1", APPLICATION, 1.03, FALCON),
         Target("N = 1", BLUEPRINT, 1.0, FLASK),
-        Target("N = 10 000", APPLICATION, 1.1, DUMPED),
-        Target("N = 10 000", BLUEPRINT, 1.1, FLASK),
+        Target("N = 10,000", APPLICATION, 1.1, DUMPED),
+        Target("N = 10,000", BLUEPRINT, 1.1, FLASK),
     ),
 )
