@@ -226,6 +226,8 @@ class History:
             # Nobody heard of the clock's change, or calls go by another day.
             or call.set_at > process.heard_at
             or call.error > CLOCK_LIMIT
+            # The day in which it began may have been deleted.
+            or call.heard_at - call.at > HOUR
         )
 
 
