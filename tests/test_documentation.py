@@ -59,25 +59,21 @@ def test_every_target_of_make_is_in_the_menu(page: str) -> None:
     ] == []
 
 
-# A row of a table or an item of a numbered list, and a test that it lists.
-ROW = re.compile(r"^(?:\| (?!-).+ \||\d+\. .+)$", re.MULTILINE)
+# An item of a list, and a test in its comment.
+ITEM = re.compile(r"^(?:-|\d+\.) \*\*.+$", re.MULTILINE)
 TEST = re.compile(r"\b(tests/[\w/]+\.py)::(test_\w+)")
 
 
-def rows(page: str, heading: str) -> list[str]:
-    """Return the rows and numbered items of a section, without the titles of columns."""
+def items(page: str, heading: str) -> list[str]:
+    """Return the items of a section that begin in bold."""
     content = (ROOT / "docs" / page).read_text(encoding="utf-8")
     _, _, section = content.partition(f"\n{heading}\n")
-    return [
-        row
-        for row in ROW.findall(section.partition("\n## ")[0])
-        if not row.startswith("| failure |")
-    ]
+    return ITEM.findall(section.partition("\n## ")[0])
 
 
-def assert_tests_exist(row: str) -> None:
-    listed = TEST.findall(row)
-    assert listed, f"no test is listed: {row}"
+def assert_tests_exist(item: str) -> None:
+    listed = TEST.findall(item)
+    assert listed, f"no test is listed: {item}"
     for file, name in listed:
         assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), (
             f"{file}::{name}"
@@ -91,9 +87,9 @@ def test_an_example_that_is_not_followed_has_a_test(test: str) -> None:
 
 def test_every_guarantee_and_failure_has_tests_that_exist() -> None:
     guarantees, failures = (
-        rows("wire.md", "## Guarantees"),
-        rows("deploy.md", "## Failures"),
+        items("wire.md", "## Guarantees"),
+        items("deploy.md", "## Failures"),
     )
     assert (len(guarantees), len(failures)) == (7, 9)
-    for row in guarantees + failures:
-        assert_tests_exist(row)
+    for item in guarantees + failures:
+        assert_tests_exist(item)
