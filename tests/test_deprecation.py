@@ -542,6 +542,7 @@ TARGETS = [
     ("", "https://api.example/", "/new", "https://api.example/new"),
     ("/erp", None, "/new", "/erp/new"),
     ("erp", None, "/new", "/erp/new"),
+    ("/", None, "/new", "/new"),
     ("//host", None, "/new", "/host/new"),
     ('/\xc3\xa9 <>"\\\r\n;,', None, "/new", "/%C3%A9%20%3C%3E%22%5C%0D%0A%3B%2C/new"),
     ("/erp", None, "//host/new", "//host/new"),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import orjson
 import pytest
@@ -81,32 +81,13 @@ def check_outcome(environ: dict[str, Any]) -> Outcome:
 LATIN_1 = st.text(st.characters(max_codepoint=0xFF), max_size=12)
 PIECES = st.sampled_from(
     [
-        *(
-            "&",
-            "&",
-            "=",
-            ";",
-            "#",
-            "?",
-            "+",
-            "%",
-            "%00",
-            "%3D",
-            "sessionId",
-            "sessionId=",
-            "SessionID=",
-        ),
-        *("session%49d=", A, B, "AB=="),
+        *("&", "&", "=", ";", "#", "?", "+", "%", "%00", "%3D", A, B, "AB=="),
+        *("sessionId", "sessionId=", "SessionID=", "session%49d="),
     ]
 )
 QUERIES = st.lists(PIECES | LATIN_1, max_size=8).map("".join)
-HEADERS = st.none() | st.lists(
-    st.sampled_from(
-        ["Bearer", "bearer ", "Basic ", " ", "\t", ",", '"', "\\", "=", A, B, "AB=="]
-    )
-    | LATIN_1,
-    max_size=6,
-).map("".join)
+SCHEMES = ["Bearer", "bearer ", "Basic ", " ", "\t", ",", '"', "\\", "=", A, B, "AB=="]
+HEADERS = st.lists(st.sampled_from(SCHEMES) | LATIN_1, max_size=6).map("".join)
 
 
 def expected_of_query(query: str) -> Outcome:
@@ -114,103 +95,51 @@ def expected_of_query(query: str) -> Outcome:
     parses a form.
     """
     pairs = parse_qsl(query, keep_blank_values=True, encoding="latin-1")
-    values = [value for key, value in pairs if key.lower() == "sessionid"]
+    values = []
+    for key, value in pairs:
+        if key.lower() == "sessionid":
+            values.append(value)
     if not values:
         return None
     if len(values) > 1 or not values[0]:
         return AMBIGUOUS
-    return (values[0], "query") if is_token(values[0]) else MALFORMED
+    if not is_token(values[0]):
+        return MALFORMED
+    return values[0], "query"
 
 
 def is_token(value: str) -> bool:
-    return (
-        len(value) <= 4096 and re.fullmatch(r"[-A-Za-z0-9._~+/]+=*", value) is not None
-    )
+    return len(value) <= 4096 and bool(re.fullmatch(r"[-A-Za-z0-9._~+/]+=*", value))
 
 
 LONGEST = "A" * 4096
+# What vectors/sessions.json leaves out: the query, the header, and the outcome.
+REQUESTS: dict[str, tuple[str, str | None, Outcome]] = {
+    "a header of white space": ("", " \t ", None),
+    "several spaces": ("", f"Bearer    {A}", (A, "header")),
+    "4096 characters, encoded": ("sessionId=" + "%41" * 4096, None, (LONGEST, "query")),
+    "a token without a scheme": ("", A, None),
+    "a quoted quote": ("", rf'Digest username="x\", Bearer {A}", a=b', None),
+    "parameters of one credential": ("", "Digest a=b, c = d,\te=f", None),
+    "values have a case": (f"sessionId={A.upper()}", f"Bearer {A}", AMBIGUOUS),
+    "empty value and a header": ("sessionId=", f"Bearer {A}", AMBIGUOUS),
+    "an open quoted string": ("", f'Digest username="x, Bearer {A}', AMBIGUOUS),
+    "a quoted backslash": ("", rf'Digest username="x\\", Bearer {A}', AMBIGUOUS),
+    "between quoted strings": ("", f'Digest a="x", Bearer {A}, b="y"', AMBIGUOUS),
+    "an escaped line feed": ("", f'Digest a="\\\n", Bearer {A}, b="y"', AMBIGUOUS),
+    "a broken header and a query": (f"sessionId={A}", "Bearer", AMBIGUOUS),
+    "= alone": ("", "Bearer =", MALFORMED),
+    "a token, then a parameter": ("", f"Bearer {A},a=b", MALFORMED),
+    "a header is not decoded": ("", f"Bearer %34{A[1:]}", MALFORMED),
+    "a space that is not ASCII": ("", f"Bearer \xa0{A}", MALFORMED),
+    "both, equal, malformed": ("sessionId=a%00", "Bearer a\x00", MALFORMED),
+    "different and malformed": ("sessionId=%00", f"Bearer {A}", AMBIGUOUS),
+}
 
 
-@pytest.mark.parametrize(
-    ("query", "header", "expected"),
-    [
-        # One session, or none.
-        pytest.param("", " \t ", None, id="a header of white space"),
-        pytest.param("", f"Bearer    {A}", (A, "header"), id="several spaces"),
-        pytest.param(
-            "sessionId=" + "%41" * 4096,
-            None,
-            (LONGEST, "query"),
-            id="4096 characters, encoded",
-        ),
-        pytest.param("", A, None, id="a token without a scheme"),
-        pytest.param(
-            "",
-            rf'Digest username="x\", Bearer {A}", a=b',
-            None,
-            id="a quoted string with a quoted quote",
-        ),
-        pytest.param(
-            "", "Digest a=b, c = d,\te=f", None, id="parameters of one credential"
-        ),
-        # Ambiguous.
-        pytest.param(
-            f"sessionId={A.upper()}", f"Bearer {A}", AMBIGUOUS, id="values have a case"
-        ),
-        pytest.param(
-            "sessionId=", f"Bearer {A}", AMBIGUOUS, id="empty value and a header"
-        ),
-        pytest.param(
-            "",
-            f'Digest username="x, Bearer {A}',
-            AMBIGUOUS,
-            id="a quoted string that is never closed",
-        ),
-        pytest.param(
-            "",
-            rf'Digest username="x\\", Bearer {A}',
-            AMBIGUOUS,
-            id="a quoted backslash ends no pair",
-        ),
-        pytest.param(
-            "",
-            f'Digest a="x", Bearer {A}, b="y"',
-            AMBIGUOUS,
-            id="between quoted strings",
-        ),
-        pytest.param(
-            "", f'Digest a="", Bearer {A}, b="y"', AMBIGUOUS, id="after an empty one"
-        ),
-        pytest.param(
-            "",
-            f'Digest a="\\\n", Bearer {A}, b="y"',
-            AMBIGUOUS,
-            id="after an escaped line feed",
-        ),
-        pytest.param(
-            f"sessionId={A}",
-            "Bearer",
-            AMBIGUOUS,
-            id="a broken header does not fall back to the query",
-        ),
-        # Malformed.
-        pytest.param("", "Bearer =", MALFORMED, id="= alone"),
-        pytest.param("", f"Bearer {A},a=b", MALFORMED, id="a token, then a parameter"),
-        pytest.param("", f"Bearer %34{A[1:]}", MALFORMED, id="a header is not decoded"),
-        pytest.param("", f"Bearer \xa0{A}", MALFORMED, id="a space that is not ASCII"),
-        pytest.param(
-            "sessionId=a%00", "Bearer a\x00", MALFORMED, id="both, equal, malformed"
-        ),
-        # Several problems: 400 wins.
-        pytest.param(
-            "sessionId=%00", f"Bearer {A}", AMBIGUOUS, id="different and malformed"
-        ),
-        pytest.param("sessionId=%00", "Bearer", AMBIGUOUS, id="malformed and no token"),
-    ],
-)
-def test_the_rules_decide_which_session_a_request_has(
-    query: str | None, header: str | None, expected: Outcome
-) -> None:
+@pytest.mark.parametrize("case", REQUESTS)
+def test_the_rules_decide_which_session_a_request_has(case: str) -> None:
+    query, header, expected = REQUESTS[case]
     assert check_outcome(request(query, header)) == expected
 
 
@@ -223,21 +152,17 @@ def test_any_query_has_the_outcome_that_the_rules_give(query: str) -> None:
 
 @given(HEADERS)
 @example(f"Bearer {A}")
-def test_any_header_is_a_session_only_as_one_bearer_token(header: str | None) -> None:
-    credential = re.fullmatch(
-        r"[ \t]*bearer +([^ \t].*?)[ \t]*",
-        header or "",
-        re.IGNORECASE | re.ASCII | re.DOTALL,
-    )
-    is_session = credential is not None and is_token(credential[1])
+def test_any_header_is_a_session_only_as_one_bearer_token(header: str) -> None:
+    pattern = r"(?ais)[ \t]*bearer +([^ \t].*?)[ \t]*"
+    credential = re.fullmatch(pattern, header)
     actual = check_outcome(request(header=header))
-    if credential is not None and is_session:
+    if credential and is_token(credential[1]):
         assert actual == (credential[1], "header")
     else:
         assert actual in (None, AMBIGUOUS, MALFORMED)
 
 
-@pytest.mark.parametrize("foreign", [A, {"value": A}, object(), None, ("A", "header")])
+@pytest.mark.parametrize("foreign", [A, None, ("A", "header")])
 def test_a_foreign_object_under_our_key_is_ignored(foreign: Any) -> None:
     assert session_of(request(**{SESSION: foreign})) is None
     assert session_of(
@@ -247,19 +172,19 @@ def test_a_foreign_object_under_our_key_is_ignored(foreign: Any) -> None:
     assert SESSION not in spy.seen
 
 
-def test_a_refusal_has_its_reason_and_never_the_session_id() -> None:
-    for query, status, code in (
-        (f"sessionId={A}&sessionId={A}", *AMBIGUOUS),
-        (f"sessionId={A}%00", *MALFORMED),
-    ):
-        with pytest.raises(SessionRefused) as caught:
-            session_of(request(query))
-        assert (caught.value.status, caught.value.code) == (status, code)
-        assert str(caught.value) == caught.value.detail != ""
-        assert (
-            A
-            not in f"{caught.value!r} {caught.value} {caught.value.args} {vars(caught.value)}"
-        )
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [(f"sessionId={A}&sessionId={A}", AMBIGUOUS), (f"sessionId={A}%00", MALFORMED)],
+)
+def test_a_refusal_has_its_reason_and_never_the_session_id(
+    query: str, expected: Outcome
+) -> None:
+    with pytest.raises(SessionRefused) as caught:
+        session_of(request(query))
+    refused = caught.value
+    assert (refused.status, refused.code) == expected
+    assert str(refused) == refused.detail != ""
+    assert A not in f"{refused!r} {refused} {refused.args} {vars(refused)}"
 
 
 @pytest.mark.parametrize("show", [repr, str, format, "{:>99}".format])
@@ -286,38 +211,18 @@ def test_credentials_are_compared_and_hashed_by_value() -> None:
         credential.value = "another"  # type: ignore[misc]
 
 
-VECTORS = json.loads(
-    (Path(__file__).parent / "vectors" / "sessions.json").read_text("utf-8")
-)
-
-
-def vectors(kind: str) -> list[Any]:
-    return [
-        pytest.param(each, id=f"{each['id']} {each['title']}")
-        for each in VECTORS
-        if each["kind"] == kind
-    ]
-
-
-def vector_environ(vector: dict[str, Any]) -> dict[str, Any]:
-    environ = {
-        **environ_of(),
-        **vector["environ"],
-        "wsgi.input": BytesIO(vector.get("body", "").encode()),
-    }
-    if "QUERY_STRING" not in vector["environ"]:
-        del environ["QUERY_STRING"]
-    return environ
+FILE = Path(__file__).parent / "vectors" / "sessions.json"
+VECTORS = {
+    f"{vector['id']} {vector['title']}": vector
+    for vector in json.loads(FILE.read_text("utf-8"))
+}
 
 
 def describe(spy: Spy, response: Response) -> dict[str, Any]:
     if not spy.calls:
         error = re.search(r'error="([^"]*)"', response.one("WWW-Authenticate"))
-        return {
-            "outcome": "error",
-            "status": response.code,
-            "error": error and error[1],
-        }
+        code = error and error[1]
+        return {"outcome": "error", "status": response.code, "error": code}
     session = session_of(spy.seen)
     if session is None:
         return {"outcome": "none"}
@@ -328,172 +233,101 @@ def agrees(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
     """Return whether an outcome is an expected one; members that a vector leaves out
     may have any value.
     """
-    if expected["outcome"] != actual["outcome"]:
-        return False
-    if expected["outcome"] == "error":
-        code = (
-            None
-            if expected.get("no_error_attr")
-            else expected.get("error", actual["error"])
-        )
-        return actual["status"] in expected["status"] and actual["error"] == code
-    return all(
-        actual[key] == expected[key]
-        for key in ("session_id", "source")
-        if key in expected
-    )
+    for key, value in actual.items():
+        if key == "status":
+            if value not in expected["status"]:
+                return False
+        elif key == "error" and expected.get("no_error_attr"):
+            if value is not None:
+                return False
+        elif value != expected.get(key, value):
+            return False
+    return True
 
 
-@pytest.mark.parametrize("vector", vectors("extract"))
-def test_a_request_has_the_outcome_that_its_vector_expects(
-    vector: dict[str, Any],
-) -> None:
-    environ = vector_environ(vector)
+@pytest.mark.parametrize("case", VECTORS)
+def test_a_request_has_the_outcome_that_its_vector_expects(case: str) -> None:
+    vector = VECTORS[case]
+    environ = environ_of() | vector["environ"]
+    body = vector.get("body", "").encode()
+    environ["wsgi.input"] = BytesIO(body)
+    if "QUERY_STRING" not in vector["environ"]:
+        del environ["QUERY_STRING"]
     spy, response = send(environ, require_session=vector["mode"] == "required")
     actual = describe(spy, response)
-    assert any(
-        agrees(expected, actual)
-        for expected in [vector["expect"], *vector.get("accept", [])]
-    ), actual
+    accepted = [vector["expect"], *vector.get("accept", [])]
+    assert any(agrees(expected, actual) for expected in accepted), actual
     assert not any(agrees(never, actual) for never in vector.get("never", [])), actual
-    if vector["expect"].get("reaches_app"):
-        assert spy.calls
-    if vector["expect"].get("body_untouched"):
-        assert environ["wsgi.input"].read() == vector["body"].encode()
+    assert environ["wsgi.input"].read() == body
 
 
-def assert_shows(string: str, rule: dict[str, Any]) -> None:
-    """Check a value against the rule of a vector."""
-    assert string.startswith(rule.get("prefix", ""))
-    assert string == rule.get("equals", string)
-    assert all(part in string for part in rule.get("contains", []))
-    assert not any(part in string for part in rule.get("not_contains", []))
-    assert any(part in string for part in rule.get("any_of", [""]))
-    assert all(
-        string.lower().count(part) == number
-        for part, number in rule.get("count", {}).items()
-    )
-    if rule.get("charset") == "rfc6750":
-        assert all(
-            re.fullmatch(r"[ !#-\[\]-~]*", quoted) for quoted in string.split('"')[1::2]
-        )
-    assert not rule.keys() - {
-        "prefix",
-        "equals",
-        "contains",
-        "not_contains",
-        "any_of",
-        "count",
-        "charset",
-        "except",
-    }
-
-
-def assert_environ_shows(environ: dict[str, Any], expected: dict[str, Any]) -> None:
-    for key, rule in expected.items():
-        others = [
-            v
-            for k, v in environ.items()
-            if isinstance(v, str) and k not in rule.get("except", [])
-        ]
-        for string in others if key == "*str*" else [environ[key]]:
-            assert_shows(string, rule)
-
-
-@pytest.mark.parametrize("vector", vectors("leak"))
-def test_an_environ_shows_only_what_its_vector_permits(vector: dict[str, Any]) -> None:
-    environ, spy, expected = vector_environ(vector), Spy(), vector["expect"]
-    app = wrap(spy, operations=PAGES)
-    run(wrap(app, operations=PAGES) if vector["app"] == "nested" else app, environ)
-    assert_environ_shows(environ, expected["environ_after"])
-    assert_environ_shows(spy.seen, expected.get("seen_by_app", {}))
-    if "session_id_seen" in expected:
-        assert resolve(spy.seen) == (expected["session_id_seen"], "query")
-
-
-@pytest.mark.parametrize("vector", vectors("response"))
-def test_a_response_is_as_its_vector_expects(vector: dict[str, Any]) -> None:
-    own, expected = vector.get("app", {}), vector["expect"]
-    spy = Spy(own.get("status", "200 OK"), body=[b"ok"])
-
-    def app(environ: dict[str, Any], start_response: Any) -> Any:
-        query = environ.get("QUERY_STRING", "")
-        headers = own.get("headers", [])
-        spy.headers = [
-            (name, value.replace("<QUERY_STRING seen by the app>", query))
-            for name, value in headers
-        ]
-        return spy(environ, start_response)
-
-    wrapped = wrap(app, operations=PAGES, require_session=vector["mode"] == "required")
-    response = run(wrapped, environ_of() | vector["environ"])
-    assert response.code in (
-        expected["status"]
-        if isinstance(expected["status"], list)
-        else [expected["status"]]
-    )
-    for name, rule in expected.get("headers", {}).items():
-        assert_shows(response.one(name), rule)
-    assert not any(
-        secret in str(response) for secret in expected.get("response_not_contains", [])
-    )
-    if expected.get("content_length_exact"):
-        assert int(response.one("Content-Length")) == len(response.body)
-    if expected.get("app_iter_identity"):
-        assert (
-            wrapped(
-                environ_of() | vector["environ"], lambda *_arguments: lambda _data: None
-            )
-            is spy.body
-        )
-    if "follow_up_outcome" in expected:
-        target = urlsplit(response.one("Location"))
-        followed = (
-            environ_of()
-            | vector["environ"]
-            | {"PATH_INFO": target.path, "QUERY_STRING": target.query}
-        )
-        run(wrapped, followed)
-        assert (session_of(followed) is not None) is (
-            expected["follow_up_outcome"] == "session"
-        )
-
-
-# In expected queries, with a session ID and ">" after it: the digest of that session
-# ID.
-PLACE = "<digest of "
+def test_only_one_string_of_the_environ_shows_the_session() -> None:
+    environ = request(f"b=1&sessionId={A}", RAW_URI=f"/p?b=1&sessionId={A}")
+    spy = Spy()
+    run(wrap(wrap(spy, operations=PAGES), operations=PAGES), environ)
+    shown = []
+    for key, value in spy.seen.items():
+        if isinstance(value, str) and A in value:
+            shown.append(key)
+    assert shown == ["HTTP_AUTHORIZATION"]
+    assert environ["RAW_URI"] == spy.seen["RAW_URI"] == "/p?b=1&sessionId=REDACTED"
+    assert resolve(spy.seen) == (A, "query")
 
 
 @pytest.mark.parametrize(
-    ("query", "left"),
+    "query", [f"sessionid={A}&SESSIONID={A}", f"sessionId={A}%00", f"sessionId={A}%22"]
+)
+def test_a_refused_session_is_shown_nowhere(query: str) -> None:
+    environ = request(query, RAW_URI=f"/p?{query}")
+    _spy, response = send(environ)
+    assert A not in f"{environ} {response}"
+    assert int(response.one("Content-Length")) == len(response.body)
+    challenge = r'Bearer( [a-z]+="[ !#-\[\]-~]*",?)+'
+    assert re.fullmatch(challenge, response.one("WWW-Authenticate"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "source", "expected"),
     [
-        pytest.param(
-            f"a=%7e&&b=+&SESSION%49D={A}&c&=&\xff;%",
-            f"a=%7e&&b=+&{PLACE}{A}>&c&=&\xff;%",
-            id="any bytes",
+        (
+            "Cache-Control",
+            "public, s-maxage=9, max-age=6",
+            "query",
+            "max-age=6, private",
         ),
-        pytest.param(
-            "sessionId=%61b&a=1",
-            f"{PLACE}ab>&a=1",
-            id="a value that is percent-encoded",
-        ),
-        pytest.param("a=1&sessionId&b=2", f"a=1&{PLACE}>&b=2", id="refused: without ="),
-        pytest.param(
-            f"sessionId={A}&a=1&sessionid={B}",
-            f"{PLACE}{A}>&a=1&{PLACE}{B}>",
-            id="refused: repeated",
-        ),
-        pytest.param("a=1;b&&", "a=1;b&&", id="no pair, odd bytes"),
+        ("Cache-Control", "public, max-age=6", "header", "public, max-age=6"),
+        ("Vary", "Accept-Encoding", "header", "Accept-Encoding, Authorization"),
+        ("Vary", "authorization", "header", "authorization"),
+        ("Vary", "*", "header", "*"),
     ],
 )
+def test_a_shared_cache_keeps_no_response_for_another_session(
+    name: str, value: str, source: str, expected: str
+) -> None:
+    app = wrap(plain_app("200 OK", [(name, value)]), operations=PAGES)
+    environs = {
+        "query": request(f"sessionId={A}"),
+        "header": request("", f"Bearer {A}"),
+    }
+    assert run(app, environs[source]).one(name) == expected
+
+
+QUERY_WITH_A_DIGEST = {
+    f"a=%7e&&b=+&SESSION%49D={A}&c&=&\xff;%": f"a=%7e&&b=+&{digest_of(A)}&c&=&\xff;%",
+    "sessionId=%61b&a=1": f"{digest_of('ab')}&a=1",
+    "a=1&sessionId&b=2": f"a=1&{digest_of('')}&b=2",
+    f"sessionId={A}&a=1&sessionid={B}": f"{digest_of(A)}&a=1&{digest_of(B)}",
+    "a=1;b&&": "a=1;b&&",
+}
+
+
+@pytest.mark.parametrize(("query", "expected"), QUERY_WITH_A_DIGEST.items())
 def test_a_digest_replaces_the_pair_and_every_other_byte_of_the_query_stays(
-    query: str, left: str
+    query: str, expected: str
 ) -> None:
     environ = request(query)
     send(environ)
-    assert environ["QUERY_STRING"] == re.sub(
-        f"{PLACE}(.*?)>", lambda found: digest_of(found[1]), left, flags=re.DOTALL
-    )
+    assert environ["QUERY_STRING"] == expected
 
 
 @pytest.mark.slow
@@ -501,39 +335,33 @@ def test_another_process_makes_another_digest() -> None:
     """A client that could compute digests would choose the URL under which a cache
     keeps its page.
     """
-    program = "from flask_notifications.sessions.credential import digest_of; print(digest_of('a'))"
-    other = run_program(sys.executable, "-c", program).stdout.strip()
-    assert re.fullmatch(r"flask_notifications\.session=[0-9a-f]{16}", other)
-    assert other != digest_of("a")
+    module = "flask_notifications.sessions.credential"
+    program = f"from {module} import digest_of; print(digest_of('a'))"
+    digest = run_program(sys.executable, "-c", program).stdout.strip()
+    assert re.fullmatch(r"flask_notifications\.session=[0-9a-f]{16}", digest)
+    assert digest != digest_of("a")
+
+
+SESSION_QUERY = f"sessionId={A}"
 
 
 @pytest.mark.parametrize(
-    ("query", "header", "left"),
+    ("query", "header", "expected"),
     [
-        pytest.param(
-            f"sessionId={A}", None, f"Bearer {A}", id="set when there was none"
-        ),
-        pytest.param(
-            f"sessionId={A}", " \t", f"Bearer {A}", id="set when it was white space"
-        ),
-        pytest.param(
-            f"sessionId={A}", "Basic dTpw", "Basic dTpw", id="another scheme stays"
-        ),
-        pytest.param(
-            f"sessionId={A}",
-            f"bearer  {A} ",
-            f"bearer  {A} ",
-            id="the same session stays unchanged",
-        ),
-        pytest.param("sessionId=%00", None, None, id="not set to a refused value"),
+        (SESSION_QUERY, None, f"Bearer {A}"),
+        (SESSION_QUERY, " \t", f"Bearer {A}"),
+        (SESSION_QUERY, "Basic dTpw", "Basic dTpw"),
+        (SESSION_QUERY, f"bearer  {A} ", f"bearer  {A} "),
+        ("sessionId=%00", None, None),
     ],
+    ids=["none", "white space", "another scheme", "the same session", "refused"],
 )
 def test_the_authorization_header_is_set_only_in_a_request_without_one(
-    query: str, header: Any, left: Any
+    query: str, header: str | None, expected: str | None
 ) -> None:
     environ = request(query, header)
     send(environ)
-    assert environ.get("HTTP_AUTHORIZATION") == left
+    assert environ.get("HTTP_AUTHORIZATION") == expected
 
 
 def test_an_operation_that_does_not_unify_the_session_leaves_it_where_it_is() -> None:
@@ -546,30 +374,23 @@ def test_an_operation_that_does_not_unify_the_session_leaves_it_where_it_is() ->
     assert spy.seen.pop("flask_notifications.served")  # for notice_of
     assert spy.seen == before
     assert SESSION not in environ
-    assert (
-        not response.all("Referrer-Policy")
-        + response.all("Vary")
-        + response.all("Cache-Control")
-    )
+    for name in ("Referrer-Policy", "Vary", "Cache-Control"):
+        assert not response.all(name)
 
 
 @pytest.mark.parametrize(
-    ("own", "sent"),
-    [([], ["no-referrer"]), ([("referrer-policy", "origin")], ["origin"])],
+    ("policy", "expected"), [([], ["no-referrer"]), (["origin"], ["origin"])]
 )
 def test_no_other_site_learns_a_url_unless_the_application_says_so(
-    own: list[tuple[str, str]], sent: list[str]
+    policy: list[str], expected: list[str]
 ) -> None:
-    app = wrap(plain_app("200 OK", own), operations=PAGES)
-    assert run(app, request(f"sessionId={A}")).all("Referrer-Policy") == sent
-    assert run(app, request("", f"Bearer {A}")).all("Referrer-Policy") == [
-        value for _name, value in own
-    ]
+    headers = [("referrer-policy", value) for value in policy]
+    app = wrap(plain_app("200 OK", headers), operations=PAGES)
+    assert run(app, request(f"sessionId={A}")).all("Referrer-Policy") == expected
+    assert run(app, request("", f"Bearer {A}")).all("Referrer-Policy") == policy
 
 
-def test_a_header_that_changes_between_two_middlewares_is_the_session_of_the_inner_one() -> (
-    None
-):
+def test_the_session_of_the_inner_of_two_middlewares_counts() -> None:
     spy = Spy()
     inner = wrap(spy, operations=PAGES)
 
