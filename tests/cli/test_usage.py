@@ -4,13 +4,11 @@ format and exit code.
 
 import csv
 import json
-import re
 import sys
 from datetime import UTC, datetime
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, update
@@ -19,9 +17,8 @@ from flask_notifications import Call, load_plan
 from flask_notifications.pages import render_guide, render_usage
 from flask_notifications.usage import PROBE, metadata, read_usage
 from tests.cli.commands import record_usage, run, run_usage
+from tests.servers.process import ROOT
 from tests.usage.databases import NOON, execute, use
-
-PAGE = (Path(__file__).parents[2] / "docs" / "usage.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -36,29 +33,27 @@ def record(database: str, *calls: Call) -> None:
 
 
 # The page shows another record, of a month and of three hosts.
-(_ON_PAGE,) = re.findall(
-    r"^\$ flask-notifications usage .*\n(Not safe .*?)```",
-    PAGE,
-    re.MULTILINE | re.DOTALL,
-)
-REPORT = _ON_PAGE.replace(" 1 May", " 28 May").replace(
-    "732 hours by 3 hosts", "84 hours by 1 host"
+_PAGE = (ROOT / "docs" / "usage.md").read_text(encoding="utf-8")
+REPORT = (
+    _PAGE.partition("\n$ flask-notifications usage ")[2]
+    .partition("\n")[2]
+    .partition("```")[0]
+    .replace(" 1 May", " 28 May")
+    .replace("732 hours by 3 hosts", "84 hours by 1 host")
 )
 
 
-@pytest.mark.parametrize("columns", [None, "60"])
+@pytest.mark.parametrize("columns", ["80", "60"])
 def test_a_report_fits_a_terminal(
-    database: str, columns: str | None, monkeypatch: pytest.MonkeyPatch
+    database: str, columns: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
-    if columns is not None:
-        monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("COLUMNS", columns)
     job = use("job/1", "team-a", source="header")
     record(database, job, job, use("curl/8", source="query", status=401))
     outcome = run_usage(database)
     assert (outcome.code, outcome.err) == (3, "")
     assert outcome.out.split() == REPORT.split()
-    assert max(map(len, outcome.out.splitlines())) <= int(columns or 80)
+    assert max(map(len, outcome.out.splitlines())) <= int(columns)
 
 
 def test_a_wide_caller_with_many_calls_and_without_a_client_is_readable(
@@ -67,11 +62,11 @@ def test_a_wide_caller_with_many_calls_and_without_a_client_is_readable(
     wide = "\u670d\u52a1" * 8
     record(database, *[use(None, wide)] * 1000)
     monkeypatch.setenv("COLUMNS", "82")
-    first = f"  {wide}: still calling, last call 30 May 2026, 12:00"
-    assert (
-        f"\n{first}\n  UTC\n    1,000 answered, 0 refused, 0 failed, 0 closed; unknown client\n"
-        in run_usage(database).out
+    lines = (
+        f"\n  {wide}: still calling, last call 30 May 2026, 12:00\n  UTC\n"
+        "    1,000 answered, 0 refused, 0 failed, 0 closed; unknown client\n"
     )
+    assert lines in run_usage(database).out
 
 
 def test_callers_beyond_ten_are_counted(database: str) -> None:
@@ -88,40 +83,34 @@ def test_the_sunset_of_the_plan_is_shown(database: str, tmp_path: Path) -> None:
     assert "\n  sunset on 1 Jul 2026, 00:00 UTC, in " in out
 
 
-CASES: dict[str, tuple[list[Call], list[str], int, str]] = {
+CASES: dict[str, tuple[list[Call], str, int, str]] = {
     "no calls, and every hour is covered": (
         [],
-        [],
+        "",
         0,
         "Safe to switch off. From 28 May to 31 May 2026, safe: e",
     ),
-    "one operation is in use": (
-        [use()],
-        [],
-        3,
-        "Not safe to switch off. From 28 May to 31",
-    ),
     "no record of it": (
         [],
-        ["--operation", "a"],
+        "--operation a",
         4,
         "Not known to be safe. From 28 May to 31 May 2026, unknown: a.",
     ),
     "a window to the end of its date": (
         [use()],
-        ["--until", "2026-05-30", "--days", "1"],
+        "--until 2026-05-30 --days 1",
         3,
-        "Not safe",
+        "Not safe to switch off. ",
     ),
     "a window to the beginning of it": (
         [use()],
-        ["--until", "2026-05-30T00:00:00Z", "--days", "1"],
+        "--until 2026-05-30T00:00:00Z --days 1",
         0,
         "Safe",
     ),
     "a window in two years": (
         [],
-        ["--days", "200"],
+        "--days 200",
         4,
         "Not known to be safe. From 12 November 2025 to 31 May 2026",
     ),
@@ -132,10 +121,10 @@ CASES: dict[str, tuple[list[Call], list[str], int, str]] = {
     ("calls", "options", "code", "first_line"), CASES.values(), ids=CASES
 )
 def test_the_exit_code_and_the_first_line_give_the_verdict(
-    calls: list[Call], options: list[str], code: int, first_line: str, database: str
+    calls: list[Call], options: str, code: int, first_line: str, database: str
 ) -> None:
     record(database, *calls)
-    outcome = run_usage(database, *options)
+    outcome = run_usage(database, *options.split())
     assert outcome.code == code
     assert outcome.out.startswith(first_line)
 
@@ -154,15 +143,17 @@ def test_csv_has_a_row_for_each_caller_and_no_formulas(
     client: str, database: str
 ) -> None:
     record(database, use(client, 'a, b; "=1', source="query"))
-    first, *rows = csv.reader(StringIO(run_usage(database, "--format", "csv").out))
-    shown = client if client[0] == "j" else f"'{client}"
+    first, probe, row, *_rest = csv.reader(
+        StringIO(run_usage(database, "--format", "csv").out)
+    )
+    shown = client if client == "job/1" else f"'{client}"
     at = "2026-05-30T12:00:00Z"
     assert first[:5] == ["operation", "verdict", "caller", "client", "source"]
-    assert rows[0][:9] == ["export", "safe", "", PROBE, "", "1", "0", "0", "0"]
-    assert rows[1][:6] == ["report", "in use", "a, b;' \"=1", shown, "query", "1"]
-    assert rows[1][6:14] == ["0", "0", "0", at, at, "false", "", "1"]
-    assert rows[1][14] == "2026-05-31T12:00:00Z"
-    assert rows[1][15].startswith("covered 100 % of 84 hours by 1 host, ")
+    assert probe[:9] == ["export", "safe", "", PROBE, "", "1", "0", "0", "0"]
+    assert row[:6] == ["report", "in use", "a, b;' \"=1", shown, "query", "1"]
+    assert row[6:14] == ["0", "0", "0", at, at, "false", "", "1"]
+    assert row[14] == "2026-05-31T12:00:00Z"
+    assert row[15].startswith("covered 100 % of 84 hours by 1 host, ")
 
 
 HOSTILE = "\x1b]0;x\x07\u202e@everyone #7 !8 GH-9 https://evil.example\n=1+1|b*<script>"
@@ -174,70 +165,53 @@ def rewrite(database: str, value: str) -> None:
     and name of an operation.
     """
     escaped = json.dumps(value)[1:-1]  # as the store does it
+    texts = dict.fromkeys(("client", "caller", "operation"), escaped)
+    texts["operations"] = json.dumps({value: "any"})
     for table in metadata.tables.values():
-        columns = set(table.columns.keys())
-        if {"client", "caller", "operation"} <= columns:
-            values = dict.fromkeys(("client", "caller", "operation"), escaped)
+        values = {name: texts[name] for name in texts.keys() & table.columns.keys()}
+        if values:
             execute(database, update(table).values(values))
-        if "operations" in columns:
-            rules = json.dumps({value: "any"})
-            execute(database, update(table).values(operations=rules))
 
 
-def test_rows_that_others_wrote_neither_control_a_terminal_nor_are_markup(
-    database: str,
+@pytest.mark.parametrize("output", ["text", "csv", "json"])
+def test_rows_that_others_wrote_do_not_control_a_terminal(
+    output: str, database: str
 ) -> None:
     record_usage(database, use("job/1", "tests"))
     rewrite(database, HOSTILE)
-    for output in ("text", "csv", "json"):
-        out = run_usage(database, "--format", output).out
-        assert [each for each in out if not each.isprintable() and each != "\n"] == []
-        assert (SHOWN in out) == (output in {"text", "csv"})
-    rewrite(database, "\t=1")
-    assert r"'\t=1" in run_usage(database, "--format", "csv").out
+    out = run_usage(database, "--format", output).out
+    assert out.replace("\n", "").isprintable()
+    assert (SHOWN in out) == (output != "json")
 
 
 def plan_file(folder: Path, *live: str, **policy: str) -> Path:
-    operations = [
-        {
-            "name": name,
-            "method": "GET",
-            "path": f"/{name}",
-            "live": name in (live or ("live",)),
-        }
-        for name in ("report", "new", "live")
-    ]
+    operations = []
+    for name in ("report", "new", "live"):
+        is_live = name in (live or ("live",))
+        operations.append(
+            {"name": name, "method": "GET", "path": f"/{name}", "live": is_live}
+        )
+    policy["deprecated_at"] = "2026-01-01T00:00:00Z"
     file = folder / "plan.json"
-    file.write_text(
-        json.dumps(
-            {
-                "deprecated_at": "2026-01-01T00:00:00Z",
-                "operations": operations,
-                **policy,
-            }
-        ),
-        encoding="utf-8",
-    )
+    file.write_text(json.dumps({"operations": operations, **policy}), encoding="utf-8")
     return file
 
 
-def test_a_plan_selects_its_retired_operations_and_needs_one(
+def test_a_plan_selects_its_deprecated_operations_and_needs_one(
     database: str, tmp_path: Path
 ) -> None:
     record(database)
     plan = ("--plan", plan_file(tmp_path), "--format", "json")
     outcome = run_usage(database, *plan)
-    verdicts = [
-        (each["name"], each["verdict"])
-        for each in json.loads(outcome.out)["operations"]
-    ]
-    assert (verdicts, outcome.code) == ([("report", "safe"), ("new", "unknown")], 4)
+    assert outcome.code == 4
+    report, new = json.loads(outcome.out)["operations"]
+    assert (report["name"], report["verdict"]) == ("report", "safe")
+    assert (new["name"], new["verdict"]) == ("new", "unknown")
     assert run_usage(database, *plan, "--operation", "report").code == 0
-    for other in ("live", "export"):
-        assert run_usage(database, *plan, "--operation", other).code == 2
-    outcome = run_usage(
-        database, "--plan", plan_file(tmp_path, "report", "new", "live")
-    )
+    for name in ("live", "export"):
+        assert run_usage(database, *plan, "--operation", name).code == 2
+    plan_file(tmp_path, "report", "new", "live")
+    outcome = run_usage(database, *plan)
     assert (outcome.code, outcome.out) == (2, "")
     assert "Error: the plan has no deprecated operation\n" in outcome.err
 
@@ -303,13 +277,10 @@ def test_a_missing_driver_is_an_error_that_names_it(
 def test_a_missing_extra_is_an_error_that_names_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in [
-        name for name in sys.modules if name.startswith("flask_notifications.usage")
-    ]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: None if name == "sqlalchemy" else name
-    )
+    for name in list(sys.modules):
+        if name.startswith("flask_notifications.usage"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr("importlib.util.find_spec", {"sqlalchemy": None}.get)
     outcome = run("usage", "sqlite:///usage.sqlite3")
     assert (outcome.code, outcome.out) == (1, "")
     assert "pip install 'Flask-Notifications[usage]'" in outcome.err
@@ -330,26 +301,14 @@ def test_the_html_format_is_the_page_of_the_report_with_the_plan(
 
 def test_the_guide_is_the_page_of_the_plan(tmp_path: Path) -> None:
     file = plan_file(tmp_path)
-    options: dict[str, Any] = {
-        "base_url": "https://a.example",
-        "contact": "Team \u00e9",
-        "title": "Old reports",
-    }
-    page = (
-        render_guide(load_plan(file), at=datetime(2026, 11, 1, tzinfo=UTC), **options)
-        + "\n"
+    page = render_guide(
+        load_plan(file),
+        at=datetime(2026, 11, 1, tzinfo=UTC),
+        base_url="https://a.example",
+        contact="Team \u00e9",
+        title="Reports",
     )
-    command = (
-        "guide",
-        file,
-        "--at",
-        "2026-11-01",
-        "--base-url",
-        "https://a.example",
-        "--contact",
-        "Team \u00e9",
-        "--title",
-        "Old reports",
-    )
-    assert run(*command) == (0, page, "")
+    options = ["--at=2026-11-01", "--base-url=https://a.example", "--title=Reports"]
+    outcome = run("guide", file, *options, "--contact", "Team \u00e9")
+    assert outcome == (0, f"{page}\n", "")
     assert run("guide", file, "--title", " ").code == 2
