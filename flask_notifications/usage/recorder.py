@@ -220,6 +220,8 @@ class UsageRecorder:
             self._lock, self._busy = new_lock(), new_lock()
             self._is_paused = False
             self._writer = None
+            # Whether no call was lost while there was no writer.
+            self._is_whole = True
             self._began = self._tell_time()
             if self._process:
                 self._store.forget_connections()
@@ -255,6 +257,7 @@ class UsageRecorder:
             counting=self._lock,
             busy=self._busy,
         )
+        writer.counts.is_whole, self._is_whole = self._is_whole, True
         self._writer = writer
         self.awaits_request = False
         return writer
@@ -262,7 +265,7 @@ class UsageRecorder:
     def _lose_call(self) -> None:
         """Note that nobody knows what was called until now."""
         if self._writer is None:
-            self._began = self._tell_time()
+            self._is_whole = False
         else:
             self._writer.counts.is_whole = False
 

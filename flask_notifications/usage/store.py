@@ -312,11 +312,20 @@ class UsageStore:
             return _repeat_conflicts(write)
         except _CannotVouch as error:
             log_error("this recorder begins anew: %s", error)
+            if not identity.stamp:
+                self._write_loss(identity)
             # First, because a call may be lost after it, which is then in the new row.
             counts.is_whole = True
             identity.renew()
             counts.forget_written()
             return _repeat_conflicts(write)
+
+    def _write_loss(self, identity: Identity) -> None:
+        """Uncover the time since a recorder began that has no row yet."""
+        with begin(self.engine) as (connection, at):
+            now = identity.clock() if identity.has_own_clock else at
+            began_at = identity.began_at(now)
+            _insert_recorder(connection, identity, began_at, began_at, is_final=False)
 
     def _write_once(self, identity: Identity, counts: Counts, *, is_final: bool) -> int:
         self._prepare()
@@ -492,26 +501,38 @@ def _sign(
     if identity.stamp or connection.scalar(exists):
         message = "its row is not as its last write left it"
         raise _CannotVouch(message)
+    began_at = identity.began_at(now)
+    _insert_recorder(connection, identity, began_at, now, is_final=is_final)
+
+
+def _insert_recorder(
+    connection: sa.Connection,
+    identity: Identity,
+    began_at: int,
+    heard_at: int,
+    *,
+    is_final: bool,
+) -> None:
     exists = sa.select(plans.c.digest).where(plans.c.digest == identity.plan)
     if connection.scalar(exists) is None:
         operations = json.dumps(identity.operations)
         _insert_once(connection, plans, digest=identity.plan, operations=operations)
-    connection.execute(
-        sa.insert(recorders).values(
-            id=identity.id,
-            service=identity.service,
-            host=encode(identity.host),
-            process=identity.process,
-            plan=identity.plan,
-            began_at=identity.began_at(now),
-            heard_at=now,
-            skew=identity.skew,
-            ended=int(is_final),
-            gone_at=0,
-            own_clock=int(identity.has_own_clock),
-            merged=0,
-            stamp=identity.attempt,
-        )
+    _insert_once(
+        connection,
+        recorders,
+        id=identity.id,
+        service=identity.service,
+        host=encode(identity.host),
+        process=identity.process,
+        plan=identity.plan,
+        began_at=began_at,
+        heard_at=heard_at,
+        skew=identity.skew,
+        ended=int(is_final),
+        gone_at=0,
+        own_clock=int(identity.has_own_clock),
+        merged=0,
+        stamp=identity.attempt,
     )
 
 

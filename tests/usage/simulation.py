@@ -101,7 +101,8 @@ class Thread:
     def _run(self) -> None:
         self._turn.acquire()
         with suppress(Killed):
-            self._target()
+            if self.process.is_alive:
+                self._target()
         self._world.threads.remove(self)
         self._world.turn.release()
 

@@ -338,16 +338,36 @@ def test_time_before_a_first_call_that_is_lost_is_not_covered(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     past = Past(file)
+    past.now = NOON + MINUTE
     with monkeypatch.context() as patch:
         no_memory = Mock(side_effect=MemoryError)
         patch.setattr("flask_notifications.usage.recorder.Writer", no_memory)
-        past.now = NOON + MINUTE
         with pytest.raises(MemoryError):
             past.recorder(use(at=past.now))
     past.now = NOON + 2 * MINUTE
     past.recorder(use(at=past.now))
     past.recorder.close()
-    assert rows(file, "began_at") == [(microseconds(NOON + MINUTE),)]
+    last = microseconds(NOON + 2 * MINUTE)
+    assert rows(file, "began_at", "heard_at", "ended") == [
+        (microseconds(NOON), microseconds(NOON), 0),
+        (last, last, 1),
+    ]
+
+
+def test_time_before_the_first_row_is_uncovered_if_a_call_is_lost_in_it(
+    file: str,
+) -> None:
+    past = Past(file)
+    past.recorder.request_passed()
+    past.now = NOON + MINUTE
+    with pytest.raises(ZeroDivisionError):
+        past.recorder(use()._replace(at=Mock(timestamp=lambda: 1 / 0)))
+    past.recorder.close()
+    noon, later = microseconds(NOON), microseconds(NOON + MINUTE)
+    assert rows(file, "began_at", "heard_at", "ended") == [
+        (noon, noon, 0),
+        (later, later, 1),
+    ]
 
 
 def test_a_clock_that_comes_to_differ_begins_a_new_row(
