@@ -27,13 +27,15 @@ def pair() -> Iterator[Pair]:
         yield primary, standby
 
 
-def record(*clusters: Cluster) -> UsageRecorder:
-    """Return a recorder on the cluster that is the primary at the time."""
-    hosts = "&".join(f"host=127.0.0.1:{cluster.port}" for cluster in clusters)
-    database = f"postgresql+psycopg://shop@/postgres?{hosts}"
-    recorder = UsageRecorder(
-        f"{database}&target_session_attrs=read-write", flush_interval=3600
-    )
+def find_primary(first: Cluster, second: Cluster) -> str:
+    """Return a URL of the cluster that is the primary at the time."""
+    hosts = f"host=127.0.0.1:{first.port}&host=127.0.0.1:{second.port}"
+    attributes = "target_session_attrs=read-write"
+    return f"postgresql+psycopg://shop@/postgres?{hosts}&{attributes}"
+
+
+def record(database: str) -> UsageRecorder:
+    recorder = UsageRecorder(database, flush_interval=3600)
     recorder.listen({REPORT: POLICY})
     recorder.request_passed()
     return recorder
@@ -50,7 +52,7 @@ def test_a_standby_serves_reports_and_notifications(
     engine = create_engine(primary.url())
     create_tables(engine)
     engine.dispose()
-    recorder = record(primary)
+    recorder = record(primary.url())
     recorder(now())
     assert recorder.flush()
     recorder.close()
@@ -71,7 +73,7 @@ def test_a_standby_serves_reports_and_notifications(
 
 def test_no_call_is_lost_when_the_standby_takes_over(pair: Pair) -> None:
     primary, standby = pair
-    recorder = record(primary, standby)
+    recorder = record(find_primary(primary, standby))
     recorder(now())
     assert recorder.flush()
     eventually(lambda: count_calls(standby) == 1)
@@ -86,7 +88,7 @@ def test_no_call_is_lost_when_the_standby_takes_over(pair: Pair) -> None:
 
 def test_a_standby_that_was_behind_gets_the_day_again(pair: Pair) -> None:
     primary, standby = pair
-    recorder = record(primary, standby)
+    recorder = record(find_primary(primary, standby))
     recorder(now())
     assert recorder.flush()
     eventually(lambda: count_calls(standby) == 1)
@@ -108,7 +110,7 @@ def test_a_standby_that_was_behind_gets_the_day_again(pair: Pair) -> None:
 
 def test_a_commit_that_waits_for_a_missing_standby_is_given_up(pair: Pair) -> None:
     primary, standby = pair
-    recorder = record(primary)
+    recorder = record(primary.url())
     recorder(now())
     assert recorder.flush()
     primary.ask("ALTER SYSTEM SET synchronous_standby_names = '*'")
