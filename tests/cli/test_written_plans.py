@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,24 +34,20 @@ TOO_DEEP = "[" * 100_000
 
 def test_the_schema_accepts_every_plan_of_the_documentation() -> None:
     Draft7Validator.check_schema(SCHEMA)
-    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")]
-    files = [
-        block
-        for page in pages
-        for block in re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    ]
-    for content in [EXAMPLE.read_text(encoding="utf-8"), *files]:
+    files = [EXAMPLE.read_text(encoding="utf-8")]
+    for page in (ROOT / "docs").glob("*.md"):
+        for block in page.read_text(encoding="utf-8").split("\n```toml\n")[1:]:
+            files.append(block.partition("\n```\n")[0])
+    assert len(files) > 4
+    for content in files:
         # Validators of TOML see dates as strings.
-        mapping = json.loads(
-            json.dumps(tomllib.loads(content), default=datetime.isoformat)
-        )
-        assert list(VALIDATOR.iter_errors(mapping)) == []
-    assert len(files) > 3
+        as_json = json.dumps(tomllib.loads(content), default=datetime.isoformat)
+        assert VALIDATOR.is_valid(json.loads(as_json))
 
 
 @given(plans())
 def test_the_schema_accepts_a_plan_that_is_dumped(plan: Plan) -> None:
-    assert list(VALIDATOR.iter_errors(dump_plan(plan))) == []
+    assert VALIDATOR.is_valid(dump_plan(plan))
 
 
 @given(plans())
@@ -59,106 +56,91 @@ def test_a_plan_that_is_written_in_toml_is_loaded_again(plan: Plan) -> None:
 
 
 ENTRY = {"name": "a", "method": "GET", "path": "/a"}
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"until": 1},
-        {"operations": []},
-        {"operations": [ENTRY | {"liv": True}]},
-        {"operations": [{"name": "a", "method": "GET"}]},
-        *(
-            {"operations": [ENTRY | {"path": each}]}
-            for each in ("a", "/a b", "/a?b=c", "/<a>", "/(a|b)", "/(a)")
-        ),
-        *(
-            {"operations": [ENTRY | {"path": each}]}
-            for each in (
-                "/:a",
-                "/{a:int}",
-                "/{a",
-                "/b{a}",
-                "/*",
-                "/a//b",
-                "/%2E/b",
-                "/a%2fb",
-            )
-        ),
-        {"operations": [ENTRY | {"live": "yes"}]},
-        *({"operations": [ENTRY | {"name": each}]} for each in ("", "a\tb", "a\x9bb")),
-        *({"operations": [ENTRY | {"method": each}]} for each in ("", "Any", "G T")),
-        {"operations": [ENTRY | {"successor": "/%2"}]},
-        {"operations": [ENTRY | {"query": {"a": []}}]},
-        *(
-            {"operations": [ENTRY | {"headers": headers}]}
-            for headers in ({"": "a"}, {"a b": "c"}, {"HOST": "a"}, {"cookie": "a"})
-        ),
-        {"operations": [ENTRY | {"headers": {"A": "é"}}]},
-        {"operations": [ENTRY | {"headers": {"A": ["a", "\t"]}}]},
-        {"brownouts": [{"start": "2026-02-01T00:00:00Z"}]},
-        *(
-            {
-                "exemptions": [
-                    {"caller": "a", "until": "2026-02-01T00:00:00Z", "reason": "b"}
-                    | each
-                ]
-            }
-            for each in (
-                {"c": 1},
-                {"reason": " "},
-                {"caller": ""},
-                {"caller": "a" * 65},
-            )
-        ),
-        *({"documentation": each} for each in (7, "", "see below", "/%2")),
-        *({"documentation": f"https:{rest}"} for rest in ("", "//", "///a", "//u@/")),
-        *({"documentation": f"{scheme}//u:p@h"} for scheme in ("", "ftp:")),
-        *(
-            {"prefix": each}
-            for each in ("v1", "/a b", "//a", "/a/../b", "/{a", "/a/**")
-        ),
-        *({"successor_prefix": each} for each in (7, "/a b", "/%2", "https://u:p@h")),
-        *(
-            {"deprecated_at": each}
-            for each in ("2026-01-01", "2026-01-01T00:00:00", "1969-12-31T00:00Z", None)
-        ),
+EXEMPTION = {"caller": "a", "until": "2026-02-01T00:00:00Z", "reason": "b"}
+# Wrong values of keys of a plan, of an operation and of an exemption.
+WRONG: dict[str, list[Any]] = {
+    "until": [1],
+    "operations": [[], [{"name": "a", "method": "GET"}]],
+    "brownouts": [[{"start": "2026-02-01T00:00:00Z"}]],
+    "documentation": [7, "", "see below", "/%2", "https:///a", "//u@/", "ftp://u:p@h"],
+    "prefix": ["v1", "/a b", "//a", "/a/../b", "/{a", "/a/**"],
+    "successor_prefix": [7, "/a b", "/%2", "https://u:p@h"],
+    "deprecated_at": ["2026-01-01", "2026-01-01T00:00:00", "1969-12-31T00:00Z", None],
+}
+WRONG_IN_OPERATION: dict[str, list[Any]] = {
+    "liv": [True],
+    "live": ["yes"],
+    "name": ["", "a\tb", "a\x9bb"],
+    "method": ["", "Any", "G T"],
+    "path": [
+        *("a", "/a b", "/a?b=c", "/<a>", "/(a|b)", "/(a)", "/:a", "/{a:int}"),
+        *("/{a", "/b{a}", "/*", "/a//b", "/%2E/b", "/a%2fb"),
     ],
-    ids=str,
-)
+    "successor": ["/%2"],
+    "query": [{"a": []}],
+    "headers": [
+        *({"": "a"}, {"a b": "c"}, {"HOST": "a"}, {"cookie": "a"}),
+        *({"A": "é"}, {"A": ["a", "\t"]}),
+    ],
+}
+WRONG_IN_EXEMPTION: dict[str, list[Any]] = {
+    "c": [1],
+    "reason": [" "],
+    "caller": ["", "a" * 65],
+}
+
+
+def list_mistakes() -> Iterator[dict[str, Any]]:
+    """Yield the keys of a plan with one mistake."""
+    for key, values in WRONG.items():
+        for value in values:
+            yield {key: value}
+    for key, values in WRONG_IN_OPERATION.items():
+        for value in values:
+            yield {"operations": [ENTRY | {key: value}]}
+    for key, values in WRONG_IN_EXEMPTION.items():
+        for value in values:
+            yield {"exemptions": [EXEMPTION | {key: value}]}
+
+
+@pytest.mark.parametrize("keys", list(list_mistakes()), ids=str)
 def test_the_schema_refuses_a_mistake_in_one_key(keys: dict[str, Any]) -> None:
     plan = {"deprecated_at": "2026-01-01T00:00:00Z"} | keys
-    assert list(VALIDATOR.iter_errors(plan)) != []
+    assert not VALIDATOR.is_valid(plan)
     with pytest.raises(ValidationError):
         load_plan(plan)
 
 
-def test_the_schema_accepts_every_spelling_of_a_date() -> None:
-    for time in (
+@pytest.mark.parametrize(
+    "time",
+    [
         "2026-01-01T00:00:00.5-07:30",
         "2026-01-01\n09:00+01",
         "20260101T0000Z",
         "2026-W01-1T00Z",
-    ):
-        assert load_plan({"deprecated_at": time})
-        assert list(VALIDATOR.iter_errors({"deprecated_at": time})) == []
+    ],
+)
+def test_the_schema_accepts_every_spelling_of_a_date(time: str) -> None:
+    assert load_plan({"deprecated_at": time})
+    assert VALIDATOR.is_valid({"deprecated_at": time})
 
 
 POLICY = DeprecationPolicy(deprecated_at=datetime(2026, 10, 1, tzinfo=UTC))
 OLD = {"deprecated": True}
-PATHS = {
-    "/a": {"get": OLD},
-    "/b/{id}": {"get": OLD | {"x-sunset": "2027-01-01", "operationId": "b"}},
-    "/b/me": {"get": {}},
-    "/c\u202e": {"put": OLD},
+DOCUMENT = {
+    "openapi": "3.1.0",
+    "paths": {
+        "/a": {"get": OLD},
+        "/b/{id}": {"get": OLD | {"x-sunset": "2027-01-01", "operationId": "b"}},
+        "/b/me": {"get": {}},
+        "/c\u202e": {"put": OLD},
+    },
 }
-DOCUMENT = {"openapi": "3.1.0", "paths": PATHS}
 
 
 def convert(content: str | bytes, folder: Path) -> Outcome:
     document = folder / "openapi"
-    data = content if isinstance(content, bytes) else content.encode()
-    document.write_bytes(data)
+    document.write_bytes(content if isinstance(content, bytes) else content.encode())
     return run("plan", "--from-openapi", document, "--at", "2026-10-01")
 
 
@@ -248,9 +230,8 @@ def test_what_yaml_cannot_express_is_an_error_where_a_plan_needs_it(
 ) -> None:
     paths = f"{{/a: {{get: {operation}}}, /b: {{get: [], put: {operation}}}}}"
     outcome = convert(f"openapi: 3.1.0\npaths: {paths}", tmp_path)
-    lines = outcome.err.splitlines()
-    assert (outcome.code, len(lines)) == (1, 3)
-    assert all(": paths./" in line for line in lines)
+    assert outcome.code == 1
+    assert re.findall(": paths./([ab])", outcome.err) == ["a", "b", "b"]
 
 
 def test_merge_keys_do_not_multiply(tmp_path: Path) -> None:
@@ -260,44 +241,38 @@ def test_merge_keys_do_not_multiply(tmp_path: Path) -> None:
     assert "merge keys copy more than the file has" in convert(content, tmp_path).err
 
 
-def test_what_is_written_needs_one_argument_and_the_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for arguments in (
-        (),
-        ("--schema", EXAMPLE),
-        ("--schema", "--from-openapi", EXAMPLE),
-    ):
-        assert run("plan", *arguments).code == 2
-    assert run("plan", "--from-openapi", "/proc/self/mem") == (
-        1,
-        "",
-        "Error: /proc/self/mem: Input/output error\n",
-    )
-    for module in ("tomli_w", "yaml"):
-        monkeypatch.setitem(sys.modules, module, None)
+@pytest.mark.parametrize("arguments", ["", "--schema x", "--schema --from-openapi x"])
+def test_what_is_written_needs_one_argument(arguments: str) -> None:
+    assert run("plan", *arguments.replace("x", str(EXAMPLE)).split()).code == 2
+
+
+def test_a_document_that_cannot_be_read_is_an_error() -> None:
+    message = "Error: /proc/self/mem: Input/output error\n"
+    assert run("plan", "--from-openapi", "/proc/self/mem") == (1, "", message)
+
+
+def test_reading_documents_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tomli_w", None)
+    monkeypatch.setitem(sys.modules, "yaml", None)
     for name in ("formats.toml", "openapi.files"):
         monkeypatch.delitem(sys.modules, f"flask_notifications.{name}", raising=False)
     message = run("plan", "--from-openapi", EXAMPLE).err
     assert "pip install 'Flask-Notifications[openapi]'" in message
 
 
-def test_the_schema_has_the_keys_of_the_marshmallow_schema() -> None:
-    def compare(properties: dict[str, Any], schema: Any) -> None:
-        assert properties.keys() == schema.fields.keys()
-        for name, field in schema.fields.items():
-            table = getattr(field, "schema", None)
-            if table is not None:
-                (reference,) = properties[name].get("allOf", [properties[name]])
-                key = reference.get("$ref", "").rpartition("/")[2]
-                items = SCHEMA["definitions"].get(key, reference)["items"]
-                required = [
-                    name
-                    for name, field in table.declared_fields.items()
-                    if field.required
-                ]
-                assert items["required"] == required
-                assert items["additionalProperties"] is False
-                compare(items["properties"], table)
+def compare_keys(properties: dict[str, Any], schema: Any) -> None:
+    assert properties.keys() == schema.fields.keys()
+    for name, field in schema.fields.items():
+        table = getattr(field, "schema", None)
+        if table is not None:
+            (reference,) = properties[name].get("allOf", [properties[name]])
+            key = reference.get("$ref", "").rpartition("/")[2]
+            items = SCHEMA["definitions"].get(key, reference)["items"]
+            assert items["additionalProperties"] is False
+            for key, value in table.declared_fields.items():
+                assert (key in items["required"]) == value.required
+            compare_keys(items["properties"], table)
 
-    compare(SCHEMA["properties"], PlanSchema())
+
+def test_the_schema_has_the_keys_of_the_marshmallow_schema() -> None:
+    compare_keys(SCHEMA["properties"], PlanSchema())
