@@ -36,11 +36,9 @@ def project(tmp_path: Path) -> Path:
     sessions.
     """
     run(tmp_path, "-m", "django", "startproject", "mysite", ".")
-    urls, settings, wsgi, log_filter, tests, *_later = BLOCKS
+    urls, wsgi, log_filter, tests, *_later = BLOCKS
     (tmp_path / "retirement.toml").write_text(PLAN, encoding="utf-8")
     (tmp_path / "mysite/urls.py").write_text(urls, encoding="utf-8")
-    with (tmp_path / "mysite/settings.py").open("a", encoding="utf-8") as file:
-        file.write(settings)
     (tmp_path / "mysite/wsgi.py").write_text(f"{wsgi}\n{log_filter}", encoding="utf-8")
     (tmp_path / "mysite/tests.py").write_text(tests, encoding="utf-8")
     return tmp_path
@@ -73,7 +71,7 @@ def replace_old_view(project: Path, view: str) -> None:
 
 
 def test_a_view_repeats_what_its_response_announces(project: Path) -> None:
-    replace_old_view(project, BLOCKS[5])
+    replace_old_view(project, BLOCKS[4])
     announced, unmatched = call(project, "/reports/7/", "/v2/reports/7/")
     assert announced.endswith('{"report": 7, "successor": "/v2/reports/7/"}')
     assert unmatched == '200 None {"report": 7, "version": 2}'
