@@ -1,10 +1,9 @@
-"""A request that may reach a retired operation is announced, reported and closed,
+"""A request that may reach a deprecated operation is announced, reported and closed,
 whatever router reads its path.
 """
 
 import random
 import re
-import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
@@ -23,7 +22,7 @@ from tests.test_conditions import (
 from tests.wsgi import environ_of, run
 
 SERVED = "flask_notifications.served"
-STATES = {"closed": CLOSED, "retired": DATE_ONLY, "live": None}
+STATES = {"closed": CLOSED, "deprecated": DATE_ONLY, "live": None}
 
 
 class Outcome(NamedTuple):
@@ -53,291 +52,177 @@ def outcome_of(
     key.
     """
     policies = {parse_key(key): STATES[state] for key, state in plan.items()}
-    found, wire = look(policies, path, method, "200 OK", query)
-    missed, wire_of_missed = look(policies, path, method, "404 Not Found", query)
-    assert (found is None) == (
-        not any(name in {"Deprecation", "Sunset"} for name, _value in wire)
-    )
-    assert (missed is None) == (wire_of_missed == [("Content-Type", "text/plain")])
-    if found is None:
+    environ = environ_of(method, path, query)
+    report, headers = look(policies, environ, "200 OK")
+    is_announced = not {"Deprecation", "Sunset"}.isdisjoint(dict(headers))
+    assert is_announced == (report is not None)
+    missed, headers = look(policies, environ, "404 Not Found")
+    assert (missed is None) == (headers == [("Content-Type", "text/plain")])
+    if report is None:
         return None
-    return Outcome(
-        found.operation, "closed" if found.status == 410 else "retired", missed is None
-    )
+    state = "closed" if report.status == 410 else "deprecated"
+    return Outcome(report.operation, state, missed is None)
 
 
 def look(
-    policies: Any, path: str, method: str, status: str, query: str
+    policies: Any, environ: dict[str, Any], status: str
 ) -> tuple[Call | None, list[tuple[str, str]]]:
     """Return the call that observers see and the headers of the response, of an
     application with a status.
     """
     calls: list[Call] = []
     spy = Spy(status)
-    environ = environ_of(method, path, query)
-    before = dict(environ)
-    if all(policy is None for policy in policies.values()):
-        policies = {**policies, Operation("other", "GET", "/other"): STATES["retired"]}
-    response = run(
-        DeprecationMiddleware(spy, policies, observers=[calls.append]), environ
-    )
-    environ.pop(SERVED, None)
-    assert environ == before
+    served = dict(environ)
+    # A plan needs a deprecated operation.
+    plan = policies | {Operation("other", "GET", "/\u20ac"): DATE_ONLY}
+    app = DeprecationMiddleware(spy, plan, observers=[calls.append])
+    response = run(app, served)
+    served.pop(SERVED, None)
+    assert served == environ
     assert len(calls) <= 1
     assert len(spy.calls) == (response.code != 410)
-    return (calls[0] if calls else None), response.headers
+    return next(iter(calls), None), response.headers
 
 
-closed, retired = (
-    partial(Outcome, state=state, is_lookalike=False) for state in ("closed", "retired")
-)
-lookalike = partial(Outcome, state="retired", is_lookalike=True)
+closed = partial(Outcome, state="closed", is_lookalike=False)
+deprecated = partial(Outcome, state="deprecated", is_lookalike=False)
+lookalike = partial(Outcome, state="deprecated", is_lookalike=True)
 USERS = {"/users/{id}": "closed", "/users/me": "live"}
 CITIES = {"/city/{name}": "closed", "/city/\u0131zmir": "live", "/city/new": "live"}
 VERSION = {"* /v1/**": "closed", "/v1/health": "live"}
 SEARCH = {"/search/": "closed", "/search/{word}/": "live"}
 
 
-@pytest.mark.parametrize(
-    ("plan", "path", "expected"),
-    [
-        pytest.param(USERS, "/users/me", None, id="a live sibling"),
-        pytest.param(
-            USERS,
-            "/users/ME",
-            closed("/users/{id}"),
-            id="a live sibling in another letter case",
-        ),
-        pytest.param(
-            USERS,
-            "/USERS/Me",
-            None,
-            id="a live sibling, and both in another letter case",
-        ),
-        pytest.param(
-            USERS, "/users/me/\n", None, id="a live sibling with a line feed at the end"
-        ),
-        pytest.param(
-            {"/New": "retired", "/{id}": "retired"},
-            "/new",
-            retired("/{id}"),
-            id="in this letter case",
-        ),
-        pytest.param(
-            {"/\u0131": "live", "/{x}/": "retired", "/i": "closed"},
-            "/\xc4\xb1/",
-            closed("/i"),
-            id="three",
-        ),
-        pytest.param(
-            {"/users/{id}/": "closed", "/users/me": "live"},
-            "/users/me/",
-            closed("/users/{id}/"),
-            id="slash",
-        ),
-        pytest.param(
-            {"/users/{id}": "live", "/users/me": "closed"},
-            "/users/me ",
-            None,
-            id="live, with this space",
-        ),
-        pytest.param(
-            CITIES, "/city/\xc4\xb1zmir/", None, id="a live sibling that folds to ASCII"
-        ),
-        pytest.param(
-            CITIES,
-            "/city/new ",
-            closed("/city/{name}"),
-            id="a live sibling with a space",
-        ),
-        pytest.param(
-            SEARCH, "/search/\xd7\xc9\xce\xcf", None, id="a live word in KOI8-R"
-        ),
-        pytest.param({"/old": "retired"}, "//old", lookalike("/old"), id="open"),
-        pytest.param(
-            {"/a/{b}/{c}": "closed"},
-            "/a/b/..",
-            closed("/a/{b}/{c}"),
-            id="dots as a parameter",
-        ),
-        pytest.param(
-            {"/a\u017fk": "retired", "/ask": "closed"},
-            "/a\xc5\xbfk",
-            closed("/ask"),
-            id="a long s",
-        ),
-        pytest.param(
-            {"/ask": "closed"}, "/as\xe2\x84\xaa", closed("/ask"), id="a Kelvin sign"
-        ),
-        pytest.param(
-            {"/new": "retired", "/{id}": "closed"},
-            "/new\xff",
-            closed("/{id}"),
-            id="a retired lookalike",
-        ),
-        pytest.param(
-            {"/{id}": "retired", "/new": "closed"},
-            "/new\xff",
-            closed("/new"),
-            id="a closed lookalike",
-        ),
-        pytest.param(
-            {"/{id}": "retired", "/new": "live"},
-            "/new\xff",
-            retired("/{id}"),
-            id="a live lookalike",
-        ),
-        pytest.param(
-            {"/a/b/": "retired", "/a/b": "closed"},
-            "/a//..//b/.",
-            lookalike("/a/b/"),
-            id="dots first",
-        ),
-        pytest.param(
-            {"/a": "retired", "/a/": "closed"},
-            "/b//../a",
-            lookalike("/a"),
-            id="slashes first",
-        ),
-        pytest.param(
-            {"HEAD /x": "live", "GET /x": "closed"},
-            "/x",
-            closed("GET /x"),
-            id="another method",
-        ),
-        pytest.param(
-            VERSION,
-            "//v1/health///",
-            closed("* /v1/**"),
-            id="slashes that Werkzeug joins at the start only",
-        ),
-        pytest.param(
-            {"/{tenant}/reports/{id}": "closed"},
-            "//reports/99",
-            closed("/{tenant}/reports/{id}"),
-            id="an empty parameter at the start",
-        ),
-        pytest.param(
-            {"/item/{id}/part/{part}/": "closed"},
-            "/item//part/2/",
-            closed("/item/{id}/part/{part}/"),
-            id="an empty parameter inside",
-        ),
-        pytest.param(
-            {"/item/{id}": "closed"},
-            "/item//",
-            closed("/item/{id}"),
-            id="an empty parameter before a slash",
-        ),
-        pytest.param(
-            {"/item/{id}": "closed"}, "/item/", None, id="no parameter at the end"
-        ),
-        pytest.param(
-            {"/v1/**": "closed", "/v1/status/**": "live"},
-            "/v1/status//1",
-            closed("/v1/**"),
-            id="an empty segment first in the rest of a live subtree",
-        ),
-        pytest.param(
-            {"/v1/**": "closed", "/v1/status/**": "live"},
-            "/v1/status/1//2",
-            None,
-            id="an empty segment later in the rest of a live subtree",
-        ),
-        pytest.param(
-            VERSION,
-            "/v1/x//y/../z",
-            closed("* /v1/**"),
-            id="empty and dot segments below a subtree",
-        ),
-        pytest.param(
-            {"/v1/**": "closed", "/v1/h/**": "live"},
-            "/v1/h/a/",
-            None,
-            id="a live subtree",
-        ),
-        pytest.param(
-            {"/v1/**": "closed", "/v1/h/**": "live"},
-            "/v1/h/../x",
-            closed("/v1/**"),
-            id="dots lead out",
-        ),
-        pytest.param(
-            {"/a/{x}": "live", "/a/b/": "closed"},
-            "/a/B",
-            closed("/a/b/"),
-            id="any case, any slash",
-        ),
-        pytest.param(
-            {"/a/B": "live", "/a/b/": "closed"},
-            "/a/b",
-            closed("/a/b/"),
-            id="this case, any slash",
-        ),
-        pytest.param(
-            {"/A/{x}": "closed", "/a/b/": "live"},
-            "/a/b",
-            closed("/A/{x}"),
-            id="any case, this slash",
-        ),
-        pytest.param(
-            {"/{x}/b": "live", "/i/b": "closed"},
-            "/\xc4\xb1/B",
-            closed("/i/b"),
-            id="live, in other letters",
-        ),
-        pytest.param(
-            {"/v1/**": "closed", "/v1": "live"},
-            "/v1",
-            None,
-            id="a path before a subtree's own",
-        ),
-        pytest.param(
-            {"/{x}": "closed", "* /v1/**": "live"},
-            "/v1",
-            None,
-            id="a subtree's own path is a literal",
-        ),
-        pytest.param(
-            {"/v1/{x}": "live", "* /v1/**": "closed"},
-            "/v1/x",
-            None,
-            id="a parameter before a subtree",
-        ),
-        pytest.param(
-            {"/Users": "closed", "/users": "live"},
-            "/users",
-            None,
-            id="a live one in another letter case",
-        ),
-    ],
-)
-def test_one_operation_decides(
-    plan: dict[str, str], path: str, expected: Outcome | None
-) -> None:
+ITEM = {"/item/{id}": "closed"}
+SUBTREE = {"/v1/**": "closed", "/v1/status/**": "live"}
+# The plan, the path, and the outcome.
+DECISIONS: dict[str, tuple[dict[str, str], str, Outcome | None]] = {
+    "a live sibling": (USERS, "/users/me", None),
+    "a live sibling in capitals": (USERS, "/users/ME", closed("/users/{id}")),
+    "both in another letter case": (USERS, "/USERS/Me", None),
+    "a live sibling and a line feed": (USERS, "/users/me/\n", None),
+    "in this letter case": (
+        {"/New": "deprecated", "/{id}": "deprecated"},
+        "/new",
+        deprecated("/{id}"),
+    ),
+    "three": (
+        {"/\u0131": "live", "/{x}/": "deprecated", "/i": "closed"},
+        "/\xc4\xb1/",
+        closed("/i"),
+    ),
+    "a slash": (
+        {"/users/{id}/": "closed", "/users/me": "live"},
+        "/users/me/",
+        closed("/users/{id}/"),
+    ),
+    "live, with this space": (
+        {"/users/{id}": "live", "/users/me": "closed"},
+        "/users/me ",
+        None,
+    ),
+    "a live sibling that folds to ASCII": (CITIES, "/city/\xc4\xb1zmir/", None),
+    "a live sibling with a space": (CITIES, "/city/new ", closed("/city/{name}")),
+    "a live word in KOI8-R": (SEARCH, "/search/\xd7\xc9\xce\xcf", None),
+    "open": ({"/old": "deprecated"}, "//old", lookalike("/old")),
+    "dots as a parameter": (
+        {"/a/{b}/{c}": "closed"},
+        "/a/b/..",
+        closed("/a/{b}/{c}"),
+    ),
+    "a long s": (
+        {"/a\u017fk": "deprecated", "/ask": "closed"},
+        "/a\xc5\xbfk",
+        closed("/ask"),
+    ),
+    "a Kelvin sign": ({"/ask": "closed"}, "/as\xe2\x84\xaa", closed("/ask")),
+    "a closed lookalike": (
+        {"/{id}": "deprecated", "/new": "closed"},
+        "/new\xff",
+        closed("/new"),
+    ),
+    "a live lookalike": (
+        {"/{id}": "deprecated", "/new": "live"},
+        "/new\xff",
+        deprecated("/{id}"),
+    ),
+    "dots first": (
+        {"/a/b/": "deprecated", "/a/b": "closed"},
+        "/a//..//b/.",
+        lookalike("/a/b/"),
+    ),
+    "slashes first": (
+        {"/a": "deprecated", "/a/": "closed"},
+        "/b//../a",
+        lookalike("/a"),
+    ),
+    "another method": ({"HEAD /x": "live", "GET /x": "closed"}, "/x", closed("GET /x")),
+    "slashes that Werkzeug joins": (VERSION, "//v1/health///", closed("* /v1/**")),
+    "an empty parameter at the start": (
+        {"/{tenant}/reports/{id}": "closed"},
+        "//reports/99",
+        closed("/{tenant}/reports/{id}"),
+    ),
+    "an empty parameter before a slash": (ITEM, "/item//", closed("/item/{id}")),
+    "no parameter at the end": (ITEM, "/item/", None),
+    "an empty segment first in a rest": (SUBTREE, "/v1/status//1", closed("/v1/**")),
+    "an empty segment later in a rest": (SUBTREE, "/v1/status/1//2", None),
+    "dots below a subtree": (VERSION, "/v1/x//y/../z", closed("* /v1/**")),
+    "dots lead out": (SUBTREE, "/v1/status/../x", closed("/v1/**")),
+    "any case, any slash": (
+        {"/a/{x}": "live", "/a/b/": "closed"},
+        "/a/B",
+        closed("/a/b/"),
+    ),
+    "any case, this slash": (
+        {"/A/{x}": "closed", "/a/b/": "live"},
+        "/a/b",
+        closed("/A/{x}"),
+    ),
+    "a path before a subtree's own": ({"/v1/**": "closed", "/v1": "live"}, "/v1", None),
+    "a subtree's own path is a literal": (
+        {"/{x}": "closed", "* /v1/**": "live"},
+        "/v1",
+        None,
+    ),
+    "a parameter before a subtree": (
+        {"/v1/{x}": "live", "* /v1/**": "closed"},
+        "/v1/x",
+        None,
+    ),
+    "live in another letter case": (
+        {"/Users": "closed", "/users": "live"},
+        "/users",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DECISIONS)
+def test_one_operation_decides(case: str) -> None:
+    plan, path, expected = DECISIONS[case]
     assert outcome_of(plan, path) == expected
+
+
+LOOKALIKE = environ_of(
+    "GET", "//API/Notification", "sessionId=a", RAW_URI="?sessionId=a"
+)
 
 
 def test_the_application_sees_a_lookalike_as_it_was_sent() -> None:
     calls: list[Call] = []
-    spy, environ = (
-        Spy(),
-        environ_of(
-            "GET", "//API/Notification", "sessionId=a", RAW_URI="//?sessionId=a"
-        ),
-    )
-    before = dict(environ)
+    spy, environ = Spy(), dict(LOOKALIKE)
     response = run(wrap(spy, observers=[calls.append]), environ)
-    assert environ == before | {SERVED: environ[SERVED]} == spy.seen
-    private = [
+    assert environ == LOOKALIKE | {SERVED: environ[SERVED]} == spy.seen
+    assert response.headers == [
+        ("Content-Type", "text/plain"),
         ("Vary", "Authorization"),
         ("Referrer-Policy", "no-referrer"),
         ("Cache-Control", "private"),
+        *ANNOUNCED,
     ]
-    assert response.headers == [("Content-Type", "text/plain"), *private, *ANNOUNCED]
-    assert [(each.operation, each.status, each.source) for each in calls] == [
-        ("current_user", 200, None)
-    ]
+    (seen,) = calls
+    assert (seen.operation, seen.status, seen.source) == ("current_user", 200, None)
 
 
 @pytest.mark.parametrize(
@@ -349,10 +234,8 @@ def test_an_application_that_does_not_know_a_lookalike_was_not_called(
     calls: list[Call] = []
     headers = [("Deprecation", "its own"), ("Link", "<a>")]
     app = wrap(Spy(status, headers), observers=[calls.append])
-    assert run(app, environ_of("GET", "//API/Notification")).headers == [
-        ("Content-Type", "text/plain"),
-        *headers,
-    ]
+    response = run(app, dict(LOOKALIKE))
+    assert response.headers == [("Content-Type", "text/plain"), *headers]
     assert calls == []
     run(app, environ_of("GET", PATH))
     assert len(calls) == 1
@@ -361,17 +244,15 @@ def test_an_application_that_does_not_know_a_lookalike_was_not_called(
 def test_an_error_after_404_is_a_response_of_the_operation() -> None:
     def app(_environ: Any, start_response: Any) -> list[bytes]:
         start_response("404 Not Found", [])
-        start_response(
-            "500 Internal Server Error", [], (LookupError, LookupError(), None)
-        )
+        start_response("500 Error", [], (LookupError, LookupError(), None))
         return []
 
     calls: list[Call] = []
-    response = run(
-        wrap(app, observers=[calls.append]), environ_of("GET", "//API/Notification")
-    )
+    environ = environ_of("GET", "//API/Notification")
+    response = run(wrap(app, observers=[calls.append]), environ)
     assert response.headers == [("Vary", "Authorization"), *ANNOUNCED]
-    assert [each.status for each in calls] == [500]
+    (seen,) = calls
+    assert seen.status == 500
 
 
 FOLDS = {"\u0131": "i", "\u0130": "i", "\u017f": "s", "\u212a": "k"}
@@ -414,9 +295,9 @@ def read_naively(path: str) -> Iterator[tuple[str, bool, bool]]:
         for step, is_chosen in zip(STEPS, reversed(chosen), strict=True):
             reading = step(reading) if is_chosen else reading
         readings[reading.encode("utf-8", "surrogateescape").decode("latin-1")] = None
-    for sent in readings:
-        yield sent, True, False
-        yield sent, True, True
+    for lenient in readings:
+        yield lenient, True, False
+        yield lenient, True, True
 
 
 def fits(
@@ -478,92 +359,67 @@ def rank_naively(
     )
 
 
+def list_winners(
+    operations: list[Operation], method: str, reading: str, **ways: bool
+) -> list[str]:
+    """Return the names of the operations that win in a reading, the best first."""
+    names = []
+    choices = [False, True]
+    for methods, any_slash, any_case in product(list_methods(method), choices, choices):
+        ways |= {"any_slash": any_slash, "any_case": any_case}
+        ranks = {}
+        for operation in operations:
+            if operation.method in methods and fits(operation.path, reading, **ways):
+                rank = rank_naively(operation, reading or "/", methods)
+                ranks[operation.name] = rank
+        best = min(ranks.values(), default=None)
+        names += [name for name, rank in ranks.items() if rank == best]
+    return names
+
+
+def is_exactly(template: str, path: str) -> bool:
+    """Return whether the literals of a path are spelled as in the template, and its
+    other segments are neither empty nor dots.
+    """
+    if template.endswith("/**"):
+        below = path.split("/")[template.count("/") :]
+        if "" in below[:-1] or not {".", ".."}.isdisjoint(below):
+            return False
+    return fits(template, path, is_lenient=False, any_case=False, any_slash=True)
+
+
 def decide_naively(
     plan: dict[str, str], path: str, method: str, query: str
 ) -> Outcome | None:
     winners: list[Outcome] = []
-    operations = [
-        parse_key(key) for key, state in plan.items() if holds(key, state, query)
-    ]
+    keys = [key for key, state in plan.items() if holds(key, state, query)]
+    operations = [parse_key(key) for key in keys]
     for reading, is_lenient, refuses_empty_rest in read_naively(path):
-        for methods, any_slash, any_case in product(
-            list_methods(method), [False, True], [False, True]
-        ):
-            options = {
-                "is_lenient": is_lenient,
-                "any_case": any_case,
-                "any_slash": any_slash,
-                "refuses_empty_rest": refuses_empty_rest,
-            }
-            fitting = [
-                each
-                for each in operations
-                if each.method in methods and fits(each.path, reading, **options)
-            ]
-            ranks = [rank_naively(each, reading or "/", methods) for each in fitting]
-            winners += [
-                Outcome(each.name, plan[each.name], is_lenient)
-                for each, rank in zip(fitting, ranks, strict=True)
-                if rank == min(ranks)
-            ]
-        if (
-            not is_lenient
-            and winners
-            and all(winner.state == "live" for winner in winners)
-        ):
-            for winner in winners:
-                template = parse_key(winner.name).path
-                below = (
-                    reading.split("/")[template.count("/") :]
-                    if template.endswith("/**")
-                    else []
-                )
-                is_plain = "" not in below[:-1] and {".", ".."}.isdisjoint(below)
-                if is_plain and fits(
-                    template, reading, is_lenient=False, any_case=False, any_slash=True
-                ):
+        names = list_winners(
+            operations,
+            method,
+            reading,
+            is_lenient=is_lenient,
+            refuses_empty_rest=refuses_empty_rest,
+        )
+        for name in names:
+            winners.append(Outcome(name, plan[name], is_lenient))
+        if not is_lenient and {winner.state for winner in winners} == {"live"}:
+            for name in names:
+                if is_exactly(parse_key(name).path, reading):
                     return None
-    chosen = min(
-        winners,
-        key=lambda winner: ["closed", "retired", "live"].index(winner.state),
-        default=None,
-    )
-    if chosen is None or chosen.state == "live":
-        return None
-    return chosen._replace(
-        is_lookalike=chosen.is_lookalike and chosen.state == "retired"
-    )
+    for state in ("closed", "deprecated"):
+        for winner in winners:
+            if winner.state == state:
+                is_lookalike = winner.is_lookalike and state == "deprecated"
+                return winner._replace(is_lookalike=is_lookalike)
+    return None
 
 
-TEMPLATES = [
-    "/a",
-    "/a/",
-    "/A/{x}",
-    "/A/{x}/",
-    "/a/b",
-    "/a/\u0131",
-    "/a/i",
-    "/{x}",
-    "/{x}/b",
-    "/a/{x}/b",
-    "/",
-    "/b/a",
-]
-TEMPLATES += [
-    "/a/**",
-    "* /a/**",
-    "/{x}/b/**",
-    "/a/b/**",
-    "/**",
-    "* /a",
-    "/a?v=1",
-    "* /a/**?v=1",
-    "/a/**?v=*",
-    "/a?v=",
-    "HEAD /a/{x}",
-    "POST /a/b",
-    "* /{x}",
-]
+TEMPLATES = ["/a", "/a/", "/A/{x}", "/A/{x}/", "/a/b", "/a/\u0131", "/a/i", "/{x}", "/"]
+TEMPLATES += ["/{x}/b", "/a/{x}/b", "/b/a", "/a/**", "/{x}/b/**", "/a/b/**", "/**"]
+TEMPLATES += ["/a?v=1", "/a/**?v=*", "/a?v=", "* /a/**?v=1", "* /a/**", "* /a"]
+TEMPLATES += ["HEAD /a/{x}", "POST /a/b", "* /{x}"]
 METHODS = ["GET", "GET", "HEAD", "POST", "get", "Head", "OPTIONS"]
 SEGMENTS = [
     "a",
@@ -579,48 +435,28 @@ SEGMENTS = [
     "a ",
     "\xff",
     "b\xff",
-    "K",
 ]
-
-
 QUERIES = ["", "v=1", "V=1&v=2", "v=", "v", "w=1", "V=1", "v=%31", "v=1+"]
-
-
-def list_differences(seed: int, count: int) -> Iterator[Any]:
-    """Yield the random requests for which the rules and the middleware differ."""
-    source = random.Random(seed)  # noqa: S311 - no secret
-    for _number in range(count):
-        plan = {}
-        for key in source.sample(TEMPLATES, source.randint(1, 5)):
-            plan[key] = source.choice([*STATES])
-        words = source.choices(SEGMENTS, k=source.randint(0, 5))
-        path = source.choice(["/", "//", ""]) + "/".join(words)
-        method, query = source.choice(METHODS), source.choice(QUERIES)
-        outcomes = compare(plan, path, query, method)
-        if outcomes[0] != outcomes[1]:
-            yield plan, path, method, query, outcomes
 
 
 def compare(
     plan: dict[str, str], path: str, query: str, method: str = "GET"
 ) -> list[Outcome | None]:
     """Return the outcome of a request, and the one that the rules give."""
-    sent = ""
-    for char in path:
-        sent += char if char == "\xff" else char.encode().decode("latin-1")
+    path = path.replace("\u0131", "\xc4\xb1")
     return [
-        outcome_of(plan, sent, method, query),
-        decide_naively(plan, sent, method, query),
+        outcome_of(plan, path, method, query),
+        decide_naively(plan, path, method, query),
     ]
 
 
 @pytest.mark.parametrize(
     ("plan", "path", "query"),
     [
-        ({"/{x}": "retired", "/a": "closed"}, "/ a", ""),
+        ({"/{x}": "deprecated", "/a": "closed"}, "/ a", ""),
         ({"/a": "closed", "/a/**": "closed"}, "a/../a", ""),
         ({"/a?v=1": "closed"}, "//a", "w=1"),
-        ({"/{x}/b": "retired"}, "//I/..//B/", ""),
+        ({"/{x}/b": "deprecated"}, "//I/..//B/", ""),
     ],
 )
 def test_a_path_that_was_once_wrong_has_the_outcome_that_the_rules_give(
@@ -630,10 +466,14 @@ def test_a_path_that_was_once_wrong_has_the_outcome_that_the_rules_give(
     assert outcome == expected
 
 
-@given(st.integers())
-def test_every_path_has_the_outcome_that_the_rules_give(seed: int) -> None:
-    assert list(list_differences(seed, 3)) == []
-
-
-if __name__ == "__main__":
-    sys.exit(next(list_differences(0, int(sys.argv[1])), 0))
+@given(st.randoms(use_true_random=True))
+def test_every_path_has_the_outcome_that_the_rules_give(source: random.Random) -> None:
+    for _request in range(5):
+        plan = {}
+        for key in source.sample(TEMPLATES, source.randint(1, 5)):
+            plan[key] = source.choice([*STATES])
+        words = source.choices(SEGMENTS, k=source.randint(0, 5))
+        path = source.choice(["/", "//", ""]) + "/".join(words)
+        request = (plan, path, source.choice(QUERIES), source.choice(METHODS))
+        outcome, expected = compare(*request)
+        assert outcome == expected, request
