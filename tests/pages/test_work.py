@@ -6,6 +6,7 @@ import pytest
 
 from flask_notifications import DeprecationPolicy, Exemption
 from flask_notifications.formats.callers import (
+    CallerGroup,
     group_callers,
     list_largest,
     summarise,
@@ -31,32 +32,31 @@ POLICY = replace(
 def calls(
     name: str | None,
     client: str | None,
-    *ago: int,
+    *days_ago: int,
     number: int = 1,
     ignored: bool = False,
     stopped: bool = False,
 ) -> CallerUsage:
-    stopped_on = NOW.date() - min(ago) * DAY
-    return caller(
-        name,
-        client,
-        [DayUsage(NOW.date() - day * DAY, number, 0, 0, 0) for day in ago],
-        ignored=ignored,
-        stopped_on=stopped_on if stopped else None,
-    )
+    days = []
+    for ago in days_ago:
+        days.append(DayUsage(NOW.date() - ago * DAY, number, 0, 0, 0))
+    stopped_on = days[-1].day if stopped else None
+    return caller(name, client, days, ignored=ignored, stopped_on=stopped_on)
 
 
-def states(
-    *callers: CallerUsage, own: DeprecationPolicy | None = POLICY
-) -> list[tuple[str | None, str, int, str]]:
-    groups = group_callers(operation_usage("report", callers, {}), own, NOW)
-    return [
-        (each.caller, each.clients, sum(each.counts), each.state) for each in groups
-    ]
+def groups_of(
+    *callers: CallerUsage, planned: DeprecationPolicy | None = POLICY
+) -> list[CallerGroup]:
+    return group_callers(operation_usage("report", callers, {}), planned, NOW)
+
+
+def state_of(row: CallerUsage, planned: DeprecationPolicy | None = POLICY) -> str:
+    (group,) = groups_of(row, planned=planned)
+    return group.state
 
 
 def test_what_remains_to_be_done_comes_first() -> None:
-    assert states(
+    groups = groups_of(
         calls("monitor", "m/1", 1, number=90, ignored=True),
         calls("gone", "g/1", 13, 12, stopped=True),
         calls("acme", "a/1", 3, 1, number=50),
@@ -64,43 +64,30 @@ def test_what_remains_to_be_done_comes_first() -> None:
         calls("small", "s/1", 1),
         calls("small", "check/1", 1, ignored=True),
         calls("large", "l/1", 1, number=9),
-    ) == [
-        ("large", "l/1", 9, "still calling"),
-        ("small", "s/1", 1, "still calling"),
-        (None, "curl/8", 40, "still calling"),
-        ("acme", "a/1", 100, "exempt until 1 September 2027"),
-        (
-            "gone",
-            "g/1",
-            2,
-            "stopped since 10 November 2026, after the brownout of 10 November 2026",
-        ),
-        ("monitor", "m/1", 90, "ignored"),
-        ("small", "check/1", 1, "ignored"),
+    )
+    stopped = "stopped since 10 November 2026, after the brownout of 10 November 2026"
+    assert [(group.clients, group.calls, group.state) for group in groups] == [
+        ("l/1", 9, "still calling"),
+        ("s/1", 1, "still calling"),
+        ("curl/8", 40, "still calling"),
+        ("a/1", 100, "exempt until 1 September 2027"),
+        ("g/1", 2, stopped),
+        ("m/1", 90, "ignored"),
+        ("check/1", 1, "ignored"),
     ]
 
 
 def test_the_clients_of_a_label_are_together_and_so_are_the_sources_of_a_client() -> (
     None
 ):
-    header = replace(calls(None, "curl/8", 1), source="header")
-    many = [calls("many", f"job/{number}", 1, number=9 - number) for number in range(4)]
-    assert states(
-        *many,
-        calls(None, "curl/8", 1),
-        header,
-        calls(None, None, 1),
-        calls("none", None, 1),
-    ) == [
-        ("many", "job/0, job/1 and 2 more", 30, "still calling"),
-        ("none", "", 1, "still calling"),
-        (None, "curl/8", 2, "still calling"),
-        (None, "", 1, "still calling"),
-    ]
-    (group,) = group_callers(
-        operation_usage("report", [calls(None, "curl/8", 1), header], {}), None, NOW
+    labelled = [calls("many", f"job/{number}", 1) for number in range(4)]
+    client = calls(None, "curl/8", 1)
+    many, curl, unknown = groups_of(
+        *labelled, client, replace(client, source="header"), calls(None, None, 1)
     )
-    assert (group.clients, group.sources) == ("curl/8", "header, query")
+    assert (many.clients, many.calls) == ("job/0, job/1 and 2 more", 4)
+    assert (curl.clients, curl.sources) == ("curl/8", "header, query")
+    assert (unknown.clients, unknown.calls) == ("", 1)
 
 
 STATES = {
@@ -114,39 +101,29 @@ STATES = {
 def test_a_caller_stops_after_a_brownout_of_the_week_before(
     ago: int, state: str
 ) -> None:
-    assert states(calls("team", None, ago, stopped=True))[0][3] == state
+    assert state_of(calls("team", None, ago, stopped=True)) == state
 
 
 def test_an_exemption_counts_while_it_lasts_and_its_caller_calls() -> None:
-    assert states(calls("former", None, 1))[0][3] == "still calling"
+    assert state_of(calls("former", None, 1)) == "still calling"
     stopped = calls("acme", None, 15, 14, stopped=True)
-    assert states(stopped)[0][3].startswith("stopped since")
-    assert states(stopped, own=None)[0][3] == "stopped since 8 November 2026"
-    assert states(calls("acme", None, 1), own=None)[0][3] == "still calling"
+    assert state_of(stopped).startswith("stopped since")
+    assert state_of(stopped, None) == "stopped since 8 November 2026"
+    assert state_of(calls("acme", None, 1), None) == "still calling"
 
 
 def test_the_largest_are_those_with_the_most_calls_that_are_not_ignored() -> None:
-    rows = [
+    groups = groups_of(
         calls("monitor", None, 1, number=90, ignored=True),
         calls("acme", None, 1, number=50),
         calls("small", None, 1),
         calls("large", None, 1, number=9),
-    ]
-    groups = group_callers(operation_usage("report", rows, {}), POLICY, NOW)
-    assert [each.caller for each in list_largest(groups, 2)] == ["large", "acme"]
-    assert [each.caller for each in list_largest(groups, 9)] == [
-        "large",
-        "small",
-        "acme",
-        "monitor",
-    ]
+    )
+    assert [group.caller for group in list_largest(groups, 2)] == ["large", "acme"]
+    assert list_largest(groups, 9) == groups
 
 
 def test_the_work_in_a_few_words() -> None:
-    for names, words in (
-        ([], ""),
-        (["a"], "1 still calling"),
-        (["a", "b", "acme"], "2 still calling, 1 exempt"),
-    ):
-        usage = operation_usage("report", [calls(name, None, 1) for name in names], {})
-        assert summarise(group_callers(usage, POLICY, NOW)) == words
+    rows = [calls(name, None, 1) for name in ("a", "b", "acme")]
+    assert summarise(groups_of(*rows)) == "2 still calling, 1 exempt"
+    assert summarise([]) == ""
