@@ -63,8 +63,8 @@ class UsageRecorder:
         default.
     :param host: the name of this machine, which no other one has; by default its host
         name, unless that is ``localhost``.
-    :param clock: returns the time as an aware datetime. A clock of your own is the time
-        of everything but of calls, which have their own; it is for tests.
+    :param clock: for tests: returns the time of signs of life as an aware datetime.
+        Calls have their own time.
     :raises ValueError: naming the argument that does not fit, or that the server runs
         no threads.
     """
@@ -157,7 +157,9 @@ class UsageRecorder:
             writer.wake()
 
     def request_passed(self) -> None:
-        """Note that requests pass in this process, so that its coverage is written."""
+        """Begin to record at the first request, so that the time counts as covered even
+        without a call.
+        """
         if self._process != os.getpid():
             self._begin_anew()
         with self._lock:
@@ -178,8 +180,9 @@ class UsageRecorder:
         """Write all counts within fifteen seconds, and end the thread; a later call
         begins anew.
 
-        In a signal handler that has interrupted a call this only writes: the end of the
-        process closes the recorder.
+        If a call is being counted and does not finish within a second, because a signal
+        handler has interrupted it, this only writes, and the end of the process closes
+        the recorder.
         """
         if self._process != os.getpid():
             return
@@ -211,8 +214,8 @@ class UsageRecorder:
         return self._tell_time() - written_at <= seconds * SECOND
 
     def _begin_anew(self) -> None:
-        """Begin without counts: when it is built, and in a child, whose parent writes its
-        own counts through its own connections.
+        """Drop what this process does not own: when the recorder is built, and in a
+        child, whose parent writes its own counts through its own connections.
         """
         with _beginning[0]:
             if self._process == os.getpid():  # another thread was faster
@@ -223,13 +226,14 @@ class UsageRecorder:
             # Whether no call was lost while there was no writer.
             self._is_whole = True
             self._began = self._tell_time()
-            if self._process:
+            is_child = self._process != 0
+            if is_child:
                 self._store.forget_connections()
             self.awaits_request = True
             self._process = os.getpid()
 
     def _tell_time(self) -> int:
-        """Return microseconds of a clock of one's own, or else of a monotonic one."""
+        """Return microseconds: of ``clock`` in tests, otherwise of a monotonic clock."""
         if self._own_clock is None:
             return time.monotonic_ns() // 1000
         return int(self._own_clock().timestamp() * SECOND)
@@ -263,7 +267,7 @@ class UsageRecorder:
         return writer
 
     def _lose_call(self) -> None:
-        """Note that nobody knows what was called until now."""
+        """Note that a call was lost, so that the time until now is not covered."""
         if self._writer is None:
             self._is_whole = False
         else:
@@ -347,8 +351,7 @@ def _after_fork_in_child() -> None:
     _call_each(UsageRecorder._begin_anew)
 
 
-# The last one that is registered is the first. If calls come while a recorder closes,
-# its new row says that others may be missing.
+# In reverse order: close, then write calls that came while a recorder closed.
 atexit.register(_call_each, UsageRecorder.flush)
 atexit.register(_call_each, UsageRecorder.close)
 if hasattr(os, "register_at_fork"):  # pragma: no branch - there are no forks on Windows

@@ -176,5 +176,17 @@ def _judge(snapshot: Snapshot, options: Options) -> UsageReport:
         days=options.days,
         operations=tuple(Judge(snapshot, options).judge_all()),
         last_call=last_call,
-        notes=tuple(snapshot.logs.notes) if snapshot.logs else (),
+        notes=tuple(_list_notes(snapshot, options)),
     )
+
+
+def _list_notes(snapshot: Snapshot, options: Options) -> list[str]:
+    """Return remarks on the access logs, and on a service that is not known."""
+    notes = []
+    if snapshot.logs is not None:
+        notes += snapshot.logs.notes
+    known = {service for service, _plan in snapshot.began}
+    if known and options.service is not None and options.service not in known:
+        names = ", ".join(map(repr, sorted(known)))
+        notes.append(f"no recorder has the service {options.service!r}, only {names}")
+    return notes

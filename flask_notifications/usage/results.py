@@ -186,7 +186,7 @@ class UsageReport:
 
     ``as_of`` is the time at which the database was read, by its clock. ``last_call`` is
     that of the only caller of the report, in the database also before ``since``, or
-    ``None``. ``notes`` are about the access logs.
+    ``None``. ``notes`` are about the access logs and the service.
     """
 
     as_of: datetime

@@ -7,7 +7,7 @@ Pure functions of a snapshot. All times are microseconds since 1970.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from itertools import pairwise
 from typing import TypeAlias
@@ -82,6 +82,9 @@ class Judge:
     # Calls.
 
     def _read_calls(self) -> None:
+        """Make the rows of the report, and set the calls aside that may be of its only
+        caller.
+        """
         groups: defaultdict[_Group, list[Calls]] = defaultdict(list)
         listed = []
         for name, calls in self._snapshot.calls.items():
@@ -123,7 +126,7 @@ class Judge:
             rows.sort(key=_order_of)
 
     def _ignore(self, caller: str | None, client: str | None, calls: Calls) -> bool:
-        """Return whether calls do not count as use; those beyond the limit always do."""
+        """Return whether calls do not count as use; ``(other)`` always does."""
         if is_probe(client):
             return True
         if client == OTHER:
@@ -157,23 +160,18 @@ class Judge:
         ignored = sum(self._count_ignored(row) for row in rows)
         calls = sum(row.calls for row in rows) - ignored
         last_at = max((row.last_at for row in counted), default=None)
-        reasons: list[Reason] = []
-        if last_at is not None:
-            message = f"{count(calls, 'call')}, the last on {full_date(last_at)}"
-            reasons.append(Reason("calls", message))
-        if self._snapshot.has_store:
-            reasons += self._find_logged(name, logged)
-        if reasons:
-            verdict = Verdict.IN_USE
-        else:
-            reasons += self._find_doubts(name, rows)
+        reasons = self._find_use(name, calls, last_at, logged)
+        verdict = Verdict.IN_USE
+        if not reasons:
+            reasons = self._find_doubts(name, rows)
             verdict = Verdict.UNKNOWN if reasons else Verdict.SAFE
+        # Refused calls without a label are shown, although they may not count.
         refused = 0
         for row in rows:
             is_unlabelled = row.caller is None and not is_probe(row.client)
             if not row.ignored or (self._options.ignore_refused and is_unlabelled):
                 refused += row.refused
-        listening = self._listen(name, self._since)
+        listening = self._find_services(name, self._since)
         coverage = self._cover(listening, self._since)
         lost, last_lost = _count_lost(listening)
         total = self._until - self._since
@@ -206,27 +204,43 @@ class Judge:
             window_hours=total / HOUR,
         )
 
-    def _listen(self, name: str, since: int) -> Listening:
+    def _find_use(
+        self,
+        name: str,
+        calls: int,
+        last_at: datetime | None,
+        logged: Sequence[CallerUsage],
+    ) -> list[Reason]:
+        """Return the calls that make an operation one in use."""
+        reasons = []
+        if last_at is not None:
+            message = f"{count(calls, 'call')}, the last on {full_date(last_at)}"
+            reasons.append(Reason("calls", message))
+        if self._snapshot.has_store:
+            reasons += self._find_logged(name, logged)
+        return reasons
+
+    def _find_services(self, name: str, since: int) -> Listening:
         """Return the services that have to cover an operation since a time."""
         rules = None
         if self._options.rules is not None:
             rules = self._options.rules.get(name, "")
-        listening = []
+        services = []
         for service in self._snapshot.services:
             plans = service.plans_with(name, rules)
             if plans is not None and service.is_active(since):
-                listening.append((service, plans))
-        return tuple(listening)
+                services.append((service, plans))
+        return tuple(services)
 
-    def _compute_coverage(self, listening: Listening, since: int) -> Coverage:
-        if since > self._since and listening:
-            return self._cover(listening, self._since).narrow(since)
-        return cover(listening, since, self._until, self._snapshot.kept_from)
+    def _compute_coverage(self, services: Listening, since: int) -> Coverage:
+        if since > self._since:
+            return self._cover(services, self._since).narrow(since)
+        return cover(services, since, self._until, self._snapshot.kept_from)
 
     # Logs.
 
     def _find_logged(self, name: str, rows: Sequence[CallerUsage]) -> list[Reason]:
-        """Return what the logs prove beside the record."""
+        """Return the calls in the logs, and whether the record lacks some of them."""
         counted = [row for row in rows if not row.ignored]
         if not counted:
             return []
@@ -256,13 +270,14 @@ class Judge:
             if operation == name and source != SOURCE:
                 for day in calls.days[::5]:
                     recorded[day].add(client)
-        gaps = self._cover(self._listen(name, self._since), self._since).gaps
+        gaps = self._cover(self._find_services(name, self._since), self._since).gaps
         unrecorded: list[int] = []
         for day, caller, client, logged in self._logged[name]:
             clients = recorded[day]
-            is_recorded = client in clients or OTHER in clients
-            if client in {None, OTHER}:  # it may be any of them
+            if client in {None, OTHER}:  # it may be any client of that day
                 is_recorded = bool(clients)
+            else:
+                is_recorded = client in clients or OTHER in clients
             is_asked = self._options.caller in {None, caller}
             if is_recorded or not is_asked or self._is_ignored_name(caller, client):
                 continue
@@ -286,7 +301,7 @@ class Judge:
             doubts.append(Reason("future", message))
         if snapshot.logs is not None and not snapshot.has_store:
             return [*doubts, Reason("never-matched", snapshot.logs.absence)]
-        listening = self._listen(name, 0)
+        listening = self._find_services(name, 0)
         if not listening:
             message = (
                 "no recorder knows this operation: check its name, and that its "
@@ -308,20 +323,22 @@ class Judge:
             in_window.append(Reason(code, f"{message}; {advice}"))
         return doubts + in_window
 
-    def _was_matched(self, name: str, listening: Listening) -> bool:
-        """Return whether a request was answered or refused under the present rules, or
-        whether no recorder has these, which is a doubt of its own.
+    def _was_matched(self, name: str, services: Listening) -> bool:
+        """Return whether a request was answered or refused under the present rules;
+        also if no recorder has these, because gaps say that already.
         """
         origins: set[Origin] = set()
-        for service, plans in listening:
+        for service, plans in services:
             origins.update((service.name, digest) for digest in plans)
-        return not origins or not origins.isdisjoint(self._snapshot.matched[name])
+        if not origins:
+            return True
+        return not origins.isdisjoint(self._snapshot.matched[name])
 
     def _find_window_doubts(
         self, name: str, probed: set[int], since: int
     ) -> list[Reason]:
         """Return the doubts about a window that begins at a midnight."""
-        doubts = list(self._doubt_record(self._listen(name, since), since))
+        doubts = list(self._doubt_record(self._find_services(name, since), since))
         missing = self._missing_probes(probed, since)
         if missing:
             message = f"no probe was recorded on {full_date(to_date(missing[0]))}"
@@ -487,7 +504,7 @@ class Judge:
         allowed = (1 - options.min_coverage) * options.days * DAY
         since = self._since + DAY
         while since < self._until:
-            listening = self._listen(name, since)
+            listening = self._find_services(name, since)
             coverage = self._cover(listening, since)
             is_complete = (
                 coverage.uncovered <= allowed
@@ -502,7 +519,7 @@ class Judge:
 
 
 def list_operations(services: Iterable[Service], since: int) -> list[str]:
-    """Return the operations that the recorders of each service had that were heard last
+    """Return the operations in the latest plan of each service that recorded
     in a window.
     """
     names: set[str] = set()
@@ -568,7 +585,9 @@ def _describe_rows(row: RecorderRow, number: int, words: str) -> str:
 
 
 def _explains(silence: Silence, gaps: Iterable[Interval]) -> bool:
-    """Return whether a recorder that nobody has declared gone made some gaps."""
+    """Return whether a silence overlaps with a gap, and is of a recorder that is
+    overdue and was not declared gone.
+    """
     return silence.is_lost and silence.is_open and _overlap(silence[:2], gaps)
 
 

@@ -16,9 +16,9 @@ from sqlalchemy import create_engine, update
 from flask_notifications import Call, load_plan
 from flask_notifications.pages import render_guide, render_usage
 from flask_notifications.usage import PROBE, metadata, read_usage
-from tests.cli.commands import record_usage, run, run_usage
+from tests.cli.commands import DAY, record_usage, run, run_usage
 from tests.servers.process import ROOT
-from tests.usage.databases import NOON, execute, use
+from tests.usage.databases import NOON, Past, execute, use
 
 
 @pytest.fixture
@@ -221,6 +221,16 @@ def test_an_empty_record_is_unknown(database: str) -> None:
     outcome = run("usage", database)
     assert outcome.code == 4
     assert outcome.out.startswith("Unknown: nothing has been recorded. As of ")
+
+
+def test_a_mistyped_service_is_unknown_and_the_known_ones_are_listed(
+    database: str,
+) -> None:
+    Past(database, service="shop").cover(NOON - DAY, NOON)
+    outcome = run_usage(database, "--service", "shpo")
+    assert outcome.code == 4
+    assert "no recorder has the service 'shpo', only 'shop'" in outcome.err
+    assert run_usage(database, "--service", "shop").err == ""
 
 
 def test_the_database_may_be_in_the_environment(
