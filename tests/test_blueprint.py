@@ -60,11 +60,10 @@ SPELLINGS = [
     (405, "POST", ["/API/Notification/"]),
 ]
 
+make_blueprint = partial(create_blueprint, OneSession(), successors=True)
 # Settings for all routes of an application.
 SWITCHES: dict[str, Callable[[flask.Flask], object]] = {
     "none": lambda _app: None,
-    "strict_slashes off": lambda app: setattr(app.url_map, "strict_slashes", False),
-    "merge_slashes off": lambda app: setattr(app.url_map, "merge_slashes", False),
     "both off": lambda app: vars(app.url_map).update(
         strict_slashes=False, merge_slashes=False
     ),
@@ -86,36 +85,31 @@ def test_paths_are_exact_but_for_one_trailing_slash(
 ) -> None:
     app = flask.Flask("app")
     SWITCHES[switch](app)
-    app.register_blueprint(
-        create_blueprint(OneSession(), successors=True), **registration
-    )
+    app.register_blueprint(make_blueprint(), **registration)
     for code, method, paths in SPELLINGS:
         for path in paths:
             assert call(around(app), method, path, **BEARER).code == code, path
     for path in ("/API/Notification/CurrentUser", "/API/Notification/Account"):
-        assert [
-            get(app, path + end, "accountId=a").code for end in ("", "/", "/x")
-        ] == [200, 200, 404]
+        for end, code in (("", 200), ("/", 200), ("/x", 404)):
+            assert get(app, path + end, "accountId=a").code == code, path
 
 
 @pytest.mark.parametrize(
-    "path", [CURRENT_USER, CURRENT_USER.rstrip("/"), ALICE, ALICE.rstrip("/")]
+    ("path", "methods"), [("/API/Notification", {"GET", "HEAD"}), (ALICE, {"POST"})]
 )
-@pytest.mark.parametrize("automatic", [True, False])
+@pytest.mark.parametrize(("is_automatic", "code"), [(True, 200), (False, 405)])
 def test_options_gets_the_response_of_flask_without_records(
-    path: str, automatic: bool
+    path: str, methods: set[str], is_automatic: bool, code: int
 ) -> None:
     storage = OneSession(lambda: [{"n": 1}])
     app = flask.Flask("app")
-    if not automatic and "PROVIDE_AUTOMATIC_OPTIONS" not in app.config:
+    if not is_automatic and "PROVIDE_AUTOMATIC_OPTIONS" not in app.config:
         pytest.skip("needs Flask 3.1, the first with this setting")
-    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = automatic
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = is_automatic
     app.register_blueprint(create_blueprint(storage))
     response = call(app, "OPTIONS", path, **BEARER)
-    assert response.code == (200 if automatic else 405)
-    methods = {"POST"} if path.startswith(ALICE.rstrip("/")) else {"GET", "HEAD"}
+    assert response.code == code
     assert set(response.one("Allow").split(", ")) >= methods
-    assert b'"n"' not in response.body
     assert storage.calls == []
 
 
@@ -125,56 +119,44 @@ def nest(blueprint: flask.Blueprint) -> flask.Blueprint:
     return parent
 
 
-make_blueprint = partial(create_blueprint, OneSession(), successors=True)
-# Paths, and how the blueprint comes to be served there.
-PLACES: dict[str, Callable[[flask.Flask], None]] = {
-    "/v1/alerts": lambda app: app.register_blueprint(
-        make_blueprint(url_prefix="/v1/alerts")
-    ),
+def register(app: flask.Flask, prefix: str) -> None:
+    app.register_blueprint(make_blueprint(), url_prefix=prefix)
+
+
+ANY = "/t/<any('acme', 'eu'):tenant>/alerts"
+# How the blueprint is registered, and the prefix that a plan needs.
+REGISTRATIONS: dict[str, Callable[[flask.Flask], None]] = {
+    "/API/Notification": lambda app: app.register_blueprint(make_blueprint()),
     "/a-b_c.d~e": lambda app: app.register_blueprint(
         make_blueprint(url_prefix="/a-b_c.d~e//")
     ),
-    "": lambda app: app.register_blueprint(make_blueprint(), url_prefix="/"),
-    "/old": lambda app: app.register_blueprint(make_blueprint(), url_prefix="/old/"),
-    "/acme/N": lambda app: app.register_blueprint(
-        make_blueprint(), url_prefix="/<tenant>/N"
-    ),
+    "/old": lambda app: register(app, "/old/"),
+    "/": lambda app: register(app, "/"),
+    "/t/{tenant}/alerts": lambda app: register(app, ANY),
     "/erp/API/Notification": lambda app: app.register_blueprint(nest(make_blueprint())),
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_the_routes_are_served_where_the_blueprint_is_registered(place: str) -> None:
+@pytest.mark.parametrize("prefix", REGISTRATIONS)
+def test_the_routes_are_served_where_the_blueprint_is_registered(prefix: str) -> None:
     app = flask.Flask("app")
-    PLACES[place](app)
+    REGISTRATIONS[prefix](app)
+    place = prefix.rstrip("/").format(tenant="acme")
     for end in ("", "/"):
         assert get(app, f"{place}{end}" or "/").json == []
         assert post(app, f"{place}/GetNotificationsForAccount/a{end}").json == []
-    assert (
-        get(app, f"{place}/CurrentUser").json
-        == get(app, f"{place}/Account", "accountId=a").json
-        == []
-    )
-    assert get(app).code == 404
-
-
-# How the blueprint is registered, and the argument that the plan needs.
-REGISTRATIONS: dict[str, Callable[[flask.Flask], None]] = {
-    "/API/Notification": lambda app: app.register_blueprint(make_blueprint()),
-    "/v1/alerts": PLACES["/v1/alerts"],
-    "/old": PLACES["/old"],
-    "/": lambda app: app.register_blueprint(make_blueprint(), url_prefix="/"),
-    "/t/{tenant}/alerts": lambda app: app.register_blueprint(
-        make_blueprint(), url_prefix="/t/<any('acme', 'eu'):tenant>/alerts"
-    ),
-    "/erp/API/Notification": PLACES["/erp/API/Notification"],
-}
+    assert get(app, f"{place}/CurrentUser").json == []
+    assert get(app, f"{place}/Account", "accountId=a").json == []
+    assert get(app, "/elsewhere").code == 404
 
 
 def list_logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return our messages, without those of threads that other tests have started."""
-    records = caplog.records
-    return [r.getMessage() for r in records if r.name == "flask_notifications"]
+    messages = []
+    for record in caplog.records:
+        if record.name == "flask_notifications":
+            messages.append(record.getMessage())
+    return messages
 
 
 @pytest.mark.parametrize("prefix", REGISTRATIONS)
@@ -236,13 +218,9 @@ def test_live_operations_under_the_prefix_reach_the_application(
     method: str, path: str, around: Any
 ) -> None:
     app = flask_app(OneSession())
-    for live_method, rule in LIVE:
-        app.add_url_rule(
-            f"/API/Notification{rule}",
-            rule,
-            lambda **_parameters: "live",
-            methods=[live_method],
-        )
+    for live_method, end in LIVE:
+        rule, methods = f"/API/Notification{end}", [live_method]
+        app.add_url_rule(rule, rule, lambda **_parameters: "live", methods=methods)
     response = call(around(app), method, f"/API/Notification{path}", "sessionId=x")
     assert response.body == b"live"
     assert response.all("Deprecation") == []
@@ -260,153 +238,96 @@ def test_the_application_gains_nothing_but_routes() -> None:
         assert dict(getattr(app, registry)) == dict(getattr(bare, registry))
     assert (app.config, app.extensions) == (bare.config, bare.extensions)
     assert app.jinja_env.globals.keys() == bare.jinja_env.globals.keys()
-    rules = {(rule.rule, rule.endpoint) for rule in app.url_map.iter_rules()}
-    assert rules - {
-        (rule.rule, rule.endpoint) for rule in bare.url_map.iter_rules()
-    } == {
-        ("/API/Notification", "notifications.current_user"),
-        ("/API/Notification/", "notifications.current_user"),
-        (
-            "/API/Notification/GetNotificationsForAccount/<string:id>",
-            "notifications.account",
-        ),
-        (
-            "/API/Notification/GetNotificationsForAccount/<string:id>/",
-            "notifications.account",
-        ),
+    rules = {rule.rule: rule.endpoint for rule in app.url_map.iter_rules()}
+    for rule in bare.url_map.iter_rules():
+        assert rules.pop(rule.rule) == rule.endpoint
+    assert rules == {
+        "/API/Notification": "notifications.current_user",
+        "/API/Notification/": "notifications.current_user",
+        f"{BELOW}<string:id>": "notifications.account",
+        f"{BELOW}<string:id>/": "notifications.account",
     }
 
 
-SUCCESSOR_SESSIONS = [
-    pytest.param(
-        {}, f"sessionId={SESSION_ID}", (401, "session_missing"), id="query alone"
-    ),
-    pytest.param(
-        BEARER,
-        "sessionId=another",
-        (200, None),
-        id="a query does not contradict the header",
-    ),
-    pytest.param(
-        {"HTTP_AUTHORIZATION": "Bearer x"}, "", (401, "session_invalid"), id="unknown"
-    ),
+UNKNOWN = {"HTTP_AUTHORIZATION": "Bearer x"}
+# The headers and the query, and the response: the header alone counts.
+SUCCESSOR_SESSIONS: list[tuple[dict[str, str], str, int, bytes]] = [
+    ({}, f"sessionId={SESSION_ID}", 401, b'"session_missing"'),
+    (BEARER, "sessionId=another", 200, b"[]"),
+    (UNKNOWN, "", 401, b'"session_invalid"'),
 ]
 
 
-@pytest.mark.parametrize(("headers", "query", "expected"), SUCCESSOR_SESSIONS)
-@pytest.mark.parametrize(
-    "path", ["/API/Notification/CurrentUser", "/API/Notification/Account"]
-)
-@ALONE_AND_INSIDE
+@pytest.mark.parametrize(("headers", "query", "code", "part"), SUCCESSOR_SESSIONS)
+@pytest.mark.parametrize("name", ["CurrentUser", "Account"])
 def test_the_successors_read_the_session_from_the_header_only(
-    headers: dict[str, str],
-    query: str,
-    expected: tuple[int, str | None],
-    path: str,
-    around: Callable[[Any], Any],
+    headers: dict[str, str], query: str, code: int, part: bytes, name: str
 ) -> None:
-    response = call(
-        around(flask_app(OneSession(), successors=True)),
-        "GET",
-        path,
-        f"accountId=a&{query}",
-        **headers,
-    )
-    code = response.json["code"] if response.code != 200 else None
-    assert (response.code, code) == expected
+    app = flask_app(OneSession(), successors=True)
+    path = f"/API/Notification/{name}"
+    for around in (app, wrap(app)):
+        response = call(around, "GET", path, f"accountId=a&{query}", **headers)
+        assert response.code == code
+        assert part in response.body
 
 
-@pytest.mark.parametrize(
-    ("query", "account_id"),
-    [
-        *(
-            ("accountId=a+b%2Bc", "a b+c"),
-            ("accountId=\xc3\xa9", "é"),
-            ("accountId=%252F", "%2F"),
-        ),
-        *(
-            (query, None)
-            for query in (
-                "",
-                "accountId=a&accountId=b",
-                "accountId=a&accountId=",
-                "accountID=a",
-            )
-        ),
-        *(
-            (f"accountId={value}", None)
-            for value in ("", "%00", "%ff", "\xff", "x" * 513)
-        ),
-    ],
-)
-def test_the_account_successor_needs_one_account_id_and_decodes_it_once(
-    query: str, account_id: str | None
+ACCOUNT_IDS = {
+    "accountId=a+b%2Bc": "a b+c",
+    "accountId=\xc3\xa9": "\u00e9",
+    "accountId=%252F": "%2F",
+}
+
+
+@pytest.mark.parametrize(("query", "account_id"), ACCOUNT_IDS.items())
+def test_the_account_successor_decodes_the_account_id_once(
+    query: str, account_id: str
 ) -> None:
     storage = OneSession()
-    response = get(
-        flask_app(storage, successors=True), "/API/Notification/Account", query
-    )
-    if account_id is None:
-        assert (response.code, response.json["code"], storage.calls) == (
-            400,
-            "invalid_account_id",
-            [],
-        )
-    else:
-        assert (response.code, storage.calls[-1]) == (
-            200,
-            ("account_notifications", "alice", account_id),
-        )
+    app = flask_app(storage, successors=True)
+    assert get(app, "/API/Notification/Account", query).code == 200
+    assert storage.calls[-1] == ("account_notifications", "alice", account_id)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "accountId=a&accountId=b",
+        "accountID=a",
+        "accountId=",
+        "accountId=%00",
+        "accountId=%ff",
+        "accountId=\xff",
+        "accountId=" + "x" * 513,
+    ],
+)
+def test_the_account_successor_needs_one_account_id(query: str) -> None:
+    storage = OneSession()
+    app = flask_app(storage, successors=True)
+    response = get(app, "/API/Notification/Account", query)
+    assert (response.code, response.json["code"]) == (400, "invalid_account_id")
+    assert storage.calls == []
 
 
 @pytest.mark.parametrize(
     "path", ["/API/Notification/CurrentUser", "/API/Notification/Account"]
 )
 def test_the_successors_label_the_caller_and_send_a_file(path: str) -> None:
-    app = flask_app(
-        OneSession(lambda: RECORDS),
-        successors=True,
-        spool_threshold=100,
-        identify=str.upper,
-    )
+    options = {"spool_threshold": 100, "identify": str.upper}
+    app = flask_app(OneSession(lambda: RECORDS), successors=True, **options)
     response = get(app, path, "accountId=a")
-    assert (response.body, response.environ["flask_notifications.caller"]) == (
-        ARRAY,
-        "ALICE",
-    )
+    assert response.body == ARRAY
+    assert response.environ["flask_notifications.caller"] == "ALICE"
 
 
-PREFIXES = [
-    *(
-        "",
-        "/",
-        "API/Notification",
-        "/a b",
-        "/a//b",
-        "/../a",
-        "/a\n",
-        "/{a",
-        "/{a}",
-        "/a%20b",
-        "/a?b",
-        "/a#b",
-    ),
-    *("//a", "/Ünï"),
-]
+PREFIXES = ["", "/", "API", "/a b", "/a//b", "/../a", "/a\n", "/{a}", "/a%20b", "/a?b"]
+PREFIXES += ["/a#b", "//a", "/\u00dc"]
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("name", ""),
-        *(("url_prefix", prefix) for prefix in PREFIXES),
-    ],
-)
-def test_an_invalid_argument_is_refused_by_name(argument: str, value: Any) -> None:
-    with pytest.raises(
-        ValueError, match=rf"^'?{argument}\b"
-    ):  # Flask refuses an empty name
-        create_blueprint(OneSession(), **{argument: value})
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_an_invalid_prefix_is_refused_by_name(prefix: str) -> None:
+    with pytest.raises(ValueError, match=r"^url_prefix\b"):
+        create_blueprint(OneSession(), url_prefix=prefix)
 
 
 RECORDS = [{"n": number} for number in range(1000)]
@@ -428,10 +349,12 @@ def test_error_handlers_of_the_application_handle_its_own_pages_only() -> None:
     assert get(broken).json["code"] == "storage_error"
 
 
-@pytest.mark.parametrize("status", [200, 204, 304])
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    ("method", "status", "body"),
+    [("GET", 200, ARRAY), ("HEAD", 200, b""), ("GET", 304, b"")],
+)
 def test_a_hook_may_edit_the_headers_of_a_file_and_its_status(
-    method: str, status: int, spooled: list[BinaryIO]
+    method: str, status: int, body: bytes, spooled: list[BinaryIO]
 ) -> None:
     app = flask_app(OneSession(lambda: RECORDS), spool_threshold=100)
 
@@ -444,8 +367,9 @@ def test_a_hook_may_edit_the_headers_of_a_file_and_its_status(
 
     response = run(app, environ_of(method, CURRENT_USER, **BEARER))
     assert response.one("X-Page") == "1"
-    assert response.body == (ARRAY if (method, status) == ("GET", 200) else b"")
-    assert [file.closed for file in spooled] == [True]
+    assert response.body == body
+    (file,) = spooled
+    assert file.closed
 
 
 def test_a_hook_may_read_and_replace_a_body_in_memory() -> None:
@@ -460,27 +384,32 @@ def test_a_hook_may_read_and_replace_a_body_in_memory() -> None:
     assert get(app).body == ARRAY[:-1] + b" ]"
 
 
-FAILURES: list[tuple[Any, Any, type[Exception]]] = [
-    (raising(LookupError("the table")), orjson.dumps, LookupError),
-    (lambda: [{"n": 1}], lambda _batch: 1 / 0, ArithmeticError),
-    (lambda: [{"n": 1}, {"n": object()}], orjson.dumps, TypeError),
-    (lambda: [{"n": 1}, 2], orjson.dumps, TypeError),
+# Records, how to encode them, the exception, and how its note begins.
+MISTAKES: list[tuple[Any, Any, type[Exception], str]] = [
+    ([{"n": 1}], lambda _batch: 1 / 0, ArithmeticError, "record 0 of type dict"),
+    ([{"n": 1}, {"n": object()}], orjson.dumps, TypeError, "record 1 of type dict"),
+    ([{"n": 1}, 2], orjson.dumps, TypeError, "record 1 of type int"),
 ]
 
 
 @pytest.mark.parametrize("setting", ["testing", "debug"])
-@pytest.mark.parametrize(("records", "encode", "expected"), FAILURES)
+@pytest.mark.parametrize(("records", "encode", "expected", "note"), MISTAKES)
 def test_a_mistake_propagates_while_an_application_is_tested_or_debugged(
-    records: Any, encode: Any, expected: type[Exception], setting: str
+    records: Any, encode: Any, expected: type[Exception], note: str, setting: str
 ) -> None:
-    app = flask_app(OneSession(records), encode=encode)
+    app = flask_app(OneSession(lambda: records), encode=encode)
     assert get(app).code == 500
     setattr(app, setting, True)
     with pytest.raises(expected) as caught:
         get(app)
-    if records is not FAILURES[0][0]:
-        (note,) = caught.value.__notes__
-        assert note.startswith(("record 0 of type dict", "record 1 of type "))
+    assert caught.value.__notes__[0].startswith(note)
+
+
+def test_an_exception_of_a_storage_propagates_in_tests_as_it_is() -> None:
+    app = flask_app(OneSession(raising(LookupError("the table"))))
+    app.testing = True
+    with pytest.raises(LookupError, match=r"^'?the table"):
+        get(app)
 
 
 def test_what_is_no_mistake_is_a_response_in_tests_too() -> None:
