@@ -1,15 +1,15 @@
 """The command line as a whole: its imports, its help and its wrong arguments."""
 
 import runpy
-import subprocess
+import shlex
 import sys
 
 import pytest
 
 from tests.cli.commands import run
+from tests.servers.process import run_program
 
 COMMANDS = ["plan", "check", "usage", "guide"]
-BASE_URL = ["--base-url", "http://127.0.0.1:1"]
 HEAVY = {
     "flask",
     "werkzeug",
@@ -20,30 +20,19 @@ HEAVY = {
 }
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], *([name, "--help"] for name in COMMANDS)], ids=" ".join
-)
-def test_help_imports_no_framework_no_database_and_no_schema(
-    arguments: list[str],
-) -> None:
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_imports_no_framework_no_database_and_no_schema(command: str) -> None:
     code = (
         "import sys\nfrom flask_notifications.cli import main\n"
-        f"try:\n    main({arguments!r})\nexcept SystemExit as ended:\n    assert ended.code == 0\n"
+        f"try:\n    main({[*command.split(), '--help']!r})\n"
+        "except SystemExit as ended:\n    assert ended.code == 0\n"
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout.startswith("Usage: ")
-    assert all(
-        f"\n  {word}" in done.stdout
-        for word in (COMMANDS if len(arguments) == 1 else ["Exit code: 0"])
-    )
-    assert not HEAVY & set(done.stdout.splitlines()[-1].split())
+    out = run_program(sys.executable, "-c", code).stdout
+    assert out.startswith("Usage: ")
+    for word in ["Exit code: 0"] if command else COMMANDS:
+        assert f"\n  {word}" in out
+    assert not HEAVY & set(out.splitlines()[-1].split())
 
 
 def test_python_m_runs_the_same_command(
@@ -61,63 +50,55 @@ def test_the_help_has_a_whole_sentence_for_each_command() -> None:
     assert [line for line in lines if line.endswith("...")] == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        *(
-            ["unknown"],
-            ["plan"],
-            ["plan", "missing.toml"],
-            ["plan", __file__],
-            ["plan", "/"],
-        ),
-        *(
-            ["check", "http://127.0.0.1:1/", "--timeout", seconds]
-            for seconds in ("0", "inf", "nan", "soon")
-        ),
-        ["check", "--plan", "-", "--base-url", "http://user@127.0.0.1:1/"],
-        *(
-            [*command, "--base-url", "http://127.0.0.1:1/?a"]
-            for command in (["check", "--plan", "-"], ["guide", "-"])
-        ),
-        *(
-            ["check", *arguments]
-            for arguments in ([], BASE_URL, ["http://127.0.0.1:1/", *BASE_URL])
-        ),
-        *(
-            ["check", url]
-            for url in (
-                "",
-                "old",
-                "/old",
-                "ftp://example.com/old",
-                "http://",
-                "http://[x/",
-            )
-        ),
-        *(
-            ["check", f"http://{url}"]
-            for url in ("u:s3cret@a/", "a:0/", "a:70000/", "a/a b", "a/\u20ac")
-        ),
-        ["check", "http://127.0.0.1:1/", "--method", "G T"],
-        ["check", "http://127.0.0.1:1/", "--plan", "missing.toml"],
-        ["plan", "--schema", "--against", "-"],
-        *(
-            ["plan", "-", "--at", at]
-            for at in ("2026-11-01T00:00", "soon", "", "01.11.2026", "2026-13-01")
-        ),
-        ["plan", "-", "--at", "0001-01-01T00:00+14:00"],
-        ["usage", "sqlite:///a", "--caller", "acme"],
-        ["usage", "sqlite:///a", "--log-prefix", "/"],
-        ["usage", "sqlite:///a", "--log-format", ""],
-        ["usage", "sqlite:///a", "--days", "0"],
-        ["usage", "sqlite:///a", "--allow-gap", "-1"],
-        ["usage", "sqlite:///a", "--until", "soon"],
-    ],
-    ids=" ".join,
-)
-def test_the_exit_code_for_wrong_arguments_is_2(arguments: list[str]) -> None:
-    outcome = run(*arguments)
+# Arguments as on a command line.
+WRONG = """
+unknown
+plan
+plan missing.toml
+plan /
+plan setup.py
+plan --schema --against -
+plan - --at 2026-11-01T00:00
+plan - --at soon
+plan - --at ''
+plan - --at 01.11.2026
+plan - --at 2026-13-01
+plan - --at 0001-01-01T00:00+14:00
+guide - --base-url http://127.0.0.1:1/?a
+check
+check --base-url http://127.0.0.1:1
+check http://127.0.0.1:1/ --base-url http://127.0.0.1:1
+check --plan - --base-url http://user@127.0.0.1:1/
+check --plan - --base-url http://127.0.0.1:1/?a
+check http://127.0.0.1:1/ --plan missing.toml
+check http://127.0.0.1:1/ --method 'G T'
+check http://127.0.0.1:1/ --timeout 0
+check http://127.0.0.1:1/ --timeout inf
+check http://127.0.0.1:1/ --timeout nan
+check http://127.0.0.1:1/ --timeout soon
+check ''
+check old
+check /old
+check ftp://example.com/old
+check http://
+check http://[x/
+check http://u:s3cret@a/
+check http://a:0/
+check http://a:70000/
+check 'http://a/a b'
+check http://a/\u20ac
+usage sqlite:///a --caller acme
+usage sqlite:///a --log-prefix /
+usage sqlite:///a --log-format ''
+usage sqlite:///a --days 0
+usage sqlite:///a --allow-gap -1
+usage sqlite:///a --until soon
+"""
+
+
+@pytest.mark.parametrize("arguments", WRONG.strip().splitlines())
+def test_the_exit_code_for_wrong_arguments_is_2(arguments: str) -> None:
+    outcome = run(*shlex.split(arguments))
     assert (outcome.code, outcome.out) == (2, "")
     assert "Usage: " in outcome.err
     assert "Error: " in outcome.err

@@ -38,18 +38,18 @@ def storage_on(
     leaves an argument out.
     """
     arguments: dict[str, Any] = {
-        "kind": SQLAlchemyStorage,
         "session_query": "SELECT login, is_admin FROM users WHERE session = :session_id",
         "current_user_query": documents,
         "account_query": DOCUMENTS.format(":account_id"),
         "account_exists_query": "SELECT 1 FROM users WHERE login = :account_id",
         "may_see_account": may_see_account,
     }
-    given = {
-        name: each for name, each in (arguments | changed).items() if each is not None
-    }
-    storage: SQLAlchemyStorage = given.pop("kind")(engine, **given)
-    return storage
+    kind: type[SQLAlchemyStorage] = changed.pop("kind", SQLAlchemyStorage)
+    arguments.update(changed)
+    for name, value in list(arguments.items()):
+        if value is None:
+            del arguments[name]
+    return kind(engine, **arguments)
 
 
 def read(

@@ -3,6 +3,7 @@ hundred days.
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -41,11 +42,8 @@ def policy(
     *brownouts: Brownout,
     **options: Any,
 ) -> DeprecationPolicy:
-    options = {
-        "deprecated_at": utc(2026, 1, 1),
-        "documentation": "https://example.com/retire",
-        **options,
-    }
+    options.setdefault("deprecated_at", utc(2026, 1, 1))
+    options.setdefault("documentation", "https://example.com/retire")
     return DeprecationPolicy(sunset_at=sunset_at, brownouts=brownouts, **options)
 
 
@@ -90,17 +88,18 @@ def caller(
     last: time = time(16),
 ) -> CallerUsage:
     """Return a caller with the sums of its days."""
+    sums = Counter[str]()
     packed: list[int] = []
     for day in days:
-        packed += [(day.day - date(1970, 1, 1)).days, *day[1:]]
+        counts = day._asdict()
+        packed.append((counts.pop("day") - date(1970, 1, 1)).days)
+        packed += counts.values()
+        sums.update(counts)
     return CallerUsage(
         caller=name,
         client=client,
         source=source,
-        answered=sum(day.answered for day in days),
-        refused=sum(day.refused for day in days),
-        failed=sum(day.failed for day in days),
-        closed=sum(day.closed for day in days),
+        **sums,
         first_at=datetime.combine(days[0].day, first, UTC),
         last_at=datetime.combine(days[-1].day, last, UTC),
         ignored=ignored,
@@ -118,24 +117,30 @@ def operation_usage(
     reasons: tuple[Reason, ...] = (),
 ) -> OperationUsage:
     """Return the usage of an operation with the sums of its callers."""
-    counted = [each for each in callers if not each.ignored]
+    counted = [row for row in callers if not row.ignored]
+    sums = Counter[str]()
+    for row in counted:
+        for count in ("answered", "refused", "failed", "closed"):
+            sums[count] += getattr(row, count)
+    hours = sum(covered.values())
+    window = 24 * len(covered)
     return OperationUsage(
         name=name,
         verdict=verdict or (Verdict.IN_USE if counted else Verdict.SAFE),
         reasons=reasons,
-        answered=sum(each.answered for each in counted),
-        refused=sum(each.refused for each in counted),
-        failed=sum(each.failed for each in counted),
-        closed=sum(each.closed for each in counted),
-        ignored=sum(each.calls for each in callers if each.ignored),
-        first_at=min((each.first_at for each in counted), default=None),
-        last_at=max((each.last_at for each in counted), default=None),
-        coverage=sum(covered.values()) / (24 * len(covered) or 1),
-        covered_hours=sum(covered.values()),
+        answered=sums["answered"],
+        refused=sums["refused"],
+        failed=sums["failed"],
+        closed=sums["closed"],
+        ignored=sum(row.calls for row in callers if row.ignored),
+        first_at=min((row.first_at for row in counted), default=None),
+        last_at=max((row.last_at for row in counted), default=None),
+        coverage=hours / (window or 1),
+        covered_hours=hours,
         longest_gap_hours=0,
         hosts=1,
         host_count=1,
-        window_hours=24 * len(covered),
+        window_hours=window,
         callers=tuple(callers),
         covered=covered,
     )
@@ -152,10 +157,10 @@ def report(
 
 def coverage(days: int, *, gap: range = range(0)) -> dict[date, float]:
     """Return full coverage of some days until today, except for a gap."""
-    first = NOW.date() - days * DAY
-    return {
-        first + number * DAY: 0 if number in gap else 24 for number in range(days + 1)
-    }
+    covered: dict[date, float] = {}
+    for number in range(days + 1):
+        covered[NOW.date() + (number - days) * DAY] = 0 if number in gap else 24
+    return covered
 
 
 def busy_operation(
@@ -165,30 +170,18 @@ def busy_operation(
     is ignored.
     """
     chance = random.Random(f"{name} {callers} {days}")  # noqa: S311 - the same each time
-    first = NOW.date() - days * DAY
     made = []
     for number in range(callers):
-        weight = 1 + 5000 // (number + 1)
-        rows = [
-            DayUsage(
-                first + day * DAY,
-                1 + chance.randrange(weight),
-                chance.randrange(2),
-                chance.randrange(3),
-                chance.randrange(2),
-            )
-            for day in range(number % 9, days + 1, 1 + number % 4)
-        ]
-        sources = (None, "header", "query")
+        rows = []
+        for ago in range(days - number % 9, -1, -1 - number % 4):
+            answered = 1 + chance.randrange(1 + 5000 // (number + 1))
+            others = [chance.randrange(limit) for limit in (2, 3, 2)]
+            rows.append(DayUsage(NOW.date() - ago * DAY, answered, *others))
+        source = (None, "header", "query")[number % 3]
         made.append(
-            caller(
-                *names(number),
-                rows,
-                source=sources[number % 3],
-                ignored=number % 7 == 6,
-            )
+            caller(*names(number), rows, source=source, ignored=number % 7 == 6)
         )
-    made.sort(key=lambda each: -each.calls)
+    made.sort(key=lambda row: -row.calls)
     reasons = (Reason("calls", "many calls, the last on 22 November"),)
     return operation_usage(name, made, coverage(days, gap=range(4, 6)), reasons=reasons)
 
@@ -202,21 +195,20 @@ def strange_plan() -> dict[Operation, DeprecationPolicy | None]:
         "/" + "long-segment-of-a-path/" * 5 + "{}/{{account-id}}",
         "/تقرير/{}/{{الرقم}}",
     )
+    methods = ("GET", "DELETE", "PURGE")
     successors = (None, "/v2/accounts/{account-id}", "javascript:alert(1)")
     windows = [brownout(utc(2026, 4, 1, 9) + 7 * number * DAY) for number in range(45)]
-    plan: dict[Operation, DeprecationPolicy | None] = {
-        Operation(
-            f"{STRANGE[number % 4]}{number}",
-            ("GET", "DELETE", "PURGE")[number % 3],
-            paths[number % 3].format(number),
-            successors[number % 3],
-        ): policy(
-            utc(2026 + number % 3, 12, 1 + number),
+    plan: dict[Operation, DeprecationPolicy | None] = {}
+    for number in range(12):
+        kind = number % 3
+        path = paths[kind].format(number)
+        name = f"{STRANGE[number % 4]}{number}"
+        operation = Operation(name, methods[kind], path, successors[kind])
+        plan[operation] = policy(
+            utc(2026 + kind, 12, 1 + number),
             *windows,
             enforce_sunset=number % 2 == 0,
             sunset_documentation="javascript:alert(2)",
         )
-        for number in range(12)
-    }
     plan[Operation("live", "GET", "/live")] = None
     return plan

@@ -53,27 +53,20 @@ def strange_guide() -> str:
 
 
 def three_verdicts() -> str:
-    gap = coverage(182, gap=range(90, 95))
     unknown = operation_usage(
         "account",
         [],
-        gap,
+        coverage(182, gap=range(90, 95)),
         verdict=Verdict.UNKNOWN,
         reasons=(Reason("gap", "a gap of 120 hours"),),
     )
-    usages = [
-        busy_operation("current_user", callers=30, days=182),
-        unknown,
-        operation_usage("x", [], coverage(182)),
-    ]
-    exempt = [
-        Exemption(f"service-{each}", utc(2027, 3, 1), "contract") for each in (1, 2)
-    ]
-    plan = {
-        operation: replace(policy, exemptions=exempt)
-        for operation, policy in NOTIFICATION_PLAN.items()
-    }
-    return render_usage(reports.report(*usages, days=182), plan=plan)
+    busy = busy_operation("current_user", callers=30, days=182)
+    safe = operation_usage("x", [], coverage(182))
+    exemption = Exemption("service-1", utc(2027, 3, 1), "contract")
+    plan = {}
+    for operation, planned in NOTIFICATION_PLAN.items():
+        plan[operation] = replace(planned, exemptions=[exemption])
+    return render_usage(reports.report(busy, unknown, safe, days=182), plan=plan)
 
 
 def strange_usage() -> str:
@@ -89,16 +82,14 @@ def strange_usage() -> str:
 
 def strange_notice() -> str:
     name = reports.STRANGE[3]
-    callers = [
-        reports.caller(name, client, [DayUsage(NOW.date(), 1, 1, 1, 1)])
-        for client in reports.STRANGE
-    ]
-    plan = {
-        operation: policy
-        for operation, policy in reports.strange_plan().items()
-        if policy is not None
-    }
-    usages = [operation_usage(each.name, callers, coverage(30)) for each in plan]
+    day = DayUsage(NOW.date(), 1, 1, 1, 1)
+    callers = [reports.caller(name, client, [day]) for client in reports.STRANGE]
+    plan = {}
+    usages = []
+    for operation, planned in reports.strange_plan().items():
+        if planned is not None:
+            plan[operation] = planned
+            usages.append(operation_usage(operation.name, callers, coverage(30)))
     return render_notice(describe_notice(reports.report(*usages), plan, name, NOW))
 
 
@@ -137,19 +128,11 @@ def tools(pytestconfig: pytest.Config) -> Path:
     for path in [*HERE.glob("*.mjs"), *HERE.glob("*.json")]:
         shutil.copy(path, folder)
     # Without a network, npm must not retry for a minute.
-    retries = [
-        "--prefer-offline",
-        "--fetch-retry-mintimeout=500",
-        "--fetch-retry-maxtimeout=2000",
-    ]
-    command = [
-        program_or_skip("npm"),
-        "install",
-        "--ignore-scripts",
-        "--no-audit",
-        "--no-fund",
-        *retries,
-    ]
+    options = (
+        "--ignore-scripts --no-audit --no-fund --prefer-offline "
+        "--fetch-retry-mintimeout=500 --fetch-retry-maxtimeout=2000"
+    )
+    command = [program_or_skip("npm"), "install", *options.split()]
     installed = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     service_or_skip("a registry of npm packages", installed.returncode == 0)
     return folder

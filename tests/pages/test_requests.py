@@ -75,8 +75,10 @@ MOVES = {
 
 @pytest.mark.parametrize(("old", "before", "after"), MOVES.values(), ids=MOVES)
 def test_the_example_with_curl(old: Operation, before: str, after: str | None) -> None:
-    requests = describe_requests(old, BASE)[:2]
-    shown = [
-        None if each is None else each.in_curl().replace(BASE, "@") for each in requests
-    ]
-    assert shown == [f"curl {before}", None if after is None else f"curl {after}"]
+    old_request, new_request = describe_requests(old, BASE)[:2]
+    assert old_request.in_curl().replace(BASE, "@") == f"curl {before}"
+    if after is None:
+        assert new_request is None
+    else:
+        assert new_request is not None
+        assert new_request.in_curl().replace(BASE, "@") == f"curl {after}"
