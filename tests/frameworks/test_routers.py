@@ -60,13 +60,13 @@ def requests() -> dict[tuple[str, str], str]:
     """
     paths = [path.replace("{id}", "silk") for path in PATHS]
     pairs = product(paths, MUTATIONS.items(), MUTATIONS.items())
-    found = {
-        ("GET", change_again(change(path))): f"{path}: {first}, then {second}"
-        for path, (first, change), (second, change_again) in pairs
-    }
-    return found | {
-        ("get", path): f"{path}: the method in lower case" for path in paths
-    }
+    spellings = {}
+    for path, (first, change), (second, change_again) in pairs:
+        description = f"{path}: {first}, then {second}"
+        spellings["GET", change_again(change(path))] = description
+    for path in paths:
+        spellings["get", path] = f"{path}: the method in lower case"
+    return spellings
 
 
 def reaches(app: WSGIApplication, method: str, path: str) -> Response | None:
@@ -102,18 +102,14 @@ def test_no_mutated_path_slips_past(name: str) -> None:
         if reaches(router, method, path) is not None:
             number += 1
             calls.clear()
-            response, refusal = (
-                reaches(announcing, method, path),
-                reaches(closed, method, path),
-            )
-            is_announced = response is not None and response.all("Deprecation") == [
-                "@1767225600"
-            ]
-            if not (
-                is_announced
-                and len(calls) == 1
-                and refusal is not None
-                and refusal.code == 410
+            response = reaches(announcing, method, path)
+            refusal = reaches(closed, method, path)
+            if (
+                response is None
+                or response.all("Deprecation") != ["@1767225600"]
+                or len(calls) != 1
+                or refusal is None
+                or refusal.code != 410
             ):
                 missed[method, path] = description
     assert number >= len(PATHS)
@@ -134,10 +130,8 @@ MORE = {
 def test_other_paths_to_a_view_are_found(name: str) -> None:
     router, plan = ROUTERS[name](), dict.fromkeys(OPERATIONS[:2], DATE_ONLY)
     if name in MORE:
-        with pytest.raises(
-            AssertionError,
-            match=f"no deprecated operation matches GET {re.escape(MORE[name])}, ",
-        ):
+        message = f"no deprecated operation matches GET {MORE[name]}, "
+        with pytest.raises(AssertionError, match=re.escape(message)):
             assert_plan_reaches(router, plan)
     else:
         assert_plan_reaches(router, plan)

@@ -25,10 +25,10 @@ FORBIDDEN = re.compile(
 
 def find_leaks(log: str) -> list[str]:
     """Return each forbidden part of a log, with its surroundings."""
-    return [
-        log[max(0, found.start() - 500) : found.end() + 500]
-        for found in FORBIDDEN.finditer(log)
-    ]
+    leaks = []
+    for match in FORBIDDEN.finditer(log):
+        leaks.append(log[max(0, match.start() - 500) : match.end() + 500])
+    return leaks
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Service:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        with self.cluster.connect() as other, other.transaction():
-            other.execute("LOCK TABLE notifications")
+        with self.cluster.connect() as admin, admin.transaction():
+            admin.execute("LOCK TABLE notifications")
             yield
 
 

@@ -9,7 +9,6 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import BinaryIO
@@ -28,11 +27,11 @@ from tests.resilience.app import (
 from tests.servers.nginx import proxying
 from tests.servers.process import (
     PATIENCE,
-    PROGRAMS,
     Server,
     eventually,
     every_server,
     gunicorn,
+    program_named,
     request_of,
     serving,
 )
@@ -73,10 +72,7 @@ def ask(server: Server, session: str) -> Response:
 def test_an_exit_has_no_response_or_open_file(
     name: str, failure: str, exit_code: int | None, tmp_path: Path
 ) -> None:
-    (program,) = (
-        replace(each, application=APPLICATION) for each in PROGRAMS if each.name == name
-    )
-    with serving(program, tmp_path) as server:
+    with serving(program_named(name, APPLICATION), tmp_path) as server:
         assert_no_record(ask(server, failure))
         assert find_unreleased(server.written()) == []
         if exit_code is None:

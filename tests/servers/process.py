@@ -83,19 +83,10 @@ def gunicorn(
             conf,
         ]
         (folder / "gunicorn.conf.py").write_text("\n".join(settings), encoding="utf-8")
-        options = [
-            "--bind=127.0.0.1:0",
-            f"--worker-class={worker}",
-            "--log-level=debug",
-        ]
-        return [
-            sys.executable,
-            "-m",
-            "gunicorn",
-            f"--config={folder}/gunicorn.conf.py",
-            *options,
-            application,
-        ]
+        options = f"--bind=127.0.0.1:0 --worker-class={worker} --log-level=debug"
+        config = f"--config={folder}/gunicorn.conf.py"
+        command = [sys.executable, "-m", "gunicorn", config]
+        return [*command, *options.split(), application]
 
     modules = ("gunicorn", "gevent") if worker == "gevent" else ("gunicorn",)
     return Program(
@@ -143,14 +134,17 @@ def every_server(*usual: str, application: str = APPLICATION) -> list[Any]:
     """Return parameters with all servers; those whose names are not given are for `make
     test-world` only.
     """
-    return [
-        pytest.param(
-            replace(program, application=application),
-            id=program.name,
-            marks=[] if program.name in usual else pytest.mark.world,
-        )
-        for program in PROGRAMS
-    ]
+    servers = []
+    for program in PROGRAMS:
+        marks = [pytest.mark.world] * (program.name not in usual)
+        served = replace(program, application=application)
+        servers.append(pytest.param(served, id=program.name, marks=marks))
+    return servers
+
+
+def program_named(name: str, application: str = APPLICATION) -> Program:
+    (program,) = (program for program in PROGRAMS if program.name == name)
+    return replace(program, application=application)
 
 
 class Server:
@@ -169,19 +163,19 @@ class Server:
         log.
         """
         if self._port is None:
-            found = re.search(r"127\.0\.0\.1:([1-9]\d*)", self.written())
-            assert found is not None, "the server has not reported its port yet"
-            self._port = int(found[1])
+            reported = re.search(r"127\.0\.0\.1:([1-9]\d*)", self.written())
+            assert reported is not None, "the server has not reported its port yet"
+            self._port = int(reported[1])
         return self._port
 
     def written(self) -> str:
         """Return everything that the server has written to standard output, standard
         error and log files.
         """
-        return "\n".join(
-            path.read_text(encoding="latin-1")
-            for path in sorted(self._folder.glob("*.log"))
-        )
+        text = ""
+        for path in sorted(self._folder.glob("*.log")):
+            text += path.read_text(encoding="latin-1") + "\n"
+        return text
 
     def exchange(self, request: bytes) -> bytes:
         """Send bytes on a new connection, and return all bytes received until it is
@@ -219,35 +213,33 @@ class Server:
     def open_spools(self) -> list[str]:
         """Return the paths of the temporary files that the server holds open."""
         spools = str(self._folder / "tmp")
-        links: list[str] = []
+        opened = []
         for process in self.processes():
-            links += glob(f"{process}/fd/*")  # noqa: PTH207 - it passes over what has ended
-        return [
-            target
-            for target in (str(Path(link).resolve()) for link in links)
-            if target.startswith(spools)
-        ]
+            for link in glob(f"{process}/fd/*"):  # noqa: PTH207 - it passes over what has ended
+                target = str(Path(link).resolve())
+                if target.startswith(spools):
+                    opened.append(target)
+        return opened
 
     def bytes_written(self) -> int:
         """Return how many bytes the server has written to files and with sendfile;
         ``send()`` does not count.
         """
-        counters = "".join(
-            (process / "io").read_text(encoding="ascii") for process in self.processes()
-        )
-        return sum(map(int, re.findall(r"^wchar: (\d+)$", counters, re.MULTILINE)))
+        written = 0
+        for process in self.processes():
+            counters = (process / "io").read_text(encoding="ascii")
+            written += int(counters.partition("wchar: ")[2].split()[0])
+        return written
 
     def processes(self) -> list[Path]:
         """Return the directories in /proc of the process and its descendants."""
-        found = [Path(f"/proc/{self._process.pid}")]
-        for process in found:
+        processes = [Path(f"/proc/{self._process.pid}")]
+        for process in processes:
             for children in glob(f"{process}/task/*/children"):  # noqa: PTH207 - it passes over what has ended
                 with suppress(OSError):  # ended since it was listed
-                    found.extend(
-                        Path(f"/proc/{pid}")
-                        for pid in Path(children).read_text(encoding="ascii").split()
-                    )
-        return found
+                    for pid in Path(children).read_text(encoding="ascii").split():
+                        processes.append(Path(f"/proc/{pid}"))
+        return processes
 
     def signal(self, number: int) -> None:
         """Send a signal to the process, and to none of its descendants."""
@@ -279,7 +271,7 @@ def peak_memory(process: Path) -> int:
     the last reset.
     """
     status = (process / "status").read_text(encoding="ascii")
-    return int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 @contextmanager
@@ -383,21 +375,16 @@ def request_of(method: str, target: str, *headers: str) -> bytes:
     """Return the head of a request; the server closes its connection after the
     response.
     """
-    lines = [
-        f"{method} {target} HTTP/1.1",
-        "Host: api.example",
-        "Connection: close",
-        *headers,
-    ]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+    head = f"{method} {target} HTTP/1.1\r\nHost: api.example\r\nConnection: close"
+    return "\r\n".join([head, *headers, "", ""]).encode("latin-1")
 
 
 def response_of(received: bytes) -> Response:
     """Parse the bytes of one response."""
     head, _, body = received.partition(b"\r\n\r\n")
     status_line, *lines = head.decode("latin-1").split("\r\n")
-    headers = [
-        (name, value.strip())
-        for name, _, value in (line.partition(":") for line in lines)
-    ]
+    headers = []
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers.append((name, value.strip()))
     return Response(status_line.partition(" ")[2], headers, body)
