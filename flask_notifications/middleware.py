@@ -51,7 +51,7 @@ from .validation import check_base_url, clean_label, require
 # From the environ of a request to the label of its caller.
 Identify = Callable[[dict[str, Any]], str | None]
 
-# Whether operations may close, unless it is exactly ``False``.
+# Returns ``False`` to keep operations open.
 Closing = Callable[[], object]
 
 # A message of the log with its values, before it is written.
@@ -71,8 +71,8 @@ class DeprecationMiddleware:
 
     A request matches an operation if some router may take it for the operation; every
     other request passes untouched. Every response to a matched request carries
-    ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and ``Link`` (RFC 8288), the same
-    bytes each time. During a brownout and after an enforced sunset the middleware
+    ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and ``Link`` (RFC 8288), which vary
+    with parameters, mount point and exemption only. During a brownout and after an enforced sunset the middleware
     responds with 410 itself. Your application sees the request unchanged, unless the
     operation has ``rewrite_path`` or ``unify_session``.
 
@@ -204,12 +204,10 @@ class DeprecationMiddleware:
             environ.get("PATH_INFO", ""),
             as_received(environ) if SESSION in environ else environ,
         )
-        for match in matches:
-            if match.operation.name in self._retirements:
-                break
-        else:
+        if not self._has_deprecated(matches):
             return self._app(environ, start_response)
         decision = self._decide(matches, environ)
+        # It moves the session, and sets SERVED in the environ.
         exchange = _Exchange(decision, environ, start_response, self._observers)
         # Not before: a log handler may report local variables, and until now the
         # environ had the session ID in its query.
@@ -224,6 +222,9 @@ class DeprecationMiddleware:
         else:
             return exchange.run(self._app)
         return exchange.run(partial(send_response, response))
+
+    def _has_deprecated(self, matches: list[Match]) -> bool:
+        return any(match.operation.name in self._retirements for match in matches)
 
     def _decide(self, matches: list[Match], environ: WSGIEnvironment) -> "_Decision":
         failures: list[_Failure] = []
@@ -362,7 +363,7 @@ class _Exchange:
         self._status: str | None = None
         self._has_returned = False
         self._is_settled = False
-        # A response of 404 or 405 shows that the request was for another operation.
+        # 404 or 405 shows that a lookalike was for another operation.
         self._is_lookalike = match.is_lookalike
         self.session: SessionResult = None
         self.unifies = operation.unify_session and not match.is_lookalike
@@ -381,7 +382,7 @@ class _Exchange:
         if self.unifies:
             self.session, self._digests = unify_session(environ)
             self._has_url_session = bool(self._digests)
-        elif operation.unify_session:  # only the application knows how it reads it
+        elif operation.unify_session:  # a lookalike, whose session is not moved
             query = environ.get("QUERY_STRING", "")
             self._has_url_session = bool(session_pairs(query))
         if self._digests:  # before an application changes its environ
@@ -399,8 +400,8 @@ class _Exchange:
         )
 
     def run(self, app: WSGIApplication) -> Iterable[bytes]:
-        """Call an application and return its own iterable: a server loses sendfile and
-        ``close()`` if it is wrapped.
+        """Call an application and return its own iterable: a server cannot use sendfile
+        if it is wrapped.
 
         It is wrapped only if there are observers and the response has not started yet.
         """

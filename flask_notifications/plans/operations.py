@@ -235,7 +235,8 @@ def fill_in(template: str, parameters: Mapping[str, str]) -> str:
     """Return a template with WSGI strings, percent-encoded, in place of its parameters
     in braces and of ``**``.
 
-    A path remains one, although the rest of a path may be empty.
+    The rest begins with its own slash, so it replaces ``/**``. A path that would become
+    empty is ``/``.
     """
     filled = template
     for name, value in parameters.items():
@@ -295,10 +296,11 @@ class _Template:
         # places of parameters in it.
         self.spelled = [""]
         self.parameters: dict[int, str] = {}
-        for place, literal in enumerate(self.literals, 1):
+        pairs = zip(segments, self.literals, strict=True)
+        for place, (segment, literal) in enumerate(pairs, 1):
             self.spelled.append(literal or "")
             if literal is None:
-                self.parameters[place] = segments[place - 1][1:-1]
+                self.parameters[place] = segment[1:-1]
         if self.has_slash:
             self.spelled.append("")
         is_unique = len(set(self.parameters.values())) == len(self.parameters)
@@ -351,6 +353,7 @@ class _Template:
         return self.has_slash in {None, has_slash}
 
     def match(self, path: str, is_lookalike: bool) -> Match:
+        """Return the match of a path, with its segments in the places of parameters."""
         segments, spelled = path.split("/"), self.spelled.copy()
         values = {}
         for place, name in self.parameters.items():
@@ -442,10 +445,9 @@ class _Node:
 
         ``depth`` segments lead here, of which the first is empty.
         """
-        segment = segments[depth] if depth < len(segments) else ""
-        is_last = depth >= len(segments) - 1
-        if not segment and is_last:
+        if segments[depth:] in ([], [""]):  # the path ends here
             return self.subtrees + self.templates
+        segment = segments[depth]
         templates = list(self.subtrees)
         if not segment and reading is _Reading.EMPTY_RESTS_REFUSED:
             templates = []
@@ -596,16 +598,16 @@ class OperationTable:
         """
         winners: dict[_Template, None] = {}
         vary: dict[str, None] = {}
-        for methods in _list_methods(method):
+        for accepted in _list_accepted(method):
             fulfilled = []
             for template in templates:
                 operation = template.operation
-                if operation.method in methods:
+                if operation.method in accepted:
                     vary.update(dict.fromkeys(operation.headers or ()))
                     is_live = operation.name in self._live
                     if are_fulfilled(template.conditions, sent, is_live=is_live):
                         fulfilled.append(template)
-            winners.update(dict.fromkeys(_find_winners(fulfilled, methods, path)))
+            winners.update(dict.fromkeys(_find_winners(fulfilled, accepted, path)))
         matches = [template.match(path, is_lenient) for template in winners]
         if vary:
             matches = [match._replace(vary=tuple(vary)) for match in matches]
@@ -630,16 +632,16 @@ class OperationTable:
 
 
 @lru_cache(maxsize=64)
-def _list_methods(method: str) -> tuple[tuple[str, ...], ...]:
-    """Return the methods of the operations that a request reaches, its own first: for
-    its method as it was sent, and in upper case.
+def _list_accepted(method: str) -> tuple[tuple[str, ...], ...]:
+    """Return the methods of the operations that a request reaches, its own first: of
+    ``get``, these are ``get`` and ``*``, and as some routers read it, ``GET`` and ``*``.
     """
     readings: dict[tuple[str, ...], None] = {}
     for spelling in (method, method.upper()):
         if spelling == "HEAD":
             readings["HEAD", "GET", ANY_METHOD] = None
         elif spelling == "OPTIONS":
-            readings["OPTIONS",] = None
+            readings[("OPTIONS",)] = None
         else:
             readings[spelling, ANY_METHOD] = None
     return tuple(readings)
@@ -648,7 +650,7 @@ def _list_methods(method: str) -> tuple[tuple[str, ...], ...]:
 @lru_cache(maxsize=64)
 def _list_reached(method: str) -> frozenset[str]:
     """Return the methods of the operations that a method may reach in any reading."""
-    return frozenset().union(*_list_methods(method))
+    return frozenset().union(*_list_accepted(method))
 
 
 def _find_winners(

@@ -180,9 +180,8 @@ class UsageRecorder:
         """Write all counts within fifteen seconds, and end the thread; a later call
         begins anew.
 
-        If a call is being counted and does not finish within a second, because a signal
-        handler has interrupted it, this only writes, and the end of the process closes
-        the recorder.
+        A signal handler that has interrupted the counting of a call cannot close the
+        recorder: after a second this only writes, and the end of the process closes.
         """
         if self._process != os.getpid():
             return
@@ -214,8 +213,8 @@ class UsageRecorder:
         return self._tell_time() - written_at <= seconds * SECOND
 
     def _begin_anew(self) -> None:
-        """Drop what this process does not own: when the recorder is built, and in a
-        child, whose parent writes its own counts through its own connections.
+        """Set up the state of this process: when the recorder is built, and in a forked
+        child, which must not use its parent's locks, counts and connections.
         """
         with _beginning[0]:
             if self._process == os.getpid():  # another thread was faster

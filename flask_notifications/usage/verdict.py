@@ -90,7 +90,7 @@ class Judge:
         for name, calls in self._snapshot.calls.items():
             operation, caller, client, source = name
             is_ignored = self._ignore(caller, client, calls)
-            if self._options.caller in {None, caller} or is_probe(client):
+            if self._is_asked(caller) or is_probe(client):
                 group = (operation, caller, None if caller else client, is_ignored)
                 groups[group].append(calls)
                 listed.append((name, calls, group))
@@ -108,7 +108,7 @@ class Judge:
             answered, refused, failed, closed = calls.totals
             row = CallerUsage(
                 # A report on one caller names no other one.
-                caller=caller if self._options.caller in {None, caller} else None,
+                caller=caller if self._is_asked(caller) else None,
                 client=client,
                 source=source,
                 answered=answered,
@@ -125,8 +125,12 @@ class Judge:
         for rows in self._rows.values():
             rows.sort(key=_order_of)
 
+    def _is_asked(self, caller: str | None) -> bool:
+        """Return whether the report is about a caller."""
+        return self._options.caller in {None, caller}
+
     def _ignore(self, caller: str | None, client: str | None, calls: Calls) -> bool:
-        """Return whether calls do not count as use; ``(other)`` always does."""
+        """Return whether calls do not count as use; those of ``(other)`` always count."""
         if is_probe(client):
             return True
         if client == OTHER:
@@ -149,6 +153,17 @@ class Judge:
             return row.refused
         return 0
 
+    def _count_refused(self, rows: Iterable[CallerUsage]) -> int:
+        """Return how many calls were refused; those without a label are shown, although
+        they may not count.
+        """
+        refused = 0
+        for row in rows:
+            is_unlabelled = row.caller is None and not is_probe(row.client)
+            if not row.ignored or (self._options.ignore_refused and is_unlabelled):
+                refused += row.refused
+        return refused
+
     # One operation.
 
     def _judge(self, name: str) -> OperationUsage:
@@ -165,12 +180,6 @@ class Judge:
         if not reasons:
             reasons = self._find_doubts(name, rows)
             verdict = Verdict.UNKNOWN if reasons else Verdict.SAFE
-        # Refused calls without a label are shown, although they may not count.
-        refused = 0
-        for row in rows:
-            is_unlabelled = row.caller is None and not is_probe(row.client)
-            if not row.ignored or (self._options.ignore_refused and is_unlabelled):
-                refused += row.refused
         listening = self._find_services(name, self._since)
         coverage = self._cover(listening, self._since)
         lost, last_lost = _count_lost(listening)
@@ -186,7 +195,7 @@ class Judge:
             reasons=tuple(reasons),
             sunset_at=self._options.sunsets.get(name),
             answered=sum(row.answered for row in counted),
-            refused=refused,
+            refused=self._count_refused(rows),
             failed=sum(row.failed for row in counted),
             closed=sum(row.closed for row in counted),
             ignored=ignored,
@@ -211,7 +220,7 @@ class Judge:
         last_at: datetime | None,
         logged: Sequence[CallerUsage],
     ) -> list[Reason]:
-        """Return the calls that make an operation one in use."""
+        """Return the reasons why an operation is in use."""
         reasons = []
         if last_at is not None:
             message = f"{count(calls, 'call')}, the last on {full_date(last_at)}"
@@ -240,7 +249,7 @@ class Judge:
     # Logs.
 
     def _find_logged(self, name: str, rows: Sequence[CallerUsage]) -> list[Reason]:
-        """Return the calls in the logs, and whether the record lacks some of them."""
+        """Return the reasons that the logs give beside the record."""
         counted = [row for row in rows if not row.ignored]
         if not counted:
             return []
@@ -278,7 +287,7 @@ class Judge:
                 is_recorded = bool(clients)
             else:
                 is_recorded = client in clients or OTHER in clients
-            is_asked = self._options.caller in {None, caller}
+            is_asked = self._is_asked(caller)
             if is_recorded or not is_asked or self._is_ignored_name(caller, client):
                 continue
             for at in (logged.first_at, logged.last_at):
@@ -325,7 +334,7 @@ class Judge:
 
     def _was_matched(self, name: str, services: Listening) -> bool:
         """Return whether a request was answered or refused under the present rules;
-        also if no recorder has these, because gaps say that already.
+        ``True`` as well if no recorder has these, because gaps say that already.
         """
         origins: set[Origin] = set()
         for service, plans in services:
@@ -346,15 +355,20 @@ class Judge:
                 message += f" and {count(len(missing) - 1, 'other day')}"
             message += f": call it with `flask-notifications check` ({PROBE}) every day"
             doubts.append(Reason("probe", message))
-        unlabelled = 0
-        for calls in self._unlabelled[name]:
-            if calls.last_at >= since:
-                unlabelled += sum(calls.totals)
+        unlabelled = self._count_unlabelled(name, since)
         if unlabelled:
             text = count(unlabelled, "call")
             message = f"{text} without a label may be of this caller"
             doubts.append(Reason("calls", message))
         return doubts
+
+    def _count_unlabelled(self, name: str, since: int) -> int:
+        """Return the calls since a time that may be of the only caller of the report."""
+        unlabelled = 0
+        for calls in self._unlabelled[name]:
+            if calls.last_at >= since:
+                unlabelled += sum(calls.totals)
+        return unlabelled
 
     def _missing_probes(self, probed: set[int], since: int) -> list[int]:
         """Return the complete days without a probe, if one is required on each."""
@@ -499,6 +513,8 @@ class Judge:
     def _find_date(self, name: str, probed: set[int]) -> date:
         """Return the first day on which a window of the same length is complete, if
         nothing is missing from now on.
+
+        Days that are not complete must leave the window.
         """
         options = self._options
         allowed = (1 - options.min_coverage) * options.days * DAY
@@ -511,6 +527,7 @@ class Judge:
                 and not self._long_gaps(coverage)
                 and not (options.hosts and coverage.list_hours(options.hosts))
                 and not self._missing_probes(probed, since)
+                and not self._count_unlabelled(name, since)
             )
             if is_complete:
                 break

@@ -501,6 +501,15 @@ def test_the_reasons_say_what_to_do() -> None:
     )
 
 
+def test_a_call_without_a_label_leaves_the_window_before_it_is_complete() -> None:
+    usage = judge(WHOLE, made={(None, "c"): calls(AT, 1)}, caller="b")
+    assert message(usage, "calls") == (
+        "1 call without a label may be of this caller; the last 19 days are complete: "
+        "--days 19; if nothing is missing from now on, 30 days will be complete on "
+        "11 June 2026"
+    )
+
+
 def test_other_long_gaps_are_counted() -> None:
     lives = [
         recorder(START, AT),
