@@ -113,10 +113,8 @@ def unreachable(engine: Engine) -> Engine:
 
 
 def test_stored_documents_are_sent_byte_for_byte(engine: Engine) -> None:
-    assert (
-        ask(storage_on(engine)).body
-        == '[{"name": "first",  "n": 1.50, "ü": null},{"name":"second"}]'.encode()
-    )
+    body = '[{"name": "first",  "n": 1.50, "ü": null},{"name":"second"}]'
+    assert ask(storage_on(engine)).body == body.encode()
 
 
 # Options of an application that asks SQLAlchemy for streaming, or does not.
@@ -139,12 +137,17 @@ def test_all_rows_are_returned_in_order(
 def test_a_row_that_cannot_be_computed_is_a_500(
     database: Database, engine: Engine, option: dict[str, Any]
 ) -> None:
-    dialect = database.driver.dialect
-    statement = text(
-        f"SELECT n, {dialect.failure} AS failure FROM {dialect.numbers.format(4_000)}"  # noqa: S608
-    )
-    response = ask(storage_on(engine, statement.execution_options(**option)))
+    statement = text(failing_in(database)).execution_options(**option)
+    response = ask(storage_on(engine, statement))
     assert (response.code, response.json["code"]) == (500, "storage_error")
+
+
+def failing_in(database: Database) -> str:
+    """Return a statement that fails at one of its rows."""
+    dialect = database.driver.dialect
+    return (
+        f"SELECT n, {dialect.failure} AS failure FROM {dialect.numbers.format(4_000)}"  # noqa: S608 - constants
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,14 +195,9 @@ def administrator(database: Database) -> Iterator[Callable[[str], list[Any]]]:
     """Yield a function that executes a statement on a new connection, and returns the
     first column.
     """
-    driver = (
-        "postgresql+psycopg"
-        if database.driver.dialect.name == "postgresql"
-        else "mysql+pymysql"
-    )
-    admin = create_engine(
-        database.url.set(drivername=driver), isolation_level="AUTOCOMMIT"
-    )
+    names = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
+    url = database.url.set(drivername=names[database.driver.dialect.name])
+    admin = create_engine(url, isolation_level="AUTOCOMMIT")
 
     def execute(statement: str) -> list[Any]:
         with admin.connect() as connection:
@@ -285,19 +283,17 @@ def test_a_connection_in_autocommit_reads_one_whole_result_after_the_other(
     )
     storage = storage_on(engine, select_documents(database.driver.dialect, 2_001))
     assert_whole(ask(storage), 2_001)
-    failing = f"SELECT {database.driver.dialect.failure} FROM {database.driver.dialect.numbers.format(4_000)}"  # noqa: S608 - constants
-    assert ask(storage_on(engine, failing)).code == 500
+    assert ask(storage_on(engine, failing_in(database))).code == 500
     assert_whole(ask(storage), 2_001)
     with storage.unit_of_work() as bound:
         left_open = read(bound, "a1")
         next(left_open)
+    insert = "INSERT INTO alerts VALUES (9, 'nobody else', '{}')"
     with engine.connect() as connection:
-        connection.execute(text("INSERT INTO alerts VALUES (9, 'nobody else', '{}')"))
-    with create_engine(
-        database.url, poolclass=NullPool, isolation_level="AUTOCOMMIT"
-    ).connect() as connection:
-        assert connection.execute(text("DELETE FROM alerts WHERE id = 9")).rowcount == 1
+        connection.execute(text(insert))
     engine.dispose()
+    with create_engine(database.url, poolclass=NullPool).begin() as connection:
+        assert connection.execute(text("DELETE FROM alerts WHERE id = 9")).rowcount == 1
 
 
 def test_an_event_may_set_the_tenant(database: Database, engine: Engine) -> None:
@@ -305,9 +301,8 @@ def test_an_event_may_set_the_tenant(database: Database, engine: Engine) -> None
     def set_tenant(_connection: object, cursor: Any, *_arguments: object) -> None:
         cursor.execute(database.driver.dialect.tenant)
 
-    assert_whole(
-        ask(storage_on(engine, select_documents(database.driver.dialect, 2_001))), 2_001
-    )
+    statement = select_documents(database.driver.dialect, 2_001)
+    assert_whole(ask(storage_on(engine, statement)), 2_001)
 
 
 @pytest.mark.filterwarnings(

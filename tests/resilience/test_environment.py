@@ -19,7 +19,6 @@ from flask_notifications import DeprecationMiddleware, NotificationApp, load_pla
 from tests.servers.process import ROOT
 from tests.storages import (
     ACCOUNT,
-    BEARER,
     CURRENT_USER,
     SESSION_ID,
     OneSession,
@@ -32,88 +31,68 @@ from tests.wsgi import call, plain_app
 TWICE = datetime(2026, 11, 1, 1, 30, tzinfo=ZoneInfo("America/New_York"))
 POLICIES: list[dict[str, Any]] = [
     {"deprecated_at": "1970-01-01T00:00:00Z", "sunset_at": "2038-01-19T03:14:08Z"},
-    {
-        "deprecated_at": "2106-02-07T06:28:16Z",
-        "sunset_at": "9999-12-31T23:59:59.999999Z",
-    },
-    {
-        "deprecated_at": "2026-03-08T02:30:00-05:00",
-        "sunset_at": "2026-10-25T02:30:00+05:45",
-    },
+    {"deprecated_at": "2106-02-07T06:28:16Z", "sunset_at": "9999-12-31T23:59:59Z"},
     {"deprecated_at": TWICE, "sunset_at": TWICE.replace(fold=1)},
-    {
-        "deprecated_at": "2000-01-01T00:00:00Z",
-        "sunset_at": "2000-02-01T00:00:00Z",
-        "enforce_sunset": True,
-    },
 ]
-REQUESTS: list[tuple[str, str, str, dict[str, str]]] = [
-    ("GET", "/api/notification", f"a=1&sessionId={SESSION_ID}", {}),
-    ("POST", ACCOUNT.format("\xc3\xa9"), "", BEARER),
-    ("POST", ACCOUNT.format("\x00"), "", BEARER),
-    ("GET", CURRENT_USER, "sessionId=%FF", {}),
-    ("GET", "/elsewhere", "", {}),
+REQUESTS: list[tuple[str, str, str]] = [
+    ("GET", "/api/notification", f"a=1&sessionId={SESSION_ID}"),
+    ("POST", ACCOUNT.format("\xc3\xa9"), f"sessionId={SESSION_ID}"),
+    ("POST", ACCOUNT.format("\x00"), f"sessionId={SESSION_ID}"),
+    ("GET", CURRENT_USER, "sessionId=%FF"),
+    ("GET", "/elsewhere", ""),
 ]
+
+
+def list_records() -> Iterator[Any]:
+    yield {"name": "W\xf6chentlich", "on": datetime(2026, 1, 1, tzinfo=UTC)}
+    yield b"{}"
 
 
 def applications() -> Iterator[WSGIApplication]:
-    storage = OneSession(
-        lambda: iter(
-            [{"name": "W\xf6chentlich", "on": datetime(2026, 1, 1, tzinfo=UTC)}, b"{}"]
-        )
-    )
+    storage = OneSession(list_records)
     yield flask_app(storage, spool_threshold=1)
     yield NotificationApp(storage)
-    yield NotificationApp(OneSession(lambda: [{"n": object()}]))
     yield plain_app("302 Found", [("Location", CURRENT_USER)])
 
 
 def responses() -> list[Any]:
     """Return the response to each request, from each application under each policy."""
-    plans = [
-        load_plan(policy | {"documentation": "/docs/retire"}) for policy in POLICIES
-    ]
-    middlewares = (
-        DeprecationMiddleware(app, plan, clock=lambda: TWICE)
-        for app in applications()
-        for plan in plans
-    )
-    return [
-        call(app, *request, **extra).wire
-        for app in middlewares
-        for *request, extra in REQUESTS
-    ]
+    received = []
+    for app in applications():
+        for policy in POLICIES:
+            plan = load_plan(policy | {"documentation": "/docs/retire"})
+            retired = DeprecationMiddleware(app, plan, clock=lambda: TWICE)
+            for request in REQUESTS:
+                received.append(call(retired, *request).wire)
+    return received
 
 
 @pytest.mark.parametrize(
     ("flags", "environ"),
     [
-        pytest.param(
-            [], {"PYTHONOPTIMIZE": "2"}, id="without assertions and docstrings"
-        ),
-        pytest.param(
-            ["-bb", "-X", "dev", "-W", "error"],
-            {},
-            id="warnings are errors, also for bytes as strings",
-        ),
-        pytest.param(
-            ["-X", "utf8=0"],
-            {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"},
-            id="ASCII only",
-        ),
-        pytest.param(
-            [],
-            {"PYTHONHASHSEED": "0", "TZ": "America/New_York"},
-            id="west of Greenwich, fixed hashes",
-        ),
+        ("", {"PYTHONOPTIMIZE": "2"}),
+        ("-bb -X dev -W error", {}),
+        ("-X utf8=0", {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}),
+        ("", {"PYTHONHASHSEED": "0", "TZ": "America/New_York"}),
+    ],
+    ids=[
+        "without assertions and docstrings",
+        "warnings are errors, also for bytes as strings",
+        "ASCII only",
+        "west of Greenwich, fixed hashes",
     ],
 )
 def test_options_and_environment_change_no_response(
-    flags: list[str], environ: dict[str, str]
+    flags: str, environ: dict[str, str]
 ) -> None:
-    command, environ = [sys.executable, *flags, "-m", __name__], os.environ | environ
+    command = [sys.executable, *flags.split(), "-m", __name__]
     done = subprocess.run(
-        command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+        command,
+        cwd=ROOT,
+        env=os.environ | environ,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", ascii(responses()))
 
