@@ -114,6 +114,7 @@ def test_all_but_headers_fits_the_terminal_and_paths_are_whole(
     old = write_file(tmp_path, plan + exempt, "old.toml")
     lines = run("plan", old, "--at", "2026-09-01").out.splitlines()
     assert lines[lines.index("report  GET") + 1] == f"  {path}"
+    assert "  Sunset: Tue, 01 Dec 2026 00:00:00 GMT" in lines
     new = write_file(tmp_path, plan)
     lines += run("plan", new, "--against", old).out.splitlines()
     assert "broken promise" in lines[-1]

@@ -57,21 +57,20 @@ def table_of_days(page: BeautifulSoup) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("verdicts", "heading"),
     [
-        ([], "Nothing has been recorded"),
-        ([Verdict.SAFE, Verdict.SAFE], "Safe to switch off"),
-        ([Verdict.IN_USE, Verdict.SAFE, Verdict.UNKNOWN], "Not safe to switch off"),
-        ([Verdict.UNKNOWN, Verdict.SAFE], "Not known to be safe"),
+        ("", "Nothing has been recorded"),
+        ("safe, safe", "Safe to switch off"),
+        ("in use, safe, unknown", "Not safe to switch off"),
+        ("unknown, safe", "Not known to be safe"),
     ],
 )
-def test_the_heading_is_the_verdict(verdicts: list[Verdict], heading: str) -> None:
+def test_the_heading_is_the_verdict(verdicts: str, heading: str) -> None:
     usages = []
-    for number, verdict in enumerate(verdicts):
-        name = f"operation {number}"
-        usages.append(operation_usage(name, [], coverage(30), verdict=verdict))
+    for verdict in filter(None, verdicts.split(", ")):
+        usages.append(operation_usage("a", [], coverage(1), verdict=Verdict(verdict)))
     page = parse(render_usage(report(*usages)))
     assert words(page.h1) == words(page.title) == heading
     badges = [words(badge) for badge in page.select(".verdicts .badge")]
-    assert badges == [verdict.value for verdict in verdicts]
+    assert ", ".join(badges) == verdicts
 
 
 @pytest.mark.parametrize(
