@@ -67,9 +67,9 @@ class Spy:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Any:
         self.calls.append((environ, start_response))
         self.seen = dict(environ)
-        own = list(self.headers)
+        before = list(self.headers)
         start_response(self.status, self.headers)
-        assert self.headers == own  # a middleware leaves it as it is
+        assert self.headers == before  # a middleware leaves it as it is
         return self.body
 
 

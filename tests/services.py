@@ -86,9 +86,11 @@ def program_or_skip(*names: str) -> str:
     """Return the path of the first program that is installed; skip the test, or fail
     it, if none is.
     """
-    found = next(filter(None, (which(name, path=_PROGRAMS) for name in names)), None)
-    service_or_skip(names[0], found is not None)
-    return str(found)
+    program = None
+    for name in names:
+        program = program or which(name, path=_PROGRAMS)
+    service_or_skip(names[0], program is not None)
+    return str(program)
 
 
 def chromium_or_skip() -> list[str]:

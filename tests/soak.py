@@ -24,6 +24,7 @@ from contextlib import (
     suppress,
 )
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -217,13 +218,13 @@ def ask(
         if request.session
         else []
     )
-    sent = request_of(request.method, request.target, *header)
-    left = limit - len(sent)
+    request_bytes = request_of(request.method, request.target, *header)
+    left = limit - len(request_bytes)
     with (
         suppress(OSError),
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection,
     ):
-        connection.sendall(sent[:limit])
+        connection.sendall(request_bytes[:limit])
         while len(received) < left and (
             chunk := connection.recv(min(1 << 16, left - len(received)))
         ):
@@ -428,8 +429,10 @@ def play_round(stage: Stage, name: str, counts: Counter[str]) -> list[str]:
     permits, act = DISTURBANCES[name]
     done, ports, broken = Event(), [stage.server.port, stage.nginx.port], []
     with ThreadPoolExecutor(CLIENTS) as clients:
-        chances = [Random(stage.chance.random()) for _client in range(CLIENTS)]  # noqa: S311 - the same each time
-        asked = [clients.submit(ask_until, done, ports, each) for each in chances]
+        asked = []
+        for _client in range(CLIENTS):
+            chance = Random(stage.chance.random())  # noqa: S311 - the same each time
+            asked.append(clients.submit(ask_until, done, ports, chance))
         try:
             time.sleep(CALM)
             began = time.monotonic()
@@ -437,7 +440,8 @@ def play_round(stage: Stage, name: str, counts: Counter[str]) -> list[str]:
                 time.sleep(stage.chance.uniform(*TROUBLE))
             eventually(
                 lambda: all(
-                    ask(each, port).is_expected for port in ports for each in PROBES
+                    ask(probe, port).is_expected
+                    for port, probe in product(ports, PROBES)
                 )
             )
         except AssertionError:

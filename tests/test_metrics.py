@@ -174,12 +174,9 @@ def test_opentelemetry_counts_requests_and_marks_their_span(
 
 def points(reader: InMemoryMetricReader) -> list[Any]:
     data: Any = reader.get_metrics_data()
-    (metric,) = (
-        each
-        for one in data.resource_metrics
-        for scope in one.scope_metrics
-        for each in scope.metrics
-    )
+    (resource,) = data.resource_metrics
+    (scope,) = resource.scope_metrics
+    (metric,) = scope.metrics
     assert metric.name == "flask_notifications.requests"
     return list(metric.data.data_points)
 

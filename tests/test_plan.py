@@ -260,9 +260,8 @@ def test_operations_that_may_take_the_same_request_are_rivals(
     one: str, other: str, are_rivals: bool
 ) -> None:
     first, second = operation(one, name="1"), operation(other, name="2", method="POST")
-    found = find_rivals([first, second, operation("/far/away/is/it", name="3")])
-    assert found == {
-        "1": {second} if are_rivals else set(),
-        "2": {first} if are_rivals else set(),
-        "3": set(),
-    }
+    rivals = find_rivals([first, second, operation("/far/away/is/it", name="3")])
+    expected: dict[str, set[Operation]] = {"1": set(), "2": set(), "3": set()}
+    if are_rivals:
+        expected |= {"1": {second}, "2": {first}}
+    assert rivals == expected

@@ -181,8 +181,7 @@ def test_the_middleware_is_found_inside_of_others() -> None:
 
 def test_the_middleware_of_another_application_is_left_out() -> None:
     app = make_app("/reports/{id}")
-    other = make_app("/other")
-    mounts: dict[str, Any] = {"/other": other}
+    mounts: dict[str, Any] = {"/other": make_app("/other")}
     app.wsgi_app = DispatcherMiddleware(app.wsgi_app, mounts)  # type: ignore[method-assign]
     result = run(app)
     assert (result.exit_code, "/other" in result.stdout) == (0, False)
