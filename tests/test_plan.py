@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -38,9 +39,11 @@ ENFORCED = policy(2, brownouts=WINDOWS, sunset_at=date(8), enforce_sunset=True)
 
 def test_a_schedule_is_in_chronological_order() -> None:
     assert schedule(ENFORCED) == [
-        *(Event(Phase.DEPRECATED, date(2)), Event(Phase.BROWNOUT, date(3), date(4))),
+        Event(Phase.DEPRECATED, date(2)),
+        Event(Phase.BROWNOUT, date(3), date(4)),
         Event(Phase.BROWNOUT, date(4), date(4, 2)),
-        *(Event(Phase.BROWNOUT, date(5), date(6)), Event(Phase.SUNSET, date(8))),
+        Event(Phase.BROWNOUT, date(5), date(6)),
+        Event(Phase.SUNSET, date(8)),
     ]
     assert schedule(POLICY) == [Event(Phase.DEPRECATED, date(1))]
 
@@ -58,31 +61,19 @@ def test_windows_that_repeat_are_one_event() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "following"),
+    ("at", "phase", "start"),
     [
-        *(
-            (date(1), Event(Phase.DEPRECATED, date(2))),
-            (date(2), Event(Phase.BROWNOUT, date(3))),
-        ),
-        *(
-            (date(3), Event(Phase.DEPRECATED, date(4, 2))),
-            (date(4, 2), Event(Phase.BROWNOUT, date(5))),
-        ),
-        *((date(6), Event(Phase.SUNSET, date(8))), (date(8), None)),
-    ],
-    ids=[
-        "announced",
-        "deprecated",
-        "in two brownouts that touch",
-        "between brownouts",
-        "after the last",
-        "sunset",
+        (date(1), Phase.DEPRECATED, date(2)),
+        (date(2), Phase.BROWNOUT, date(3)),
+        (date(3), Phase.DEPRECATED, date(4, 2)),  # after two brownouts that touch
+        (date(6), Phase.SUNSET, date(8)),
     ],
 )
 def test_the_next_event_is_the_next_change_of_phase(
-    at: datetime, following: Event | None
+    at: datetime, phase: Phase, start: datetime
 ) -> None:
-    assert next_event(ENFORCED, at) == following
+    assert next_event(ENFORCED, at) == Event(phase, start)
+    assert next_event(ENFORCED, date(8)) is None
 
 
 WEEKLY = Brownout(date(2), date(2, 2), every=timedelta(days=7))
@@ -94,63 +85,43 @@ def operation(
     return Operation(name, method, path, **more)
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        pytest.param(
-            dict.fromkeys(notification_operations(), POLICY),
-            id="the operations of this library",
-        ),
-        pytest.param(
-            {operation("/users/{id}"): POLICY, operation("/users/me", name="me"): None},
-            id="a live one",
-        ),
-        pytest.param(
-            {
-                operation("/users/{id}"): POLICY,
-                operation("/users/me", method="HEAD", name="m"): None,
-            },
-            id="HEAD",
-        ),
-        {
-            operation("/a/{x}", successor="/a/new"): POLICY,
-            operation("/a/new", name="new"): None,
-        },
-        pytest.param(
-            {
-                operation("/v1/**", method="*", successor="/v2/**"): POLICY,
-                operation("/v1/health", name="h"): None,
-                operation("/v1/w/{id}", name="own dates"): policy(2),
-                operation("/v1/x", name="own successor", successor="/v3/x"): POLICY,
-                operation(
-                    "/v1/y", name="own session", successor="/v2/y", unify_session=True
-                ): POLICY,
-                operation("/v1/z/**", name="live"): None,
-                operation(
-                    "/v1/z/a", name="inside a live one", successor="/v2/z/a"
-                ): POLICY,
-                operation("/v2/x", name="without conditions", query={"a": "1"}): POLICY,
-            },
-            id="parts of a version",
-        ),
-        pytest.param(
-            {operation("/a", successor="/a?v=2", query={"v": ""}): POLICY},
-            id="another query",
-        ),
-        pytest.param({operation("/a"): policy(sunset_at=date(8, 2))}, id="to come"),
-        pytest.param(
-            {
-                operation("/a"): POLICY,
-                operation("/a", name="new", headers={"V": "2"}): None,
-            },
-            id="a live version in a header of its own",
-        ),
-        pytest.param(
-            {operation("/a"): policy(brownouts=[WEEKLY], sunset_at=date(10))},
-            id="brownouts that repeat",
-        ),
-    ],
-)
+HEADER: dict[str, Any] = {"headers": {"V": "2"}}
+V1_PARTS = {
+    operation("/v1/**", method="*", successor="/v2/**"): POLICY,
+    operation("/v1/health", name="h"): None,
+    operation("/v1/w/{id}", name="own dates"): policy(2),
+    operation("/v1/x", name="own successor", successor="/v3/x"): POLICY,
+    operation("/v1/y", name="s", successor="/v2/y", unify_session=True): POLICY,
+    operation("/v1/z/**", name="live"): None,
+    operation("/v1/z/a", name="inside a live one", successor="/v2/z/a"): POLICY,
+    operation("/v2/x", name="without conditions", query={"a": "1"}): POLICY,
+}
+SENSIBLE: dict[str, Any] = {
+    "the two operations": dict.fromkeys(notification_operations(), POLICY),
+    "a live one": {
+        operation("/users/{id}"): POLICY,
+        operation("/users/me", method="HEAD", name="me"): None,
+    },
+    "a live successor": {
+        operation("/a/{x}", successor="/a/new"): POLICY,
+        operation("/a/new", name="new"): None,
+    },
+    "parts of a version": V1_PARTS,
+    "another query": {
+        operation("/a", successor="/a?v=2", query={"v": ""}): POLICY,
+    },
+    "a sunset to come": {operation("/a"): policy(sunset_at=date(8, 2))},
+    "a live version in a header": {
+        operation("/a"): POLICY,
+        operation("/a", name="new", **HEADER): None,
+    },
+    "brownouts that repeat": {
+        operation("/a"): policy(brownouts=[WEEKLY], sunset_at=date(10)),
+    },
+}
+
+
+@pytest.mark.parametrize("plan", SENSIBLE.values(), ids=SENSIBLE)
 def test_a_plan_that_makes_sense_has_no_warnings(plan: Any) -> None:
     assert plan_warnings(plan, at=date(8)) == []
 
@@ -220,46 +191,46 @@ def test_a_probable_mistake_is_a_warning(warning: str, plan: Any) -> None:
 @pytest.mark.parametrize("is_live", [True, False])
 def test_the_work_on_warnings_grows_linearly(path: str, is_live: bool) -> None:
     def make_plan(size: int) -> Any:
-        live = {
-            operation(path.format(f"l{n}"), name=f"l{n}"): None
-            for n in range(size)
-            if is_live
-        }
-        return live | {
-            operation(path.format(n), name=f"r{n}"): POLICY for n in range(size)
-        }
+        plan: dict[Operation, Any] = {}
+        for number in range(size):
+            plan[operation(path.format(number), name=f"{number}")] = POLICY
+            if is_live:
+                name = f"live-{number}"
+                plan[operation(path.format(name), name=name)] = None
+        return plan
 
     assert grows_linearly(partial(plan_warnings, at=date(8)), make_plan)
 
 
+LONG = "".join(f"/{{{name}}}" for name in "abcdefghijklmnopqrst") + "/z"
+RIVALS = [
+    ("/a/{x}", "/A/b/"),
+    ("/a/{x}", "/{y}/c"),
+    ("/a/{x}", "/a"),
+    ("/x/{y}/export", "/export"),
+    ("/x/{y}/export", "/x/export/"),
+    ("/{x}/{y}/{z}", "/"),
+    ("/a/**", "/A"),
+    ("/a/**", "/{x}/b/**"),
+    (LONG, "/z"),
+]
+STRANGERS = [
+    ("/a/b", "/a/c"),
+    ("/a/{x}", "/a/b/c"),
+    ("/x/{y}/export", "/import"),
+    ("/a/{x}/**", "/{y}"),
+    ("/a/**", "/ab"),
+]
+
+
 @pytest.mark.parametrize(
-    ("one", "other", "are_rivals"),
-    [
-        *(
-            ("/a/{x}", "/A/b/", True),
-            ("/a/{x}", "/{y}/c", True),
-            ("/a/b", "/a/c", False),
-            ("/a/{x}", "/a", True),
-        ),
-        *(
-            ("/a/{x}", "/a/b/c", False),
-            ("/x/{y}/export", "/export", True),
-            ("/x/{y}/export", "/x/export/", True),
-        ),
-        *(
-            ("/x/{y}/export", "/import", False),
-            ("/{x}/{y}/{z}", "/", True),
-            ("/a/**", "/A", True),
-        ),
-        *(("/a/**", "/a/b/c", True), ("/a/**", "/{x}/b/**", True)),
-        *(("/a/{x}/**", "/{y}", False), ("/a/**", "/ab", False)),
-        ("".join(f"/{{{name}}}" for name in "abcdefghijklmnopqrst") + "/z", "/z", True),
-    ],
+    ("paths", "are_rivals"), [*product(RIVALS, [True]), *product(STRANGERS, [False])]
 )
 def test_operations_that_may_take_the_same_request_are_rivals(
-    one: str, other: str, are_rivals: bool
+    paths: tuple[str, str], are_rivals: bool
 ) -> None:
-    first, second = operation(one, name="1"), operation(other, name="2", method="POST")
+    first = operation(paths[0], name="1")
+    second = operation(paths[1], name="2", method="POST")
     rivals = find_rivals([first, second, operation("/far/away/is/it", name="3")])
     expected: dict[str, set[Operation]] = {"1": set(), "2": set(), "3": set()}
     if are_rivals:

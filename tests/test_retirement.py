@@ -1,5 +1,6 @@
 """Flask's command ``retirement``: every operation of a plan has a route, or it says so."""
 
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -84,17 +85,14 @@ def test_an_operation_is_listed_with_its_phase_and_endpoints() -> None:
     ("path", "rules"),
     [
         ("/", ["/"]),
-        ("/archive", ["/archive/"]),
         ("/Reports/{id}/", ["/reports/<int:id>"]),
         ("/users/me", ["/users/<name>"]),
-        ("/files/{file}", ["/files/<path:file>"]),
         ("/files/{folder}/{file}", ["/files/<path:file>"]),
         ("/pages/{a}/{b}/history", ["/pages/<path:page>/history"]),
         ("/pages/{page}/history/", ["/pages/<path:page>/history"]),
         ("/files/**", ["/files/<path:file>"]),
         ("/FR/about", ["/<any('de', 'fr'):language>/about"]),
         ("/v1/**", ["/v1/a", "/v1/b/<id>.json"]),
-        ("/v1/b/{file}", ["/v1/b/<id>.json"]),
         ("/v1/b/7.json", ["/v1/b/<id>.json"]),
         ("/**", list(RULES)),
     ],
@@ -102,16 +100,15 @@ def test_an_operation_is_listed_with_its_phase_and_endpoints() -> None:
 def test_a_path_reaches_these_rules(path: str, rules: list[str]) -> None:
     result = run(make_app(path))
     assert (result.exit_code, result.stderr) == (0, "")
-    assert [line.split("  ")[-1] for line in result.stdout.splitlines()[1:]] == rules
+    _title, *lines = result.stdout.splitlines()
+    assert [line.split("  ")[-1] for line in lines] == rules
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("/report/{id}", "/reports/latest", "/reports", "/v1/{id}", "/v2/**"),
-        *("/es/about", "/pages/{page}", "/v1/b/7.xml", "/reports/{id}/x"),
-    ],
-)
+NO_ROUTES = ["/report/{id}", "/reports/latest", "/reports", "/v1/{id}", "/v2/**"]
+NO_ROUTES += ["/es/about", "/pages/{page}", "/v1/b/7.xml", "/reports/{id}/x"]
+
+
+@pytest.mark.parametrize("path", NO_ROUTES)
 def test_a_path_that_reaches_no_route_is_an_error(path: str) -> None:
     result = run(make_app(path))
     assert result.exit_code == 1
@@ -155,11 +152,8 @@ def test_a_catch_all_is_a_warning() -> None:
     result = run(make_app("/reports/{id}", rules=["/<path:rest>"]))
     assert result.exit_code == 0
     assert result.stderr == "warning: report: only a catch-all reaches it\n"
-    for path in ("/reports/{id}", "/reports/**"):
-        for rules in (
-            ["/<path:rest>", "/reports/<id>"],
-            ["/reports/<id>", "/<path:rest>"],
-        ):
+    for rules in (["/<path:rest>", "/reports/<id>"], ["/reports/<id>", "/<path:rest>"]):
+        for path in ("/reports/{id}", "/reports/**"):
             assert run(make_app(path, rules=rules)).stderr == ""
     result = run(make_app("/reports/{id}", rules=["/<path:rest>"], method="PUT"))
     assert result.exit_code == 1
@@ -167,10 +161,8 @@ def test_a_catch_all_is_a_warning() -> None:
 
 def test_the_middleware_is_found_inside_of_others() -> None:
     app = make_app("/reports/{id}")
-    mounted = DispatcherMiddleware(
-        flask.Flask("outer"), {"/api": ProxyFix(app.wsgi_app)}
-    )
-    outer = ProxyFix(mounted)
+    mounts: Any = {"/api": ProxyFix(app.wsgi_app)}
+    outer = ProxyFix(DispatcherMiddleware(flask.Flask("outer"), mounts))
 
     def traced(environ: Any, start_response: Any) -> Any:
         return outer(environ, start_response)
@@ -191,8 +183,7 @@ def test_two_middlewares_have_a_plan_each() -> None:
     app = make_app("/reports/{id}")
     plan = {Operation("user", "GET", "/users/{id}"): DATES}
     app.wsgi_app = DeprecationMiddleware(app.wsgi_app, plan)  # type: ignore[method-assign]
-    titles = [line for line in run(app).stdout.splitlines() if line[0] != " "]
-    assert [title.split()[0] for title in titles] == ["user", "report"]
+    assert re.findall(r"^\w+", run(app).stdout, re.MULTILINE) == ["user", "report"]
 
 
 def nested(blueprint: flask.Blueprint) -> flask.Blueprint:
