@@ -321,9 +321,11 @@ QUERY_WITH_A_DIGEST = {
 }
 
 
-# The digests differ between the processes that run the tests, so they name none.
+# The digests differ between the processes that run the tests, so they name no case.
 @pytest.mark.parametrize(
-    ("query", "expected"), QUERY_WITH_A_DIGEST.items(), ids=list(QUERY_WITH_A_DIGEST)
+    ("query", "expected"),
+    QUERY_WITH_A_DIGEST.items(),
+    ids=["escapes", "an escaped value", "no value", "two sessions", "no session"],
 )
 def test_a_digest_replaces_the_pair_and_every_other_byte_of_the_query_stays(
     query: str, expected: str
