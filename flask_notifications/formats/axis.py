@@ -71,7 +71,7 @@ class Axis(NamedTuple):
         return [(self.place(date), short_date(date)) for date in dates]
 
     def _list_months(self, length: timedelta) -> list[datetime]:
-        """Return the first days of months that have room for a label."""
+        """Return the first days of months where a label fits."""
         least = length * _LABEL / 100
         step = next(months for months in _MONTHS if months * _MONTH >= least)
         first = self.since.year * 12 + self.since.month
