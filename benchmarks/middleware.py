@@ -211,14 +211,14 @@ def main(folder: str) -> None:
     """
     recorder = UsageRecorder(f"sqlite:///{folder}/usage.sqlite3")
     for name, scenario in make_scenarios(recorder).items():
+        if name == RECORDER:  # whose thread writes at the same time
+            continue
         repeat = repeat_request(scenario.app, scenario.environ)
         for number in (_FEW, _MANY):
             process = os.fork()
             if process == 0:
                 repeat(_FEW)
-                recorder.flush()  # which begins anew in this process
                 repeat(number)
-                recorder.flush()
                 os._exit(0)
             os.waitpid(process, 0)
             print(f"{name}: {process}", flush=True)
@@ -243,7 +243,7 @@ PART = Part(
         Target(INSTRUCTIONS, HEADER, 2.5, EXACT),
         Target(INSTRUCTIONS, CLOSED, 2.5, EXACT),
         Target(INSTRUCTIONS, OBSERVER, 1.5, EXACT),
-        Target(INSTRUCTIONS, RECORDER, 1.5, EXACT),
+        Target(ADDED, RECORDER, 1.5, EXACT),
         Target(INSTRUCTIONS, IN_HEADER, 2.0, f"{IN_HEADER}, {BY_HAND}"),
         Target(INSTRUCTIONS, IN_QUERY, 1.8, f"{IN_QUERY}, {BY_HAND}"),
     ),

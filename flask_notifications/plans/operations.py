@@ -661,6 +661,8 @@ def _find_winners(
 
     Several win for one router if they differ in nothing but their conditions.
     """
+    if len(templates) < 2:
+        return templates
     has_slash, segments = path.endswith("/"), _split(path)
     same_case = [template for template in templates if template.has_spelling(segments)]
     same_slash = [template for template in templates if template.fits_slash(has_slash)]
