@@ -101,6 +101,9 @@ _undo: ContextVar[ExitStack | None] = ContextVar("undo", default=None)
 class _OwnPool(sa.QueuePool):
     """The pool of an engine that no application has."""
 
+    # Names its logger: the messages are SQLAlchemy's, and at its level.
+    __module__ = "sqlalchemy.pool"
+
 
 def open_engine(database: Database) -> sa.Engine:
     """Return the engine itself, or a new one for a URL, with limits for connecting; no

@@ -68,6 +68,17 @@ def test_only_our_own_locks_and_statements_are_limited(
         each.dispose()
 
 
+def test_a_connection_that_is_released_logs_nothing(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = UsageStore(database, create_tables=True)
+    with begin(store.engine):
+        pass
+    with caplog.at_level("INFO"):
+        store.release()
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 def test_connecting_is_limited_but_not_for_the_application(
     kind: str, database: str, engine: Engine
 ) -> None:
