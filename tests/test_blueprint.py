@@ -150,15 +150,6 @@ def test_the_routes_are_served_where_the_blueprint_is_registered(prefix: str) ->
     assert get(app, "/elsewhere").code == 404
 
 
-def list_logged(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return our messages, without those of threads that other tests have started."""
-    messages = []
-    for record in caplog.records:
-        if record.name == "flask_notifications":
-            messages.append(record.getMessage())
-    return messages
-
-
 @pytest.mark.parametrize("prefix", REGISTRATIONS)
 @pytest.mark.parametrize("misspelled", [None, "/API/Notifications"])
 def test_an_operation_that_no_middleware_matches_is_logged_once(
@@ -174,7 +165,7 @@ def test_an_operation_that_no_middleware_matches_is_logged_once(
         assert get(around, f"{place}/").code == 200
         assert get(around, f"{place}/CurrentUser").code == 200
         assert post(around, f"{place}/GetNotificationsForAccount/a").code == 200
-    lines = list_logged(caplog)
+    lines = caplog.messages
     assert len(lines) == 2
     assert "notifications.current_user announces nothing" in lines[0]
     assert "notifications.account announces nothing" in lines[1]
@@ -186,7 +177,7 @@ def test_an_operation_that_no_middleware_matches_is_logged_once(
     matching = wrap(app, operations=notification_operations(prefix))
     assert get(matching, f"{place}/").all("Deprecation")
     assert post(matching, f"{place}/GetNotificationsForAccount/a").all("Deprecation")
-    assert list_logged(caplog) == []
+    assert caplog.messages == []
 
 
 def test_each_registration_is_logged_but_none_in_tests(
@@ -197,14 +188,14 @@ def test_each_registration_is_logged_but_none_in_tests(
     app.register_blueprint(blueprint, name="second", url_prefix="/second")
     app.testing = True
     get(app)
-    assert list_logged(caplog) == []
+    assert caplog.messages == []
     app.testing = False
     get(app)
     get(app, "/second/")
     another = flask.Flask("another")
     another.register_blueprint(blueprint)
     get(another)
-    assert len(list_logged(caplog)) == 3
+    assert len(caplog.messages) == 3
 
 
 LIVE = [("POST", "/"), ("POST", "/run/"), ("GET", "/CurrentUser"), ("GET", "/<id>")]

@@ -3,18 +3,17 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import create_engine
 
-from flask_notifications import Call, NotificationApp
-from flask_notifications.usage import StoreUnavailable, UsageRecorder, read_usage
+from flask_notifications import NotificationApp
+from flask_notifications.usage import StoreUnavailable, read_usage
 from tests.clusters.galera import Node, galera
 from tests.drivers.drivers import create_tables, storage_on
 from tests.servers.process import ROOT, eventually
 from tests.storages import CURRENT_USER
-from tests.usage.databases import POLICY, REPORT, use
+from tests.usage.databases import now, record
 from tests.wsgi import call
 
 # PyMySQL leaves lost connections to the garbage collector, which warns about them.
@@ -38,23 +37,6 @@ def databases(nodes: list[Node], request: pytest.FixtureRequest) -> list[str]:
     name = request.node.name
     nodes[0].ask(f"CREATE DATABASE {name}")
     return [node.url(name) for node in nodes]
-
-
-def now() -> Call:
-    return use(at=datetime.now(UTC))
-
-
-def list_logged(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return our messages, without those of SQLAlchemy's pools."""
-    records = caplog.records
-    return [r.getMessage() for r in records if r.name == "flask_notifications"]
-
-
-def record(database: str) -> UsageRecorder:
-    recorder = UsageRecorder(database, flush_interval=3600)
-    recorder.listen({REPORT: POLICY})
-    recorder.request_passed()
-    return recorder
 
 
 def count_calls(database: str) -> int:
@@ -96,7 +78,7 @@ def test_calls_wait_for_a_node_that_is_killed(
     eventually(recorder.flush)
     recorder.close()
     assert count_calls(databases[0]) == 2
-    assert len(list_logged(caplog)) == 1
+    assert len(caplog.messages) == 1
 
 
 def test_nothing_hangs_without_a_quorum(
@@ -114,7 +96,7 @@ def test_nothing_hangs_without_a_quorum(
     eventually(lambda: not is_ready(node))
     recorder(now())
     assert not recorder.flush()
-    assert len(list_logged(caplog)) == 1
+    assert len(caplog.messages) == 1
     for source in (database, engine):
         with pytest.raises(StoreUnavailable):
             read_usage(source)

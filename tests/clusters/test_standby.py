@@ -9,12 +9,11 @@ from sqlalchemy import create_engine
 
 from flask_notifications import NotificationApp
 from flask_notifications.usage import UsageRecorder, read_usage
-from tests.clusters.test_galera import list_logged, now
 from tests.drivers.drivers import create_tables, storage_on
 from tests.resilience.postgresql import IMMEDIATE, Cluster, postgresql, standby_of
 from tests.servers.process import eventually
 from tests.storages import CURRENT_USER
-from tests.usage.databases import POLICY, REPORT
+from tests.usage.databases import POLICY, REPORT, now, record
 from tests.wsgi import call
 
 Pair = tuple[Cluster, Cluster]
@@ -32,13 +31,6 @@ def find_primary(first: Cluster, second: Cluster) -> str:
     hosts = f"host=127.0.0.1:{first.port}&host=127.0.0.1:{second.port}"
     attributes = "target_session_attrs=read-write"
     return f"postgresql+psycopg://shop@/postgres?{hosts}&{attributes}"
-
-
-def record(database: str) -> UsageRecorder:
-    recorder = UsageRecorder(database, flush_interval=3600)
-    recorder.listen({REPORT: POLICY})
-    recorder.request_passed()
-    return recorder
 
 
 def count_calls(cluster: Cluster) -> int:
@@ -65,7 +57,7 @@ def test_a_standby_serves_reports_and_notifications(
     misplaced.listen({REPORT: POLICY})
     misplaced(now())
     assert not misplaced.flush()
-    (message,) = list_logged(caplog)
+    (message,) = caplog.messages
     assert "read-only transaction" in message
     with caplog.at_level(logging.CRITICAL):
         misplaced.close()

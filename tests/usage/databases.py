@@ -77,6 +77,17 @@ def use(
     return Call(operation, "GET", status, phase, source, client, at, caller)
 
 
+def now(client: str | None = "job/1", caller: str | None = None) -> Call:
+    return use(client, caller, at=datetime.now(UTC))
+
+
+def record(database: str | Engine, **options: Any) -> UsageRecorder:
+    """Return a recorder that listens, and writes only what is new."""
+    recorder = UsageRecorder(database, **{"flush_interval": 3600, **options})
+    recorder.listen({REPORT: POLICY})
+    return recorder
+
+
 class Past:
     """A recorder that records calls and coverage as if at any time."""
 

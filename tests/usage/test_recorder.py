@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DatabaseError, OperationalError
 
-from flask_notifications import Call, Operation
+from flask_notifications import Operation
 from flask_notifications.plans.policy import Phase
 from flask_notifications.usage import OTHER, PROBE, UsageRecorder, metadata
 from flask_notifications.usage.store import (
@@ -46,6 +46,8 @@ from tests.usage.databases import (
     Past,
     counted,
     execute,
+    now,
+    record,
     use,
 )
 
@@ -74,17 +76,6 @@ def close_recorders(
     yield
     for recorder in made:
         recorder.close()
-
-
-def record(database: str | Engine, **options: Any) -> UsageRecorder:
-    """Return a recorder that listens, and writes only what is new."""
-    recorder = UsageRecorder(database, **{"flush_interval": 3600, **options})
-    recorder.listen({REPORT: POLICY})
-    return recorder
-
-
-def now(client: str | None = "job/1", caller: str | None = None) -> Call:
-    return use(client, caller, at=datetime.now(UTC))
 
 
 def calls(database: str | Engine) -> dict[tuple[str | None, str | None], int]:
