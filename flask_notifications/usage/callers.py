@@ -1,6 +1,6 @@
 """The calls of one caller, as a report has them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, NamedTuple
@@ -24,6 +24,12 @@ class DayUsage(NamedTuple):
     def calls(self) -> int:
         """Return the number of calls, whatever their status."""
         return self.answered + self.refused + self.failed + self.closed
+
+
+def unpack_days(packed: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield the number of each day since 1970, with its four counts."""
+    for place in range(0, len(packed), 5):
+        yield packed[place : place + 5]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +62,8 @@ class CallerUsage:
     @property
     def days(self) -> tuple[DayUsage, ...]:
         """Return the calls by UTC day, without the days that have none."""
-        packed = self.packed_days
         totals: dict[int, tuple[int, ...]] = {}
-        for place in range(0, len(packed), 5):
-            day, *counts = packed[place : place + 5]
+        for day, *counts in unpack_days(self.packed_days):
             before = totals.get(day, (0, 0, 0, 0))
             totals[day] = tuple(map(sum, zip(before, counts, strict=True)))
         return tuple(DayUsage(to_date(day), *totals[day]) for day in sorted(totals))

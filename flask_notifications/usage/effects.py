@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from flask_notifications.plans.policy import Window
 
-from .callers import CallerUsage
+from .callers import CallerUsage, unpack_days
 from .times import DAY, to_microseconds
 
 # The client and the source, which rows with and without the label of a caller share.
@@ -75,8 +75,8 @@ class _Caller:
         self.origin: _Origin = (usage.client, usage.source)
         # Decoded once for all brownouts.
         self._closed: Counter[int] = Counter()
-        for place in range(0, len(usage.packed_days), 5):
-            self._closed[usage.packed_days[place]] += usage.packed_days[place + 4]
+        for day, *_others, closed in unpack_days(usage.packed_days):
+            self._closed[day] += closed
         self._first_at = min(row.first_at for row in rows)
         self._last_at = max(row.last_at for row in rows)
         self.has_labelled = usage.caller is None and any(

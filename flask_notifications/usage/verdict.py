@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from flask_notifications.wording import count, duration, full_date
 
-from .callers import CallerUsage
+from .callers import CallerUsage, unpack_days
 from .counts import OTHER, PROBE, is_probe
 from .coverage import (
     Coverage,
@@ -570,9 +570,7 @@ def _days_of_probes(rows: Iterable[CallerUsage]) -> set[int]:
     days = set()
     for row in rows:
         if is_probe(row.client):
-            packed = row.packed_days
-            for place in range(0, len(packed), 5):
-                day, answered, refused = packed[place : place + 3]
+            for day, answered, refused, *_others in unpack_days(row.packed_days):
                 if answered or refused:
                     days.add(day)
     return days
