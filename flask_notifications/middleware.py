@@ -72,9 +72,9 @@ class DeprecationMiddleware:
     A request matches an operation if some router may take it for the operation; every
     other request passes untouched. Every response to a matched request carries
     ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and ``Link`` (RFC 8288), which vary
-    with parameters, mount point and exemption only. During a brownout and after an enforced sunset the middleware
-    responds with 410 itself. Your application sees the request unchanged, unless the
-    operation has ``rewrite_path`` or ``unify_session``.
+    with parameters, mount point and exemption only. During a brownout and after an
+    enforced sunset the middleware responds with 410 itself. Your application sees the
+    request unchanged, unless the operation has ``rewrite_path`` or ``unify_session``.
 
     Install it outermost, so that nothing else sees a session ID in the URL. Applying it
     twice changes no response: two middlewares each match, report and close for
@@ -94,8 +94,8 @@ class DeprecationMiddleware:
         time. Called once per matched request; when it fails, the error is logged and
         the system's time counts. By default the system's time.
     :param observers: each is called with a ``Call`` once per matched request, before
-        its iterable is returned to the server, if its status is known then. Its failure is logged and affects nothing else.
-        By default there are none.
+        its iterable is returned to the server, if its status is known then. A failure
+        is logged and affects nothing else. By default there are none.
     :param identify: a function from a copy of the WSGI environ, as it came, to the
         label of the caller, or to ``None``. It is called once per matched request,
         before the application, and does not read the body. When it fails, the error is

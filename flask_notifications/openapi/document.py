@@ -202,7 +202,7 @@ class Document:
         return declarations
 
     def follow(self, place: str, value: Any) -> Mapping[Any, Any]:
-        """Return a mapping, or the one its ``$ref`` leads to, with what is beside it."""
+        """Return a mapping; if it is a reference, its target with its other members."""
         mapping = check_mapping(place, value)
         count = 0
         while "$ref" in mapping:

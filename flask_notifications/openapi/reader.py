@@ -20,6 +20,7 @@ from flask_notifications.plans.operations import (
 from flask_notifications.plans.overlaps import Group, Overlaps
 from flask_notifications.plans.policy import DeprecationPolicy
 from flask_notifications.validation import require
+from flask_notifications.wording import escape
 
 from .document import (
     Declaration,
@@ -59,10 +60,10 @@ def plan_from_openapi(
     path begins with that of the server; an operation of several servers is there once
     for each of their paths. ``x-sunset``, ``x-deprecated-at`` and ``externalDocs.url``
     of an operation replace what the policy says. ``x-successor`` is its successor,
-    below the path of the server too, unless it begins with ``../``. A sunset before the deprecation moves that to its
-    date. ``x-path`` replaces a path that a plan cannot express. A last segment ``**``,
-    ``{name+}``, ``{+name}`` or ``{*name}``, or a parameter there with ``format: path``, is
-    everything below the path before it.
+    below the path of the server too, unless it begins with ``../``. A sunset before the
+    deprecation moves that to its date. ``x-path`` replaces a path that a plan cannot
+    express. A last segment ``**``, ``{name+}``, ``{+name}`` or ``{*name}``, or a
+    parameter there with ``format: path``, is everything below the path before it.
 
     A warning lists paths whose last parameter may have slashes, and another one
     operations that close at once, because the policy enforces a sunset that has passed.
@@ -250,7 +251,7 @@ class _Reader:
         for base in bases:
             path = f"{base}{template}"
             below = None if successor is None else _resolve(successor, base)
-            unique_name = name or f"{declaration.method} {_show(path)}"
+            unique_name = name or f"{declaration.method} {escape(path)}"
             try:
                 operation = Operation(unique_name, declaration.method, path, below)
             except ValueError:
@@ -339,11 +340,6 @@ def _explain(
         with collect(errors, f"{place}.x-successor"):
             Operation("?", ANY_METHOD, path, successor)
     return errors
-
-
-def _show(path: str) -> str:
-    """Return a path with escapes in place of characters that are not printable."""
-    return path if path.isprintable() else ascii(path)[1:-1]
 
 
 def _suggest(path: str) -> str:

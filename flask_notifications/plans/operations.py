@@ -445,7 +445,8 @@ class _Node:
 
         ``depth`` segments lead here, of which the first is empty.
         """
-        if segments[depth:] in ([], [""]):  # the path ends here
+        rest = len(segments) - depth
+        if not rest or (rest == 1 and not segments[depth]):  # the path ends here
             return self.subtrees + self.templates
         segment = segments[depth]
         templates = list(self.subtrees)
