@@ -97,7 +97,11 @@ CREDENTIALS = [
 ]
 
 
-@pytest.mark.parametrize(("recipe", "key", "credential", "status"), CREDENTIALS)
+@pytest.mark.parametrize(
+    ("recipe", "key", "credential", "status"),
+    CREDENTIALS,
+    ids=range(len(CREDENTIALS)),  # a cookie has the time of its signature
+)
 def test_a_label_has_the_credential_that_it_needs(
     recipe: str, key: str, credential: str, status: int
 ) -> None:
