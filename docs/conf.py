@@ -25,11 +25,6 @@ html_theme_options = {
     "top_of_page_buttons": [],
     "footer_icons": [
         {"name": "Repository", "url": REPOSITORY, "html": "Repository"},
-        {
-            "name": "PyPI",
-            "url": "https://pypi.org/project/Flask-Notifications/",
-            "html": "PyPI",
-        },
     ],
     "light_css_variables": {
         "color-brand-primary": "#0f5e7a",

@@ -41,6 +41,7 @@ PACKAGES = {
     "haproxy": "haproxy",
     "java": "default-jre-headless",
     "jq": "jq",
+    "mod_wsgi": "libapache2-mod-wsgi-py3",
     "nginx": "nginx-light",
     "node": "nodejs",
     "npm": "npm",

@@ -214,7 +214,6 @@ eventlet.wsgi.server(eventlet.listen(("127.0.0.1", port)), application, log=logg
 
 
 # The modules that a server needs, its loggers, and its script.
-# The modules that a server needs, its loggers, and its script.
 SCRIPTS: dict[str, tuple[list[str], str]] = {
     "uvicorn a2wsgi": (["uvicorn.access", "uvicorn.error"], UVICORN),
     "tornado": (["tornado.access", "tornado.application", "tornado.general"], TORNADO),
