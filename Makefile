@@ -83,7 +83,7 @@ FOLDERS = .ci benchmarks example_app flask_notifications tests Makefile pyprojec
 SITE = .venv-docs/bin/sphinx-build -q -W --keep-going docs docs/_build
 
 # Not those that a command writes.
-PAGES = $(wildcard *.md) $(filter-out docs/benchmarks.md, $(wildcard docs/*.md))
+PAGES = $(wildcard *.md tests/*.md) $(filter-out docs/benchmarks.md, $(wildcard docs/*.md))
 
 docs: .venv-docs/installed ## build the documentation in docs/_build, and open it in a browser, if any (NO_BROWSER=1: only build)
 	$(SITE)
