@@ -14,13 +14,7 @@ from typing import Literal
 
 from sqlalchemy import Engine
 
-from flask_notifications import (
-    Call,
-    Operation,
-    Phase,
-    load_plan,
-    notification_operations,
-)
+from flask_notifications import Call, DeprecationPolicy, Operation, Phase, load_plan
 from flask_notifications.pages import render_guide, render_usage
 from flask_notifications.usage import UsageRecorder, read_usage
 
@@ -34,7 +28,6 @@ _DOWN, _DOWN_HOURS = (
     48,
     9,
 )  # days from today until the night in which the server was down, and for how long
-_CURRENT_USER, _ACCOUNT = notification_operations()
 
 _PLAN = """\
 # The plan of the demonstration, around the day on which it was made.
@@ -53,13 +46,13 @@ _BROWNOUTS = ((-63, 15), (-35, 120), (-7, 600), (14, 1440))
 
 @dataclass(frozen=True, slots=True)
 class _Habit:
-    """The calls of a caller: the number on a day, the hours, the days, and the last
-    day.
+    """The calls of a caller: the operation by its place in the plan, the number on a
+    day, the hours, the days, and the last day.
     """
 
     caller: str
     client: str
-    operation: Operation = _CURRENT_USER
+    operation: int = 0
     calls: int = 40
     hours: tuple[int, int] = (7, 19)
     weekdays: int = 5
@@ -93,27 +86,33 @@ _HABITS = (
     _Habit(
         "billing-sync",
         "python-requests/2.28.1",
-        _ACCOUNT,
+        1,
         calls=30,
         hours=(1, 4),
         weekdays=7,
         last_day=-118,
     ),
-    _Habit("partner-eu", "Java/17.0.2", _ACCOUNT, calls=12, last_day=-97),
+    _Habit("partner-eu", "Java/17.0.2", 1, calls=12, last_day=-97),
 )
 
 
-def make_demo(folder: Path, now: datetime, *, shown: datetime | None = None) -> None:
+def make_demo(
+    folder: Path, now: datetime, *, shown: datetime | None = None, operations: str = ""
+) -> None:
     """Make the database, the plan and both pages in a folder, and replace existing
     ones.
 
     :param now: the time that the plan is made around, an aware datetime.
     :param shown: the time that the guide describes; by default the same.
+    :param operations: the tables of other operations in TOML; by default the plan has
+        the two notification operations.
     """
     folder.mkdir(parents=True, exist_ok=True)
     database = folder / "example.sqlite3"
     database.unlink(missing_ok=True)
-    (folder / "retirement.toml").write_text(_write_plan(now), encoding="utf-8")
+    (folder / "retirement.toml").write_text(
+        _write_plan(now) + operations, encoding="utf-8"
+    )
     plan = load_plan(folder / "retirement.toml")
     engine = open_engine(f"sqlite:///{database}")
     prepare(engine)
@@ -171,10 +170,13 @@ def _record(engine: Engine, plan: Plan, now: datetime) -> None:
         if number == -_DOWN:
             _stop(recorders.pop(), down)
             recorders.append(_start(engine, plan, down + _DOWN_HOURS * _HOUR))
-        for habit in _HABITS:
-            for at in _calls(habit, number, midnight + number * _DAY, chance):
-                if at <= now and not down <= at < down + _DOWN_HOURS * _HOUR:
-                    recorders[0](_use(habit, plan, at, chance))
+        for place, (operation, policy) in enumerate(plan.items()):
+            for habit in _HABITS:
+                if habit.operation != place:
+                    continue
+                for at in _calls(habit, number, midnight + number * _DAY, chance):
+                    if at <= now and not down <= at < down + _DOWN_HOURS * _HOUR:
+                        recorders[0](_use(habit, operation, policy, at, chance))
     _stop(recorders.pop(), now)
 
 
@@ -216,19 +218,24 @@ def _calls(
         yield midnight + chance.uniform(first, last) * _HOUR
 
 
-def _use(habit: _Habit, plan: Plan, at: datetime, chance: random.Random) -> Call:
-    policy = plan[habit.operation]
+def _use(
+    habit: _Habit,
+    operation: Operation,
+    policy: DeprecationPolicy | None,
+    at: datetime,
+    chance: random.Random,
+) -> Call:
     phase = Phase.ANNOUNCED if policy is None else policy.phase(at)
     status = 410 if phase is Phase.BROWNOUT else 401 if chance.random() < 0.01 else 200
     # The middleware responds with 410 before the application runs, and a 401 has no
     # caller.
     caller = habit.caller if status == 200 else None
     return Call(
-        habit.operation.name,
-        habit.operation.method,
+        operation.name,
+        operation.method,
         status,
         phase,
-        habit.source,
+        habit.source if operation.unify_session else None,
         habit.client,
         at,
         caller,

@@ -14,6 +14,14 @@ from .demo import make_demo
 
 _DOCS = Path(__file__).parents[1] / "docs"
 _NOW = datetime(2026, 11, 20, 16, tzinfo=UTC)
+# The operation of docs/retire.md, whose dates are those of the demonstration.
+_OPERATION = """
+[[operations]]
+name = "report"
+method = "GET"
+path = "/reports/{id}"
+successor = "/v2/reports/{id}"
+"""
 _BROWNOUTS_ONLY = """<style>
 .page > header, .verdicts, .operation ~ .operation, footer, .operation > :not(#brownouts-1, #brownouts-1 ~ *)
 { display: none; }
@@ -48,7 +56,7 @@ def take_screenshots() -> None:
         sys.exit("Chromium is needed")
     with TemporaryDirectory() as folder:
         for picture, (page, day, head, width, height) in _PICTURES.items():
-            make_demo(Path(folder), _NOW, shown=day)
+            make_demo(Path(folder), _NOW, shown=day, operations=_OPERATION)
             file = Path(folder, page)
             content = file.read_text(encoding="utf-8").replace("</head>", head)
             for suffix, media in _MEDIA.items():
