@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from flask_notifications.dates import to_utc, utc_now
 from flask_notifications.plans.announcement import resolve_below
 from flask_notifications.plans.operations import Operation
-from flask_notifications.plans.plan import Plan, deprecated_operations, schedule
+from flask_notifications.plans.plan import Plan, deprecated_operations
 from flask_notifications.plans.policy import DeprecationPolicy, Phase, Window
 from flask_notifications.validation import check_base_url, require
-from flask_notifications.wording import recurrence, short_date
+from flask_notifications.wording import recurrence
 
-from .axis import FIRST, LAST, Axis, arrange_labels, pad
+from .axis import FIRST, LAST, Axis, pad
 from .migration import Migration, say_placeholders
 from .plot import list_brownouts
 from .rendering import check_title, is_link, render
@@ -130,15 +130,10 @@ def _draw_lanes(
         groups[policy].append(operation)
     lanes = []
     for policy, operations in groups.items():
-        marks = []
-        for event in schedule(policy):
-            if event.phase is not Phase.BROWNOUT:
-                name = f"{event.phase.title()} {short_date(event.start)}"
-                marks.append((name, event.phase, axis.place(event.start)))
         lane = {
             "policy": policy,
             "operations": operations,
-            "labels": arrange_labels(marks),
+            "marks": axis.marks(policy),
             "bars": _list_bars(policy),
         }
         lanes.append(lane)
