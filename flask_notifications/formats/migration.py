@@ -43,20 +43,17 @@ class Migration:
         self.operation: Operation = operation
         self.policy: DeprecationPolicy = policy
         self.phase: Phase = policy.phase(now, caller)
-        ahead = policy.windows[policy.count_begun(now) :][:1]
-        self.next_window: Window | None = None
-        if ahead and policy.phase(ahead[0].start) is Phase.BROWNOUT:
-            self.next_window = ahead[0]
+        self.next_window: Window | None = _find_next_brownout(policy, caller, now)
         self.before: Request
         self.after: Request | None
         self.placeholders: list[str]
         self.before, self.after, self.placeholders = describe_requests(
             operation, base_url or EXAMPLE_URL, in_header=sends_header
         )
-        dates = (_say_end(policy, caller, now), *_say_brownout(policy, caller, now))
         self.sentences: list[str] = [
             *_say_scope(operation),
-            *dates,
+            _say_end(policy, caller, now),
+            *_say_brownout(policy, caller, now, self.next_window),
             *_say_successor(operation, self.after, sends_header=sends_header),
         ]
         self.headers: list[tuple[str, str]] = DeprecationHeaders(policy).render(
@@ -70,21 +67,15 @@ def say_placeholders(
     migrations: Iterable[Migration], base_url: str | None = None
 ) -> str:
     """Return a sentence on what to replace in the examples, or an empty string."""
-    names: dict[str, None] = {}
-    for migration in migrations:
-        names.update(dict.fromkeys(migration.placeholders))
-    parts = []
+    names = []
     if base_url is None:
-        parts.append(f"the address that you call in place of {EXAMPLE_URL}")
-    if names:
-        *first, last = names
-        listed = last
-        if first:
-            listed = f"{', '.join(first)} and {last}"
-        parts.append(f"your own values in place of {listed}")
-    if not parts:
+        names.append(EXAMPLE_URL)
+    for migration in migrations:
+        names += migration.placeholders
+    if not names:
         return ""
-    return f"In the examples, put {', and '.join(parts)}."
+    listed = ", ".join(dict.fromkeys(names))
+    return f"In the examples, put your own values in place of {listed}."
 
 
 def _say_scope(operation: Operation) -> Iterator[str]:
@@ -120,12 +111,14 @@ def _say_end(policy: DeprecationPolicy, caller: str | None, now: datetime) -> st
 
 
 def _say_brownout(
-    policy: DeprecationPolicy, caller: str | None, now: datetime
+    policy: DeprecationPolicy,
+    caller: str | None,
+    now: datetime,
+    following: Window | None,
 ) -> Iterator[str]:
     running = policy.brownout(now)
     if running is not None and policy.phase(now, caller) is Phase.BROWNOUT:
         yield f"A brownout is running until {moment(running.end)}. Requests get 410 Gone until then."
-    following = _find_next_brownout(policy, caller, now)
     if following is not None:
         yield (
             f"The next brownout is {period(*following)}, "

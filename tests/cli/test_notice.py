@@ -57,7 +57,7 @@ CALLS = (
 # Without the line breaks in sentences.
 TEXT = """\
 warehouse: an operation that you call is being retired
-In the examples, put the address that you call in place of https://api.example.com.
+In the examples, put your own values in place of https://api.example.com.
 GET /report
 -----------
 You called it 3 times from 28 May to 31 May 2026, the last time on 30 May 2026, with job/1, curl/8.

@@ -154,12 +154,12 @@ def test_the_method_of_the_successor_is_to_be_checked_where_it_may_change_data()
         (
             "/a/{id}",
             None,
-            "you call in place of https://api.example.com, and your own values in place of ID.",
+            "put your own values in place of https://api.example.com, ID.",
         ),
         (
             "/{a}/{b}/{c}",
             "https://b.example",
-            "In the examples, put your own values in place of A, B and C.",
+            "In the examples, put your own values in place of A, B, C.",
         ),
         (
             "/a",

@@ -184,7 +184,9 @@ def test_a_notice_has_every_operation_that_the_caller_calls() -> None:
     plan = {REPORT: OPEN, export: OPEN}
     notice = describe_notice(report(*usages), plan, "acme", NOW)
     assert notice.title == "acme: 2 operations that you call are being retired"
-    assert notice.sentences[0].endswith(", and your own values in place of ID.")
+    assert notice.sentences[0].endswith(
+        " your own values in place of https://api.example.com, ID."
+    )
     assert [migration.operation for migration in notice.migrations] == [REPORT, export]
     for migration in notice.migrations:
         assert migration.sentences[0].startswith(
