@@ -2,7 +2,6 @@
 with its remedy and RFC.
 """
 
-import email.utils
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ from .fetching import Fetcher, LiveResponse, OutOfTime, Unreachable
 from .links import Link, read_links, select_links
 
 # The level of each code, and the end of its message: the remedy, and the section that
-# demands it.
+# demands it, if there is one.
 _CODES = {
     "deprecation-missing": ("error", "(RFC 9745 section 2)."),
     "deprecation-invalid": ("error", "(RFC 9745 section 2.1)."),
@@ -41,6 +40,7 @@ _CODES = {
         "error",
         "Send 'Cache-Control: no-store' (RFC 9110 section 15.5.11, RFC 9111 section 5.2.2.5).",
     ),
+    "plan-differs": ("error", "Change the plan, deploy it, or call another URL."),
     "cors-not-exposed": (
         "warning",
         "Add them to Access-Control-Expose-Headers (Fetch standard, CORS protocol).",
@@ -152,7 +152,8 @@ def check_url(
         differences = comparison.list_differences(
             method, response, links_of_url, candidates
         )
-        findings += _report_differences(response, differences, candidates)
+        for difference in differences:
+            findings.append(_find("plan-differs", f"{difference}."))
     findings.sort(key=lambda finding: _LEVELS.index(finding.level))
     announced: list[tuple[str, str]] = []
     for name in _CHECKED:
@@ -217,30 +218,7 @@ def _check_date(
         try:
             parse(value)
         except ValueError as error:
-            yield _find(f"{name.lower()}-invalid", f"{error}{_suggest(name, value)}")
-
-
-def _suggest(name: str, value: str) -> str:
-    """Return the right form of a date in another format, where that is clear."""
-    for read in (
-        parse_deprecation,
-        datetime.fromisoformat,
-        email.utils.parsedate_to_datetime,
-        _parse_seconds,
-    ):
-        with suppress(ValueError, TypeError, OverflowError, OSError):
-            date = read(value)
-            if date.tzinfo is None:
-                date = date.replace(tzinfo=UTC)
-            right = f"@{int(date.timestamp())}"
-            if name == "Sunset":
-                right = email.utils.format_datetime(date.astimezone(UTC), True)
-            return f". If that date is meant, send {right!r}"
-    return ""
-
-
-def _parse_seconds(value: str) -> datetime:
-    return datetime.fromtimestamp(float(value), UTC)
+            yield _find(f"{name.lower()}-invalid", f"{error}")
 
 
 def _check_gone(
@@ -279,37 +257,25 @@ def _check_cors(response: LiveResponse) -> Iterator[Finding]:
         yield _find("cors-not-exposed", problem)
 
 
-def _report_differences(
-    response: LiveResponse, differences: Sequence[str], candidates: Sequence[Candidate]
-) -> Iterator[Finding]:
-    remedy = "Change the plan, or deploy it."
-    if not candidates:
-        remedy = "Call another URL, or add it to the plan."
-    elif candidates[0].phase is not None and not response.values("Deprecation"):
-        remedy = "Deploy the plan, with the middleware around your application."
-    for difference in differences:
-        yield Finding("plan-differs", "error", f"{difference}. {remedy}")
-
-
 def _compare_head(fetcher: Fetcher, response: LiveResponse) -> Iterator[Finding]:
     """Yield a finding for each difference between the responses to HEAD and GET."""
-    for difference in _list_head_differences(fetcher, response):
-        yield _find("head-differs", f"HEAD and GET differ: {difference}.")
-
-
-def _list_head_differences(fetcher: Fetcher, response: LiveResponse) -> Iterator[str]:
     try:
         head = fetcher.fetch("HEAD", response.url)
     except Unreachable as error:
-        yield f"HEAD has no response: {error}"
+        yield _find("head-differs", f"HEAD has no response: {error}.")
         return
-    if head.status != response.status:
-        yield f"the status of HEAD is {head.status}, that of GET {response.status}"
+    of_head = {"The status": [str(head.status)]}
+    of_get = {"The status": [str(response.status)]}
     for name in _CHECKED:
-        if head.values(name) != response.values(name):
-            of_head = quote_values(head.values(name)) or "missing"
-            of_get = quote_values(response.values(name)) or "missing"
-            yield f"{name} of HEAD is {of_head}, of GET {of_get}"
+        of_head[name] = head.values(name)
+        of_get[name] = response.values(name)
+    for name, values in of_get.items():
+        if of_head[name] != values:
+            difference = (
+                f"{name} of HEAD is {quote_values(of_head[name]) or 'missing'}, "
+                f"of GET {quote_values(values) or 'missing'}."
+            )
+            yield _find("head-differs", difference)
 
 
 def _check_targets(

@@ -4,7 +4,6 @@ to, and its differences from the policy.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -127,25 +126,13 @@ class PlanComparison:
         without a full stop for each difference.
         """
         if not candidates:
-            return [self._explain_mismatch(method, urlsplit(response.url).path or "/")]
+            path = urlsplit(response.url).path or "/"
+            return [f"No operation of the plan matches {method} {path}"]
         differences = [
             list(_list_differences(candidate, response, links))
             for candidate in candidates
         ]
         return min(differences, key=len)
-
-    def _explain_mismatch(self, method: str, path: str) -> str:
-        mismatch = f"No operation of the plan matches {method} {path}"
-        methods = self._table.methods(unquote(path, "latin-1"))
-        if not methods:
-            paths = [operation.path for operation in self._table.operations]
-            for nearest in get_close_matches(path, paths, n=1):
-                mismatch += f"; the plan has {nearest}"
-            return mismatch
-        listed = " and ".join(methods).replace(ANY_METHOD, "any method")
-        is_conditional = method in methods or ANY_METHOD in methods
-        conditions = ", under conditions" if is_conditional else ""
-        return f"{mismatch}; the plan has {listed} for this path{conditions}"
 
 
 def quote_values(values: Sequence[str]) -> str:

@@ -7,7 +7,6 @@ proxies.
 
 import json
 import re
-import ssl
 import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -30,6 +29,8 @@ from .links import is_splittable
 # and do not count as use.
 USER_AGENT = "flask-notifications-check"
 
+# Seconds until a response must have arrived, and until the last of all must.
+TIME_LIMIT, TOTAL_LIMIT = 10.0, 60.0
 _MAX_REDIRECTS = 5
 # Characters that every recipient should accept (RFC 9110 section 4.1). A longer target
 # is not followed.
@@ -86,25 +87,15 @@ class Fetcher:
     """Send requests with the headers of the caller to the origin of a URL, and without
     them to all others.
 
-    A ``User-Agent`` among the headers is sent after our own product. The limits are
-    seconds until a response must have arrived, and from now until the last one must.
+    A ``User-Agent`` among the headers is sent after our own product. The time for all
+    requests begins now.
     """
 
-    def __init__(
-        self,
-        url: str,
-        headers: Sequence[tuple[str, str]] = (),
-        *,
-        time_limit: float = 10.0,
-        total_limit: float = 60.0,
-    ) -> None:
+    def __init__(self, url: str, headers: Sequence[tuple[str, str]] = ()) -> None:
         self.headers = headers
         self._home = _origin_of(url)
-        self._time_limit = time_limit
-        self._total_limit = total_limit
-        self._end = monotonic() + total_limit
-        self._own = _join_repeated([("User-Agent", USER_AGENT), *headers])
-        self._user_agent = self._own.pop("User-Agent")
+        self._end = monotonic() + TOTAL_LIMIT
+        self._headers = _join_repeated([("User-Agent", USER_AGENT), *headers])
         self._opener = urllib.request.build_opener(_AsReceived)
         self._secrets = _pattern_of(
             [value for name, value in headers if name.lower() not in _PUBLIC]
@@ -121,15 +112,15 @@ class Fetcher:
             arrived is not HTTP.
         """
         self._check_time()
-        headers = {"User-Agent": self._user_agent}
-        if _origin_of(url) == self._home:
-            headers.update(self._own)
+        headers = self._headers
+        if _origin_of(url) != self._home:
+            headers = {"User-Agent": headers["User-Agent"]}
         request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310 - http and https only
         received: list[LiveResponse | Exception] = []
         thread = Thread(target=self._send, args=(request, received), daemon=True)
         thread.start()
         # Not by the timeouts of sockets alone, which start anew with each byte.
-        seconds = max(0.0, min(self._time_limit, self._end - monotonic()))
+        seconds = max(0.0, min(TIME_LIMIT, self._end - monotonic()))
         thread.join(seconds)
         if not received:
             received.append(TimeoutError(f"no response within {seconds:g} seconds"))
@@ -141,7 +132,7 @@ class Fetcher:
 
     def _check_time(self) -> None:
         if monotonic() >= self._end:
-            message = f"the check had taken {self._total_limit:g} seconds"
+            message = f"the check had taken {TOTAL_LIMIT:g} seconds"
             raise OutOfTime(message)
 
     def follow(self, method: str, url: str) -> LiveResponse:
@@ -184,7 +175,7 @@ class Fetcher:
         else the exception.
         """
         try:
-            with self._opener.open(request, timeout=self._time_limit) as received:
+            with self._opener.open(request, timeout=TIME_LIMIT) as received:
                 # RFC 9110 section 5.5: white space around a value is not part of it.
                 headers = [
                     (name, value.strip(" \t"))
@@ -261,35 +252,20 @@ def _pattern_of(values: Sequence[str]) -> re.Pattern[str]:
     """Return a pattern of header values and their words, as they are, percent-encoded,
     or as ``repr`` shows them.
     """
-    words = {
-        word for value in values for word in (value, *re.split(r'[\s,;=<>"]+', value))
-    }
-    longest_first = sorted(
-        (word for word in words if len(word) >= _SECRET_LENGTH), key=len, reverse=True
-    )
-    patterns = ("".join(map(_pattern_of_character, word)) for word in longest_first)
-    return re.compile("|".join(patterns) or r"(?!)", re.IGNORECASE)
-
-
-def _pattern_of_character(character: str) -> str:
-    encoded = {
-        quote(character, safe="", encoding=encoding, errors="replace")
-        for encoding in ("utf-8", "latin-1")
-    }
-    shown = repr(f'"{character}')[
-        2:-1
-    ]  # after a double quote, so that a single one is escaped
-    return f"(?:{'|'.join(map(re.escape, sorted({character, shown} | encoded)))})"
+    spellings = set()
+    for value in values:
+        for word in (value, *re.split(r'[\s,;=<>"]+', value)):
+            if len(word) >= _SECRET_LENGTH:
+                shown = repr(f'"{word}')[2:-1]  # with an escape before a single quote
+                spellings |= {word, quote(word, safe=""), shown}
+    longest_first = sorted(spellings, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or "(?!)", re.IGNORECASE)
 
 
 def _reason_of(error: Exception) -> str:
     reason = error.reason if isinstance(error, URLError) else error
-    if type(reason) is BadStatusLine:  # and not that the connection was closed
-        return f"the response is not HTTP: {str(reason).strip()!r}"
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        return f"the certificate is not valid: {reason.verify_message}"
-    if isinstance(reason, ssl.SSLError):
-        return f"TLS failed: {reason.reason or reason}"
     if isinstance(reason, OSError) and reason.strerror is not None:
         return reason.strerror
+    if type(reason) is BadStatusLine:  # and not that the connection was closed
+        return f"the response is not HTTP: {str(reason).strip()!r}"
     return str(reason).strip() or type(reason).__name__

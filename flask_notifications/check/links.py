@@ -64,19 +64,16 @@ def parse_links(value: str) -> list[Link]:
 def read_links(
     values: Iterable[str],
 ) -> tuple[list[Link], list[tuple[str, ValueError]]]:
-    """Return the links of valid ``Link`` headers, no more after a thousand, and the
-    invalid ones with the reasons.
+    """Return the links of valid ``Link`` headers, and the invalid ones with the
+    reasons.
     """
     links: list[Link] = []
     invalid = []
     for value in values:
         try:
-            parsed = parse_links(value)
+            links += parse_links(value)
         except ValueError as error:
             invalid.append((value, error))
-        else:
-            if len(links) < _MAX_LINKS:
-                links += parsed
     return links, invalid
 
 

@@ -34,14 +34,6 @@ _VISIBLE = r"[\x21-\x7e\xa1-\xff]"
 _HEADER = re.compile(rf"({TOKEN}):[ \t]*({_VISIBLE}+(?:[ \t]+{_VISIBLE}+)*)[ \t]*")
 
 
-def _check(condition: object, message: str) -> None:
-    """Raise ``click.BadParameter``, which shows the name of the argument, unless a
-    condition holds.
-    """
-    if not condition:
-        raise click.BadParameter(message)
-
-
 def _parse_url(value: str) -> str:
     """Return a URL without its fragment; the messages do not show it, because it may
     hold credentials.
@@ -52,10 +44,10 @@ def _parse_url(value: str) -> str:
         and parts.hostname
         and re.fullmatch(r"[\x21-\x7e]+", value)
     )
-    _check(is_url, "must be like https://example.com/old, percent-encoded")
-    _check(
+    demand(is_url, "a URL must be like https://example.com/old, percent-encoded")
+    demand(
         "@" not in parts.netloc,
-        "must not hold credentials: use --header 'Authorization: …'",
+        "a URL must not hold credentials: use --header 'Authorization: …'",
     )
     return parts._replace(fragment="").geturl()
 
@@ -80,15 +72,15 @@ def _parse_headers(
     headers = []
     for line in lines:
         match = _HEADER.fullmatch(line)
-        _check(match or not line, "each must be like 'Name: value'")
+        demand(match or not line, "a header must be like 'Name: value'")
         if match is not None:
             headers.append((match[1], match[2]))
-    _check("" not in values, "each must be like 'Name: value'")
+    demand("" not in values, "a header must be like 'Name: value'")
     return headers
 
 
 def _parse_method(value: str) -> str:
-    _check(re.fullmatch(TOKEN, value), f"{value!r} is not an HTTP method")
+    demand(re.fullmatch(TOKEN, value), f"{value!r} is not an HTTP method")
     return value.upper()
 
 
@@ -148,13 +140,6 @@ def _list_urls(url: str | None, base_url: str | None, plan: "Plan | None") -> li
     show_default=False,
     help="Do not call the links.",
 )
-@option(
-    "--timeout",
-    "time_limit",
-    default=10.0,
-    metavar="SECONDS",
-    help="The limit for each response, at most 3600.",
-)
 @format_option("text", "json")
 @click.pass_context
 def check(
@@ -166,7 +151,6 @@ def check(
     method: str,
     headers: list[tuple[str, str]],
     file: Path | None,
-    time_limit: float,
     calls_links: bool,
     output: str,
 ) -> None:
@@ -186,10 +170,6 @@ def check(
     from flask_notifications.formats import json, text
 
     demand(
-        0 < time_limit <= 3600,
-        "--timeout must be a number of seconds, more than 0 and at most 3600",
-    )
-    demand(
         base_url is None or method == "GET", "--base-url calls operations with GET only"
     )
     plan = comparison = None
@@ -197,7 +177,7 @@ def check(
         plan = read_plan(file)
         comparison = PlanComparison(plan)
     urls = _list_urls(url, base_url, plan)
-    fetcher = Fetcher(urls[0], headers, time_limit=time_limit)
+    fetcher = Fetcher(urls[0], headers)
     options: dict[str, Any] = {
         "method": method,
         "comparison": comparison,

@@ -148,30 +148,19 @@ LITERAL = (
     ("Access-Control-Expose-Headers", "*"),
 )
 OF_ANOTHER = (SUCCESSOR[0], f'{SUCCESSOR[1]}; anchor="/other"')
-NEXT = "Thu, 01 Jul 2027 00:00:00"
 # The headers of a response; the code that is reported, and the advice in its message.
 CASES = {
     "no date": (without(DEPRECATION), "deprecation-missing", "Send the date of the"),
     "true": (instead_of(DEPRECATION, "true"), "deprecation-invalid", "'@'"),
-    "an HTTP-date": (
-        instead_of(DEPRECATION, "Thu, 01 Jan 2026 00:00:00 GMT"),
-        "deprecation-invalid",
-        "'@1767225600'",
-    ),
     "seconds without @": (
         instead_of(DEPRECATION, "1767225600"),
         "deprecation-invalid",
-        "send '@1767225600'",
+        "not '1767225600' (RFC 9745 section 2.1)",
     ),
     "seconds of no year": (
         instead_of(DEPRECATION, "9" * 17),
         "deprecation-invalid",
         "'@'",
-    ),
-    "an ISO date": (
-        instead_of(DEPRECATION, "2026-01-01T02:00:00+02:00"),
-        "deprecation-invalid",
-        "send '@1767225600'",
     ),
     "the same deprecation twice": (
         [DEPRECATION, *ALL],
@@ -181,17 +170,12 @@ CASES = {
     "a wrong weekday": (
         instead_of(SUNSET, "Fri, 01 Jul 2027 00:00:00 GMT"),
         "sunset-invalid",
-        f"send '{NEXT} GMT'",
+        "must be like 'Fri, 01 Jan 2027 00:00:00 GMT'",
     ),
     "an ISO date for the sunset": (
         instead_of(SUNSET, "2027-07-01"),
         "sunset-invalid",
-        f"send '{NEXT} GMT'",
-    ),
-    "a sunset as in a deprecation": (
-        instead_of(SUNSET, "@1814400000"),
-        "sunset-invalid",
-        f"send '{NEXT} GMT'",
+        "not '2027-07-01' (RFC 8594 section 3)",
     ),
     "two sunsets": ([SUNSET, *ALL], "sunset-repeated", "Send one"),
     "too early": (
@@ -302,7 +286,7 @@ def test_a_response_without_a_mistake_has_no_findings(
 
 
 HEADS = {
-    "another status": (Canned(405, ALL), "status of HEAD is 405, that of GET 200"),
+    "another status": (Canned(405, ALL), "The status of HEAD is '405', of GET '200'."),
     "no sunset": (Canned(200, without(SUNSET)), "Sunset of HEAD is missing"),
     "one more link": (Canned(200, [*ALL, PAGE]), "Link of HEAD is"),
     "no response": (Canned(0), "HEAD has no response: Remote end closed connection"),
@@ -400,11 +384,13 @@ def test_a_check_ends_when_its_time_is_over(
     )
     server.respond("/docs", Canned(0))  # the fourth request
     url = server.respond("/old", Canned(200, [*ALL, *links(1, 9)]))
-    (finding,) = check_url(Fetcher(url, total_limit=35), url).findings
+    monkeypatch.setattr("flask_notifications.check.fetching.TOTAL_LIMIT", 35)
+    (finding,) = check_url(Fetcher(url), url).findings
     message = "10 links were not called, because the check had taken 35 seconds."
     assert (finding.code, finding.message) == ("link-unreachable", message)
+    monkeypatch.setattr("flask_notifications.check.fetching.TOTAL_LIMIT", 0)
     with pytest.raises(Unreachable, match="the check had taken 0 seconds"):
-        check_url(Fetcher(url, total_limit=0), url)
+        check_url(Fetcher(url), url)
 
 
 def test_every_link_is_requested_once_and_without_a_fragment(
@@ -420,7 +406,10 @@ def test_every_link_is_requested_once_and_without_a_fragment(
     assert sorted(paths) == ["/docs", "/new", "/old", "/old"]
 
 
-def test_a_410_with_a_body_that_does_not_end_is_a_response() -> None:
+def test_a_410_with_a_body_that_does_not_end_is_a_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("flask_notifications.check.fetching.TIME_LIMIT", 2.0)
     head = (
         "HTTP/1.1 410 Gone\r\nDeprecation: @1767225600\r\nCache-Control: no-store\r\n"
     )
@@ -430,7 +419,7 @@ def test_a_410_with_a_body_that_does_not_end_is_a_response() -> None:
         over.wait(60)
 
     with raw_server(respond) as url:
-        outcome = check(url, "--method", "POST", "--timeout", "2")
+        outcome = check(url, "--method", "POST")
     assert (json.loads(outcome.out)["status"], outcome.code) == (410, 0)
 
 
@@ -477,8 +466,8 @@ def test_any_other_redirect_is_checked(
 # Unreachable servers.
 
 
-def unreachable(url: str, *arguments: Any) -> str:
-    outcome = run("check", url, "--timeout", "0.3", *arguments)
+def unreachable(url: str) -> str:
+    outcome = run("check", url)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith(f"Error: {url} is not reachable: ")
     return outcome.err.partition(" is not reachable: ")[2].strip()
@@ -508,7 +497,10 @@ def unreachable(url: str, *arguments: Any) -> str:
         ),
     ],
 )
-def test_the_exit_code_without_a_valid_response_is_1(respond: Any, reason: str) -> None:
+def test_the_exit_code_without_a_valid_response_is_1(
+    respond: Any, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flask_notifications.check.fetching.TIME_LIMIT", 0.3)
     with raw_server(respond) as url:
         assert re.search(reason, unreachable(url))
 
@@ -537,14 +529,13 @@ def test_only_a_valid_certificate_is_accepted(
         (authority, "other.example", "[Hh]ostname mismatch"),
     ):
         with certified(issuer, name) as url:
-            message = unreachable(url, "--timeout", "10")
-        assert re.fullmatch(rf"the certificate is not valid: .*({reason}).*", message)
+            message = unreachable(url)
+        assert re.search(f"certificate verify failed: .*({reason})", message)
 
 
 def test_the_exit_code_for_https_at_a_port_of_http_is_1(server: CannedServer) -> None:
-    assert unreachable(
-        f"https{server.url.removeprefix('http')}/old", "--timeout", "10"
-    ).startswith("TLS failed: ")
+    url = f"https{server.url.removeprefix('http')}/old"
+    assert "SSL" in unreachable(url)
 
 
 # Credentials.
@@ -603,7 +594,7 @@ ECHOES = {
     "a backslash": (r"X-Key: pa\55word-s3cret", r"pa\55word-s3cret", "word-s3cret"),
     "both quotes": ('X-Key: it\'s"quoted"-s3cret', 'it\'s"quoted"-s3cret', "quoted"),
     "a soft hyphen": ("X-Key: soft\xadhyphen", "soft\xadhyphen", "hyphen"),
-    "another letter": ("X-Key: s\xe9cr\xe8t", "/s%e9cr%c3%a8t", "%"),
+    "another letter": ("X-Key: s\xe9cr\xe8t", "/s%c3%a9cr%c3%a8t", "%"),
     "lower-case hexadecimal digits": (
         "Authorization: Bearer a+b/cdEFGH",
         "</x?a%2bb%2fcdEFGH>; rel=a",

@@ -189,8 +189,7 @@ def test_production_chooses_the_closed_operation_of_a_path(
 def test_a_path_without_a_view_is_no_operation_of_the_plan(tmp_path: Path) -> None:
     with serving(retired(plain_app("404 Not Found"))) as url:
         outcome = check(tmp_path, f"{url}/reports/./7", "--no-links")
-    mismatch = "No operation of the plan matches GET /reports/./7; the plan has"
-    assert mismatch in outcome.out
+    assert "No operation of the plan matches GET /reports/./7. " in outcome.out
 
 
 @pytest.mark.parametrize("mount", ["/erp", "/erp v1/caf\u00c3\u00a9"])
@@ -332,8 +331,8 @@ def test_a_410_needs_retry_after_if_the_plan_has_a_brownout(
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/report/7", "GET /report/7; the plan has /reports/{id}. "),
-        ("/orders", "GET /orders; the plan has POST for this path. "),
+        ("/report/7", "GET /report/7. "),
+        ("/orders", "GET /orders. "),
         ("", "GET /. "),
     ],
 )
@@ -342,15 +341,16 @@ def test_a_url_that_matches_no_operation_is_an_error(
 ) -> None:
     outcome = check(tmp_path, f"{production}{path}")
     assert outcome.code == 3
-    remedy = "Call another URL, or add it to the plan."
+    remedy = "Change the plan, deploy it, or call another URL."
     assert f"No operation of the plan matches {words}{remedy}" in outcome.out
 
 
-def test_production_without_the_middleware_is_told_to_deploy_it(tmp_path: Path) -> None:
+def test_production_without_the_middleware_differs_in_every_header(
+    tmp_path: Path,
+) -> None:
     with serving(plain_app()) as url:
         outcome = check(tmp_path, f"{url}/reports/7")
-    remedy = "Deploy the plan, with the middleware around your application."
-    assert outcome.out.count(remedy) == 4
+    assert outcome.out.count('"plan-differs"') == 4
 
 
 VERSION = {
@@ -370,5 +370,4 @@ def test_the_query_and_the_headers_of_the_request_choose_the_operation(
         header = ("--header", "API-Version: 1")
         assert differences(check(tmp_path, target, *header, operations=[VERSION])) == []
         mismatch = check(tmp_path, target, operations=[VERSION])
-    expected = "matches GET /api/x; the plan has any method for this path, under"
-    assert expected in mismatch.out
+    assert "No operation of the plan matches GET /api/x. " in mismatch.out

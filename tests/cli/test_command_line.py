@@ -72,10 +72,6 @@ check --plan - --base-url http://user@127.0.0.1:1/
 check --plan - --base-url http://127.0.0.1:1/?a
 check http://127.0.0.1:1/ --plan missing.toml
 check http://127.0.0.1:1/ --method 'G T'
-check http://127.0.0.1:1/ --timeout 0
-check http://127.0.0.1:1/ --timeout inf
-check http://127.0.0.1:1/ --timeout nan
-check http://127.0.0.1:1/ --timeout soon
 check ''
 check old
 check /old
