@@ -1,17 +1,12 @@
-"""For your own tests: a storage in memory, the tests that any storage must pass, and
-checks of announcements and plans.
+"""For your own tests: a storage in memory, the tests that any storage must pass, and a
+check of plans.
 
 Plain asserts, no test framework: ``StorageContract`` runs under pytest and under
 anything else that calls its methods.
 """
 
-from .assertions import assert_deprecated, assert_plan_reaches
+from .assertions import assert_plan_reaches
 from .contract import StorageContract
 from .storage import MemoryStorage
 
-__all__ = [
-    "MemoryStorage",
-    "StorageContract",
-    "assert_deprecated",
-    "assert_plan_reaches",
-]
+__all__ = ["MemoryStorage", "StorageContract", "assert_plan_reaches"]

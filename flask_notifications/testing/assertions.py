@@ -1,4 +1,4 @@
-"""Checks of announcements and plans."""
+"""A check of plans."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlencode, urlsplit
 from wsgiref.types import WSGIApplication
 
-from flask_notifications.headers import HeaderList, values_of
-from flask_notifications.plans.announcement import DeprecationHeaders
 from flask_notifications.plans.conditions import environ_key, example_values
 from flask_notifications.plans.operations import (
     ANY_METHOD,
@@ -19,68 +17,12 @@ from flask_notifications.plans.operations import (
     fill_in,
 )
 from flask_notifications.plans.plan import Plan, check_plan, table_of
-from flask_notifications.validation import check_base_url, require
+from flask_notifications.validation import require
 
 if TYPE_CHECKING:
     from werkzeug.test import TestResponse
 
 _Outcome: TypeAlias = "TestResponse | Exception"
-
-
-def assert_deprecated(
-    response: Any,
-    plan: Plan,
-    operation: Operation,
-    *,
-    base_url: str | None = None,
-    mount: str = "",
-    parameters: Mapping[str, str] | None = None,
-) -> None:
-    """Assert that a response announces the retirement of an operation, whole and once.
-
-    Not checked: status, body, and ``Link`` headers of your application's own.
-
-    :param response: a response of Werkzeug (and so of Flask's test client), requests,
-        httpx or Django.
-    :param plan: the plan of the operation. Of an operation that is live in it, the
-        response must not announce a date.
-    :param operation: the operation that the request matches.
-    :param base_url: that of the middleware, by default none.
-    :param mount: the path at which the application is mounted, percent-encoded, by
-        default the root.
-    :param parameters: the values of the path's parameters, if the successor uses them,
-        by default none.
-    :raises AssertionError: the response differs; the message says how.
-    :raises ValueError: an argument does not fit; the message names it.
-    """
-    _check_arguments(plan, mount, parameters=parameters)
-    require(
-        isinstance(operation, Operation) and operation in plan,
-        "operation",
-        "an operation of the plan",
-        operation,
-    )
-    check_base_url(base_url)
-    policy = plan[operation]
-    announced: HeaderList = []
-    if policy is not None:
-        successor = operation.successor
-        if successor is not None:
-            successor = _fill_in(successor, parameters or {})
-        policy_headers = DeprecationHeaders(policy, base_url=base_url or "")
-        announced = policy_headers.render(successor, mount)
-    sent = list(response.headers.items())
-    for name in ("Deprecation", "Sunset"):
-        received = values_of(sent, name.lower())
-        expected = values_of(announced, name.lower())
-        assert received == expected, f"{name}: {expected} expected, not {received}"
-    # Some clients join several lines with commas (RFC 9110 section 5.3).
-    links = ", ".join(values_of(sent, "link"))
-    due = ", ".join(values_of(announced, "link"))
-    assert links.endswith(due), f"Link: {due!r} expected at the end, not {links!r}"
-    assert not due or links.count(due) == 1, (
-        f"Link: {due!r} expected once, not {links!r}"
-    )
 
 
 def assert_plan_reaches(
@@ -124,7 +66,10 @@ def assert_plan_reaches(
         the message lists them, each with the reason.
     :raises ValueError: an argument does not fit; the message names it.
     """
-    _check_arguments(plan, mount, parameters=parameters, headers=headers)
+    check_plan(plan)
+    require(isinstance(mount, str), "mount", "a path as a string", mount)
+    _check_strings("parameters", parameters)
+    _check_strings("headers", headers)
     call = _make_caller(application, mount, headers or {})
     table = table_of(plan)
     problems = []
@@ -161,25 +106,14 @@ def assert_plan_reaches(
     assert not problems, "; ".join(problems)
 
 
-def _check_arguments(
-    plan: Plan, mount: str, **mappings: Mapping[str, str] | None
-) -> None:
-    check_plan(plan)
-    require(isinstance(mount, str), "mount", "a path as a string", mount)
-    for argument, mapping in mappings.items():
-        if mapping is None:
-            continue
-        # By its method, because the Headers of Werkzeug are no Mapping.
-        has_strings = hasattr(mapping, "items") and all(
-            isinstance(word, str) for item in mapping.items() for word in item
-        )
-        require(has_strings, argument, "a mapping of names to strings", mapping)
-
-
-def _fill_in(template: str, values: Mapping[str, str]) -> str:
-    """Return a path or a successor with values in place of its parameters."""
-    encoded = {name: value.encode().decode("latin-1") for name, value in values.items()}
-    return fill_in(template, encoded)
+def _check_strings(argument: str, mapping: Any) -> None:
+    if mapping is None:
+        return
+    # By its method, because the Headers of Werkzeug are no Mapping.
+    has_strings = hasattr(mapping, "items") and all(
+        isinstance(word, str) for item in mapping.items() for word in item
+    )
+    require(has_strings, argument, "a mapping of names to strings", mapping)
 
 
 class _Request(NamedTuple):
@@ -206,9 +140,12 @@ class _Request(NamedTuple):
         values[REST] = rest
         method = "GET" if operation.method == ANY_METHOD else operation.method
         headers = example_values(operation.headers, "1")
+        encoded = {}
+        for name, value in values.items():
+            encoded[name] = value.encode().decode("latin-1")
         return cls(
             method,
-            _fill_in(operation.path, values),
+            fill_in(operation.path, encoded),
             urlencode(example_values(operation.query, "1")),
             tuple(headers.items()),
         )
