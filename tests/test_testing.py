@@ -391,6 +391,13 @@ def test_another_path_that_reaches_the_view_is_listed_unless_the_plan_has_it(
     assert_plan_reaches(app, {operation: None})
 
 
+def test_letters_that_are_not_ascii_are_tried_in_another_case() -> None:
+    app = serving("/caf\u00e9", "/CAF\u00c9")
+    message = "no deprecated operation matches GET /CAF%C3%89, "
+    with pytest.raises(AssertionError, match=message):
+        assert_plan_reaches(app, {Operation("a", "GET", "/caf%C3%A9"): DATE_ONLY})
+
+
 def test_another_path_that_a_live_operation_matches_is_listed() -> None:
     """Unless the view of the live operation may have responded."""
     plan = {

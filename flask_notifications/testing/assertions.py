@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from urllib.parse import unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 from wsgiref.types import WSGIApplication
 
 from flask_notifications.plans.conditions import environ_key, example_values
@@ -300,7 +300,7 @@ def _spell_otherwise(operation: Operation, request: _Request) -> Iterator[_Varia
     if not stem:
         return
     # Format suffixes; CherryPy's and TurboGears' index and punctuation; views of
-    # Pyramid, Zope and Morepath.
+    # Pyramid, Zope and Morepath; letters that are not ASCII in another case.
     spellings = {
         f"{stem}.json",
         f"{stem}/index",
@@ -309,6 +309,7 @@ def _spell_otherwise(operation: Operation, request: _Request) -> Iterator[_Varia
         f"{stem}/+",
         path.replace("_", "-"),
         path.replace("_", "."),
+        quote(unquote(path).swapcase()),
     }
     for spelling in sorted(spellings - {path}):
         yield _Variant(request._replace(path=spelling), None, True)
