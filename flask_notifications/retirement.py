@@ -3,9 +3,12 @@
 Flask imports this module for every command, so it imports click and Flask only.
 """
 
+# ruff: noqa: PLC0415
+
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -31,40 +34,39 @@ def retirement(file: Path | None, mount: str, skipped: tuple[str, ...]) -> None:
 
     No view is called. Exit code: 0; 1 without a plan, or if an operation reaches none.
     """
-    from flask_notifications.cli.arguments import read_plan  # noqa: PLC0415
-    from flask_notifications.dates import utc_now  # noqa: PLC0415
-    from flask_notifications.wording import escape  # noqa: PLC0415
+    from flask_notifications.cli.arguments import demand, fail, read_plan
+    from flask_notifications.dates import utc_now
+    from flask_notifications.wording import escape
 
     app: Any = current_app
     plans = [read_plan(file)] if file else list(_find_plans(app.wsgi_app))
     if not plans:
-        message = "no middleware in app.wsgi_app; for an outer one, give --plan FILE"
-        raise click.ClickException(message)
-    unknown = {*skipped} - {operation.name for plan in plans for operation in plan}
-    if unknown:
-        message = f"no operation is named {min(unknown)!r}"
-        raise click.BadParameter(message)
+        fail("no middleware in app.wsgi_app; for an outer one, give --plan FILE")
+    operations = [item for plan in plans for item in plan.items()]
+    unknown = {*skipped} - {operation.name for operation, _policy in operations}
+    demand(not unknown, f"no operation is named {', '.join(sorted(unknown))}")
     mount = f"/{mount.strip('/')}".rstrip("/")
     routes = [_read_rule(rule, mount) for rule in app.url_map.iter_rules()]
-    is_wrong = False
-    for operation, policy in [item for plan in plans for item in plan.items()]:
-        if operation.name not in skipped:
-            phase = "live" if policy is None else policy.phase(utc_now())
-            title = f"{operation.name}  {operation.method} {operation.path}"
-            click.echo(escape(f"{title}  {phase}"))
-            level, message = _list_endpoints(operation, routes)
-            if level == "error" and phase == "sunset":
-                level = "note"
-            if level:
-                click.echo(f"{level}: {operation.name}: {message}", err=True)
-            is_wrong = is_wrong or level == "error"
-    if is_wrong:
+    levels = set()
+    for operation, policy in operations:
+        if operation.name in skipped:
+            continue
+        phase = "live" if policy is None else policy.phase(utc_now())
+        title = f"{operation.name}  {operation.method} {operation.path}  {phase}"
+        click.echo(escape(title))
+        level, message = _list_endpoints(operation, routes)
+        if level == "error" and phase == "sunset":
+            level = "note"
+        levels.add(level)
+        if level:
+            click.echo(f"{level}: {operation.name}: {message}", err=True)
+    if "error" in levels:
         raise click.exceptions.Exit(1)
 
 
 def _find_plans(outermost: Any) -> Iterator[Any]:
     """Yield the plans of the middlewares around an application, the outermost first."""
-    from flask_notifications import DeprecationMiddleware  # noqa: PLC0415
+    from flask_notifications import DeprecationMiddleware
 
     layers = [outermost]
     # The list grows while its layers are looked at.
@@ -81,57 +83,57 @@ def _find_plans(outermost: Any) -> Iterator[Any]:
                 layers.append(part)
 
 
-def _read_rule(rule: Any, mount: str) -> tuple[Any, str, list[Any]]:
-    """Return a rule, its path, and two patterns for each number of its segments: of
-    paths in plans that it serves, and of those that it serves as a catch-all, too.
-    """
-    from werkzeug.routing.rules import parse_converter_args  # noqa: PLC0415
+def _read_rule(rule: Any, mount: str) -> tuple[Any, str, tuple[str, ...]]:
+    """Return a rule, its path, and a pattern of each segment; catch-alls are groups."""
+    from werkzeug.routing.rules import parse_converter_args
 
-    exact = loose = ""
-    patterns = [(re.compile(exact), re.compile(loose))]
+    segments = []
     for segment in filter(None, re.split(r"/(?![^<]*>)", mount + rule.rule)):
-        pattern, end, is_path = "", 0, False
+        pattern, end = "", 0
         for match in _CONVERTER.finditer(segment):
             arguments = parse_converter_args(match[2] or "")
             converter = rule.get_converter("", match[1] or "default", *arguments)
-            pattern += f"{re.escape(segment[end : match.start()])}{converter.regex}"
-            end, is_path = match.end(), is_path or not converter.part_isolating
+            regex = converter.regex if converter.part_isolating else "(.+)"
+            pattern += re.escape(segment[end : match.start()]) + regex
+            end = match.end()
         pattern += re.escape(segment[end:])
-        if end:
-            pattern = f"(?:{_PARAMETER}|{pattern})"
-        rest = f"{_PARAMETER}(?:/{_PARAMETER})*"
-        exact += f"/{rest if is_path else pattern}"
-        loose += f"/{'.+' if is_path else pattern}"
-        flags = re.IGNORECASE
-        patterns.append((re.compile(exact, flags), re.compile(loose, flags)))
-    return rule, mount + rule.rule, patterns
+        segments.append(f"(?:{_PARAMETER}|{pattern})" if end else pattern)
+    return rule, mount + rule.rule, tuple(segments)
+
+
+@cache
+def _compile(segments: tuple[str, ...], is_subtree: bool) -> re.Pattern[str]:
+    """Return the pattern of a path; rules of a subtree may have more segments."""
+    pattern = ""
+    for segment in reversed(segments):
+        pattern = f"/{segment}{pattern}"
+        if is_subtree:
+            pattern = f"(?:{pattern})?"
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def _list_endpoints(operation: Any, routes: list[Any]) -> tuple[str, str]:
     """Print the endpoints of an operation, and return how bad it is and what is wrong."""
     path = unquote(operation.path).removesuffix("/**").rstrip("/")
-    first = 0 if operation.path.endswith("/**") else -1
-    level, message = "error", ""
-    spellings = {}
-    for rule, rule_path, patterns in routes:
+    level, spellings = "error", {}
+    for rule, rule_path, segments in routes:
         spellings[re.sub("<[^>]*>", "{}", rule_path)] = rule_path
-        reached = []
-        for exact, loose in patterns[first:]:
-            if loose.fullmatch(path):
-                reached.append(exact.fullmatch(path) is not None)
-        allowed = rule.methods or {operation.method}
-        if reached and (operation.method in allowed or operation.method == "*"):
-            click.echo(f"  {rule.endpoint}  {rule.rule}")
-            if any(reached):
-                level = ""
-            elif level:
-                level, message = "warning", "only a catch-all reaches it"
-        elif reached and level == "error":
-            methods = ", ".join(sorted(allowed))
-            message = f"reaches no endpoint, because {rule_path} is for {methods}"
-    if not message:
-        message = "reaches no endpoint"
-        spelling = re.sub(_PARAMETER, "{}", path)
-        for nearest in get_close_matches(spelling, spellings, n=1):
-            message += f"; did you mean {spellings[nearest]}?"
+        pattern = _compile(segments, operation.path.endswith("/**"))
+        match = pattern.fullmatch(path)
+        methods = rule.methods or {operation.method}
+        if match is None or operation.method not in {"*", *methods}:
+            continue
+        click.echo(f"  {rule.endpoint}  {rule.rule}")
+        # A catch-all takes the parameters of the path, or else anything.
+        caught = "".join(filter(None, match.groups()))
+        if not re.sub(f"{_PARAMETER}|/", "", caught):
+            level = ""
+        elif level:
+            level = "warning"
+    if level != "error":
+        return level, "only a catch-all reaches it"
+    message = f"reaches no endpoint with {operation.method}"
+    spelling = re.sub(_PARAMETER, "{}", path)
+    for nearest in get_close_matches(spelling, spellings, n=1):
+        message += f"; did you mean {spellings[nearest]}?"
     return level, message

@@ -124,8 +124,7 @@ def test_a_method_without_a_route_is_an_error() -> None:
     result = run(make_app("/reports/{id}", method="PUT"))
     assert result.exit_code == 1
     assert result.stderr == (
-        "error: report: reaches no endpoint, because /reports/<int:id> is for GET, HEAD,"
-        " OPTIONS\n"
+        "error: report: reaches no endpoint with PUT; did you mean /reports/<int:id>?\n"
     )
     for method in ("HEAD", "*"):
         assert run(make_app("/reports/{id}", method=method)).exit_code == 0
