@@ -34,11 +34,10 @@ from .document import (
 # A parameter, which may have slashes if there is a sign: a plus first in RFC 6570
 # section 3.2.3 and last for gateways, a star first in Spring.
 _SIGNED_PARAMETER = re.compile(r"\{([+*]?)([^{}+*]+)(\+?)\}")
-# How routers spell a parameter with slashes.
-_SLASHES = re.compile(r"<path:|\{[+*]|:(path|\.[*+])\}|\{\w+\+\}")
-# Segments of a template: one that is plainly a literal, and one that may be either.
+# A segment of a template that is plainly a literal.
 _LITERAL = re.compile(r"(?!\.\.?\Z)[\w.~-]+")
-_SEGMENT = re.compile(rf"{_LITERAL.pattern}|\{{[\w.-]+\}}")
+# What to do about a path that a plan cannot express.
+_WAY_OUT = "set x-path to a path of whole segments, such as /files/{name}, or of everything below it, such as /files/**"
 
 _DATES = {"x-deprecated-at": "deprecated_at", "x-sunset": "sunset_at"}
 # Rules for the value of a parameter that exclude slashes, or might.
@@ -268,7 +267,7 @@ class _Reader:
         path = check_string(f"{place}.x-path", content.get("x-path", declaration.path))
         if not path.startswith("/"):
             expected = "an operation of a path that begins with '/'"
-            fail(place, expected, path, _suggest(path))
+            fail(place, expected, path, _WAY_OUT)
         schemas: dict[str, Mapping[Any, Any]] = {}
         if "{" in path:
             schemas = self._document.path_schemas(declaration)
@@ -280,7 +279,7 @@ class _Reader:
         is_at_end = template.endswith(f"/{REST}") and template.count(REST) == 1
         if REST in template and not is_at_end:
             expected = "an operation whose path has slashes in its last segment only"
-            fail(place, expected, path, _suggest(path))
+            fail(place, expected, path, _WAY_OUT)
         last = template.removesuffix("/").rpartition("/")[2]
         is_open = last.startswith("{") and _is_open(schemas.get(last[1:-1], {}))
         if is_open and not is_live and "x-path" not in content:
@@ -335,26 +334,11 @@ def _explain(
     try:
         Operation("?", ANY_METHOD, path)
     except ValueError as error:
-        errors.append(f"{place}: {error}; {_suggest(declaration.path)}")
+        errors.append(f"{place}: {error}; {_WAY_OUT}")
     else:
         with collect(errors, f"{place}.x-successor"):
             Operation("?", ANY_METHOD, path, successor)
     return errors
-
-
-def _suggest(path: str) -> str:
-    """Return what to write for a path that a plan cannot express."""
-    segments = []
-    for segment in filter(None, re.split(r"[?#]", path)[0].split("/")):
-        if _SLASHES.search(segment):
-            segments.append(REST)
-            break
-        if _SEGMENT.fullmatch(segment):
-            segments.append(segment)
-        else:
-            name = "_".join(re.findall(r"\w+", segment)) or "part"
-            segments.append(f"{{{name}}}")
-    return f"set x-path to a path of whole segments, such as /{'/'.join(segments)}"
 
 
 def _widen(path: str) -> str:

@@ -164,7 +164,7 @@ class _Writer:
                     described["responses"][status] = self._announce(response)
         if mark.operation.unify_session:
             parameters = self._deprecate_session(declaration)
-            if parameters:
+            if parameters is not None:
                 described["parameters"] = parameters
         return described
 
@@ -186,27 +186,27 @@ class _Writer:
                 described[name] = {"description": description, **schema}
         return {**content, "headers": described}
 
-    def _deprecate_session(self, declaration: Declaration) -> list[Any]:
-        """Return the parameters of an operation, with that of the session deprecated.
+    def _deprecate_session(self, declaration: Declaration) -> list[Any] | None:
+        """Return the parameters of an operation, with that of the session deprecated,
+        or ``None`` if there is none.
 
         One of the path becomes one of the operation, which replaces it there.
         """
         field = "x-deprecated" if self._document.is_swagger else "deprecated"
-        parameters: dict[Any, Any] = {}
+        session = None
+        parameters: list[Any] = []
         for holder in (declaration.item, declaration.content):
-            is_own = holder is declaration.content
             members = holder.get("parameters")
-            if not isinstance(members, list):
-                continue
-            for index, value in enumerate(members):
+            parameters = []
+            for value in members if isinstance(members, list) else ():
                 parameter = self._read(value) or {}
                 name = parameter.get("name")
                 is_session = isinstance(name, str) and fold(name) == "sessionid"
                 if is_session and parameter.get("in") == "query":
-                    parameters["session"] = {**parameter, field: True}
-                elif is_own:
-                    parameters[index] = value
-        return list(parameters.values())
+                    session = {**parameter, field: True}
+                else:
+                    parameters.append(value)
+        return None if session is None else [*parameters, session]
 
     def _read(self, value: Any) -> Mapping[Any, Any] | None:
         """Return a mapping with its references followed, or ``None`` if it is none."""
