@@ -38,8 +38,8 @@ def parse_time(value: str) -> datetime:
     """
     with suppress(ValueError, OverflowError):
         time = datetime.fromisoformat(
-            f"{value}T00:00:00Z" if DATE.fullmatch(value) else value
-        )
+            f"{value}T00:00:00Z" if DATE.fullmatch(value) else value.upper()
+        )  # RFC 3339 section 5.6: the letters may be in lower case
         if time.tzinfo is not None:
             return time.astimezone(UTC)
     message = f"{value!r} is neither like 2027-07-01 nor like 2027-07-01T09:00:00Z"

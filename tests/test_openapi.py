@@ -213,6 +213,8 @@ def test_the_operations_of_a_plan_have_different_names() -> None:
             {"x-sunset": datetime(2027, 7, 1, 2, tzinfo=timezone(timedelta(hours=2)))},
             {"sunset_at": JULY},
         ),
+        ({"x-sunset": "2027-07-01t02:00:00+02:00"}, {"sunset_at": JULY}),
+        ({"x-sunset": "2027-07-01t00:00:00z"}, {"sunset_at": JULY}),
         (
             {"x-deprecated-at": "2026-02-01"},
             {"deprecated_at": datetime(2026, 2, 1, tzinfo=UTC)},
@@ -667,6 +669,15 @@ def test_an_unreadable_live_operation_is_an_error_if_a_deprecated_one_may_take_i
         (error,) = errors(source)
         assert error.startswith(f"paths.{path}.get")
         assert error.endswith("a deprecated operation may take its requests)")
+
+
+@pytest.mark.parametrize("end", ["?b=c", "#b"])
+def test_a_live_operation_with_a_query_in_its_path_shares_it_with_a_deprecated_one(
+    end: str,
+) -> None:
+    (error,) = errors(document({"/a": {"get": OLD}, f"/a{end}": {"get": {}}}))
+    assert error.startswith(f"paths./a{end}.get")
+    assert names(document({"/b": {"get": OLD}, f"/a{end}": {"get": {}}})) == ["GET /b"]
 
 
 def test_what_a_live_operation_says_of_its_deprecation_is_ignored() -> None:

@@ -342,7 +342,10 @@ def _explain(
 
 
 def _widen(path: str) -> str:
-    """Return a path with a parameter for each segment that may be none of a template."""
+    """Return a path with a parameter for each segment that may be none of a template,
+    and without a query.
+    """
+    path = re.split(r"[?#]", path)[0]
     segments = path.removesuffix("/").split("/")
     for index, segment in enumerate(segments):
         if index and not _LITERAL.fullmatch(segment):
