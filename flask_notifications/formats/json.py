@@ -40,13 +40,10 @@ def _describe_state(
         "name": operation.name,
         "method": operation.method,
         "path": operation.path,
+        "phase": None,
+        "next": None,
+        "headers": [],
     }
-    if operation.query or operation.headers:
-        state["conditions"] = {
-            "query": dict(operation.query or {}),
-            "headers": dict(operation.headers or {}),
-        }
-    state |= {"phase": None, "next": None, "headers": []}
     if policy is None:
         return state
     state["phase"] = policy.phase(at)

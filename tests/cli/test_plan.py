@@ -95,12 +95,6 @@ def test_the_path_and_the_conditions_of_an_operation_are_shown_escaped(
         "  if query sessionId is there",
         "  if header API-Version is '1' or absent",
     ]
-    (described,) = json.loads(run("plan", file, "--format", "json").out)["operations"]
-    conditions = {
-        "query": {"cmd": "a\x1b", "sessionId": "*"},
-        "headers": {"API-Version": ["1", ""]},
-    }
-    assert described["conditions"] == conditions
 
 
 @pytest.mark.parametrize("columns", [80, 30])
