@@ -13,7 +13,7 @@ from unicodedata import east_asian_width
 import click
 
 from flask_notifications.plans.announcement import DeprecationHeaders
-from flask_notifications.plans.conditions import ABSENT, PRESENT, Values
+from flask_notifications.plans.conditions import ABSENT, PRESENT, Values, list_values
 from flask_notifications.plans.operations import Operation
 from flask_notifications.plans.plan import Event, Plan, next_event, schedule
 from flask_notifications.plans.policy import DeprecationPolicy, Phase
@@ -251,7 +251,7 @@ def _format_policy(
         words = f"end of the exemption of {exemption.caller}: {exemption.reason}"
         dates.append((exemption.until, words))
     rows = []
-    for time, words in dates:
+    for time, words in sorted(dates):
         row = f"{moment(time):<22}  {relative(time, at):<14}  {escape(words)}"
         rows.append(wrap(row, "  ", hanging="  "))
     headers = []
@@ -274,8 +274,8 @@ def _describe_next(policy: DeprecationPolicy, at: datetime) -> str:
 def _format_conditions(where: str, values: Values | None) -> Iterator[str]:
     names = {ABSENT: "absent", PRESENT: "there"}
     for name, value in (values or {}).items():
-        accepted = [value] if isinstance(value, str) else value
-        words = " or ".join(names.get(value, repr(value)) for value in accepted)
+        accepted = [names.get(item, repr(item)) for item in list_values(value)]
+        words = " or ".join(accepted)
         yield wrap(escape(f"if {where} {name} is {words}"), "  ")
 
 
