@@ -2,6 +2,7 @@
 which is its API only).
 """
 
+from http import HTTPMethod
 from importlib.util import find_spec
 
 from flask_notifications.observers import Call
@@ -17,18 +18,7 @@ if find_spec("opentelemetry") is None:
 from opentelemetry import metrics, trace
 
 # The methods that have a name in the semantic conventions; a client may send any other.
-_METHODS = {
-    "CONNECT",
-    "DELETE",
-    "GET",
-    "HEAD",
-    "OPTIONS",
-    "PATCH",
-    "POST",
-    "PUT",
-    "QUERY",
-    "TRACE",
-}
+_METHODS = {*HTTPMethod, "QUERY"}
 
 
 class OpenTelemetryObserver:
