@@ -152,8 +152,8 @@ def _make_series(periods: Sequence[Period]) -> list[Series]:
         for place, shown in enumerate(calls):
             others[place] -= shown
     if len(sums) > _SERIES:
-        name = count(len(sums) - _SERIES, "other")
-        series.append(Series(0, name, None, others))
+        others_name = count(len(sums) - _SERIES, "other")
+        series.append(Series(0, others_name, None, others))
     return series
 
 
