@@ -1,5 +1,6 @@
 """Dates, durations and numbers for people, in English and in UTC, with any locale."""
 
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 
 _MONTHS = [
@@ -26,6 +27,8 @@ _WEEKDAYS = [
     "Sunday",
 ]
 
+# Names that are listed before the others are counted.
+_NAMED = 5
 _SECOND = timedelta(seconds=1)
 _UNITS = (
     ("year", timedelta(days=365.25)),
@@ -104,6 +107,15 @@ def count(number: int, noun: str) -> str:
     """Return a number with its noun, such as ``1 call`` or ``2,000 calls``."""
     plural = "" if number == 1 else "s"
     return f"{number:,} {noun}{plural}"
+
+
+def enumerate_names(names: Iterable[str]) -> str:
+    """Return the first five of several names, each once, and the number of the others."""
+    distinct = list(dict.fromkeys(names))
+    text = ", ".join(distinct[:_NAMED])
+    if distinct[_NAMED:]:
+        text += f" and {count(len(distinct) - _NAMED, 'other')}"
+    return text
 
 
 def iso(at: datetime) -> str:

@@ -152,12 +152,6 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
     help="The URL of the application in a notice.",
 )
 @option("--contact", metavar="TEXT", help="Whom to ask, in a notice.")
-@option(
-    "--sort",
-    type=click.Choice(["plan", "calls"]),
-    default="plan",
-    help="The order of operations: that of the plan, or least called first.",
-)
 @format_option("text", "json", "csv", "html")
 @click.pass_context
 def usage(
@@ -171,7 +165,6 @@ def usage(
     caller: str | None,
     base_url: str | None,
     contact: str | None,
-    sort: str,
     output: str,
     **options: Any,
 ) -> None:
@@ -203,8 +196,6 @@ def usage(
     )
     for note in report.notes:
         click.echo(escape(note), err=True)
-    if sort == "calls":
-        report = report.sort_by_calls()
     if caller is None or plan is None:
         click.echo(_format_report(report, plan, output))
     else:
@@ -309,7 +300,7 @@ def _read_report(
             logs = _open_logs(_find_logs(files, options["log_format"]))
         with _show_progress() as progress:
             report: UsageReport = usage.read_report(
-                database, usage.check_options(logs=logs, **options), progress
+                database, usage.Options(logs=logs, **options), progress
             )
     except (FileNotFoundError, ValueError) as error:
         raise click.UsageError(escape(str(error))) from error

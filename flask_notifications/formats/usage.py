@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flask_notifications.plans.plan import Plan, deprecated_operations, next_event
 from flask_notifications.plans.policy import DeprecationPolicy, Phase
 from flask_notifications.validation import require
-from flask_notifications.wording import count, full_date, relative
+from flask_notifications.wording import enumerate_names, full_date, relative
 
 from .callers import CallerGroup, group_callers, summarise
 from .plot import Plot, list_brownouts
@@ -25,8 +25,6 @@ _ROWS = 15
 # Rows of a kind of table, and bars, in all operations together, and bytes of the page:
 # a larger one lists fewer rows.
 _LISTED, _BYTES = 2_000, 2_000_000
-# Callers that a next step names.
-_NAMED = 5
 
 
 def render_usage(
@@ -114,10 +112,10 @@ def list_steps(
     steps = []
     deadline = _say_deadline(policy, report.until)
     if labels:
-        steps.append(f"Write to {_enumerate(labels)}{deadline}.")
+        steps.append(f"Write to {enumerate_names(labels)}{deadline}.")
     if clients:
         steps.append(
-            f"Find out who calls with {_enumerate(clients)}{deadline}: "
+            f"Find out who calls with {enumerate_names(clients)}{deadline}: "
             "give the middleware a function that identifies callers."
         )
     if not steps and usage.last_at is not None:
@@ -150,12 +148,3 @@ def _say_deadline(policy: DeprecationPolicy | None, now: datetime) -> str:
     if date <= now:
         return f" now: the {what} was on {full_date(date)}"
     return f" before the {what} on {full_date(date)}, {relative(date, now)}"
-
-
-def _enumerate(names: Sequence[str]) -> str:
-    """Return the first of several names, and the number of the others."""
-    names = list(dict.fromkeys(names))
-    text = ", ".join(names[:_NAMED])
-    if names[_NAMED:]:
-        text += f" and {count(len(names) - _NAMED, 'other')}"
-    return text

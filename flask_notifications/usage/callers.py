@@ -1,14 +1,32 @@
-"""The calls of one caller, as a report has them."""
+"""The calls of callers: added up, and as a report has them."""
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from functools import partial
+from itertools import pairwise
+from sys import maxsize
+from typing import Any, NamedTuple, TypeAlias
 
 from flask_notifications.wording import iso
 
+from .counts import Name
 from .logs import SOURCE
-from .times import to_date
+from .options import Options
+from .times import DAY, to_date, to_datetime
+
+# Days without a call after which a caller may count as one that has stopped.
+_SILENT = 2
+
+_JSON_KEYS = (
+    *("caller", "client", "source", "answered", "refused", "failed", "closed"),
+    *("first_at", "last_at", "stopped_on", "ignored"),
+)
+
+Key: TypeAlias = tuple[str, str | None, str | None, str | None, bool]
+"""A name, and whether its calls are ignored."""
 
 
 class DayUsage(NamedTuple):
@@ -23,7 +41,7 @@ class DayUsage(NamedTuple):
     @property
     def calls(self) -> int:
         """Return the number of calls, whatever their status."""
-        return self.answered + self.refused + self.failed + self.closed
+        return sum(self[1:])
 
 
 def unpack_days(packed: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -37,13 +55,14 @@ class CallerUsage:
     """Count the calls of one caller with one client and one source of the session ID.
 
     ``caller`` is the label that the application chose, ``client`` the first product of
-    ``User-Agent``, ``source`` ``"header"``, ``"query"`` or ``"log"``; each is ``None`` where there
-    was none. Caller and client are both ``"(other)"`` for calls beyond the number of
-    pairs that are kept by name. The counts are those of ``DayUsage``. ``ignored`` calls
-    do not count as use. ``stopped_on`` is the day of the last call of a caller that has
-    been silent for longer than ever in the window; a caller without a label is a
-    client. ``packed_days`` has five integers for each day: its number since 1970, and
-    the four counts.
+    ``User-Agent``, ``source`` ``"header"``, ``"query"`` or ``"log"``; each is ``None``
+    where there was none. Caller and client are both ``"(other)"`` for calls beyond the
+    number of pairs that are kept by name. The counts are those of ``DayUsage``.
+    ``ignored`` calls do not count as use, and are apart from others of the same caller.
+    ``stopped_on`` is the day of the last call of a caller that has been silent for
+    longer than ever in the window; a caller without a label is a client.
+    ``packed_days`` has five integers for each day: its number since 1970, and the four
+    counts.
     """
 
     caller: str | None
@@ -62,11 +81,10 @@ class CallerUsage:
     @property
     def days(self) -> tuple[DayUsage, ...]:
         """Return the calls by UTC day, without the days that have none."""
-        totals: dict[int, tuple[int, ...]] = {}
+        days = []
         for day, *counts in unpack_days(self.packed_days):
-            before = totals.get(day, (0, 0, 0, 0))
-            totals[day] = tuple(map(sum, zip(before, counts, strict=True)))
-        return tuple(DayUsage(to_date(day), *totals[day]) for day in sorted(totals))
+            days.append(DayUsage(to_date(day), *counts))
+        return tuple(sorted(days))
 
     @property
     def calls(self) -> int:
@@ -80,19 +98,121 @@ class CallerUsage:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the calls as ``json.dumps`` takes them."""
-        stopped_on = None
-        if self.stopped_on is not None:
-            stopped_on = self.stopped_on.isoformat()
-        return {
-            "caller": self.caller,
-            "client": self.client,
-            "source": self.source,
-            "answered": self.answered,
-            "refused": self.refused,
-            "failed": self.failed,
-            "closed": self.closed,
-            "first_at": iso(self.first_at),
-            "last_at": iso(self.last_at),
-            "stopped_on": stopped_on,
-            "ignored": self.ignored,
-        }
+        return to_plain(self, _JSON_KEYS)
+
+
+def to_plain(result: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return some attributes as ``json.dumps`` takes them."""
+    plain = {}
+    for name in names:
+        value = getattr(result, name)
+        if isinstance(value, datetime):
+            value = iso(value)
+        elif isinstance(value, date):
+            value = value.isoformat()
+        plain[name] = value
+    return plain
+
+
+@dataclass(slots=True)
+class Calls:
+    """Calls in a window.
+
+    ``days`` has five integers for each day with calls, because a report has millions of
+    them: the number of the day since 1970, and the answered, refused, failed and closed
+    calls.
+    """
+
+    first_at: int = maxsize
+    last_at: int = -maxsize
+    days: "array[int]" = field(default_factory=partial(array, "q"))
+
+    def add(self, day: int, numbers: Sequence[int]) -> None:
+        """Add the numbers of a day."""
+        first_at, last_at, *counts = numbers
+        self.first_at = min(self.first_at, first_at)
+        self.last_at = max(self.last_at, last_at)
+        if any(counts):
+            self.days.extend((day, *counts))
+
+
+class CallTable:
+    """Add up calls by name, and ignored ones apart."""
+
+    def __init__(self, options: Options) -> None:
+        self.calls: defaultdict[Key, Calls] = defaultdict(Calls)
+        self._options = options
+
+    def add(self, name: Name, day: int, numbers: Sequence[int]) -> None:
+        """Add the numbers of a name on a day."""
+        _operation, caller, client, _source = name
+        is_ignored = self._options.ignores(caller, client)
+        first_at, last_at, answered, refused, failed, closed = numbers
+        if self._options.ignore_refused and caller is None and not is_ignored:
+            if refused:
+                refused_only = (first_at, last_at, 0, refused, 0, 0)
+                self.calls[*name, True].add(day, refused_only)
+            numbers = (first_at, last_at, answered, 0, failed, closed)
+            if refused and not any(numbers[2:]):
+                return
+        self.calls[*name, is_ignored].add(day, numbers)
+
+
+def list_rows(table: CallTable, until: int) -> defaultdict[str, list[CallerUsage]]:
+    """Return the calls of each operation, callers with the most calls first.
+
+    :param until: the end of the window.
+    """
+    days: defaultdict[Key, set[int]] = defaultdict(set)
+    for key, calls in table.calls.items():
+        days[_group(key)].update(calls.days[::5])
+    rows: defaultdict[str, list[CallerUsage]] = defaultdict(list)
+    for key, calls in table.calls.items():
+        operation, caller, client, source, is_ignored = key
+        answered, refused, failed, closed = (
+            sum(calls.days[place::5]) for place in range(1, 5)
+        )
+        row = CallerUsage(
+            caller=caller,
+            client=client,
+            source=source,
+            answered=answered,
+            refused=refused,
+            failed=failed,
+            closed=closed,
+            first_at=to_datetime(calls.first_at),
+            last_at=to_datetime(calls.last_at),
+            stopped_on=find_stop(days[_group(key)], until // DAY),
+            ignored=is_ignored,
+            packed_days=calls.days,
+        )
+        rows[operation].append(row)
+    for listed in rows.values():
+        listed.sort(key=_order_of)
+    return rows
+
+
+def _group(key: Key) -> Key:
+    """Return what is the same for all calls that decide together whether their caller
+    has stopped.
+    """
+    operation, caller, client, _source, is_ignored = key
+    return operation, caller, None if caller else client, None, is_ignored
+
+
+def find_stop(days: Iterable[int], until: int) -> date | None:
+    """Return the last day with a call, if the silence since then is longer than any
+    before.
+
+    :param days: the days with calls, by their number since 1970.
+    :param until: the day of the end of the window.
+    """
+    called = sorted(days) or [until]
+    silence = until - called[-1]
+    breaks = [after - before for before, after in pairwise(called)]
+    has_stopped = silence >= _SILENT and silence > max(breaks, default=silence)
+    return to_date(called[-1]) if has_stopped else None
+
+
+def _order_of(row: CallerUsage) -> tuple[int, str, str, str]:
+    return -row.calls, row.caller or "", row.client or "", row.source or ""

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from flask_notifications.plans.conditions import Values
+from flask_notifications.plans.conditions import Values, list_values
 from flask_notifications.plans.operations import RULES_VERSION, Operation
 from flask_notifications.plans.overlaps import find_rivals
 from flask_notifications.plans.plan import deprecated_operations
@@ -42,14 +42,13 @@ def _requests_of(operation: Operation) -> list[Any]:
     return [
         operation.method,
         operation.path,
-        _normalise(operation.query or {}),
-        _normalise(operation.headers or {}),
+        _normalise(operation.query),
+        _normalise(operation.headers),
     ]
 
 
-def _normalise(conditions: Values) -> dict[str, list[str]]:
+def _normalise(conditions: Values | None) -> dict[str, list[str]]:
     normalised = {}
-    for name, values in conditions.items():
-        listed = [values] if isinstance(values, str) else values
-        normalised[name.lower()] = sorted(listed)
+    for name, values in (conditions or {}).items():
+        normalised[name.lower()] = sorted(list_values(values))
     return normalised

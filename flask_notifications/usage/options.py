@@ -1,18 +1,21 @@
-"""What a report was asked for: arguments of ``read_usage``, checked."""
+"""What a report was asked for: the arguments of ``read_usage``, checked."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
 from io import IOBase
+from sys import maxsize
 from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.dates import to_utc
 from flask_notifications.plans.operations import Operation
+from flask_notifications.plans.plan import deprecated_operations
 from flask_notifications.validation import clean_label, is_number, require
 
+from .counts import OTHER, is_probe
 from .fingerprints import fingerprints
 from .logs import Log
-from .times import DAY, HOUR, start_of_window, to_datetime, to_microseconds
+from .times import start_of_window, to_microseconds
 
 if TYPE_CHECKING:
     from flask_notifications.plans.plan import Plan
@@ -20,165 +23,143 @@ if TYPE_CHECKING:
 _MAX_DAYS = 3650
 
 
-class End(NamedTuple):
-    """The end of a window, and the last moment whose calls belong to it."""
+class Window(NamedTuple):
+    """The time of a report, and the last moment whose calls belong to it, in
+    microseconds since 1970.
+    """
 
-    at: int
+    since: int
+    until: int
     last: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Options:
-    """What a report was asked for. Times and lengths are in microseconds.
+    """What a report was asked for, as of ``read_usage``.
 
-    ``names`` are the operations to report, and ``rules`` the fingerprints of the plan;
-    both are ``None`` where the store decides. ``end`` is ``None`` for now. ``logs`` need
-    the ``plan``.
+    ``caller`` is the label of the only caller to report. ``names`` are the operations,
+    and ``rules`` the fingerprints of those of the plan; both are ``None`` where the
+    store decides. ``sunsets`` are those of the plan.
+
+    :raises ValueError: naming the argument that does not fit.
     """
 
+    plan: "Plan | None" = None
     days: int = 30
-    end: End | None = None
-    names: Sequence[str] | None = None
-    rules: Mapping[str, str] | None = None
-    sunsets: Mapping[str, datetime | None]
-    ignored_clients: frozenset[str] = frozenset()
-    ignored_callers: frozenset[str] = frozenset()
+    until: datetime | date | None = None
+    operations: Iterable[str | Operation] | None = None
+    ignore_clients: Iterable[str] = ()
+    ignore_callers: Iterable[str] = ()
     ignore_refused: bool = False
     min_coverage: float = 0.99
-    allow_gap: float = 6 * HOUR
-    gone_after: int | None = None
+    allow_gap: float = 6
+    gone_after: float | None = None
     service: str | None = None
     hosts: int | None = None
     require_probe: bool = False
     caller: str | None = None
-    plan: "Plan | None" = None
     logs: Iterable[Log] = ()
     log_format: str | None = None
     log_prefix: str | None = None
 
+    rules: Mapping[str, str] | None = field(init=False, default=None)
+    names: Sequence[str] | None = field(init=False, default=None)
+    sunsets: dict[str, datetime | None] = field(init=False, default_factory=dict)
 
-def check_options(
-    *,
-    plan: "Plan | None" = None,
-    days: int = 30,
-    until: datetime | date | None = None,
-    operations: Iterable[str | Operation] | None = None,
-    ignore_clients: Collection[str] = (),
-    ignore_callers: Collection[str] = (),
-    ignore_refused: bool = False,
-    min_coverage: float = 0.99,
-    allow_gap: float = 6,
-    gone_after: float | None = None,
-    service: str | None = None,
-    hosts: int | None = None,
-    require_probe: bool = False,
-    caller: str | None = None,
-    logs: Iterable[Log] = (),
-    log_format: str | None = None,
-    log_prefix: str | None = None,
-) -> Options:
-    """Return the arguments of ``read_usage`` as options.
+    def __post_init__(self) -> None:
+        is_hours = is_number(self.gone_after, 0, _MAX_DAYS * 24)
+        is_list = isinstance(self.logs, Iterable)
+        is_file = isinstance(self.logs, str | bytes | IOBase)
+        checks = {
+            "days": (
+                is_number(self.days, 1, _MAX_DAYS, is_whole=True),
+                f"a whole number from 1 to {_MAX_DAYS}",
+            ),
+            "min_coverage": (
+                is_number(self.min_coverage, 0, 1),
+                "a number from 0 to 1",
+            ),
+            "allow_gap": (
+                is_number(self.allow_gap, 0, _MAX_DAYS * 24),
+                "a number of hours, 0 or more",
+            ),
+            "gone_after": (
+                self.gone_after is None or is_hours,
+                "a number of hours, 0 or more",
+            ),
+            "hosts": (
+                self.hosts is None or is_number(self.hosts, 1, is_whole=True),
+                "a whole number, 1 or more",
+            ),
+            "caller": (self.caller is None or clean_label(self.caller), "a label"),
+            "logs": (is_list and not is_file, "a list of paths or binary streams"),
+            "plan": (
+                self.plan is not None or not self.logs,
+                "the plan to read logs with",
+            ),
+        }
+        for argument, (fits, expected) in checks.items():
+            require(fits, argument, expected, getattr(self, argument))
+        self.ignored_clients = frozenset(
+            _list_names("ignore_clients", self.ignore_clients)
+        )
+        self.ignored_callers = frozenset(
+            _list_names("ignore_callers", self.ignore_callers)
+        )
+        if self.plan is not None:
+            self.rules = fingerprints(self.plan)
+            self.names = list(self.rules)
+            for operation, policy in deprecated_operations(self.plan).items():
+                self.sunsets[operation.name] = policy.sunset_at
+        if self.operations is not None:
+            self.names = _list_names("operations", self.operations)
+            require(self.names, "operations", "a list of at least one", self.operations)
+        self._end = _find_end(self.until)
 
-    :param caller: the label of the only caller to report; ``None`` is all.
-    :raises ValueError: naming the argument that does not fit.
-    """
-    is_days = is_number(days, 1, _MAX_DAYS, is_whole=True)
-    require(is_days, "days", f"a whole number from 1 to {_MAX_DAYS}", days)
-    is_share = is_number(min_coverage, 0, 1)
-    require(is_share, "min_coverage", "a number from 0 to 1", min_coverage)
-    _check_hours("allow_gap", allow_gap)
-    if gone_after is not None:
-        _check_hours("gone_after", gone_after)
-        gone_after = int(gone_after * HOUR)
-    _check_flag("ignore_refused", ignore_refused)
-    _check_flag("require_probe", require_probe)
-    is_number_of_hosts = hosts is None or is_number(hosts, 1, is_whole=True)
-    require(is_number_of_hosts, "hosts", "a whole number, 1 or more", hosts)
-    require(service is None or isinstance(service, str), "service", "a string", service)
-    is_label = caller is None or clean_label(caller) is not None
-    require(is_label, "caller", "a label", caller)
-    is_list = isinstance(logs, Iterable) and not isinstance(logs, str | bytes | IOBase)
-    require(is_list, "logs", "a list of paths or binary streams", logs)
-    require(plan is not None or not logs, "plan", "the plan to read logs with", plan)
-    rules = None
-    sunsets: dict[str, datetime | None] = {}
-    if plan is not None:
-        rules = fingerprints(plan)
-        for operation, policy in plan.items():
-            if policy is not None:
-                sunsets[operation.name] = policy.sunset_at
-    names = None if operations is None else _list_names(operations)
-    if names is None and rules is not None:
-        names = list(rules)
-    return Options(
-        days=days,
-        end=_find_end(until, days),
-        names=names,
-        rules=rules,
-        sunsets=sunsets,
-        ignored_clients=_check_names("ignore_clients", ignore_clients),
-        ignored_callers=_check_names("ignore_callers", ignore_callers),
-        ignore_refused=ignore_refused,
-        min_coverage=min_coverage,
-        allow_gap=allow_gap * HOUR,
-        gone_after=gone_after,
-        service=service,
-        hosts=hosts,
-        require_probe=require_probe,
-        caller=caller,
-        plan=plan,
-        logs=logs,
-        log_format=log_format,
-        log_prefix=log_prefix,
-    )
+    def find_window(self, now: int) -> Window:
+        """Return the window, which ends now by default."""
+        until, last = self._end or (now, maxsize)
+        return Window(start_of_window(until, self.days), until, last)
 
+    def rules_of(self, operation: str) -> str | None:
+        """Return the rules of an operation, empty ones if the plan does not have it;
+        ``None`` without a plan.
+        """
+        return None if self.rules is None else self.rules.get(operation, "")
 
-def _check_hours(argument: str, hours: object) -> None:
-    fits = is_number(hours, 0, _MAX_DAYS * 24)
-    require(fits, argument, "a number of hours, 0 or more", hours)
+    def is_about(self, caller: str | None) -> bool:
+        """Return whether the report is about a caller."""
+        return self.caller in {None, caller}
+
+    def ignores(self, caller: str | None, client: str | None) -> bool:
+        """Return whether calls do not count as use; those of ``(other)`` always count."""
+        if client == OTHER:
+            return False
+        is_named = caller in self.ignored_callers or client in self.ignored_clients
+        return is_named or is_probe(client)
 
 
-def _check_flag(argument: str, value: object) -> None:
-    require(isinstance(value, bool), argument, "True or False", value)
-
-
-def _check_names(argument: str, names: Collection[str]) -> frozenset[str]:
-    is_list = isinstance(names, Collection) and not isinstance(names, str)
-    fits = is_list and all(isinstance(name, str) and name for name in names)
+def _list_names(argument: str, names: Iterable[str | Operation]) -> list[str]:
+    """Return names, and those of operations, each once."""
+    is_list = isinstance(names, Iterable) and not isinstance(names, str | bytes)
+    listed = []
+    for name in names if is_list else ():
+        listed.append(name.name if isinstance(name, Operation) else name)
+    fits = is_list and all(isinstance(name, str) and name for name in listed)
     require(fits, argument, "a list of strings that are not empty", names)
-    return frozenset(names)
+    return list(dict.fromkeys(listed))
 
 
-def _list_names(operations: Iterable[str | Operation]) -> list[str]:
-    """Return the names of operations, each once."""
-    is_list = isinstance(operations, Iterable) and not isinstance(operations, str)
-    listed = list(operations) if is_list else []
-    require(listed, "operations", "a list of operations or their names", operations)
-    names: dict[str, None] = {}
-    for operation in listed:
-        name = operation.name if isinstance(operation, Operation) else operation
-        _check_names("operations", [name])
-        names[name] = None
-    return list(names)
-
-
-def _find_end(until: datetime | date | None, days: int) -> End | None:
-    """Return the end of a window; a date is included as a whole."""
+def _find_end(until: datetime | date | None) -> tuple[int, int] | None:
+    """Return the end of a window and the last moment of it, which a date includes."""
     if until is None:
         return None
-    is_time = isinstance(until, datetime) and until.utcoffset() is not None
-    is_date = isinstance(until, date) and not isinstance(until, datetime)
-    require(is_time or is_date, "until", "an aware datetime or a date", until)
-    try:
-        if isinstance(until, datetime):
-            at = last = to_microseconds(to_utc(until))
-        else:
-            midnight = datetime(until.year, until.month, until.day, tzinfo=UTC)
-            at = to_microseconds(midnight) + DAY
-            last = at - 1
-        to_datetime(start_of_window(at, days))
-        to_datetime(at)
-    except OverflowError as error:
-        message = f"until must be a time whose window is within the years 1 to 9999, not {until!r}"
-        raise ValueError(message) from error
-    return End(at, last)
+    is_date = isinstance(until, date) and 1980 <= until.year <= 9998
+    is_clear = not isinstance(until, datetime) or until.utcoffset() is not None
+    expected = "an aware datetime or a date, in the years 1980 to 9998"
+    require(is_date and is_clear, "until", expected, until)
+    if isinstance(until, datetime):
+        end = to_microseconds(to_utc(until))
+        return end, end
+    last = to_microseconds(datetime.combine(until, time.max, UTC))
+    return last + 1, last

@@ -1,20 +1,21 @@
 """Read a report from the store, from access logs, or from both."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from flask_notifications.plans.operations import Operation
+from flask_notifications.validation import require
 
+from .callers import CallTable
 from .connections import Database
 from .logs import SOURCE, Log, read_logs
-from .options import Options, check_options
-from .reading import Calls, Progress, Snapshot, read_snapshot
+from .options import Options
+from .reading import Progress, Snapshot, read_snapshot
 from .results import UsageReport
 from .store import StoreUnavailable, explain
-from .times import DAY, start_of_window, to_datetime, to_microseconds
+from .times import DAY, to_datetime, to_microseconds
 from .verdict import Judge
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def read_usage(
     :raises StoreUnavailable: when there is no such database, it cannot be reached, or
         its tables are missing or have foreign content.
     """
-    options = check_options(
+    options = Options(
         plan=plan,
         days=days,
         until=until,
@@ -118,75 +119,56 @@ def read_report(
     :raises OSError: as ``read_usage``.
     :raises StoreUnavailable: as ``read_usage``.
     """
-    if database is not None:
-        snapshot = read_snapshot(database, options, progress)
-    elif options.logs:
-        snapshot = _make_snapshot(options)
+    has_source = database is not None or options.logs
+    expected = "an SQLAlchemy URL or engine, unless there are logs"
+    require(has_source, "database", expected, database)
+    if database is None:
+        now = to_microseconds(datetime.now(UTC))
+        snapshot = Snapshot(
+            now=now,
+            window=options.find_window(now),
+            names=options.names or (),
+            table=CallTable(options),
+            has_store=False,
+        )
     else:
-        message = "database must be an SQLAlchemy URL or engine, not None without logs"
-        raise ValueError(message)
+        snapshot = read_snapshot(database, options, progress)
     if options.plan is not None and options.logs:
         snapshot = _add_logs(snapshot, options, options.plan)
+    notes = []
+    if snapshot.logs is not None:
+        notes += snapshot.logs.notes
+    if options.service is not None and not snapshot.services:
+        notes.append(f"no recorder of the service {options.service!r} was heard")
     try:
-        return _judge(snapshot, options)
+        return UsageReport(
+            as_of=to_datetime(snapshot.now).replace(microsecond=0),
+            since=to_datetime(snapshot.window.since),
+            until=to_datetime(snapshot.window.until),
+            days=options.days,
+            operations=tuple(Judge(snapshot, options).judge_all()),
+            last_call=to_datetime(snapshot.last_call) if snapshot.last_call else None,
+            notes=tuple(notes),
+        )
     except OverflowError as error:
         message = f"the database cannot be read: {explain(error)}"
         raise StoreUnavailable(message) from error
 
 
-def _make_snapshot(options: Options) -> Snapshot:
-    """Return the snapshot of no database."""
-    now = to_microseconds(datetime.now(UTC))
-    until = now if options.end is None else options.end.at
-    since = start_of_window(until, options.days)
-    return Snapshot(now=now, since=since, until=until, has_store=False)
-
-
 def _add_logs(snapshot: Snapshot, options: Options, plan: "Plan") -> Snapshot:
     """Return a snapshot with the calls in the logs."""
-    # The clock of another server may be ahead.
-    last = snapshot.until + DAY
-    if options.end is not None:
-        last = options.end.last
+    since, until, last = snapshot.window
     reading = read_logs(
         options.logs,
         plan,
-        snapshot.since,
-        last,
+        since,
+        min(last, until + DAY),  # the clock of another server may be ahead
         log_format=options.log_format,
         log_prefix=options.log_prefix,
     )
-    calls = defaultdict(Calls, snapshot.calls)
-    for (day, operation, caller, client), day_calls in reading.calls.items():
-        if options.names is None or operation in options.names:
+    names = set(snapshot.names)
+    for (day, operation, caller, client), calls in reading.calls.items():
+        if operation in names:
             name = (operation, caller, client, SOURCE)
-            calls[name].add(day, day_calls.numbers)
-    return replace(snapshot, calls=calls, logs=reading)
-
-
-def _judge(snapshot: Snapshot, options: Options) -> UsageReport:
-    as_of = snapshot.until if snapshot.has_own_clock else snapshot.now
-    last_call = None
-    if snapshot.last_call:
-        last_call = to_datetime(snapshot.last_call)
-    return UsageReport(
-        as_of=to_datetime(as_of).replace(microsecond=0),
-        since=to_datetime(snapshot.since),
-        until=to_datetime(snapshot.until),
-        days=options.days,
-        operations=tuple(Judge(snapshot, options).judge_all()),
-        last_call=last_call,
-        notes=tuple(_list_notes(snapshot, options)),
-    )
-
-
-def _list_notes(snapshot: Snapshot, options: Options) -> list[str]:
-    """Return remarks on the access logs, and on a service that is not known."""
-    notes = []
-    if snapshot.logs is not None:
-        notes += snapshot.logs.notes
-    known = {service for service, _plan in snapshot.began}
-    if known and options.service is not None and options.service not in known:
-        names = ", ".join(map(repr, sorted(known)))
-        notes.append(f"no recorder has the service {options.service!r}, only {names}")
-    return notes
+            snapshot.table.add(name, day, calls.numbers)
+    return replace(snapshot, logs=reading)

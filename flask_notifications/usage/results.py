@@ -3,20 +3,25 @@ coverage.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from flask_notifications.plans.policy import Window
-from flask_notifications.wording import count, duration, iso, moment
+from flask_notifications.wording import count, duration, enumerate_names, iso, moment
 
-from .callers import CallerUsage
+from .callers import CallerUsage, to_plain
 from .counts import PROBE, is_probe
+from .coverage import RecorderRow
 from .effects import BrownoutEffect, describe_brownouts
+from .times import to_datetime
 
-# Labels and clients of ignored calls that are named.
-_NAMED = 5
+_JSON_KEYS = (
+    *("name", "verdict", "reasons", "sunset_at", "answered", "refused", "failed"),
+    *("closed", "ignored", "first_at", "last_at", "coverage", "covered_hours"),
+    *("longest_gap_hours", "hosts", "callers"),
+)
 
 
 class Verdict(StrEnum):
@@ -38,27 +43,20 @@ class Reason(NamedTuple):
     message: str  #: For people, in English and without a full stop.
 
 
-class LostRecorder(NamedTuple):
-    """Identify a recorder that ended without a goodbye."""
-
-    host: str  #: The name of its host.
-    process: int  #: The ID of its process.
-    heard_at: datetime  #: Its last sign of life.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationUsage:
     """Report on one operation: the verdict, its reasons, the calls and the coverage.
 
     ``answered``, ``failed``, ``closed``, ``first_at`` and ``last_at`` leave out ignored
-    calls, and beside a database those in access logs. ``ignored`` counts them, and ``refused`` includes refused calls that are
-    ignored because they have no label. ``sunset_at`` is that of the plan.
+    calls, and beside a database those in access logs. ``ignored`` counts ignored calls,
+    and ``refused`` includes refused calls that are ignored because they have no label.
+    ``sunset_at`` is that of the plan.
 
     ``coverage`` is the share of the window in which calls would have been recorded,
     rounded down, ``covered_hours`` its hours, ``longest_gap_hours`` the longest time
     without, and ``hosts`` the lowest number of hosts that recorded in a complete hour,
-    of ``host_count`` in the window. ``lost`` recorders ended in the window without a
-    goodbye, ``last_lost`` last of all. ``covered`` has the covered hours of each UTC
+    of ``host_count`` in the window. ``lost`` are the recorders that ended in the window
+    without a goodbye, in the order of their last signs of life. ``covered`` has the covered hours of each UTC
     day of the window, and is empty without a database.
     """
 
@@ -78,8 +76,7 @@ class OperationUsage:
     longest_gap_hours: float
     hosts: int
     host_count: int
-    lost: int = 0
-    last_lost: LostRecorder | None = None
+    lost: tuple[RecorderRow, ...] = ()
     callers: tuple[CallerUsage, ...]
     covered: Mapping[date, float] = field(repr=False)
     window_hours: float = 0.0
@@ -97,11 +94,12 @@ class OperationUsage:
         notes = []
         if self.covered:
             notes.append(self.coverage_text)
-        if self.last_lost is not None:
-            host, process, heard_at = self.last_lost
+        if self.lost:
+            last = self.lost[-1]
             notes.append(
-                f"{count(self.lost, 'recorder')} ended without a goodbye, the last on "
-                f"{host} (process {process}) after {moment(heard_at)}"
+                f"{count(len(self.lost), 'recorder')} ended without a goodbye, the last "
+                f"on {last.host} (process {last.process}) after "
+                f"{moment(to_datetime(last.heard_at))}"
             )
         if self.ignored:
             notes.append(self._describe_ignored())
@@ -129,23 +127,18 @@ class OperationUsage:
     def _describe_ignored(self) -> str:
         """Return how many probes and other ignored calls there were, and whose."""
         probes = 0
-        names = []
+        labels = []
         for row in self.callers:
             if is_probe(row.client):
                 probes += row.calls
-            elif row.ignored:
-                names.append(row.caller or row.client or "unnamed")
+            elif row.ignored and not (row.is_logged and self.covered):
+                labels.append(row.caller or row.client or "unnamed")
         parts = []
         if probes:
             parts.append(f"{count(probes, 'probe')} ({PROBE})")
-        if self.ignored > probes:
-            text = count(self.ignored - probes, "ignored call")
-            names = list(dict.fromkeys(names))
-            if names:
-                text += f" of {', '.join(names[:_NAMED])}"
-            if names[_NAMED:]:
-                text += f" and {len(names) - _NAMED} more"
-            parts.append(text)
+        if labels:
+            calls = count(self.ignored - probes, "ignored call")
+            parts.append(f"{calls} of {enumerate_names(labels)}")
         return " and ".join(parts)
 
     def describe_brownouts(
@@ -159,24 +152,10 @@ class OperationUsage:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``json.dumps`` takes it."""
-        return {
-            "name": self.name,
-            "verdict": self.verdict.value,
-            "reasons": [reason._asdict() for reason in self.reasons],
-            "sunset_at": _format_time(self.sunset_at),
-            "answered": self.answered,
-            "refused": self.refused,
-            "failed": self.failed,
-            "closed": self.closed,
-            "ignored": self.ignored,
-            "first_at": _format_time(self.first_at),
-            "last_at": _format_time(self.last_at),
-            "coverage": self.coverage,
-            "covered_hours": self.covered_hours,
-            "longest_gap_hours": self.longest_gap_hours,
-            "hosts": self.hosts,
-            "callers": [row.to_dict() for row in self.callers],
-        }
+        result = to_plain(self, _JSON_KEYS)
+        result["reasons"] = [reason._asdict() for reason in self.reasons]
+        result["callers"] = [row.to_dict() for row in self.callers]
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,11 +184,6 @@ class UsageReport:
         verdicts = {usage.verdict for usage in self.operations} or {Verdict.UNKNOWN}
         return next(verdict for verdict in Verdict if verdict in verdicts)
 
-    def sort_by_calls(self) -> "UsageReport":
-        """Return the report with the operations that are called least before others."""
-        operations = sorted(self.operations, key=_count_uses)
-        return replace(self, operations=tuple(operations))
-
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``json.dumps`` takes it: dates as ISO 8601 in UTC,
         without the counts by day.
@@ -223,12 +197,3 @@ class UsageReport:
             "days": self.days,
             "operations": [usage.to_dict() for usage in self.operations],
         }
-
-
-def _count_uses(usage: OperationUsage) -> int:
-    """Return the number of calls that are not ignored, those in logs included."""
-    return sum(row.calls for row in usage.callers if not row.ignored)
-
-
-def _format_time(at: datetime | None) -> str | None:
-    return None if at is None else iso(at)

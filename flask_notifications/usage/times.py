@@ -35,6 +35,11 @@ def describe_moment(microseconds: int) -> str:
     return moment(to_datetime(microseconds).replace(second=0, microsecond=0))
 
 
+def list_units(start: int, end: int, unit: int) -> range:
+    """Return the days or hours since 1970 of which an interval has a part."""
+    return range(start // unit, (end - 1) // unit + 1)
+
+
 def start_of_window(end: int, days: int) -> int:
     """Return the beginning of the complete days before a time and of the day so far."""
     return (end // DAY - days) * DAY

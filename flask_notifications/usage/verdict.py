@@ -7,29 +7,28 @@ Pure functions of a snapshot. All times are microseconds since 1970.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import timedelta
 from functools import cache
-from itertools import pairwise
-from typing import TypeAlias
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeAlias
 
 from flask_notifications.wording import count, duration, full_date
 
-from .callers import CallerUsage, unpack_days
+from .callers import CallerUsage, list_rows, unpack_days
 from .counts import OTHER, PROBE, is_probe
 from .coverage import (
     Coverage,
+    Digests,
     Interval,
     Listening,
     RecorderRow,
     Service,
-    Silence,
-    clip,
     cover,
+    find_listening,
 )
-from .logs import SOURCE, LogCalls
 from .options import Options
-from .reading import Calls, Origin, Snapshot
-from .results import LostRecorder, OperationUsage, Reason, Verdict
+from .reading import Snapshot, was_matched
+from .results import OperationUsage, Reason, Verdict
 from .times import (
     DAY,
     HOUR,
@@ -40,14 +39,14 @@ from .times import (
     to_datetime,
 )
 
+if TYPE_CHECKING:
+    from .logs import Key, LogCalls
+
 # By how much the clock of a reader may be ahead of the database's.
 _TOLERANCE = 60 * SECOND
-# Days without a call after which a caller may count as one that has stopped.
-_SILENT = 2
-# Calls that decide together whether their caller has stopped: the operation, the
-# caller, the client of a caller without a label, and whether they are ignored.
-_Group: TypeAlias = tuple[str, str | None, str | None, bool]
-_Logged: TypeAlias = tuple[int, str | None, str | None, LogCalls]
+
+# The rows of an operation in the record.
+_Rows: TypeAlias = Sequence[CallerUsage]
 
 
 class Judge:
@@ -56,390 +55,258 @@ class Judge:
     def __init__(self, snapshot: Snapshot, options: Options) -> None:
         self._snapshot = snapshot
         self._options = options
-        self._since, self._until = snapshot.since, snapshot.until
+        self._since, self._until, _last = snapshot.window
         # Most operations have the same recorders, whose number may be large.
         self._cover = cache(self._compute_coverage)
         self._doubt_record = cache(self._find_record_doubts)
-        self._rows: defaultdict[str, list[CallerUsage]] = defaultdict(list)
-        # Calls that may be of the only caller of the report.
-        self._unlabelled: defaultdict[str, list[Calls]] = defaultdict(list)
-        self._read_calls()
-        # The calls in logs by operation: day, caller, client and numbers.
-        self._logged: defaultdict[str, list[_Logged]] = defaultdict(list)
+        self._rows = list_rows(snapshot.table, self._until)
+        self._logged: defaultdict[str, list[tuple[Key, LogCalls]]] = defaultdict(list)
         if snapshot.logs is not None:
-            for (day, name, caller, client), calls in snapshot.logs.calls.items():
-                self._logged[name].append((day, caller, client, calls))
+            for key, calls in snapshot.logs.calls.items():
+                self._logged[key[1]].append((key, calls))
 
     def judge_all(self) -> list[OperationUsage]:
-        """Return the usage of the operations of the plan, or of those that were
-        recorded last.
-        """
-        names = self._options.names
-        if names is None:
-            names = list_operations(self._snapshot.services, self._since)
-        return [self._judge(name) for name in names]
-
-    # Calls.
-
-    def _read_calls(self) -> None:
-        """Make the rows of the report, and set the calls aside that may be of its only
-        caller.
-        """
-        groups: defaultdict[_Group, list[Calls]] = defaultdict(list)
-        listed = []
-        for name, calls in self._snapshot.calls.items():
-            operation, caller, client, source = name
-            is_ignored = self._ignore(caller, client, calls)
-            if self._is_asked(caller) or is_probe(client):
-                group = (operation, caller, None if caller else client, is_ignored)
-                groups[group].append(calls)
-                listed.append((name, calls, group))
-            elif source == SOURCE and self._snapshot.has_store:
-                continue  # the record has the labels
-            elif caller in {None, OTHER} and not is_ignored:
-                self._unlabelled[operation].append(calls)
-        stops = {}
-        for group, members in groups.items():
-            days: set[int] = set()
-            for calls in members:
-                days.update(calls.days[::5])
-            stops[group] = find_stop(days, self._until // DAY)
-        for (operation, caller, client, source), calls, group in listed:
-            answered, refused, failed, closed = calls.totals
-            row = CallerUsage(
-                # A report on one caller names no other one.
-                caller=caller if self._is_asked(caller) else None,
-                client=client,
-                source=source,
-                answered=answered,
-                refused=refused,
-                failed=failed,
-                closed=closed,
-                first_at=to_datetime(calls.first_at),
-                last_at=to_datetime(calls.last_at),
-                stopped_on=stops[group],
-                ignored=group[3],
-                packed_days=calls.days,
-            )
-            self._rows[operation].append(row)
-        for rows in self._rows.values():
-            rows.sort(key=_order_of)
-
-    def _is_asked(self, caller: str | None) -> bool:
-        """Return whether the report is about a caller."""
-        return self._options.caller in {None, caller}
-
-    def _ignore(self, caller: str | None, client: str | None, calls: Calls) -> bool:
-        """Return whether calls do not count as use; those of ``(other)`` always count."""
-        if is_probe(client):
-            return True
-        if client == OTHER:
-            return False
-        if self._is_ignored_name(caller, client):
-            return True
-        answered, _refused, failed, closed = calls.totals
-        is_refused = not answered and not failed and not closed
-        return self._options.ignore_refused and caller is None and is_refused
-
-    def _is_ignored_name(self, caller: str | None, client: str | None) -> bool:
-        options = self._options
-        return caller in options.ignored_callers or client in options.ignored_clients
-
-    def _count_ignored(self, row: CallerUsage) -> int:
-        """Return how many calls of a row do not count as use."""
-        if row.ignored:
-            return row.calls
-        if self._options.ignore_refused and row.caller is None:
-            return row.refused
-        return 0
-
-    def _count_refused(self, rows: Iterable[CallerUsage]) -> int:
-        """Return how many calls were refused; those without a label are shown, although
-        they may not count.
-        """
-        refused = 0
-        for row in rows:
-            is_unlabelled = row.caller is None and not is_probe(row.client)
-            if not row.ignored or (self._options.ignore_refused and is_unlabelled):
-                refused += row.refused
-        return refused
+        """Return the usage of the operations of the report."""
+        return [self._judge(name) for name in self._snapshot.names]
 
     # One operation.
 
     def _judge(self, name: str) -> OperationUsage:
-        rows = self._rows[name]
-        logged = [row for row in rows if row.source == SOURCE]
-        if self._snapshot.has_store:
-            rows = [row for row in rows if row.source != SOURCE]
-        counted = [row for row in rows if not row.ignored]
-        ignored = sum(self._count_ignored(row) for row in rows)
-        calls = sum(row.calls for row in rows) - ignored
-        last_at = max((row.last_at for row in counted), default=None)
-        reasons = self._find_use(name, calls, last_at, logged)
+        has_store = self._snapshot.has_store
+        callers = self._rows[name]
+        rows = [row for row in callers if not (has_store and row.is_logged)]
+        counted = self._select_use(rows)
+        reasons = _describe_use(counted, "")
+        if has_store:
+            logged = self._select_use(row for row in callers if row.is_logged)
+            reasons += _describe_use(logged, " in the logs")
+            if logged:
+                reasons += self._find_unrecorded(name, rows)
         verdict = Verdict.IN_USE
         if not reasons:
             reasons = self._find_doubts(name, rows)
             verdict = Verdict.UNKNOWN if reasons else Verdict.SAFE
-        listening = self._find_services(name, self._since)
-        coverage = self._cover(listening, self._since)
-        lost, last_lost = _count_lost(listening)
+        listening = self._find_listening(name, self._since)
+        coverage = self._cover(listening, self._since, self._until)
         total = self._until - self._since
-        millionths = (total - coverage.uncovered) * 1_000_000 // total
-        covered = {}
-        if self._snapshot.has_store:
-            for day, hours in coverage.hours_of_days.items():
-                covered[to_date(day)] = hours
+        covered = total - coverage.uncovered
         return OperationUsage(
             name=name,
             verdict=verdict,
             reasons=tuple(reasons),
             sunset_at=self._options.sunsets.get(name),
             answered=sum(row.answered for row in counted),
-            refused=self._count_refused(rows),
+            refused=sum(row.refused for row in rows if self._counts_refused(row)),
             failed=sum(row.failed for row in counted),
             closed=sum(row.closed for row in counted),
-            ignored=ignored,
+            ignored=sum(row.calls for row in rows if row.ignored),
             first_at=min((row.first_at for row in counted), default=None),
-            last_at=last_at,
-            coverage=millionths / 1_000_000,  # never rounded up to 1
-            covered_hours=round((total - coverage.uncovered) / HOUR, 3),
+            last_at=max((row.last_at for row in counted), default=None),
+            coverage=covered * 1_000_000 // total / 1_000_000,  # never rounded up to 1
+            covered_hours=round(covered / HOUR, 3),
             longest_gap_hours=round(coverage.longest_gap / HOUR, 3),
             hosts=coverage.fewest_hosts,
-            host_count=len(coverage.hosts),
-            lost=lost,
-            last_lost=last_lost,
-            callers=tuple(self._rows[name]),
-            covered=covered,
+            host_count=coverage.host_count,
+            lost=self._list_lost(listening),
+            callers=tuple(callers),
+            covered=coverage.hours_of_days if has_store else {},
             window_hours=total / HOUR,
         )
 
-    def _find_use(
-        self,
-        name: str,
-        calls: int,
-        last_at: datetime | None,
-        logged: Sequence[CallerUsage],
-    ) -> list[Reason]:
-        """Return the reasons why an operation is in use."""
-        reasons = []
-        if last_at is not None:
-            message = f"{count(calls, 'call')}, the last on {full_date(last_at)}"
-            reasons.append(Reason("calls", message))
-        if self._snapshot.has_store:
-            reasons += self._find_logged(name, logged)
-        return reasons
+    def _select_use(self, rows: Iterable[CallerUsage]) -> _Rows:
+        """Return the rows that count as use."""
+        counted = []
+        for row in rows:
+            if not row.ignored and self._options.is_about(row.caller):
+                counted.append(row)
+        return counted
 
-    def _find_services(self, name: str, since: int) -> Listening:
-        """Return the services that have to cover an operation since a time."""
-        rules = None
-        if self._options.rules is not None:
-            rules = self._options.rules.get(name, "")
-        services = []
-        for service in self._snapshot.services:
-            plans = service.plans_with(name, rules)
-            if plans is not None and service.is_active(since):
-                services.append((service, plans))
-        return tuple(services)
+    def _counts_refused(self, row: CallerUsage) -> bool:
+        """Return whether refused calls are shown: those without a label are, although
+        they may not count.
+        """
+        is_unlabelled = row.caller is None and not is_probe(row.client)
+        return not row.ignored or (self._options.ignore_refused and is_unlabelled)
 
-    def _compute_coverage(self, services: Listening, since: int) -> Coverage:
-        if since > self._since:
-            return self._cover(services, self._since).narrow(since)
-        return cover(services, since, self._until, self._snapshot.kept_from)
-
-    # Logs.
-
-    def _find_logged(self, name: str, rows: Sequence[CallerUsage]) -> list[Reason]:
-        """Return the reasons that the logs give beside the record."""
-        counted = [row for row in rows if not row.ignored]
-        if not counted:
-            return []
-        calls = sum(row.calls - self._count_ignored(row) for row in counted)
-        text = count(calls, "call")
-        last_at = max(row.last_at for row in counted)
-        message = f"{text} in the logs, the last on {full_date(last_at)}"
-        reasons = [Reason("calls", message)]
-        unrecorded = self._find_unrecorded(name)
-        if unrecorded:
-            message = (
-                "the logs have calls in covered time that no recorder has, the first "
-                f"on {describe_moment(min(unrecorded))}: check that the middleware is "
-                "around all of your application, and that nothing before it responds"
-            )
-            reasons.append(Reason("log-unrecorded", message))
-        return reasons
-
-    def _find_unrecorded(self, name: str) -> list[int]:
-        """Return times of calls in the logs that were covered, although the record has
-        no call by the same client on that day.
+    def _find_unrecorded(self, name: str, rows: _Rows) -> list[Reason]:
+        """Return the reason that calls in the logs were covered, although the record
+        has no call by the same client on that day.
 
         A caller may have different labels in a log and in the record.
         """
         recorded: defaultdict[int, set[str | None]] = defaultdict(set)
-        for (operation, _caller, client, source), calls in self._snapshot.calls.items():
-            if operation == name and source != SOURCE:
-                for day in calls.days[::5]:
-                    recorded[day].add(client)
-        gaps = self._cover(self._find_services(name, self._since), self._since).gaps
+        for row in rows:
+            for day in row.packed_days[::5]:
+                recorded[day].add(row.client)
+        listening = self._find_listening(name, self._since)
+        gaps = self._cover(listening, self._since, self._until).gaps
         unrecorded: list[int] = []
-        for day, caller, client, logged in self._logged[name]:
-            clients = recorded[day]
+        for (day, _name, caller, client), calls in self._logged[name]:
+            possible = {client, OTHER}
             if client in {None, OTHER}:  # it may be any client of that day
-                is_recorded = bool(clients)
-            else:
-                is_recorded = client in clients or OTHER in clients
-            is_asked = self._is_asked(caller)
-            if is_recorded or not is_asked or self._is_ignored_name(caller, client):
+                possible = recorded[day]
+            is_ignored = self._options.ignores(caller, client)
+            is_recorded = not recorded[day].isdisjoint(possible)
+            if is_ignored or is_recorded or not self._options.is_about(caller):
                 continue
-            for at in (logged.first_at, logged.last_at):
+            for at in (calls.first_at, calls.last_at):
                 is_inside = self._since <= at < self._until
                 if is_inside and not _overlap((at, at + 1), gaps):
                     unrecorded.append(at)
-        return unrecorded
+        if not unrecorded:
+            return []
+        message = (
+            "the logs have calls in covered time that no recorder has, the first on "
+            f"{describe_moment(min(unrecorded))}: check that the middleware is around "
+            "all of your application, and that nothing before it responds"
+        )
+        return [Reason("log-unrecorded", message)]
+
+    # Coverage.
+
+    def _find_listening(self, name: str, since: int) -> Listening:
+        """Return the services that have to cover an operation since a time."""
+        rules = self._options.rules_of(name)
+        return find_listening(self._snapshot.services, name, rules, since)
+
+    def _compute_coverage(
+        self, listening: Listening, since: int, until: int
+    ) -> Coverage:
+        if since > self._since:
+            coverage = self._cover(listening, self._since, self._until)
+            return coverage.move(since, until)
+        return cover(listening, since, until, self._snapshot.kept_from)
+
+    def _list_lost(self, listening: Listening) -> tuple[RecorderRow, ...]:
+        """Return the recorders that ended in the window without a goodbye."""
+        lost = []
+        for service, _plans in listening:
+            for silence in service.silences:
+                is_inside = self._since <= silence.row.heard_at <= self._until
+                if silence.is_lost and is_inside:
+                    lost.append(silence.row)
+        return tuple(sorted(lost, key=attrgetter("heard_at")))
 
     # Doubts.
 
-    def _find_doubts(self, name: str, rows: Sequence[CallerUsage]) -> list[Reason]:
+    def _find_doubts(self, name: str, rows: _Rows) -> list[Reason]:
         """Return why the absence of calls proves nothing."""
         doubts = []
         snapshot = self._snapshot
-        if not snapshot.has_own_clock and self._until > snapshot.now + _TOLERANCE:
+        if self._until > snapshot.now + _TOLERANCE:
             until = describe_moment(self._until)
             message = (
                 f"the window ends in the future, on {until}: use an earlier --until"
             )
             doubts.append(Reason("future", message))
         if snapshot.logs is not None and not snapshot.has_store:
-            return [*doubts, Reason("never-matched", snapshot.logs.absence)]
-        listening = self._find_services(name, 0)
+            message = snapshot.logs.absence
+            if rows:
+                message = (
+                    "no call in the logs counts; a log cannot show that nobody calls"
+                )
+            return [*doubts, Reason("never-matched", message)]
+        listening = self._find_listening(name, 0)
         if not listening:
             message = (
-                "no recorder knows this operation: check its name, and that its "
-                "middleware has a UsageRecorder as an observer"
+                "no recorder that was heard in this window knows this operation: check "
+                "its name, --service, and that its middleware has a UsageRecorder as "
+                "an observer"
             )
             return [*doubts, Reason("no-operation", message)]
-        if not self._was_matched(name, listening):
+        if not was_matched(listening, snapshot.matched[name]):
             message = (
-                "no request has ever matched it: check its path, or call it once with "
-                "`flask-notifications check`; `flask --app … retirement` lists the "
-                "endpoints that it reaches"
+                "no request was ever answered or refused under these rules: check its "
+                "path, or call it once with `flask-notifications check`; "
+                "`flask --app … retirement` lists the endpoints that it reaches"
             )
             doubts.append(Reason("never-matched", message))
-        probed = _days_of_probes(rows)
-        in_window = self._find_window_doubts(name, probed, self._since)
+        in_window = self._find_window_doubts(name, rows, self._since, self._until)
+        if in_window:
+            in_window += self._find_causes(self._find_listening(name, self._since))
         if in_window and not doubts:
             code, message = in_window.pop()
-            advice = self._suggest(name, probed)
+            advice = self._suggest(name, rows)
             in_window.append(Reason(code, f"{message}; {advice}"))
         return doubts + in_window
 
-    def _was_matched(self, name: str, services: Listening) -> bool:
-        """Return whether a request was answered or refused under the present rules;
-        ``True`` as well if no recorder has these, because gaps say that already.
-        """
-        origins: set[Origin] = set()
-        for service, plans in services:
-            origins.update((service.name, digest) for digest in plans)
-        if not origins:
-            return True
-        return not origins.isdisjoint(self._snapshot.matched[name])
-
     def _find_window_doubts(
-        self, name: str, probed: set[int], since: int
+        self, name: str, rows: _Rows, since: int, until: int
     ) -> list[Reason]:
-        """Return the doubts about a window that begins at a midnight."""
-        doubts = list(self._doubt_record(self._find_services(name, since), since))
-        missing = self._missing_probes(probed, since)
+        """Return the doubts about a window that begins at a midnight.
+
+        Nothing is missing in what lies in the future.
+        """
+        listening = self._find_listening(name, since)
+        doubts = list(self._doubt_record(listening, since, until))
+        missing = []
+        if self._options.require_probe:
+            missing = sorted(
+                {*range(since // DAY, self._until // DAY)} - _days_of_probes(rows)
+            )
         if missing:
-            message = f"no probe was recorded on {full_date(to_date(missing[0]))}"
-            if missing[1:]:
-                message += f" and {count(len(missing) - 1, 'other day')}"
-            message += f": call it with `flask-notifications check` ({PROBE}) every day"
+            message = (
+                f"no probe was recorded on {full_date(to_date(missing[0]))}"
+                f"{_and_others(missing, 'other day')}: call it with "
+                f"`flask-notifications check` ({PROBE}) every day"
+            )
             doubts.append(Reason("probe", message))
-        unlabelled = self._count_unlabelled(name, since)
+        unlabelled = 0
+        for row in rows:
+            may_count = row.caller in {None, OTHER} and not row.ignored
+            if may_count and row.last_at >= to_datetime(since):
+                unlabelled += row.calls
         if unlabelled:
             text = count(unlabelled, "call")
             message = f"{text} without a label may be of this caller"
             doubts.append(Reason("calls", message))
         return doubts
 
-    def _count_unlabelled(self, name: str, since: int) -> int:
-        """Return the calls since a time that may be of the only caller of the report."""
-        unlabelled = 0
-        for calls in self._unlabelled[name]:
-            if calls.last_at >= since:
-                unlabelled += sum(calls.totals)
-        return unlabelled
-
-    def _missing_probes(self, probed: set[int], since: int) -> list[int]:
-        """Return the complete days without a probe, if one is required on each."""
-        if not self._options.require_probe:
-            return []
-        days = range(since // DAY, self._until // DAY)
-        return [day for day in days if day not in probed]
-
-    def _find_record_doubts(self, listening: Listening, since: int) -> list[Reason]:
+    def _find_record_doubts(
+        self, listening: Listening, since: int, until: int
+    ) -> list[Reason]:
         """Return the doubts about the recorders."""
         options = self._options
-        coverage = self._cover(listening, since)
-        long_gaps = self._long_gaps(coverage)
+        coverage = self._cover(listening, since, until)
         doubts = []
-        is_covered = coverage.share >= options.min_coverage
-        if not is_covered:
-            share, accepted = (
-                math.floor(coverage.share * 1000) / 10,
-                math.floor(coverage.share * 1000) / 1000,
-            )
-            message = f"only {share:g} % of the window is covered, not {options.min_coverage * 100:g} %"
-            if accepted:
-                message += f": --min-coverage {accepted:g} accepts that"
-            doubts.append(Reason("coverage", message))
-        if long_gaps:
-            doubts.append(self._describe_gaps(coverage, long_gaps))
-        if doubts:
-            causes = long_gaps if is_covered else coverage.gaps
-            doubts += self._find_causes(listening, since, causes)
-        short = coverage.list_hours(options.hosts) if options.hosts else []
-        if short:
-            fewest = coverage.fewest_hosts
+        if coverage.share < options.min_coverage:
+            share = math.floor(coverage.share * 1000) / 1000
             message = (
-                f"{count(fewest, 'host')} recorded in some hour, not {options.hosts}, "
-                f"first from {describe_moment(short[0] * HOUR)}"
+                f"only {share * 100:g} % of the window is covered, not "
+                f"{options.min_coverage * 100:g} %: --min-coverage {share:g} accepts that"
             )
-            if fewest:
-                message += f": --hosts {fewest} accepts that"
+            doubts.append(Reason("coverage", message))
+        long_gaps = self._list_long_gaps(coverage)
+        if long_gaps:
+            doubts.append(_describe_gaps(long_gaps))
+        hosts = options.hosts or 0
+        hours = coverage.hosts_of_hours.items()
+        short = [hour for hour, number in hours if number < hosts]
+        if short:
+            message = (
+                f"{count(coverage.fewest_hosts, 'host')} recorded in some hour, not "
+                f"{hosts}, first from {describe_moment(short[0] * HOUR)}: "
+                "record on more, or lower --hosts"
+            )
             doubts.append(Reason("hosts", message))
         return doubts
 
-    def _long_gaps(self, coverage: Coverage) -> list[Interval]:
-        allowed = self._options.allow_gap
+    def _list_long_gaps(self, coverage: Coverage) -> list[Interval]:
+        allowed = self._options.allow_gap * HOUR
         return [(start, end) for start, end in coverage.gaps if end - start > allowed]
 
-    def _describe_gaps(
-        self, coverage: Coverage, long_gaps: Sequence[Interval]
-    ) -> Reason:
-        """Return the longest gap, and the option that would accept it."""
-        start, end = max(long_gaps, key=lambda gap: gap[1] - gap[0])
-        message = (
-            f"{_duration(end - start)} are not covered, "
-            f"from {describe_moment(start)} to {describe_moment(end)}"
-        )
-        if long_gaps[1:]:
-            message += f", and {count(len(long_gaps) - 1, 'other long gap')}"
-        hours = math.ceil(coverage.longest_gap / HOUR * 10) / 10
-        return Reason("gap", f"{message}: --allow-gap {hours:g} accepts that")
+    # What made the gaps, as far as the store knows.
 
-    def _find_causes(
-        self, listening: Listening, since: int, gaps: Sequence[Interval]
-    ) -> list[Reason]:
-        """Return what made some gaps, as far as the store knows."""
+    def _find_causes(self, listening: Listening) -> list[Reason]:
+        coverage = self._cover(listening, self._since, self._until)
+        gaps: Sequence[Interval] = self._list_long_gaps(coverage)
+        if coverage.share < self._options.min_coverage:
+            gaps = coverage.gaps
+        if not gaps:
+            return []
         causes = []
-        kept_from = self._snapshot.kept_from
-        if kept_from > since:
-            kept = describe_moment(kept_from)
-            message = f"what was recorded before {kept} was deleted (retention_days)"
-            causes.append(Reason("young", message))
         for service, plans in listening:
-            causes += self._find_causes_in(service, plans, since, gaps)
+            causes += self._find_causes_in(service, plans, gaps)
             if len(listening) > 1 and service.active_until < self._until - HOUR:
                 heard = describe_moment(service.active_until)
                 message = (
@@ -450,23 +317,24 @@ class Judge:
         return causes
 
     def _find_causes_in(
-        self,
-        service: Service,
-        plans: frozenset[str],
-        since: int,
-        gaps: Sequence[Interval],
+        self, service: Service, plans: Digests, gaps: Sequence[Interval]
     ) -> list[Reason]:
         causes = []
-        began = [self._snapshot.began.get((service.name, plan), 0) for plan in plans]
-        if began and min(began) > since:
+        began = [row.began_at for row in service.rows if row.plan in plans]
+        begins_at = max(self._snapshot.kept_from, min(began, default=0))
+        if began and begins_at > self._since:
             message = (
-                f"recording with these rules began on {describe_moment(min(began))}"
+                "in this window, the record with these rules begins on "
+                f"{describe_moment(begins_at)}"
             )
             causes.append(Reason("young", message))
-        lost = [silence.row for silence in service.silences if _explains(silence, gaps)]
+        lost = []
+        for silence in service.silences:
+            is_open = silence.is_lost and not silence.row.gone_at
+            if is_open and _overlap(silence[:2], gaps):
+                lost.append(silence.row)
         if lost:
-            row = max(lost, key=lambda row: row.heard_at)
-            message = _describe_rows(row, len(lost), "not heard after")
+            message = _describe_rows(lost, "not heard after")
             if self._options.gone_after is None:
                 message += (
                     ": if its machine or pod was switched off, --gone-after 0.1 takes "
@@ -479,9 +347,8 @@ class Judge:
             if row.plan not in plans and _overlap(life, gaps):
                 strangers.append(row)
         if strangers:
-            row = max(strangers, key=lambda row: row.heard_at)
             message = _describe_rows(
-                row, len(strangers), "without these rules for the operation until"
+                strangers, "without these rules for the operation until"
             )
             message += (
                 ": use the plan that is in production, and a service of its own for "
@@ -492,80 +359,67 @@ class Judge:
 
     # Advice.
 
-    def _suggest(self, name: str, probed: set[int]) -> str:
+    def _suggest(self, name: str, rows: _Rows) -> str:
         """Return the largest window that is complete, and the earliest date on which
         the present one can be.
         """
         days = self._options.days
-        complete_on = full_date(self._find_date(name, probed))
+        since = self._since + DAY
+        while since < self._until and self._find_window_doubts(
+            name, rows, since, since + days * DAY
+        ):
+            since += DAY
+        complete_on = full_date(to_date(since // DAY + days))
         advice = (
             f"if nothing is missing from now on, {count(days, 'day')} will be complete "
             f"on {complete_on}"
         )
         for shorter in range(days - 1, 0, -1):
             since = start_of_window(self._until, shorter)
-            if not self._find_window_doubts(name, probed, since):
+            if not self._find_window_doubts(name, rows, since, self._until):
                 verb = "is" if shorter == 1 else "are"
                 text = count(shorter, "day")
                 return f"the last {text} {verb} complete: --days {shorter}; {advice}"
         return advice
 
-    def _find_date(self, name: str, probed: set[int]) -> date:
-        """Return the first day on which a window of the same length is complete, if
-        nothing is missing from now on.
 
-        Days that are not complete must leave the window.
-        """
-        options = self._options
-        allowed = (1 - options.min_coverage) * options.days * DAY
-        since = self._since + DAY
-        while since < self._until:
-            listening = self._find_services(name, since)
-            coverage = self._cover(listening, since)
-            is_complete = (
-                coverage.uncovered <= allowed
-                and not self._long_gaps(coverage)
-                and not (options.hosts and coverage.list_hours(options.hosts))
-                and not self._missing_probes(probed, since)
-                and not self._count_unlabelled(name, since)
-            )
-            if is_complete:
-                break
-            since += DAY
-        return to_date(since // DAY + options.days)
+def _describe_use(rows: _Rows, where: str) -> list[Reason]:
+    """Return the reason that there are calls."""
+    if not rows:
+        return []
+    calls = count(sum(row.calls for row in rows), "call")
+    last_on = full_date(max(row.last_at for row in rows))
+    return [Reason("calls", f"{calls}{where}, the last on {last_on}")]
 
 
-def list_operations(services: Iterable[Service], since: int) -> list[str]:
-    """Return the operations in the latest plan of each service that recorded
-    in a window.
+def _describe_gaps(gaps: Sequence[Interval]) -> Reason:
+    """Return the longest of several gaps, and the option that would accept it."""
+    start, end = max(gaps, key=lambda gap: gap[1] - gap[0])
+    message = (
+        f"{duration(timedelta(microseconds=end - start))} are not covered, "
+        f"from {describe_moment(start)} to {describe_moment(end)}"
+        f"{_and_others(gaps, 'other long gap')}"
+    )
+    hours = math.ceil((end - start) / HOUR * 10) / 10
+    return Reason("gap", f"{message}: --allow-gap {hours:g} accepts that")
+
+
+def _describe_rows(rows: Sequence[RecorderRow], words: str) -> str:
+    """Return the last of several recorders, such as ``web-7 (process 12) and 3 others``,
+    and when it was heard.
     """
-    names: set[str] = set()
-    for service in services:
-        if service.is_active(since):
-            names.update(service.operations)
-    return sorted(names)
+    row = rows[-1]
+    name = f"{row.host} (process {row.process}){_and_others(rows, 'other')}"
+    verb = "were" if rows[1:] else "was"
+    return f"{name} {verb} {words} {describe_moment(row.heard_at)}"
 
 
-def find_stop(days: Iterable[int], until: int) -> date | None:
-    """Return the last day with a call, if the silence since then is longer than any
-    before.
-
-    :param days: the days with calls, by their number since 1970.
-    :param until: the day of the end of the window.
-    """
-    called = sorted(days)
-    if len(called) < 2 or until - called[-1] < _SILENT:
-        return None
-    longest = max(after - before for before, after in pairwise(called))
-    return to_date(called[-1]) if until - called[-1] > longest else None
+def _and_others(items: Sequence[object], noun: str) -> str:
+    """Return the number of items besides one, such as `` and 3 others``."""
+    return f" and {count(len(items) - 1, noun)}" if items[1:] else ""
 
 
-def _order_of(row: CallerUsage) -> tuple[int, str, str, str]:
-    """Return the order of callers: those with the most calls first."""
-    return -row.calls, row.caller or "", row.client or "", row.source or ""
-
-
-def _days_of_probes(rows: Iterable[CallerUsage]) -> set[int]:
+def _days_of_probes(rows: _Rows) -> set[int]:
     """Return the days on which a probe was answered or refused."""
     days = set()
     for row in rows:
@@ -576,39 +430,5 @@ def _days_of_probes(rows: Iterable[CallerUsage]) -> set[int]:
     return days
 
 
-def _count_lost(listening: Listening) -> tuple[int, LostRecorder | None]:
-    """Return how many recorders ended without a goodbye, and the last of them."""
-    lost = []
-    for service, _plans in listening:
-        lost += service.find_lost()
-    if not lost:
-        return 0, None
-    last = max(lost, key=lambda row: row.heard_at)
-    heard_at = to_datetime(last.heard_at).replace(microsecond=0)
-    return len(lost), LostRecorder(last.host, last.process, heard_at)
-
-
-def _describe_rows(row: RecorderRow, number: int, words: str) -> str:
-    """Return the last recorder of several, such as ``web-7 (process 12) and 3 others``,
-    and when it was heard.
-    """
-    text = f"{row.host} (process {row.process})"
-    if number > 1:
-        text += f" and {count(number - 1, 'other')}"
-    verb = "was" if number == 1 else "were"
-    return f"{text} {verb} {words} {describe_moment(row.heard_at)}"
-
-
-def _explains(silence: Silence, gaps: Iterable[Interval]) -> bool:
-    """Return whether a silence overlaps with a gap, and is of a recorder that is
-    overdue and was not declared gone.
-    """
-    return silence.is_lost and silence.is_open and _overlap(silence[:2], gaps)
-
-
 def _overlap(interval: Interval, gaps: Iterable[Interval]) -> bool:
-    return any(clip([interval], start, end) for start, end in gaps)
-
-
-def _duration(microseconds: int) -> str:
-    return duration(timedelta(microseconds=microseconds))
+    return any(start < interval[1] and interval[0] < end for start, end in gaps)

@@ -401,7 +401,7 @@ def _pass_to(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _write = store.UsageStore.write
-_read_calls = reading._CallReader.read
+_read_calls = reading._Reader.read_calls
 
 
 @contextmanager
@@ -438,7 +438,7 @@ def simulate_world() -> Iterator[tuple[World, Path]]:
             (store, "begin", world.begin),
             (store.UsageStore, "write", _pass_to(world.write)),
             (reading, "read_clock", world.database_clock),
-            (reading._CallReader, "read", _pass_to(world.read_calls)),
+            (reading._Reader, "read_calls", _pass_to(world.read_calls)),
             (verdict, "cover", world.cover),
         ]
         for fake in fakes:

@@ -3,19 +3,21 @@ time is enough. Built from rows, without a database.
 """
 
 from collections import defaultdict
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from flask_notifications.usage import OTHER, PROBE, OperationUsage
+from flask_notifications.usage.callers import CallTable
 from flask_notifications.usage.coverage import RecorderRow, Service
-from flask_notifications.usage.options import Options, check_options
-from flask_notifications.usage.reading import Calls, Snapshot
+from flask_notifications.usage.fingerprints import fingerprints
+from flask_notifications.usage.options import Options
+from flask_notifications.usage.reading import Snapshot, list_operations
 from flask_notifications.usage.times import DAY as WHOLE_DAY
-from flask_notifications.usage.times import start_of_window, to_microseconds
+from flask_notifications.usage.times import to_microseconds
 from flask_notifications.usage.verdict import Judge
+from tests.usage.databases import POLICY, REPORT
 
 HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
 NOON = datetime(2026, 5, 31, 12, tzinfo=UTC)
@@ -23,7 +25,7 @@ START = datetime(2026, 5, 1, tzinfo=UTC)  # 30 complete days before NOON
 
 # The rules of the operation in each plan.
 PLANS = {
-    "new": {"report": "rules"},
+    "new": fingerprints({REPORT: POLICY}),
     "old": {"report": "others"},
     "bank": {"transfer": "rules"},
     "without": {},
@@ -62,17 +64,17 @@ def lost(since: datetime, until: datetime, **values: Any) -> RecorderRow:
 WHOLE = recorder(START, NOON)
 
 
+# The numbers of a day, from the first call on.
+Numbers = tuple[int, ...]
+# Calls by caller and client.
+Made = dict[tuple[str | None, str | None], list[Numbers]]
+
+
 def calls(
     at: datetime, answered: int = 0, refused: int = 0, failed: int = 0, closed: int = 0
-) -> Calls:
+) -> list[Numbers]:
     time = to_microseconds(at)
-    made = Calls()
-    made.add(time // WHOLE_DAY, (time, time, answered, refused, failed, closed))
-    return made
-
-
-# Calls by caller and client.
-Made = dict[tuple[str | None, str | None], Calls]
+    return [(time, time, answered, refused, failed, closed)]
 
 
 def judge(
@@ -83,55 +85,37 @@ def judge(
     now: datetime = NOON,
     **arguments: Any,
 ) -> OperationUsage:
-    asked: dict[str, Any] = {"until": NOON, "operations": ["report"]} | arguments
-    options = replace(check_options(**asked), rules={"report": "rules"})
-    return judge_with(
-        options, *rows, made=made, is_matched=is_matched, kept_from=kept_from, now=now
-    )
-
-
-def judge_with(
-    options: Options,
-    *rows: RecorderRow,
-    made: Made | None,
-    is_matched: bool,
-    kept_from: datetime | None,
-    now: datetime,
-) -> OperationUsage:
-    assert options.end is not None
-    until = options.end.at
-    since = start_of_window(until, options.days)
+    defaults: dict[str, Any] = {"until": NOON, "plan": {REPORT: POLICY}}
+    options = Options(**defaults | arguments)
+    window = options.find_window(0)
     by_service: defaultdict[str, list[RecorderRow]] = defaultdict(list)
-    began: dict[tuple[str, str], int] = {}
+    matched: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for row in rows:
         by_service[row.service].append(row)
-        origin = (row.service, row.plan)
-        began[origin] = min(began.get(origin, row.began_at), row.began_at)
+        if is_matched:
+            matched["report"].add((row.service, row.plan))
     services = []
     for alike in by_service.values():
         service = Service(
             alike,
             PLANS,
-            since=since,
-            until=until,
+            until=window.until,
             now=to_microseconds(now),
             gone_after=options.gone_after,
         )
         services.append(service)
-    matched: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-    if is_matched:
-        matched["report"].update(began)
-    named: dict[tuple[str, str | None, str | None, str | None], Calls] = {}
-    for (caller, client), made_by in (made or {}).items():
-        named["report", caller, client, None] = made_by
+    table = CallTable(options)
+    for (caller, client), days in (made or {}).items():
+        for numbers in days:
+            name = ("report", caller, client, None)
+            table.add(name, numbers[0] // WHOLE_DAY, numbers)
     snapshot = Snapshot(
         now=to_microseconds(now),
-        since=since,
-        until=until,
+        window=window,
+        names=options.names or list_operations(services, window.since),
+        table=table,
         kept_from=0 if kept_from is None else to_microseconds(kept_from),
         services=services,
-        began=began,
-        calls=named,
         matched=matched,
     )
     (usage,) = Judge(snapshot, options).judge_all()
@@ -287,7 +271,33 @@ def test_the_coverage_is_described() -> None:
     ]
     assert judge(WHOLE).notes == ["covered 100 % of 732 hours by 1 host, without a gap"]
     assert judge().notes == ["covered 0 % of 732 hours, longest gap 30 days"]
-    assert len(judge(lost(START, NOON - MINUTE)).notes) == 1  # alive
+
+
+LOST: dict[str, tuple[RecorderRow, dict[str, Any], bool]] = {
+    "heard a minute ago": (lost(START, NOON - MINUTE), {}, False),
+    "heard a minute ago, with a clock that is off by two": (
+        lost(START, NOON - MINUTE, skew=2 * MINUTE),
+        {},
+        False,
+    ),
+    "heard two minutes ago": (lost(START, NOON - 2 * MINUTE), {}, True),
+    "taken for switched off within a minute": (
+        lost(START, AT),
+        {"gone_after": 0.01},
+        True,
+    ),
+    "declared gone": (lost(START, AT, gone_at=AT + 2 * MINUTE), {}, True),
+    "heard after the window": (lost(START, NOON + HOUR), {"now": NOON + DAY}, False),
+    "ended": (WHOLE, {}, False),
+}
+
+
+@pytest.mark.parametrize(("row", "options", "is_lost"), LOST.values(), ids=LOST)
+def test_a_recorder_that_is_overdue_has_ended_without_a_goodbye(
+    row: RecorderRow, options: dict[str, Any], is_lost: bool
+) -> None:
+    (*_coverage, note) = judge(row, **options).notes
+    assert ("1 recorder ended without a goodbye" in note) == is_lost
 
 
 def test_the_covered_hours_of_each_day() -> None:
@@ -300,12 +310,7 @@ def test_the_covered_hours_of_each_day() -> None:
 # The verdict.
 
 FUTURE = NOON + 2 * DAY
-EVERY_DAY = Calls()
-for number in range(30):
-    EVERY_DAY.add(
-        to_microseconds(START) // WHOLE_DAY + number,
-        (to_microseconds(START), to_microseconds(NOON), 1, 0, 0, 0),
-    )
+EVERY_DAY = [calls(START + number * DAY, 1)[0] for number in range(30)]
 VERDICTS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
     "nobody called": ([WHOLE], {}, []),
     "a gap that is allowed": ([recorder(START, NOON - 6 * HOUR)], {}, []),
@@ -516,13 +521,13 @@ def test_other_long_gaps_are_counted() -> None:
         recorder(AT + 7 * HOUR, AT + DAY),
         recorder(AT + 2 * DAY, NOON),
     ]
-    assert ", and 1 other long gap: " in message(judge(*lives), "gap")
+    assert " and 1 other long gap: " in message(judge(*lives), "gap")
 
 
 def test_a_service_that_has_ended_adds_no_operations() -> None:
     before = (START - 9 * DAY, START - 8 * DAY)
     gone = lost(*before, service="bank", plan="bank")
-    assert judge(WHOLE, gone, operations=None, gone_after=1).verdict == "safe"
+    assert judge(WHOLE, gone, plan=None, gone_after=1).verdict == "safe"
 
 
 def test_a_lost_host_is_named_with_the_way_out() -> None:
@@ -541,10 +546,11 @@ def test_a_lost_host_is_named_with_the_way_out() -> None:
 def test_each_reason_is_about_its_cause() -> None:
     usage = judge(recorder(AT, NOON))
     assert message(usage, "young").startswith(
-        "recording with these rules began on 11 May 2026, 00:00 UTC; the last 20 days"
+        "in this window, the record with these rules begins on 11 May 2026, 00:00 UTC; "
+        "the last 20 days"
     )
     usage = judge(WHOLE, kept_from=AT)
-    assert "before 11 May 2026, 00:00 UTC was deleted" in message(usage, "young")
+    assert "begins on 11 May 2026, 00:00 UTC" in message(usage, "young")
     usage = judge(WHOLE, recorder(AT, AT + 8 * HOUR, plan="old", host="web-9"))
     assert message(usage, "rules").startswith(
         "web-9 (process 12) was without these rules for the operation until 11 May 2026, "
@@ -555,10 +561,7 @@ def test_each_reason_is_about_its_cause() -> None:
     usage = judge(WHOLE, hosts=2)
     assert message(usage, "hosts").startswith(
         "1 host recorded in some hour, not 2, first from 1 May 2026, 00:00 UTC: "
-        "--hosts 1 accepts that; "
-    )
-    assert "--hosts" not in message(
-        judge(recorder(START, NOON - HOUR), hosts=1), "hosts"
+        "record on more, or lower --hosts; "
     )
     usage = judge(
         WHOLE, require_probe=True, days=3, made={(None, PROBE): calls(NOON - DAY, 1)}
@@ -568,8 +571,8 @@ def test_each_reason_is_about_its_cause() -> None:
     )
     assert "the last 1 day is complete: --days 1" in message(usage, "probe")
     assert message(judge(WHOLE, is_matched=False), "never-matched").startswith(
-        "no request has ever matched it: check its path, or call it once with "
-        "`flask-notifications check`; `flask --app … retirement`"
+        "no request was ever answered or refused under these rules: check its path, or "
+        "call it once with `flask-notifications check`; `flask --app … retirement`"
     )
 
 
@@ -590,20 +593,29 @@ def test_refused_calls_are_counted_apart_even_if_they_are_ignored() -> None:
     assert counts == (3, 8, 1, 0, 9)
     assert usage.reasons[0].message == "5 calls, the last on 11 May 2026"
     ignored = [row.client for row in usage.callers if row.ignored]
-    assert ignored == ["scanner", PROBE]
+    assert ignored == ["scanner", "curl", PROBE]
     assert usage.notes[1:] == [
-        f"2 probes ({PROBE}) and 7 ignored calls of scanner",
+        f"2 probes ({PROBE}) and 7 ignored calls of scanner, curl",
         "8 calls got 401 or 403",
     ]
     usage = judge(WHOLE, made=made)
     assert (usage.refused, usage.ignored) == (8, 2)
 
 
+def test_the_last_call_is_one_that_counts() -> None:
+    """A client that got 200 is only refused since."""
+    made: Made = {(None, "curl"): calls(AT, 1, 1) + calls(NOON, 0, 1)}
+    usage = judge(WHOLE, made=made, ignore_refused=True)
+    assert usage.reasons[0].message == "1 call, the last on 11 May 2026"
+    assert (usage.answered, usage.refused, usage.ignored) == (1, 2, 2)
+    assert (usage.first_at, usage.last_at) == (AT, AT)
+
+
 def test_ignored_calls_are_listed_with_their_labels() -> None:
     made: Made = {(f"team-{number}", "c"): calls(AT, 1) for number in range(7)}
     usage = judge(WHOLE, made=made, ignore_clients=["c"])
     assert usage.notes[1] == (
-        "7 ignored calls of team-0, team-1, team-2, team-3, team-4 and 2 more"
+        "7 ignored calls of team-0, team-1, team-2, team-3, team-4 and 2 others"
     )
 
 
@@ -620,10 +632,7 @@ STOPS: dict[str, tuple[list[int], int | None]] = {
 def test_a_caller_has_stopped_that_is_silent_for_longer_than_before(
     ago: list[int], stopped: int | None
 ) -> None:
-    made = Calls()
-    for days in ago:
-        time = to_microseconds(NOON - days * DAY)
-        made.add(time // WHOLE_DAY, (time, time, 1, 0, 0, 0))
+    made = [calls(NOON - days * DAY, 1)[0] for days in ago]
     (row,) = judge(WHOLE, made={("a", "c"): made}).callers
     expected = None if stopped is None else (NOON - stopped * DAY).date()
     assert row.stopped_on == expected
@@ -631,10 +640,6 @@ def test_a_caller_has_stopped_that_is_silent_for_longer_than_before(
 
 
 def test_the_clients_of_a_label_stop_together() -> None:
-    made: Made = {}
-    for client, ago in (("c", (20, 19)), ("d", (1,))):
-        made["a", client] = Calls()
-        for days in ago:
-            time = to_microseconds(NOON - days * DAY)
-            made["a", client].add(time // WHOLE_DAY, (time, time, 1, 0, 0, 0))
+    made: Made = {("a", "d"): calls(NOON - DAY, 1)}
+    made["a", "c"] = calls(NOON - 20 * DAY, 1) + calls(NOON - 19 * DAY, 1)
     assert {row.stopped_on for row in judge(WHOLE, made=made).callers} == {None}
