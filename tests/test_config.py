@@ -519,6 +519,18 @@ def test_a_plan_that_is_dumped_is_loaded_again(plan: Plan) -> None:
     assert list(load_plan(mapping).items()) == list(plan.items())
 
 
+def test_a_brownout_may_repeat_after_any_time() -> None:
+    every = timedelta(days=timedelta.max.days)
+    brownout = Brownout(JANUARY, JULY, every=every, until=JULY)
+    policy = DeprecationPolicy(deprecated_at=JANUARY, brownouts=[brownout])
+    plan = {Operation("a", "GET", "/a"): policy}
+    assert load_plan(dump_plan(plan)) == plan
+    hours = every // timedelta(hours=1) + 24
+    windows = [REPEATING | {"every_hours": hours}]
+    (line,) = lines(errors_of({"deprecated_at": JANUARY, "brownouts": windows}))
+    assert "every_hours: must be a whole number of hours" in line
+
+
 def make_member(value: str) -> str:
     """Return a string that is a member of an Enum, so that ``str()`` returns another
     one.

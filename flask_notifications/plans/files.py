@@ -60,8 +60,7 @@ _POLICY_KEYS = tuple(
     field.name for field in dataclass_fields(DeprecationPolicy) if field.init
 )
 _PREFIX_KEYS = ("prefix", "successor_prefix")
-# A thousand years.
-_MAX_HOURS = 8_760_000
+_MAX_HOURS = timedelta.max // timedelta(hours=1)
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 # Valid arguments in place of those that are missing or wrong, so that all errors are
