@@ -17,7 +17,7 @@ from flask_notifications.plans.operations import (
     Shape,
     template_shape,
 )
-from flask_notifications.plans.overlaps import Group, Overlaps
+from flask_notifications.plans.overlaps import Overlaps, is_more_specific, share_method
 from flask_notifications.plans.policy import DeprecationPolicy
 from flask_notifications.validation import require
 from flask_notifications.wording import escape
@@ -358,10 +358,7 @@ def _is_taken(operation: Operation, deprecated: Overlaps) -> bool:
     request of a live operation.
     """
     shape = template_shape(operation)
-    group = Group.of(shape)
-    groups = []
-    for other in deprecated.groups:
-        is_more_specific = group.covers(other) and not other.covers(group)
-        if group.has_method_of(other) and not is_more_specific:
-            groups.append(other)
-    return any(deprecated.find(shape, groups))
+    for other in map(template_shape, deprecated.find(shape)):
+        if share_method(shape, other) and not is_more_specific(other, shape):
+            return True
+    return False

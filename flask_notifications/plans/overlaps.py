@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
-from typing import NamedTuple
 
 from .operations import ANY_METHOD, Operation, Shape, template_shape
 
@@ -10,90 +9,75 @@ from .operations import ANY_METHOD, Operation, Shape, template_shape
 Segments = tuple[str | None, ...]
 
 
-class Group(NamedTuple):
-    """What operations have in common: the method, and which segments are parameters."""
+def share_method(shape: Shape, other: Shape) -> bool:
+    """Return whether some request has the method of two operations."""
+    methods = {shape.method, other.method}
+    is_any = ANY_METHOD in methods and "OPTIONS" not in methods
+    return is_any or len(methods) == 1 or methods == {"GET", "HEAD"}
 
-    method: str
-    places: tuple[bool, ...]
-    is_subtree: bool
 
-    @classmethod
-    def of(cls, shape: Shape) -> "Group":
-        """Return the group of an operation with a shape."""
-        places = tuple(segment is None for segment in shape.segments)
-        return cls(shape.method, places, shape.has_slash is None)
+def is_more_specific(shape: Shape, other: Shape) -> bool:
+    """Return whether a template has literals where another one has parameters, and not
+    the other way round, if some path matches both.
+    """
+    is_specific = False
+    # What follows a subtree may be anything, as a parameter.
+    for segment, wide in zip_longest(shape.segments, other.segments):
+        if segment is None and wide is not None:
+            return False
+        is_specific = is_specific or (segment is not None and wide is None)
+    return is_specific
 
-    def meets(self, other: "Group") -> bool:
-        """Return whether templates may match the same path, as far as their lengths
-        decide that.
-        """
-        if len(self.places) == len(other.places):
-            return True
-        shorter = min(self, other, key=lambda group: len(group.places))
-        return shorter.is_subtree
 
-    def covers(self, other: "Group") -> bool:
-        """Return whether the parameters are at all places of those of another group
-        that it meets.
-        """
-        # What follows a subtree may be anything, as a parameter.
-        pairs = zip_longest(self.places, other.places, fillvalue=True)
-        return all(is_wide or not is_narrow for is_wide, is_narrow in pairs)
+class _Node:
+    """A place in the tree of the templates: what may follow, and the operations whose
+    templates end here.
+    """
 
-    def has_method_of(self, other: "Group") -> bool:
-        """Return whether some request has a method of both."""
-        methods = {self.method, other.method}
-        is_any = ANY_METHOD in methods and "OPTIONS" not in methods
-        return is_any or len(methods) == 1 or methods == {"GET", "HEAD"}
+    def __init__(self) -> None:
+        self.following: dict[str | None, _Node] = {}
+        self.operations: list[Operation] = []
+        self.subtrees: list[Operation] = []
+
+    def follow(self, segment: str | None) -> "list[_Node]":
+        """Return the places to which a segment of another template may lead."""
+        if segment is None:
+            return list(self.following.values())
+        keys = (segment, None)
+        return [self.following[key] for key in keys if key in self.following]
 
 
 class Overlaps:
     """Find the operations that match a path which another operation matches too, in any
     letter case.
-
-    A search takes as long as the groups and the results are many, not the operations.
     """
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self.groups: dict[Group, dict[Operation, Segments]] = {}
+        self._root = _Node()
         for operation in operations:
             shape = template_shape(operation)
-            self.groups.setdefault(Group.of(shape), {})[operation] = shape.segments
-        # The operations of a group by their literals at some places.
-        self._indexes: dict[
-            tuple[Group, tuple[int, ...]], dict[Segments, list[Operation]]
-        ] = {}
+            node = self._root
+            for segment in shape.segments:
+                node = node.following.setdefault(segment, _Node())
+            is_subtree = shape.has_slash is None
+            (node.subtrees if is_subtree else node.operations).append(operation)
 
-    def find(
-        self, shape: Shape, among: Iterable[Group] | None = None
-    ) -> Iterator[Operation]:
-        """Yield each operation that matches a path of a template too; by default of all
-        groups.
-        """
-        group = Group.of(shape)
-        for candidate in self.groups if among is None else among:
-            if not group.meets(candidate):
-                continue
-            # The places where both have a literal, which must be the same.
-            places = []
-            literals = []
-            pairs = zip(shape.segments, candidate.places, strict=False)
-            for place, (literal, is_parameter) in enumerate(pairs):
-                if literal is not None and not is_parameter:
-                    places.append(place)
-                    literals.append(literal)
-            index = self._index(candidate, tuple(places))
-            yield from index.get(tuple(literals), ())
-
-    def _index(
-        self, group: Group, common: tuple[int, ...]
-    ) -> dict[Segments, list[Operation]]:
-        if (group, common) not in self._indexes:
-            index = self._indexes[group, common] = {}
-            for operation, segments in self.groups[group].items():
-                literals = tuple(segments[place] for place in common)
-                index.setdefault(literals, []).append(operation)
-        return self._indexes[group, common]
+    def find(self, shape: Shape) -> Iterator[Operation]:
+        """Yield each operation that matches a path of a template too."""
+        nodes = [self._root]
+        for segment in shape.segments:
+            following = []
+            for node in nodes:
+                yield from node.subtrees
+                following += node.follow(segment)
+            nodes = following
+        while nodes:
+            following = []
+            for node in nodes:
+                yield from node.subtrees + node.operations
+                if shape.has_slash is None:
+                    following += node.follow(None)
+            nodes = following
 
 
 def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
@@ -115,10 +99,9 @@ def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
             readings = _resolve_parameters(shape.segments)
         for segments in readings:
             for rival in overlaps.find(shape._replace(segments=segments)):
-                rivals[operation.name].add(rival)
-                rivals[rival.name].add(operation)
-    for operation in operations:
-        rivals[operation.name].discard(operation)
+                if rival is not operation:
+                    rivals[operation.name].add(rival)
+                    rivals[rival.name].add(operation)
     return rivals
 
 
