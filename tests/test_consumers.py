@@ -38,15 +38,15 @@ BROKEN_PLANS = [
     ),
     (
         {USER: POLICY, Operation("a", "GET", "/a", "/b"): None},
-        "without successor, .* in live operations",
+        "the live operation a cannot have, .*successor is for deprecated",
     ),
     (
         {USER: POLICY, Operation("a", "GET", "/a", rewrite_path=True): None},
-        "in live operations",
+        "rewrite_path is for deprecated",
     ),
     (
         {USER: POLICY, Operation("a", "GET", "/a", unify_session=True): None},
-        "in live operations",
+        "unify_session is for deprecated",
     ),
 ]
 

@@ -14,19 +14,13 @@ from .policy import DeprecationPolicy, Exemption
 
 
 class Announcement(NamedTuple):
-    """The headers that announce the retirement of an operation: the dates, and the
-    values of ``Link``.
+    """The headers that announce the retirement of an operation: the dates, the values
+    of ``Link``, and the lines of a response without links of its own.
     """
 
     dates: HeaderList
-    links: tuple[str, ...]
-
-    @property
-    def lines(self) -> HeaderList:
-        """The header lines of a response without links of its own."""
-        if not self.links:
-            return self.dates
-        return [*self.dates, ("Link", ", ".join(self.links))]
+    links: list[str]
+    lines: HeaderList
 
 
 class DeprecationHeaders:
@@ -68,7 +62,11 @@ class DeprecationHeaders:
             links.append(f'<{target}>; rel="successor-version"')
         for uri, attributes in self._pages:
             links.append(f"<{self.resolve(uri, mount)}>; {attributes}")
-        return Announcement(self._dates[exemption], tuple(links))
+        dates = self._dates[exemption]
+        lines = dates
+        if links:
+            lines = [*dates, ("Link", ", ".join(links))]
+        return Announcement(dates, links, lines)
 
     def render(
         self, successor: str | None, mount: str, exemption: Exemption | None = None
@@ -78,9 +76,7 @@ class DeprecationHeaders:
 
     def resolve(self, uri: str, mount: str) -> str:
         """Return the target of a link to a URI reference."""
-        if is_path(uri):
-            return f"{self._base_url}{mount}{uri}"
-        return uri
+        return resolve_below(uri, f"{self._base_url}{mount}")
 
 
 def _list_dates(policy: DeprecationPolicy, exemption: Exemption | None) -> HeaderList:

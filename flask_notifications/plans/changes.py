@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from flask_notifications.wording import count, moment, period
 
-from .conditions import environ_key, example_values, list_conditions
-from .operations import PARAMETER, REST, Operation, decode_path, fill_in, template_shape
+from .conditions import environ_key, example_values
+from .operations import PARAMETER, REST, Operation, decode_path, match_operation
 from .plan import Plan, table_of
 from .policy import DeprecationPolicy, Window
 
@@ -39,6 +39,8 @@ class Change(NamedTuple):
     message: str
 
 
+# An operation with its policy; a live one has none.
+_Entry = tuple[Operation, DeprecationPolicy | None]
 # A code and a message.
 _Effect = tuple[str, str]
 
@@ -66,25 +68,16 @@ def compare_plans(
         that is postponed is not new.
     """
     counterparts_of, counterparts_in = _Counterparts(old), _Counterparts(new)
-    # Each pair of operations once, with the one that is reported.
-    pairs: dict[tuple[Operation | None, Operation | None], Operation] = {}
-    for operation, policy in new.items():
-        former = counterparts_of.find(operation, is_live=policy is None)
-        pairs.setdefault((former, operation), operation)
-    for operation, policy in old.items():
-        latter = counterparts_in.find(operation, is_live=policy is None)
-        pairs.setdefault((operation, latter), operation)
+    # Each pair once, with the operation that is reported.
+    pairs: dict[tuple[_Entry | None, _Entry | None], Operation] = {}
+    for entry in new.items():
+        pairs.setdefault((counterparts_of.find(*entry), entry), entry[0])
+    for entry in old.items():
+        pairs.setdefault((entry, counterparts_in.find(*entry)), entry[0])
     changes = []
-    for (former, latter), operation in pairs.items():
-        comparison = _Comparison(
-            operation,
-            former,
-            None if former is None else old[former],
-            latter,
-            None if latter is None else new[latter],
-        )
-        for code, message in comparison.list_effects(at, min_notice):
-            changes.append(Change(operation.name, code, LEVELS[code], message))
+    for (former, latter), subject in pairs.items():
+        for code, message in _list_effects(subject, former, latter, at, min_notice):
+            changes.append(Change(subject.name, code, LEVELS[code], message))
     return changes
 
 
@@ -101,119 +94,103 @@ def list_new_records(old: Plan, new: Plan) -> list[str]:
 
 
 def _rules_of(operation: Operation) -> tuple[object, ...]:
-    conditions = list_conditions(operation.query, operation.headers)
-    return operation.name, operation.method, operation.path, conditions
+    return operation.name, operation.path, operation.template.shape
 
 
 class _Counterparts:
     """Find the operation of a plan that is in the place of one of another plan."""
 
     def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._table = table_of(plan)
         self._operations: dict[tuple[object, ...], Operation] = {}
         for operation, policy in plan.items():
-            for key in _list_keys(operation, is_live=policy is None):
+            for key in _list_keys(operation, policy):
                 self._operations.setdefault(key, operation)
 
-    def find(self, operation: Operation, *, is_live: bool) -> Operation | None:
-        for key in _list_keys(operation, is_live=is_live):
+    def find(
+        self, operation: Operation, policy: DeprecationPolicy | None
+    ) -> _Entry | None:
+        for key in _list_keys(operation, policy):
             if key in self._operations:
-                return self._operations[key]
+                return self._entry(self._operations[key])
         query = example_values(operation.query, _OTHER_VALUE)
         environ = {"QUERY_STRING": urlencode(query, encoding="latin-1")}
         headers = example_values(operation.headers, _OTHER_VALUE)
         environ |= {environ_key(name): value for name, value in headers.items()}
         match = self._table.match(operation.method, _path_of(operation), environ)
-        return None if match is None else match.operation
+        return None if match is None else self._entry(match.operation)
+
+    def _entry(self, operation: Operation) -> _Entry:
+        return operation, self._plan[operation]
 
 
-def _list_keys(operation: Operation, *, is_live: bool) -> list[tuple[object, ...]]:
+def _list_keys(
+    operation: Operation, policy: DeprecationPolicy | None
+) -> list[tuple[object, ...]]:
     """Return what an operation shares with its counterpart: the spelling, and if it is
     deprecated, the same in any letter case.
     """
-    shape = template_shape(operation)
+    shape = operation.template.shape
     # A final slash does not count; a subtree has none.
     shape = shape._replace(has_slash=shape.has_slash and False)
     spelling = PARAMETER.sub("{}", operation.path).rstrip("/")
     keys: list[tuple[object, ...]] = [(shape, spelling)]
-    if not is_live:
+    if policy is not None:
         keys.append((shape,))
     return keys
 
 
 def _path_of(operation: Operation) -> str:
     """Return a path that matches an operation, and others only by their parameters."""
-    path = decode_path(operation.path)
-    if path.endswith(f"/{REST}"):
-        path = path.removesuffix(f"/{REST}") + _BELOW
-    return path
+    return decode_path(operation.path.replace(f"/{REST}", _BELOW))
 
 
-class _Comparison(NamedTuple):
-    """An operation and its counterpart in the other plan, with their policies.
+def _list_effects(
+    subject: Operation,
+    former: _Entry | None,
+    latter: _Entry | None,
+    at: datetime,
+    least: timedelta,
+) -> Iterator[_Effect]:
+    """Yield the effects of the change of an operation, given the time and the least
+    notice.
 
-    ``subject`` is one of them. Without an operation or for a live one, the policy is
-    ``None``.
+    :param subject: the operation that is reported, in the old plan or in the new one.
     """
-
-    subject: Operation
-    former: Operation | None
-    former_policy: DeprecationPolicy | None
-    latter: Operation | None
-    policy: DeprecationPolicy | None
-
-    def list_effects(self, at: datetime, least: timedelta) -> Iterator[_Effect]:
-        """Yield the effects of the change, given the time and the least notice."""
-        request = f"{self.subject.method} {self.subject.path}"
-        if self.latter is not None and self.policy is not None:
-            if self.former is None:
-                yield "operation-added", f"{request} is deprecated now"
-            elif self.former_policy is None:
-                listed = f"as a part of {self.latter.name}"
-                how = "" if self.latter is self.subject else f", {listed}"
-                yield "live-removed", f"{request} was live, and is deprecated now{how}"
-            else:
-                yield from _compare_policies(self.former_policy, self.policy)
-                yield from _list_lost_exemptions(self.former_policy, self.policy, at)
-                yield from self._compare_operations(self.former, self.latter)
-            yield from _list_short_notices(self.former_policy, self.policy, at, least)
-        elif self.former_policy is not None and self.latter is None:
-            sunset = self.former_policy.sunset_at
-            if sunset is None or sunset > at:
-                end = "a sunset" if sunset is None else f"its sunset, {moment(sunset)}"
-                advice = "write live = true if it keeps working"
-                yield (
-                    "operation-removed",
-                    f"{request} is removed before {end}; {advice}",
-                )
-            yield from _list_lost_exemptions(self.former_policy, None, at)
-
-    def _compare_operations(self, old: Operation, new: Operation) -> Iterator[_Effect]:
-        path = _path_of(self.subject)
-        if _successor_for(old, path) != _successor_for(new, path):
-            successors = f"{new.successor or 'none'}, and was {old.successor or 'none'}"
-            yield "successor-changed", f"the successor is {successors}"
-        for key in ("unify_session", "rewrite_path"):
-            is_set = getattr(new, key)
-            if is_set != getattr(old, key):
-                state = "set" if is_set else "not set any more"
-                yield "session-changed", f"{key} is {state}"
+    request = f"{subject.method} {subject.path}"
+    old, old_policy = former or (None, None)
+    new, new_policy = latter or (None, None)
+    if new is not None and new_policy is not None:
+        if old is None:
+            yield "operation-added", f"{request} is deprecated now"
+        elif old_policy is None:
+            how = "" if new is subject else f", as a part of {new.name}"
+            yield "live-removed", f"{request} was live, and is deprecated now{how}"
+        else:
+            yield from _compare_policies(old_policy, new_policy)
+            yield from _list_lost_exemptions(old_policy, new_policy, at)
+            yield from _compare_operations(old, new, _path_of(subject))
+        yield from _list_short_notices(old_policy, new_policy, at, least)
+    elif new is None and old_policy is not None:
+        sunset = old_policy.sunset_at
+        if sunset is None or sunset > at:
+            end = "a sunset" if sunset is None else f"its sunset, {moment(sunset)}"
+            advice = "write live = true if it keeps working"
+            yield "operation-removed", f"{request} is removed before {end}; {advice}"
+        yield from _list_lost_exemptions(old_policy, None, at)
 
 
-def _successor_for(operation: Operation, path: str) -> str | None:
-    """Return the successor of an operation, filled in for a path that matches it."""
-    if operation.successor is None:
-        return None
-    segments = path.split("/")
-    parameters = {}
-    for place, segment in enumerate(operation.path.split("/")):
-        name = PARAMETER.fullmatch(segment)
-        if name is not None:
-            parameters[name[1]] = segments[place]
-        elif segment == REST:
-            rest = "/".join(segments[place:])
-            parameters[REST] = f"/{rest}" if rest else ""
-    return fill_in(operation.successor, parameters)
+def _compare_operations(old: Operation, new: Operation, path: str) -> Iterator[_Effect]:
+    """Yield the effects of what operations do with a path that matches both."""
+    if match_operation(old, path).successor != match_operation(new, path).successor:
+        successors = f"{new.successor or 'none'}, and was {old.successor or 'none'}"
+        yield "successor-changed", f"the successor is {successors}"
+    for key in ("unify_session", "rewrite_path"):
+        is_set = getattr(new, key)
+        if is_set != getattr(old, key):
+            state = "set" if is_set else "not set any more"
+            yield "session-changed", f"{key} is {state}"
 
 
 def _compare_policies(

@@ -5,7 +5,7 @@ Knows nothing of paths and methods. Standard library only.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -153,6 +153,11 @@ class Member(NamedTuple):
     parameters: frozenset[str]
 
 
+# Those of the values that stand for no value and for any.
+_ABSENT_MEMBER = Member(ABSENT, frozenset())
+_PRESENT_MEMBER = Member(PRESENT, frozenset())
+
+
 def split_member(member: str) -> Member:
     """Split one list member: ``text/html; q=1`` has the value ``text/html`` and the
     parameter ``q=1``.
@@ -187,28 +192,21 @@ class SentHeader:
     A header that was not sent has one empty member, because readers see no difference.
     """
 
-    __slots__ = ("_places", "is_default", "values")
+    __slots__ = ("is_default", "parameters")
 
     def __init__(self, key: str, header: str) -> None:
-        members = [split_member(member) for member in _split(header, ",")]
-        self.values: set[str] = {member.value for member in members}
+        # The parameters of the members with each value.
+        self.parameters: dict[str, set[frozenset[str]]] = {}
+        for member in map(split_member, _split(header, ",")):
+            self.parameters.setdefault(member.value, set()).add(member.parameters)
         # Every client sends this by default.
-        self.is_default: bool = key == "HTTP_ACCEPT" and self.values == {"*/*"}
-        # The members that have a value and a parameter.
-        self._places: dict[tuple[str, str], set[int]] = {}
-        for place, member in enumerate(members):
-            for parameter in member.parameters:
-                self._places.setdefault((member.value, parameter), set()).add(place)
+        is_any = self.parameters.keys() == {"*/*"}
+        self.is_default: bool = key == "HTTP_ACCEPT" and is_any
 
     def includes(self, member: Member) -> bool:
         """Return whether one of the members has a value with all of its parameters."""
-        if member.value not in self.values or not member.parameters:
-            return member.value in self.values
-        places = [
-            self._places.get((member.value, parameter), set())
-            for parameter in member.parameters
-        ]
-        return bool(set.intersection(*places))
+        parameters = self.parameters.get(member.value, set())
+        return any(map(member.parameters.issubset, parameters))
 
 
 class SentValues:
@@ -237,57 +235,48 @@ class QueryCondition:
     """Select requests by a parameter of the query.
 
     ``key`` is the name in lower case and ``name`` its spelling in the plan. They and
-    the values are WSGI strings.
+    the values are WSGI strings; the values may include ``ABSENT`` and ``PRESENT``.
     """
 
     key: str
     values: frozenset[str]
-    accepts_absent: bool
-    accepts_any: bool
     name: str = field(compare=False)
 
     def may_hold(self, sent: SentValues) -> bool:
         """Return whether some reader may see one of the values in a request."""
         parameter = sent.query.get(self.key)
         if parameter is None:
-            return self.accepts_absent
+            return ABSENT in self.values
         if not self.values.isdisjoint(parameter.values):
             return True
-        has_empty = "" in parameter.values
-        if self.accepts_any and len(parameter.values) > has_empty:
+        if PRESENT in self.values and parameter.values != {ABSENT}:
             return True
         # Some readers see no parameter whose name has other letters.
-        return self.accepts_absent and (
-            has_empty
-            or self.name not in parameter.raw_names
-            or self.name not in parameter.names
-        )
+        is_seen = self.name in parameter.raw_names and self.name in parameter.names
+        return ABSENT in self.values and not is_seen
 
     def must_hold(self, sent: SentValues) -> bool:
         """Return whether every reader must see one of the values in a request."""
         parameter = sent.query.get(self.key)
         if parameter is None:
-            return self.accepts_absent
+            return ABSENT in self.values
         name, value = parameter.pairs[0]
-        if len(parameter.pairs) > 1 or _decode_for_all(name) != self.name:
+        if len(parameter.pairs) > 1 or _decode_for_all(name) != self.name or not value:
             return False
-        if self.accepts_any and value:
-            return True
-        return _decode_for_all(value) in self.values
+        return PRESENT in self.values or _decode_for_all(value) in self.values
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderCondition:
     """Select requests by a header, whose ``key`` is that of the environ.
 
-    ``values`` are those that every reader understands in the same way: without
-    parameters, lists or white space.
+    ``members`` may include those of ``ABSENT`` and ``PRESENT``. ``values`` are those
+    that every reader understands in the same way: without parameters, lists or white
+    space.
     """
 
     key: str
     members: frozenset[Member]
-    accepts_absent: bool
-    accepts_any: bool
     values: frozenset[str] = field(compare=False)
 
     def may_hold(self, sent: SentValues) -> bool:
@@ -295,22 +284,18 @@ class HeaderCondition:
         header = sent.header(self.key)
         if any(map(header.includes, self.members)):
             return True
-        if "" in header.values or header.is_default:
-            is_other = len(header.values) > 1
-            return self.accepts_absent or (self.accepts_any and is_other)
-        return self.accepts_any
+        if header.is_default:
+            return _ABSENT_MEMBER in self.members
+        is_present = header.parameters.keys() != {ABSENT}
+        return _PRESENT_MEMBER in self.members and is_present
 
     def must_hold(self, sent: SentValues) -> bool:
         """Return whether every reader must see one of the values in a request."""
         value = sent.environ.get(self.key)
         if value is None or (not value and self.key in _OPTIONAL_KEYS):
-            return self.accepts_absent
-        if (
-            self.accepts_any
-            and "," not in value
-            and "" not in sent.header(self.key).values
-        ):
-            return True
+            return _ABSENT_MEMBER in self.members
+        if _PRESENT_MEMBER in self.members and "," not in value:
+            return ABSENT not in sent.header(self.key).parameters
         return value in self.values
 
 
@@ -324,25 +309,17 @@ def list_conditions(
     conditions: list[Condition] = []
     for name, values in (query or {}).items():
         wsgi_name = _to_wsgi(name)
-        accepted, is_absent, is_any = _take_apart(values)
-        wanted = frozenset(map(_to_wsgi, accepted))
-        key = fold(wsgi_name)
-        conditions.append(QueryCondition(key, wanted, is_absent, is_any, wsgi_name))
+        accepted = frozenset(map(_to_wsgi, list_values(values)))
+        conditions.append(QueryCondition(fold(wsgi_name), accepted, wsgi_name))
     for name, values in (headers or {}).items():
-        accepted, is_absent, is_any = _take_apart(values)
-        members = frozenset(filter(_has_value, map(split_member, accepted)))
-        simple = frozenset(value for value in accepted if not _SEPARATORS.search(value))
-        key = environ_key(name)
-        conditions.append(HeaderCondition(key, members, is_absent, is_any, simple))
+        members = frozenset(map(split_member, list_values(values)))
+        simple = frozenset(
+            value
+            for value in list_values(values)
+            if value and not _SEPARATORS.search(value)
+        )
+        conditions.append(HeaderCondition(environ_key(name), members, simple))
     return frozenset(conditions)
-
-
-def _take_apart(values: str | Sequence[str]) -> tuple[frozenset[str], bool, bool]:
-    """Return the values that are no placeholders, and whether no value and any value
-    are accepted.
-    """
-    accepted = frozenset(list_values(values))
-    return accepted - {ABSENT, PRESENT}, ABSENT in accepted, PRESENT in accepted
 
 
 def list_values(values: str | Sequence[str]) -> Sequence[str]:
@@ -352,10 +329,6 @@ def list_values(values: str | Sequence[str]) -> Sequence[str]:
 
 def _to_wsgi(string: str) -> str:
     return string.encode().decode("latin-1")
-
-
-def _has_value(member: Member) -> bool:
-    return bool(member.value)
 
 
 def are_fulfilled(
@@ -390,14 +363,3 @@ def list_spaced(values: Values | None) -> list[str]:
     for accepted in (values or {}).values():
         spaced += [value for value in list_values(accepted) if " " in value]
     return spaced
-
-
-def list_unmet(headers: Values | None) -> Iterator[tuple[str, str]]:
-    """Yield the names and values of headers that no request can have: a member of a
-    list holds no comma.
-    """
-    for name, values in (headers or {}).items():
-        for value in list_values(values):
-            is_member = len(_split(value, ",")) == 1 and split_member(value).value
-            if value and not is_member:
-                yield name, value

@@ -11,9 +11,11 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from dataclasses import fields as dataclass_fields
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +29,10 @@ from marshmallow import (
 )
 from marshmallow.validate import Length
 
-from flask_notifications.validation import check_uri, is_number, make_plain
+from flask_notifications.validation import check_uri, is_number
 
-from .conditions import list_spaced
-from .operations import (
-    PARAMETER,
-    Operation,
-    Shape,
-    decode_path,
-    notification_operations,
-    template_shape,
-)
-from .plan import DEPRECATED_KEYS, Plan, check_plan
+from .operations import Operation, find_clashes, notification_operations
+from .plan import Plan, check_plan, find_live_errors
 from .policy import Brownout, DeprecationPolicy, Exemption, check_date
 
 # A place in a plan, as in ("operations", 1, "sunset_at").
@@ -55,30 +49,29 @@ _BARE_WORD = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z/*{][^\s\"'#,]*)\s*(?:#.*)?
 _BOOLEANS = {"true": "true", "yes": "true", "on": "true"}
 _BOOLEANS |= {"false": "false", "no": "false", "off": "false"}
 
-_OPERATION_KEYS = tuple(field.name for field in dataclass_fields(Operation))
-_POLICY_KEYS = tuple(
-    field.name for field in dataclass_fields(DeprecationPolicy) if field.init
-)
+
+def _list_arguments(kind: Any) -> list[str]:
+    return [field.name for field in dataclass_fields(kind) if field.init]
+
+
+_OPERATION_KEYS = _list_arguments(Operation)
+_POLICY_KEYS = _list_arguments(DeprecationPolicy)
 _PREFIX_KEYS = ("prefix", "successor_prefix")
 _MAX_HOURS = timedelta.max // timedelta(hours=1)
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 # Valid arguments in place of those that are missing or wrong, so that all errors are
-# found at once. With a key go the values of others that depend on it.
+# found at once; of other keys, ``None``. With a key go the values of others that depend
+# on it.
 _REPLACEMENTS: Mapping[str, Mapping[str, Any]] = {
     "name": {"name": "?"},
     "method": {"method": "GET"},
     "path": {"path": "/", "successor": None},
-    "successor": {"successor": None},
-    "query": {"query": None},
-    "headers": {"headers": None},
     "deprecated_at": {"deprecated_at": _FIRST},
     "sunset_at": {"sunset_at": _LAST, "brownouts": ()},
     "enforce_sunset": {"enforce_sunset": False},
     "brownouts": {"brownouts": ()},
     "exemptions": {"exemptions": ()},
-    "start": {"start": _FIRST},
-    "end": {"end": _LAST},
     "caller": {"caller": "?"},
     "until": {"until": _LAST},
     "reason": {"reason": "?"},
@@ -158,8 +151,6 @@ def parse_plan(
         mapping = _PARSERS[suffix](text)
     except RecursionError as error:
         raise InvalidPlan({name: ["nested too deeply"]}) from error
-    except UnicodeDecodeError as error:
-        raise InvalidPlan({name: [str(error)]}) from error
     except ValueError as error:
         position = _POSITION.fullmatch(str(error))
         if position is None:
@@ -226,7 +217,7 @@ def _load(mapping: Any, file: str = "") -> dict[Operation, DeprecationPolicy | N
 
 def _operation_at(place: Place, mapping: Any) -> str | None:
     """Return the name of the operation to which a place in a mapping belongs."""
-    if place[0] != "operations" or len(place) < 2 or place[-1] == "name":
+    if place[0] != "operations" or place[-1] == "name":
         return None
     try:
         name = mapping["operations"][place[1]]["name"]
@@ -253,14 +244,28 @@ def _messages(expected: str) -> dict[str, Any]:
     }
 
 
-class _String(fields.String):
-    default_error_messages: dict[str, Any] = _messages("a string in quotation marks")
+class _Value(fields.Raw):
+    """A value of one type, which the class that it is for checks further."""
 
-    def _deserialize(self, value: Any, *arguments: Any, **options: Any) -> Any:
-        return super()._deserialize(make_plain(value), *arguments, **options)
+    def __init__(self, kind: type, expected: str, **options: Any) -> None:
+        super().__init__(error_messages=_messages(expected), **options)
+        self._kind = kind
+
+    def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> Any:
+        if not isinstance(value, self._kind):
+            raise self.make_error(key="invalid")
+        return value
 
 
-class _Uri(_String):
+_STRING = "a string in quotation marks"
+_String = partial(_Value, str, _STRING)
+_Boolean = partial(_Value, bool, "true or false, without quotation marks")
+
+
+class _Uri(_Value):
+    def __init__(self) -> None:
+        super().__init__(str, _STRING, allow_none=True)
+
     def _deserialize(self, value: Any, *arguments: Any, **options: Any) -> Any:
         uri = super()._deserialize(value, *arguments, **options)
         try:
@@ -279,27 +284,15 @@ class _Tables(fields.Nested):
         return super()._deserialize(value, *arguments, **options)
 
 
-class _Boolean(fields.Boolean):
-    default_error_messages: dict[str, Any] = _messages(
-        "true or false, without quotation marks"
-    )
-
-    def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> bool:
-        if not isinstance(value, bool):
-            raise self.make_error(key="invalid")
-        return value
-
-
-class _Hours(fields.Integer):
+class _Hours(fields.Raw):
     default_error_messages: dict[str, Any] = _messages(
         "a whole number of hours, such as 168 for a week"
     )
 
-    def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> int:
+    def _deserialize(self, value: Any, *_arguments: Any, **_options: Any) -> timedelta:
         if not is_number(value, 1, _MAX_HOURS, is_whole=True):
             raise self.make_error(key="invalid")
-        hours: int = value
-        return hours
+        return timedelta(hours=value)
 
 
 class _Date(fields.AwareDateTime):
@@ -343,7 +336,7 @@ def _build(
             message = str(error)
             key = message.partition(" ")[0]
             errors.append((key, message))
-            arguments |= _REPLACEMENTS[key]
+            arguments |= _REPLACEMENTS.get(key, {key: None})
 
 
 def _add(messages: _Messages, place: Place, message: str) -> None:
@@ -396,9 +389,9 @@ class _BrownoutSchema(_TableSchema):
     ) -> None:
         if not {"start", "end"} <= data.keys() or original.keys() - data.keys():
             return
-        values = {key: data[key] for key in data if key != "every_hours"}
+        values = dict(data)
         if "every_hours" in data:
-            values["every"] = timedelta(hours=data["every_hours"])
+            values["every"] = values.pop("every_hours")
         try:
             data["built"] = Brownout(**values)
         except ValueError as error:
@@ -425,10 +418,10 @@ class _ExemptionSchema(_TableSchema):
 class _PolicySchema(_TableSchema):
     deprecated_at: _Date = _Date()
     sunset_at: _Date = _Date(allow_none=True)
-    documentation: _Uri = _Uri(allow_none=True)
-    sunset_documentation: _Uri = _Uri(allow_none=True)
+    documentation: _Uri = _Uri()
+    sunset_documentation: _Uri = _Uri()
     brownouts: _Tables = _Tables(_BrownoutSchema, many=True)
-    enforce_sunset: _Boolean = _Boolean()
+    enforce_sunset: _Value = _Boolean()
     exemptions: _Tables = _Tables(_ExemptionSchema, many=True)
 
     def complete(
@@ -454,7 +447,7 @@ class _OperationSchema(_PolicySchema):
     name = _String(required=True)
     method = _String(required=True)
     path = _String(required=True)
-    successor = _Uri(allow_none=True)
+    successor = _Uri()
     query = fields.Raw(allow_none=True)
     headers = fields.Raw(allow_none=True)
     rewrite_path = _Boolean()
@@ -476,14 +469,8 @@ class _OperationSchema(_PolicySchema):
             data["operation"] = operation
         if not data.get("live"):
             return
-        for key in DEPRECATED_KEYS:
-            if data.get(key):
-                _add(messages, (key,), f"{key} is for deprecated operations")
-        for key in ("query", "headers"):
-            spaced = list_spaced(values.get(key)) if key in data else []
-            if spaced:
-                message = f"{key} of a live operation must be free of spaces, which clients write in two ways: {spaced}"
-                _add(messages, (key,), message)
+        for key, message in find_live_errors(operation):
+            _add(messages, (key,), message)
 
 
 class PlanSchema(_PolicySchema):
@@ -497,8 +484,8 @@ class PlanSchema(_PolicySchema):
             "a list; in TOML, begin each operation with [[operations]]"
         ),
     )
-    prefix: _String = _String()
-    successor_prefix: _String = _String(allow_none=True)
+    prefix: _Value = _String()
+    successor_prefix: _Value = _String(allow_none=True)
 
     def complete(
         self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
@@ -536,15 +523,15 @@ def _find_conflicts(data: Mapping[str, Any]) -> list[_Error]:
     Brownouts that repeat until the sunset are left out, because another table may have
     that.
     """
-    lists = _pick(("brownouts", "exemptions"), data)
-    if not lists:
+    values = _pick(("brownouts", "exemptions"), data)
+    if not values:
         return []
-    lists["brownouts"] = [
+    values["brownouts"] = [
         brownout
-        for brownout in lists.get("brownouts", ())
+        for brownout in values.get("brownouts", ())
         if brownout.every is None or brownout.until is not None
     ]
-    return _build(DeprecationPolicy, lists, ("deprecated_at",))[1]
+    return _build(DeprecationPolicy, values, ("deprecated_at",))[1]
 
 
 def _build_policies(
@@ -552,7 +539,7 @@ def _build_policies(
 ) -> dict[Operation, DeprecationPolicy | None]:
     plan: dict[Operation, DeprecationPolicy | None] = {}
     shared, shared_errors = _build_policy(defaults)
-    inherited = set(shared_errors)
+    # Of deprecated operations.
     errors: dict[int, list[_Error]] = {}
     for index, entry in enumerate(entries):
         policy = None
@@ -560,13 +547,14 @@ def _build_policies(
             policy, errors[index] = shared, shared_errors
             if not entry.keys().isdisjoint(_POLICY_KEYS):
                 policy, errors[index] = _build_policy({**defaults, **entry})
-            inherited.intersection_update(errors[index])
         if "operation" in entry:
             plan[entry["operation"]] = policy
-    # What all deprecated operations have from the defaults is reported once.
-    if errors:
-        for key, message in sorted(inherited):
-            _add(messages, (key,), message)
+    # What all of them have from the defaults is reported once.
+    inherited = shared_errors if errors else []
+    for wrong in errors.values():
+        inherited = [error for error in inherited if error in wrong]
+    for key, message in inherited:
+        _add(messages, (key,), message)
     for index, wrong in errors.items():
         for key, message in wrong:
             if (key, message) not in inherited:
@@ -592,29 +580,21 @@ def _refuse_repeated(entries: list[dict[str, Any]], messages: _Messages) -> None
     an earlier one.
     """
     names: dict[object, int] = {}
-    shapes: dict[Shape, int] = {}
-    # A live operation may differ from a deprecated one in letter case alone.
-    spellings: dict[tuple[Shape, str, bool], int] = {}
+    indexes: list[int] = []
+    operations: list[tuple[Operation, bool]] = []
     for index, entry in enumerate(entries):
         name = entry.get("name", index)
         first = names.setdefault(name, index)
         if first != index:
             message = f"name must differ from that of operation {first}: {name!r}"
             _add(messages, ("operations", index, "name"), message)
-        if "operation" not in entry:
-            continue
-        is_live = bool(entry.get("live"))
-        shape = template_shape(entry["operation"])
-        spelling = PARAMETER.sub("{}", decode_path(entry["path"]))
-        spellings.setdefault((shape, spelling, is_live), index)
-        first = spellings.get((shape, spelling, not is_live), index)
-        difference = "more than parameter names, because one of both is live"
-        if not is_live and first == index:
-            first = shapes.setdefault(shape, index)
-            difference = "more than letter case and parameter names"
-        if first != index:
-            message = f"path must differ from that of operation {first} in {difference}: {entry['path']!r}"
-            _add(messages, ("operations", index, "path"), message)
+        if "operation" in entry:
+            indexes.append(index)
+            operations.append((entry["operation"], bool(entry.get("live"))))
+    for clash in find_clashes(operations):
+        index, first = indexes[clash.place], indexes[clash.first]
+        message = f"path must differ from that of operation {first} in {clash.difference}: {entries[index]['path']!r}"
+        _add(messages, ("operations", index, "path"), message)
 
 
 def _pick(keys: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -624,15 +604,18 @@ def _pick(keys: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
 def _dump_operation(
     operation: Operation, policy: DeprecationPolicy | None
 ) -> dict[str, Any]:
-    """Return an operation and its policy as a table of a plan file, without what is
-    empty.
-    """
+    """Return an operation and its policy as a table of a plan file."""
     table = {key: getattr(operation, key) for key in _OPERATION_KEYS}
     if policy is None:
         table["live"] = True
     else:
         table |= {key: getattr(policy, key) for key in _POLICY_KEYS}
-    return {key: _make_value(value) for key, value in table.items() if value}
+    return _make_table(table)
+
+
+def _make_table(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table without what is empty."""
+    return {key: _make_value(value) for key, value in values.items() if value}
 
 
 def _make_value(value: Any) -> Any:
@@ -640,19 +623,14 @@ def _make_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, Brownout):
-        table = _pick_attributes(value, ("start", "end", "until"))
+        table = asdict(value)
         if value.every is not None:
-            table["every_hours"] = value.every // timedelta(hours=1)
-        return table
+            table["every_hours"] = table.pop("every") // timedelta(hours=1)
+        return _make_table(table)
     if isinstance(value, Exemption):
-        return _pick_attributes(value, ("caller", "until", "reason"))
+        return _make_table(asdict(value))
     if isinstance(value, tuple):
         return [_make_value(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _make_value(item) for key, item in value.items()}
     return value
-
-
-def _pick_attributes(value: object, names: Iterable[str]) -> dict[str, Any]:
-    attributes = {name: getattr(value, name) for name in names}
-    return {name: _make_value(item) for name, item in attributes.items() if item}

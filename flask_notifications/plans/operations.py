@@ -5,10 +5,10 @@ or responses.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
@@ -24,7 +24,6 @@ from .conditions import (
     check_values,
     fold,
     list_conditions,
-    list_spaced,
 )
 
 CURRENT_USER = "current_user"
@@ -37,13 +36,17 @@ ANY_METHOD = "*"
 REST = "**"
 
 _METHOD = re.compile(TOKEN)
+# The methods of operations that a request reaches, if these are not its own and any.
+_ACCEPTED = {"HEAD": ("HEAD", "GET", ANY_METHOD), "OPTIONS": ("OPTIONS",)}
 # A parameter in a path template, and its name.
 PARAMETER = re.compile(r"\{([\w.-]+)\}")
 # Parameters in the syntax of routers, which OpenAPI puts in braces, and characters of
 # no path segment.
-_OTHER_SYNTAX = re.compile(r"[<>*|\\]|^[:(]")
+_OTHER_SYNTAX = re.compile(r"[<>{}*|\\]|^[:(]")
 _NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#\ud800-\udfff]")
 _DOTS = frozenset({".", ".."})
+# Segments that a strict router takes for no parameter's value.
+_NO_VALUES = _DOTS | {""}
 
 # An application that responds to a lookalike with one of these did not take it for the
 # operation.
@@ -53,8 +56,6 @@ NOT_REACHED = frozenset({404, 405})
 # rules that were in force.
 RULES_VERSION = 5
 
-# Some routers read a path of other characters leniently, or one with ``//`` or ``/.``.
-_ORDINARY = re.compile(r"(?!.*/[/.])/[\x21-\x7e]*")
 # Letters that are not ASCII and fold to an ASCII letter, at least to a regular
 # expression that ignores case.
 _FOLDS_TO_ASCII = {0x130: "i", 0x131: "i", 0x17F: "s", 0x212A: "k"}
@@ -140,6 +141,7 @@ class Operation:
     headers: Values | None = field(default=None, hash=False)
     rewrite_path: bool = False
     unify_session: bool = False
+    template: "Template" = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("name", "method", "path", "successor"):
@@ -167,27 +169,25 @@ class Operation:
         object.__setattr__(self, "method", self.method.upper())
         object.__setattr__(self, "query", check_values("query", self.query))
         object.__setattr__(self, "headers", check_values("headers", self.headers))
-        template = _Template(self)
+        conditions = list_conditions(self.query, self.headers)
+        template = Template(self.method, self.path, conditions)
+        object.__setattr__(self, "template", template)
         if self.successor is not None:
-            _check_successor(self.successor, template)
+            self._check_successor(self.successor)
         for name in ("rewrite_path", "unify_session"):
-            require(
-                isinstance(getattr(self, name), bool),
-                name,
-                "True or False",
-                getattr(self, name),
-            )
+            is_set = getattr(self, name)
+            require(isinstance(is_set, bool), name, "True or False", is_set)
 
-
-def _check_successor(successor: object, template: "_Template") -> None:
-    check_uri("successor", successor)
-    path, left = template.operation.path, str(successor)
-    for name in template.parameters.values():
-        left = left.replace(f"{{{name}}}", "")
-    expected = f"a URI whose braces hold parameters of path {path!r}"
-    require(set("{}").isdisjoint(left), "successor", expected, successor)
-    expected = f"without {REST}, because path {path!r} does not end in /{REST}"
-    require(template.is_subtree or REST not in left, "successor", expected, successor)
+    def _check_successor(self, successor: str) -> None:
+        check_uri("successor", successor)
+        left = successor
+        for name in self.template.parameters.values():
+            left = left.replace(f"{{{name}}}", "")
+        expected = f"a URI whose braces hold parameters of path {self.path!r}"
+        require(set("{}").isdisjoint(left), "successor", expected, successor)
+        is_below = self.template.is_subtree or REST not in left
+        expected = f"without {REST}, because path {self.path!r} does not end in /{REST}"
+        require(is_below, "successor", expected, successor)
 
 
 class Match(NamedTuple):
@@ -231,6 +231,25 @@ class Match(NamedTuple):
         return True
 
 
+def match_operation(
+    operation: Operation,
+    path: str,
+    is_lookalike: bool = False,
+    vary: tuple[str, ...] = (),
+) -> Match:
+    """Return the match of a path that fits the template of an operation."""
+    template = operation.template
+    segments, spelled = path.split("/"), template.spelled.copy()
+    values = {}
+    for place, name in template.parameters.items():
+        values[name] = spelled[place] = segments[place]
+    if template.is_subtree:
+        rest = segments[len(spelled) :]
+        values[REST] = "/".join(["", *rest])
+        spelled += rest
+    return Match(operation, "/".join(spelled), values, is_lookalike, vary)
+
+
 def fill_in(template: str, parameters: Mapping[str, str]) -> str:
     """Return a template with WSGI strings, percent-encoded, in place of its parameters
     in braces and of ``**``.
@@ -268,59 +287,51 @@ class Shape(NamedTuple):
     conditions: frozenset[Condition]
 
 
-# The order of the segments of templates, see ``_Template.rank``.
+# The order of the segments of templates, see ``Template.rank``.
 _LITERAL_RANK, _PARAMETER_RANK, _END_RANK = 0, 1, 2
 
 
-class _Template:
-    """A path template, taken apart: a literal segment is its WSGI string, a parameter
-    is ``None``.
-    """
+class Template:
+    """A path template, taken apart."""
 
-    def __init__(self, operation: Operation) -> None:
-        path = operation.path
-        require(
-            isinstance(path, str) and path.startswith("/"),
-            "path",
-            "a string that begins with '/'",
-            path,
-        )
-        self.operation = operation
+    def __init__(
+        self, method: str, path: str, conditions: frozenset[Condition]
+    ) -> None:
+        is_absolute = isinstance(path, str) and path.startswith("/")
+        require(is_absolute, "path", "a string that begins with '/'", path)
         self.is_subtree = path.endswith(f"/{REST}")
         # Of a subtree ``None``: its paths end in a slash or not.
         self.has_slash = None if self.is_subtree else path.endswith("/")
         segments = path.split("/")[1:-1] if self.is_subtree else _split(path)
-        _check_syntax(path, segments)
-        self.literals = [_parse_segment(path, segment) for segment in segments]
         # The parts of a path between its slashes, of which the first is empty, and the
         # places of parameters in it.
         self.spelled = [""]
         self.parameters: dict[int, str] = {}
-        pairs = zip(segments, self.literals, strict=True)
-        for place, (segment, literal) in enumerate(pairs, 1):
-            self.spelled.append(literal or "")
-            if literal is None:
+        self._ranks: list[int] = []
+        folded: list[str | None] = []
+        for place, segment in enumerate(segments, 1):
+            if PARAMETER.fullmatch(segment):
                 self.parameters[place] = segment[1:-1]
+                self.spelled.append("")
+                self._ranks.append(_PARAMETER_RANK)
+                folded.append(None)
+            else:
+                literal = _parse_literal(path, segment)
+                self.spelled.append(literal)
+                self._ranks.append(_LITERAL_RANK)
+                folded.append(fold(literal))
+        self._ranks.append(_END_RANK)
         if self.has_slash:
             self.spelled.append("")
         is_unique = len(set(self.parameters.values())) == len(self.parameters)
-        require(
-            is_unique, "path", "a template whose parameters have different names", path
-        )
-        self.conditions = list_conditions(operation.query, operation.headers)
-
-    @property
-    def shape(self) -> Shape:
-        """The shape, in which neither letter case nor the names of parameters count."""
-        folded = tuple(
-            None if literal is None else fold(literal) for literal in self.literals
-        )
-        return Shape(self.operation.method, self.has_slash, folded, self.conditions)
+        expected = "a template whose parameters have different names"
+        require(is_unique, "path", expected, path)
+        self.shape = Shape(method, self.has_slash, tuple(folded), conditions)
 
     def has_spelling(self, segments: list[str]) -> bool:
         """Return whether the literals are in the letter case of a request's path."""
-        for literal, segment in zip(self.literals, segments, strict=False):
-            if literal is not None and literal != segment:
+        for literal, segment in zip(self.spelled[1:], segments, strict=False):
+            if literal and literal != segment:
                 return False
         return True
 
@@ -336,14 +347,11 @@ class _Template:
         5. No subtree.
         6. The letter case of the request.
         """
-        kinds: list[int] = []
-        for literal in self.literals:
-            kinds.append(_PARAMETER_RANK if literal is None else _LITERAL_RANK)
         return (
-            [*kinds, _END_RANK],
+            self._ranks,
             not self.fits_slash(has_slash),
-            not self.conditions,
-            methods.index(self.operation.method),
+            not self.shape.conditions,
+            methods.index(self.shape.method),
             self.is_subtree,
             not self.has_spelling(segments),
         )
@@ -351,18 +359,6 @@ class _Template:
     def fits_slash(self, has_slash: bool) -> bool:
         """Return whether the trailing slash is that of a request; a subtree fits both."""
         return self.has_slash in {None, has_slash}
-
-    def match(self, path: str, is_lookalike: bool) -> Match:
-        """Return the match of a path, with its segments in the places of parameters."""
-        segments, spelled = path.split("/"), self.spelled.copy()
-        values = {}
-        for place, name in self.parameters.items():
-            values[name] = spelled[place] = segments[place]
-        if self.is_subtree:
-            rest = segments[len(spelled) :]
-            values[REST] = "/".join(["", *rest])
-            spelled += rest
-        return Match(self.operation, "/".join(spelled), values, is_lookalike)
 
 
 def decode_path(path: str) -> str:
@@ -372,35 +368,16 @@ def decode_path(path: str) -> str:
     return unquote_to_bytes(path).decode("latin-1")
 
 
-def _check_syntax(path: str, segments: list[str]) -> None:
-    is_plain = True
-    for segment in segments:
-        if not PARAMETER.fullmatch(segment):
-            has_braces = "{" in segment or "}" in segment
-            is_plain = is_plain and not has_braces
-            is_plain = is_plain and not _OTHER_SYNTAX.search(segment)
-    right = f"a template, which may end in '/{REST}', with its parameters as segments in braces, as in '/items/{{id}}'"
-    require(is_plain, "path", right, path)
-    require(
-        not _NOT_IN_A_PATH.search(path),
-        "path",
-        "free of spaces, control characters, ? and #",
-        path,
-    )
-
-
-def _parse_segment(path: str, segment: str) -> str | None:
-    """Return a segment's literal as a WSGI string, or ``None`` for a parameter."""
-    if PARAMETER.fullmatch(segment):
-        return None
+def _parse_literal(path: str, segment: str) -> str:
+    """Return a literal segment of a template as a WSGI string."""
+    expected = f"a template, which may end in '/{REST}', with its parameters as segments in braces, as in '/items/{{id}}'"
+    require(not _OTHER_SYNTAX.search(segment), "path", expected, path)
+    expected = "free of spaces, control characters, ? and #"
+    require(not _NOT_IN_A_PATH.search(segment), "path", expected, path)
     literal = decode_path(segment)
-    can_match = literal not in {"", *_DOTS} and "/" not in literal
-    require(
-        can_match,
-        "path",
-        "free of empty segments, dot segments and encoded slashes",
-        path,
-    )
+    can_match = literal not in _NO_VALUES and "/" not in literal
+    expected = "free of empty segments, dot segments and encoded slashes"
+    require(can_match, "path", expected, path)
     return literal
 
 
@@ -419,46 +396,54 @@ class _Reading(Enum):
 
 class _Node:
     """A place in the tree of the templates: the segments that may follow, and the
-    templates that end here.
+    operations whose templates end here.
     """
 
     def __init__(self) -> None:
         self.literals: dict[str, _Node] = {}
         self.parameter: _Node | None = None
-        self.templates: list[_Template] = []
-        self.subtrees: list[_Template] = []
+        self.operations: list[Operation] = []
+        self.subtrees: list[Operation] = []
 
-    def add(self, template: _Template) -> None:
+    def add(self, operation: Operation) -> None:
         node = self
-        for literal in template.literals:
-            if literal is None:
+        for literal in operation.template.shape.segments:
+            if literal is not None:
+                node = node.literals.setdefault(literal, _Node())
+            else:
                 node.parameter = node.parameter or _Node()
                 node = node.parameter
-            else:
-                node = node.literals.setdefault(fold(literal), _Node())
-        (node.subtrees if template.is_subtree else node.templates).append(template)
+        is_subtree = operation.template.is_subtree
+        (node.subtrees if is_subtree else node.operations).append(operation)
 
-    def find(
-        self, segments: list[str], reading: _Reading, depth: int = 1
-    ) -> list[_Template]:
-        """Return every template of a folded path, with or without the trailing slash.
-
-        ``depth`` segments lead here, of which the first is empty.
+    def find(self, path: str, reading: _Reading) -> list[Operation]:
+        """Return every operation of a path in any letter case, with or without its
+        trailing slash.
         """
-        rest = len(segments) - depth
-        if not rest or (rest == 1 and not segments[depth]):  # the path ends here
-            return self.subtrees + self.templates
-        segment = segments[depth]
-        templates = list(self.subtrees)
-        if not segment and reading is _Reading.EMPTY_RESTS_REFUSED:
-            templates = []
-        if segment in self.literals:
-            child = self.literals[segment]
-            templates += child.find(segments, reading, depth + 1)
-        is_value = segment and segment not in _DOTS
-        if self.parameter is not None and (is_value or reading is not _Reading.STRICT):
-            templates += self.parameter.find(segments, reading, depth + 1)
-        return templates
+        first, *segments = fold(path).split("/")
+        if first:
+            return []
+        if segments and not segments[-1]:
+            segments.pop()
+        operations: list[Operation] = []
+        nodes = [self]
+        for segment in segments:
+            is_value = reading is not _Reading.STRICT or segment not in _NO_VALUES
+            may_follow = segment or reading is not _Reading.EMPTY_RESTS_REFUSED
+            following = []
+            for node in nodes:
+                if node.subtrees and may_follow:
+                    operations += node.subtrees
+                if segment in node.literals:
+                    following.append(node.literals[segment])
+                if is_value and node.parameter is not None:
+                    following.append(node.parameter)
+            if not following:
+                return operations
+            nodes = following
+        for node in nodes:
+            operations += node.subtrees + node.operations
+        return operations
 
 
 class OperationTable:
@@ -468,7 +453,7 @@ class OperationTable:
 
     Routers read a path in different ways: as it was sent; in another ASCII letter case;
     with or without its trailing slash; or leniently, as ``_LENIENT_READINGS`` do. In
-    each reading the most specific operation wins, as ``_Template.rank`` says, of those
+    each reading the most specific operation wins, as ``Template.rank`` says, of those
     whose conditions hold. The cost of a look-up depends on the length of the path and
     on the number of operations with this path, not on those with other paths.
     """
@@ -476,40 +461,41 @@ class OperationTable:
     def __init__(
         self, operations: Iterable[Operation], *, live: Iterable[Operation] = ()
     ) -> None:
-        self.operations: tuple[Operation, ...] = ()
-        if isinstance(operations, Iterable):
-            self.operations = tuple(operations)
+        self.operations = tuple(operations)
         is_valid = all(isinstance(member, Operation) for member in self.operations)
         expected = "one or more of Operation"
         require(self.operations and is_valid, "operations", expected, operations)
-        live_operations = tuple(live)
-        self._live = frozenset(operation.name for operation in live_operations)
-        for operation in live_operations:
-            _check_values_of_live(operation)
-        templates = [_Template(operation) for operation in self.operations]
-        _check_differences(templates, self._live)
+        self._live = frozenset(operation.name for operation in live)
+        are_live = [operation.name in self._live for operation in self.operations]
+        for clash in find_clashes(zip(self.operations, are_live, strict=True)):
+            operation, first = (
+                self.operations[clash.place],
+                self.operations[clash.first],
+            )
+            expected = f"different from {first} in {clash.difference}"
+            require(None, "operations", expected, operation)
         self._root = _Node()
-        for template in templates:
-            self._root.add(template)
+        for operation in self.operations:
+            self._root.add(operation)
         # The matches of paths without parameters, computed once where nothing decides
         # but method and path.
         self._ready: dict[tuple[str, str], list[Match]] = {}
-        for template in templates:
-            if template.parameters:
+        for operation in self.operations:
+            template = operation.template
+            path = "/".join(template.spelled)
+            if template.parameters or not _is_ordinary(path):
                 continue
-            method, path = template.operation.method, "/".join(template.spelled)
-            rivals = self._find_templates(path)
-            is_conditional = any(rival.conditions for rival in rivals)
-            if _ORDINARY.fullmatch(path) and not is_conditional:
-                self._ready[method, path] = self._read(method, path, SentValues({}))
+            rivals = self._root.find(path, _Reading.STRICT)
+            if not any(rival.template.shape.conditions for rival in rivals):
+                self._ready[operation.method, path] = self._read(
+                    operation.method, path, SentValues({}), _Reading.STRICT
+                )
 
     def match(
         self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
     ) -> Match | None:
         """Return the likeliest match without lenient readings, or ``None``."""
-        matches = self._ready.get((method, path))
-        if matches is None:
-            matches = self._read(method, path, SentValues(environ))
+        matches = self._read(method, path, SentValues(environ), _Reading.STRICT)
         return matches[0] if matches else None
 
     def find(
@@ -524,158 +510,135 @@ class OperationTable:
         ready = self._ready.get((method, path))
         if ready is not None:
             return ready
-        templates = self._find_templates(path)
-        is_ordinary = _ORDINARY.fullmatch(path)
-        if is_ordinary and not templates:
-            return []
-        if is_ordinary and len(templates) == 1 and not templates[0].conditions:
-            # Nothing but the method decides.
-            if templates[0].operation.method in _list_reached(method):
-                return [templates[0].match(path, is_lookalike=False)]
-            return []
-        values = SentValues(environ)
-        strict = self._choose(templates, method, path or "/", values, is_lenient=False)
-        if is_ordinary or self._is_surely_live(strict, path):
+        sent = SentValues(environ)
+        strict = self._read(method, path, sent, _Reading.STRICT)
+        if _is_ordinary(path) or self._is_surely_live(strict, path):
             return strict
-        return self._add_lookalikes(strict, method, path, values)
+        return self._add_lookalikes(strict, method, path, sent)
 
     def _add_lookalikes(
         self, strict: list[Match], method: str, path: str, sent: SentValues
     ) -> list[Match]:
         """Return the matches of a request and those of its lenient readings."""
+        readings = list(strict)
+        for lenient_path in _read_leniently(path):
+            readings += self._read(method, lenient_path, sent, _Reading.LENIENT)
+            if "//" in lenient_path:
+                reading = _Reading.EMPTY_RESTS_REFUSED
+                readings += self._read(method, lenient_path, sent, reading)
         matches: dict[str, Match] = {}
         # The choice among readings depends on the headers of all of them.
         vary: dict[str, None] = {}
-        for match in strict:
-            matches[match.operation.name] = match
+        for match in readings:
+            matches.setdefault(match.operation.name, match)
             vary.update(dict.fromkeys(match.vary))
-        for lenient_path in _read_leniently(path):
-            readings = [_Reading.LENIENT]
-            if "//" in lenient_path:
-                readings.append(_Reading.EMPTY_RESTS_REFUSED)
-            for reading in readings:
-                for match in self._read(method, lenient_path, sent, reading):
-                    matches.setdefault(match.operation.name, match)
-                    vary.update(dict.fromkeys(match.vary))
         return [match._replace(vary=tuple(vary)) for match in matches.values()]
 
     def methods(self, path: str) -> list[str]:
         """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section
         10.2.1); none: no such path.
         """
-        methods = {template.operation.method for template in self._find_templates(path)}
+        operations = self._root.find(path, _Reading.STRICT)
+        methods = {operation.method for operation in operations}
         if "GET" in methods:
             methods.add("HEAD")
         return sorted(methods)
 
-    def _find_templates(
-        self, path: str, reading: _Reading = _Reading.STRICT
-    ) -> list[_Template]:
-        segments = fold(path).split("/")
-        return [] if segments[0] else self._root.find(segments, reading)
-
     def _read(
-        self,
-        method: str,
-        path: str,
-        sent: SentValues,
-        reading: _Reading = _Reading.STRICT,
+        self, method: str, path: str, sent: SentValues, reading: _Reading
     ) -> list[Match]:
-        """Return the matches of a request in one reading."""
-        templates = self._find_templates(path, reading)
-        is_lenient = reading is not _Reading.STRICT
-        return self._choose(templates, method, path or "/", sent, is_lenient)
-
-    def _choose(
-        self,
-        templates: list[_Template],
-        method: str,
-        path: str,
-        sent: SentValues,
-        is_lenient: bool,
-    ) -> list[Match]:
-        """Return the matches among the templates of a path, deprecated ones first, each
-        with all headers that were looked at.
+        """Return the matches of a request in one reading, each with all headers that
+        were looked at.
         """
-        winners: dict[_Template, None] = {}
+        operations = self._root.find(path, reading)
+        if not operations:
+            return []
+        path = path or "/"
+        winners: dict[str, Operation] = {}
         vary: dict[str, None] = {}
         for accepted in _list_accepted(method):
             fulfilled = []
-            for template in templates:
-                operation = template.operation
-                if operation.method in accepted:
-                    vary.update(dict.fromkeys(operation.headers or ()))
-                    is_live = operation.name in self._live
-                    if are_fulfilled(template.conditions, sent, is_live=is_live):
-                        fulfilled.append(template)
-            winners.update(dict.fromkeys(_find_winners(fulfilled, accepted, path)))
-        matches = [template.match(path, is_lenient) for template in winners]
-        if vary:
-            matches = [match._replace(vary=tuple(vary)) for match in matches]
-        if len(matches) > 1:
-            matches.sort(key=self._is_live)
-        return matches
-
-    def _is_live(self, match: Match) -> bool:
-        return match.operation.name in self._live
+            for operation in operations:
+                if operation.method not in accepted:
+                    continue
+                vary.update(dict.fromkeys(operation.headers or ()))
+                is_live = operation.name in self._live
+                conditions = operation.template.shape.conditions
+                if are_fulfilled(conditions, sent, is_live=is_live):
+                    fulfilled.append(operation)
+            for winner in _find_winners(fulfilled, accepted, path):
+                winners[winner.name] = winner
+        is_lookalike = reading is not _Reading.STRICT
+        return [
+            match_operation(winner, path, is_lookalike, tuple(vary))
+            for winner in winners.values()
+        ]
 
     def _is_surely_live(self, matches: list[Match], path: str) -> bool:
         """Return whether all matches are live, one of them in its exact spelling, so
         that lenient readings need no look.
         """
-        if not all(map(self._is_live, matches)):
-            return False
+        is_exact = False
         spelling = path.removesuffix("/")
         for match in matches:
+            if match.operation.name not in self._live:
+                return False
             if match.is_safe and match.path.removesuffix("/") == spelling:
-                return True
-        return False
+                is_exact = True
+        return is_exact
 
 
-@lru_cache(maxsize=64)
-def _list_accepted(method: str) -> tuple[tuple[str, ...], ...]:
+def _list_accepted(method: str) -> list[tuple[str, ...]]:
     """Return the methods of the operations that a request reaches, its own first: of
     ``get``, these are ``get`` and ``*``, and as some routers read it, ``GET`` and ``*``.
     """
-    readings: dict[tuple[str, ...], None] = {}
-    for spelling in (method, method.upper()):
-        if spelling == "HEAD":
-            readings["HEAD", "GET", ANY_METHOD] = None
-        elif spelling == "OPTIONS":
-            readings[("OPTIONS",)] = None
-        else:
-            readings[spelling, ANY_METHOD] = None
-    return tuple(readings)
-
-
-@lru_cache(maxsize=64)
-def _list_reached(method: str) -> frozenset[str]:
-    """Return the methods of the operations that a method may reach in any reading."""
-    return frozenset().union(*_list_accepted(method))
+    spellings = dict.fromkeys([method, method.upper()])
+    return [_ACCEPTED.get(spelling, (spelling, ANY_METHOD)) for spelling in spellings]
 
 
 def _find_winners(
-    templates: list[_Template], methods: tuple[str, ...], path: str
-) -> list[_Template]:
-    """Return the templates that win for a router that is strict about letter case and
+    operations: list[Operation], methods: tuple[str, ...], path: str
+) -> list[Operation]:
+    """Return the operations that win for a router that is strict about letter case and
     the trailing slash, about one of them, or about neither.
 
     Several win for one router if they differ in nothing but their conditions.
     """
-    if len(templates) < 2:
-        return templates
+    if len(operations) < 2:
+        return operations
     has_slash, segments = path.endswith("/"), _split(path)
-    same_case = [template for template in templates if template.has_spelling(segments)]
-    same_slash = [template for template in templates if template.fits_slash(has_slash)]
-    same_both = [template for template in same_case if template.fits_slash(has_slash)]
-    winners: list[_Template] = []
-    for group in (same_both, same_slash, same_case, templates):
-        ranks = [template.rank(methods, segments, has_slash) for template in group]
-        best = min(ranks, default=None)
-        for template, rank in zip(group, ranks, strict=True):
-            if rank == best:
-                winners.append(template)
+
+    def rank(operation: Operation) -> tuple[Any, ...]:
+        return operation.template.rank(methods, segments, has_slash)
+
+    same_case = [
+        operation
+        for operation in operations
+        if operation.template.has_spelling(segments)
+    ]
+    winners: list[Operation] = []
+    for is_strict in (True, False):
+        for group in (same_case, operations):
+            candidates = [
+                operation
+                for operation in group
+                if not is_strict or operation.template.fits_slash(has_slash)
+            ]
+            best = min(map(rank, candidates), default=None)
+            winners += [item for item in candidates if rank(item) == best]
     return winners
+
+
+def _is_ordinary(path: str) -> bool:
+    """Return whether no lenient router reads a path in another way."""
+    return (
+        path.startswith("/")
+        and path.isascii()
+        and path.isprintable()
+        and " " not in path
+        and "//" not in path
+        and "/." not in path
+    )
 
 
 def _read_leniently(path: str) -> list[str]:
@@ -689,36 +652,41 @@ def _read_leniently(path: str) -> list[str]:
     ]
 
 
-def _check_differences(templates: list[_Template], live: frozenset[str]) -> None:
-    """Refuse two deprecated operations that differ only in letter case or parameter
-    names, and a live one that is spelled exactly as a deprecated one.
+class Clash(NamedTuple):
+    """The places of two operations for the same requests, the first one's last, and
+    what they must differ in.
     """
-    deprecated: dict[Shape, _Template] = {}
-    for template in templates:
-        if template.operation.name not in live:
-            first = deprecated.setdefault(template.shape, template)
-            expected = f"different from {first.operation} in more than letter case and parameter names"
-            require(first is template, "operations", expected, template.operation)
-    for template in templates:
-        twin = deprecated.get(template.shape)
-        if template.operation.name in live and twin is not None:
-            expected = f"different from {twin.operation}, because one of both is live"
-            is_different = twin.literals != template.literals
-            require(is_different, "operations", expected, template.operation)
+
+    place: int
+    first: int
+    difference: str
 
 
-def _check_values_of_live(operation: Operation) -> None:
-    spaced = list_spaced(operation.query) + list_spaced(operation.headers)
-    expected = (
-        f"free of spaces in the conditions of {operation.name}, which is live, because "
-        "clients write a space in two ways"
-    )
-    require(not spaced, "operations", expected, spaced)
+def find_clashes(operations: Iterable[tuple[Operation, bool]]) -> Iterator[Clash]:
+    """Yield two deprecated operations that differ only in letter case or parameter
+    names, and a live one and a deprecated one that differ only in the latter.
+
+    :param operations: each with whether it is live.
+    """
+    shapes: dict[Shape, int] = {}
+    # A live operation may differ from a deprecated one in letter case alone.
+    spellings: dict[object, tuple[int, bool]] = {}
+    for place, (operation, is_live) in enumerate(operations):
+        shape = operation.template.shape
+        spelling = (shape, tuple(operation.template.spelled))
+        first, is_first_live = spellings.setdefault(spelling, (place, is_live))
+        if is_live != is_first_live:
+            difference = "more than parameter names, because one of both is live"
+            yield Clash(place, first, difference)
+        elif not is_live:
+            first = shapes.setdefault(shape, place)
+            if first != place:
+                yield Clash(place, first, "more than letter case and parameter names")
 
 
 def template_shape(operation: Operation) -> Shape:
     """Return the shape of an operation, which no other operation of a table may have."""
-    return _Template(operation).shape
+    return operation.template.shape
 
 
 def _split(path: str) -> list[str]:

@@ -4,15 +4,15 @@ A plan maps each operation to its policy, or to ``None`` where the operation is 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from heapq import merge
-from itertools import chain, islice
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from flask_notifications.validation import require
 
+from .conditions import list_spaced
 from .operations import ACCOUNT, CURRENT_USER, Operation, OperationTable
 from .policy import DeprecationPolicy, Phase
 
@@ -20,9 +20,9 @@ Plan = Mapping[Operation, DeprecationPolicy | None]
 
 # The parameters in the paths of the two operations of this library.
 _PARAMETERS = {CURRENT_USER: 0, ACCOUNT: 1}
-# Keys that live operations cannot have: their requests are untouched, and they announce
+# What live operations cannot have: their requests are untouched, and they announce
 # nothing.
-DEPRECATED_KEYS = ("successor", "rewrite_path", "unify_session")
+_DEPRECATED_KEYS = ("successor", "rewrite_path", "unify_session")
 
 
 def check_plan(plan: Any) -> None:
@@ -37,13 +37,27 @@ def check_plan(plan: Any) -> None:
         fits = isinstance(operation, Operation) and is_policy
         require(fits, "plan", expected, {operation: policy})
         if policy is None:
-            is_plain = not any(getattr(operation, key) for key in DEPRECATED_KEYS)
-            plain = f"without {', '.join(DEPRECATED_KEYS)} in live operations"
-            require(is_plain, "plan", plain, operation)
+            errors = dict(find_live_errors(operation))
+            plain = f"without what the live operation {operation.name} cannot have"
+            require(not errors, "plan", plain, errors)
     names = Counter(operation.name for operation in plan)
     repeated = [name for name, number in names.items() if number > 1]
     expected = "a plan whose operations have different names"
     require(not repeated, "plan", expected, repeated)
+
+
+def find_live_errors(operation: Operation) -> Iterator[tuple[str, str]]:
+    """Yield the arguments that a live operation cannot have, and a sentence about each."""
+    for key in _DEPRECATED_KEYS:
+        if getattr(operation, key):
+            yield key, f"{key} is for deprecated operations"
+    for key in ("query", "headers"):
+        spaced = list_spaced(getattr(operation, key))
+        if spaced:
+            yield (
+                key,
+                f"{key} of a live operation must be free of spaces, which clients write in two ways: {spaced}",
+            )
 
 
 def deprecated_operations(plan: Any) -> dict[Operation, DeprecationPolicy]:
@@ -113,10 +127,10 @@ def next_event(policy: DeprecationPolicy, at: datetime) -> Event | None:
     scheduled.
     """
     phase = policy.phase(at)
-    dates = [policy.deprecated_at, policy.sunset_at or policy.deprecated_at]
-    running = max(policy.count_begun(at) - 1, 0)
-    windows = islice(policy.windows, running, None)
-    for time in merge(sorted(dates), chain.from_iterable(windows)):
+    times = [policy.deprecated_at, *chain.from_iterable(policy.windows)]
+    if policy.sunset_at is not None:
+        times.append(policy.sunset_at)
+    for time in sorted(times):
         if time > at and policy.phase(time) is not phase:
             return Event(policy.phase(time), time)
     return None

@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
+from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, final
 
@@ -18,7 +19,7 @@ from flask_notifications.validation import check_uri, clean_label, make_plain, r
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END = datetime.max.replace(tzinfo=UTC)
-_SECOND, _HOUR = timedelta(seconds=1), timedelta(hours=1)
+_HOUR = timedelta(hours=1)
 # Of all brownouts of a policy.
 _MAX_WINDOWS = 10_000
 
@@ -72,11 +73,8 @@ class Brownout:
             object.__setattr__(self, name, check_date(name, getattr(self, name)))
         require(self.start < self.end, "end", f"after start ({self.start})", self.end)
         if self.every is not None:
-            is_whole = (
-                isinstance(self.every, timedelta)
-                and self.every >= _HOUR
-                and not self.every % _HOUR
-            )
+            is_time = isinstance(self.every, timedelta)
+            is_whole = is_time and self.every >= _HOUR and not self.every % _HOUR
             require(is_whole, "every", "a timedelta of whole hours", self.every)
             length = self.end - self.start
             expected = f"no shorter than the window ({length})"
@@ -131,12 +129,9 @@ class Exemption:
     def __post_init__(self) -> None:
         for name in ("caller", "reason"):
             object.__setattr__(self, name, make_plain(getattr(self, name)))
-        require(
-            clean_label(self.caller) is not None,
-            "caller",
-            "a label of 1 to 64 printable characters",
-            self.caller,
-        )
+        is_label = clean_label(self.caller) is not None
+        expected = "a label of 1 to 64 printable characters"
+        require(is_label, "caller", expected, self.caller)
         object.__setattr__(self, "until", check_date("until", self.until))
         is_reason = isinstance(self.reason, str) and self.reason.strip()
         require(is_reason, "reason", "a string that says why", self.reason)
@@ -177,37 +172,25 @@ class DeprecationPolicy:
     windows: Sequence[Window] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "deprecated_at", check_date("deprecated_at", self.deprecated_at)
-        )
+        deprecated_at = check_date("deprecated_at", self.deprecated_at)
+        object.__setattr__(self, "deprecated_at", deprecated_at)
         if self.sunset_at is not None:
-            object.__setattr__(
-                self, "sunset_at", check_date("sunset_at", self.sunset_at)
-            )
-            is_after = _seconds(self.sunset_at) >= _seconds(self.deprecated_at)
-            require(
-                is_after,
-                "sunset_at",
-                f"at or after deprecated_at ({self.deprecated_at})",
-                self.sunset_at,
-            )
+            sunset_at = check_date("sunset_at", self.sunset_at)
+            object.__setattr__(self, "sunset_at", sunset_at)
+            # As they are announced.
+            is_after = _in_seconds(sunset_at) >= _in_seconds(deprecated_at)
+            expected = f"at or after deprecated_at ({deprecated_at})"
+            require(is_after, "sunset_at", expected, sunset_at)
         for name in ("documentation", "sunset_documentation"):
-            object.__setattr__(self, name, make_plain(getattr(self, name)))
-            if getattr(self, name) is not None:
-                check_uri(name, getattr(self, name))
-        require(
-            isinstance(self.enforce_sunset, bool),
-            "enforce_sunset",
-            "True or False",
-            self.enforce_sunset,
-        )
-        has_sunset = self.sunset_at is not None
-        require(
-            has_sunset or not self.enforce_sunset,
-            "enforce_sunset",
-            "False without a sunset_at",
-            True,
-        )
+            uri = make_plain(getattr(self, name))
+            object.__setattr__(self, name, uri)
+            if uri is not None:
+                check_uri(name, uri)
+        is_enforced = self.enforce_sunset
+        is_boolean = isinstance(is_enforced, bool)
+        require(is_boolean, "enforce_sunset", "True or False", is_enforced)
+        has_sunset = self.sunset_at is not None or not is_enforced
+        require(has_sunset, "enforce_sunset", "False without a sunset_at", is_enforced)
         brownouts = _check_list("brownouts", Brownout, self.brownouts)
         brownouts = tuple(sorted(brownouts, key=attrgetter("start")))
         object.__setattr__(self, "brownouts", brownouts)
@@ -216,7 +199,7 @@ class DeprecationPolicy:
         times = Counter(exemption.caller for exemption in exemptions)
         repeated = [caller for caller, number in times.items() if number > 1]
         require(not repeated, "exemptions", "a list with each caller once", repeated)
-        object.__setattr__(self, "exemptions", tuple(exemptions))
+        object.__setattr__(self, "exemptions", exemptions)
 
     def phase(self, at: datetime, caller: str | None = None) -> Phase:
         """Return the phase at an aware datetime: an enforced sunset first, then a
@@ -271,21 +254,18 @@ def check_date(name: str, value: Any) -> datetime:
     """Return an aware datetime from 1970 on in UTC, or raise ``ValueError``."""
     require(isinstance(value, datetime), name, "a datetime", value)
     time: datetime = value
-    require(
-        time.utcoffset() is not None, name, "an aware datetime, with a UTC offset", time
-    )
-    require(
-        _EPOCH <= time <= _END, name, "a time of the years 1970 to 9999 in UTC", time
-    )
+    is_aware = time.utcoffset() is not None
+    require(is_aware, name, "an aware datetime, with a UTC offset", time)
+    is_near = _EPOCH <= time <= _END
+    require(is_near, name, "a time of the years 1970 to 9999 in UTC", time)
     return to_utc(time)
 
 
-def _check_list(name: str, kind: type, values: Any) -> Sequence[Any]:
+def _check_list(name: str, kind: type, values: Any) -> tuple[Any, ...]:
     is_list = isinstance(values, list | tuple)
     is_list = is_list and all(isinstance(value, kind) for value in values)
     require(is_list, name, f"a list or tuple of {kind.__name__}", values)
-    checked: Sequence[Any] = values
-    return checked
+    return tuple(values)
 
 
 # Operations of a plan often share their brownouts.
@@ -300,29 +280,15 @@ def _list_windows(
         expected = f"at most {_MAX_WINDOWS:,} windows"
         require(len(windows) <= _MAX_WINDOWS, "brownouts", expected, len(windows))
     windows.sort()
-    overlaps = _find_overlaps(windows)
+    overlaps = []
+    for window, following in pairwise(windows):
+        if following.start < window.end:
+            overlaps.append(
+                f"{window.start} to {window.end} and {following.start} to {following.end}"
+            )
     require(not overlaps, "brownouts", "windows that do not overlap", overlaps)
     return tuple(windows)
 
 
-def _find_overlaps(windows: Sequence[Window]) -> list[str]:
-    """Return each window that begins before an earlier one has ended, with that one."""
-    overlaps = []
-    # Of the windows so far, the one that ends last: a long one overlaps with all that
-    # it contains.
-    longest: Window | None = None
-    for window in windows:
-        if longest is not None and window.start < longest.end:
-            pair = (
-                f"{longest.start} to {longest.end} and {window.start} to {window.end}"
-            )
-            overlaps.append(pair)
-        if longest is None or window.end > longest.end:
-            longest = window
-    return overlaps
-
-
-def _seconds(date: datetime) -> int:
-    # Whole numbers throughout: a float of seconds rounds up the last microseconds of
-    # far years.
-    return (date - _EPOCH) // _SECOND
+def _in_seconds(date: datetime) -> datetime:
+    return date.replace(microsecond=0)
