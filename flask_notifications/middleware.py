@@ -7,18 +7,19 @@ Knows no framework, no storage and no byte of a body. Standard library only: aft
 (``load_plan`` needs marshmallow).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import quote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from .dates import Clock, utc_now
-from .deferred import is_asynchronous, is_deferring
+from .deferred import is_asynchronous
 from .headers import HeaderList, ResponseHeaders
 from .log import format_traceback, log_error, log_exception
-from .notice import SERVED, Notice, Served, describe
+from .notice import SERVED, Served, describe
 from .observers import (
     Call,
     Observer,
@@ -26,12 +27,13 @@ from .observers import (
     ask_label,
     check_identify,
     client_of,
+    require_function,
 )
 from .plans.announcement import Announcement, DeprecationHeaders
-from .plans.decision import decide
+from .plans.decision import Decision, decide
 from .plans.operations import NOT_REACHED, Match
 from .plans.plan import Plan, check_plan, table_of
-from .plans.policy import CLOSED_PHASES, Exemption, Phase
+from .plans.policy import CLOSED_PHASES, Phase
 from .problems import Problems, Statuses, retry_after
 from .responses import PlainResponse, send_response
 from .sessions.credential import (
@@ -62,6 +64,8 @@ ORIGINAL_PATH = "flask_notifications.original_path"
 # Headers that a page of another origin may read if it may read the response at all
 # (Fetch, CORS-exposed header names).
 _EXPOSED_HEADERS = ("Deprecation", "Sunset", "Link")
+# Headers of an application that an announcement changes.
+_EDITED = frozenset({"deprecation", "sunset", "link", "access-control-allow-origin"})
 # Headers that let a shared cache store what Cache-Control keeps private (RFC 9213).
 _SHARED_CACHES = frozenset({"cdn-cache-control", "surrogate-control"})
 
@@ -125,50 +129,36 @@ class DeprecationMiddleware:
         closing: Closing | None = None,
     ) -> None:
         require(callable(app), "app", "a WSGI application", app)
-        require(
-            not is_asynchronous(app),
-            "app",
-            "a WSGI application (this one is asynchronous)",
-            app,
-        )
+        expected = "a WSGI application (this one is asynchronous)"
+        require(not is_asynchronous(app), "app", expected, app)
         check_base_url(base_url)
-        is_clock = callable(clock) and not is_deferring(clock)
-        require(
-            is_clock,
-            "clock",
-            "an ordinary function that returns an aware datetime",
-            clock,
-        )
-        require(
-            isinstance(require_session, bool),
-            "require_session",
-            "True or False",
-            require_session,
-        )
-        self._app = app
+        expected = "an ordinary function that returns an aware datetime"
+        require_function("clock", clock, expected)
         check_plan(plan)
+        is_used = any(operation.unify_session for operation in plan)
+        is_boolean = isinstance(require_session, bool) and is_used >= require_session
+        expected = "True or False, and False without unify_session"
+        require(is_boolean, "require_session", expected, require_session)
+        _check_identify(identify, plan)
+        if closing is not None:
+            expected = "an ordinary function without arguments"
+            require_function("closing", closing, expected)
+        self._app = app
         self._plan = plan
         self._table = table_of(plan)
         self._policies = {operation.name: policy for operation, policy in plan.items()}
         self._problems = Problems(statuses=statuses, realm=realm)
-        self._retirements: dict[str, _Retirement] = {}
+        # The headers of deprecated operations, and the announcement of those whose
+        # successor and mount point have no other, by the operation's name.
+        self._headers: dict[str, DeprecationHeaders] = {}
+        self._announcements: dict[str, Announcement] = {}
         for operation, policy in plan.items():
             if policy is not None:
                 headers = DeprecationHeaders(policy, base_url=base_url or "")
+                self._headers[operation.name] = headers
                 usual = headers.announce(operation.successor, "")
-                self._retirements[operation.name] = _Retirement(headers, usual)
-        unifies = any(operation.unify_session for operation in plan)
-        require(
-            unifies or not require_session,
-            "require_session",
-            "False without unify_session",
-            require_session,
-        )
-        _check_identify(identify, plan)
+                self._announcements[operation.name] = usual
         self._identify = identify
-        is_switch = callable(closing) and not is_deferring(closing)
-        expected = "an ordinary function without arguments"
-        require(closing is None or is_switch, "closing", expected, closing)
         self._closing = closing
         self._require_session = require_session
         self._clock = clock
@@ -204,17 +194,21 @@ class DeprecationMiddleware:
             environ.get("PATH_INFO", ""),
             as_received(environ) if SESSION in environ else environ,
         )
-        if not matches or not self._has_deprecated(matches):
+        for match in matches:
+            if match.operation.name in self._headers:
+                break
+        else:  # all of them are live, if there are any
             return self._app(environ, start_response)
-        decision = self._decide(matches, environ)
-        # It moves the session, and sets SERVED in the environ.
+        failures: list[_Failure] = []
+        decision = self._decide(matches, environ, failures)
+        # It moves the session.
         exchange = _Exchange(decision, environ, start_response, self._observers)
         # Not before: a log handler may report local variables, and until now the
         # environ had the session ID in its query.
-        for failure in decision.failures:
+        for failure in failures:
             log_error(*failure)  # type: ignore[arg-type]
         if decision.phase in CLOSED_PHASES:
-            response = self._refuse_closed(decision, describe(environ[SERVED]))
+            response = self._refuse_closed(decision)
         elif isinstance(exchange.session, SessionRefused):
             response = self._problems.refuse(exchange.session)
         elif self._require_session and exchange.unifies and exchange.session is None:
@@ -223,59 +217,52 @@ class DeprecationMiddleware:
             return exchange.run(self._app)
         return exchange.run(partial(send_response, response))
 
-    def _has_deprecated(self, matches: list[Match]) -> bool:
-        for match in matches:  # noqa: SIM110 - a generator costs more per request
-            if match.operation.name in self._retirements:
-                return True
-        return False
-
-    def _decide(self, matches: list[Match], environ: WSGIEnvironment) -> "_Decision":
-        failures: list[_Failure] = []
-        at = self._tell_time(failures)
-        caller = self._identify_caller(environ, failures)
-        match, _policy, phase = decide(matches, self._policies, at, caller)
+    def _decide(
+        self,
+        matches: list[Match],
+        environ: WSGIEnvironment,
+        failures: list[_Failure],
+    ) -> Decision:
+        caller = exemption = None
+        try:
+            at = self._clock().astimezone(UTC)
+        except Exception as error:  # noqa: BLE001 - a clock that fails must not fail the request
+            at = utc_now()
+            traceback = format_traceback(error, chain=False)
+            failures.append(("clock %r failed: %s", self._clock, traceback))
+        if self._identify is not None:
+            caller = self._identify_caller(environ, failures)
+        match, policy, phase = decide(matches, self._policies, at, caller)
         # One of the matches is deprecated, and live ones do not win over it.
-        assert phase is not None  # noqa: S101
+        assert policy is not None and phase is not None  # noqa: S101, PT018
         if phase in CLOSED_PHASES and self._is_kept_open(failures):
             phase = Phase.DEPRECATED
-        retirement = self._retirements[match.operation.name]
-        exemption = None
         if caller is not None:
-            exemption = retirement.headers.policy.exemption(caller, at)
+            exemption = policy.exemption(caller, at)
         mount = environ.get("SCRIPT_NAME", "")
         if mount:
             mount = _encode_mount(mount)
-        successor, announcement = match.operation.successor, retirement.usual
+        name, successor = match.operation.name, match.operation.successor
+        headers, announcement = self._headers[name], self._announcements[name]
         if mount or match.parameters or exemption is not None:
             successor = match.successor
-            announcement = retirement.headers.announce(successor, mount, exemption)
-        return _Decision(
+            announcement = headers.announce(successor, mount, exemption)
+        return Decision(
             match,
-            retirement,
             phase,
             at,
             caller,
             exemption,
             mount,
             successor,
+            headers,
             announcement,
-            failures,
         )
-
-    def _tell_time(self, failures: list[_Failure]) -> datetime:
-        try:
-            return self._clock().astimezone(UTC)
-        except Exception as error:  # noqa: BLE001 - a clock that fails must not fail the request
-            traceback = format_traceback(error, chain=False)
-        failures.append(("clock %r failed: %s", self._clock, traceback))
-        return utc_now()
 
     def _identify_caller(
         self, environ: WSGIEnvironment, failures: list[_Failure]
     ) -> str | None:
-        if self._identify is None:
-            return None
-        label, failure = ask_label(self._identify, environ.copy())
+        label, failure = ask_label(self._identify, environ.copy())  # type: ignore[arg-type]
         if failure is not None:
             failures.append(("identify: %s", failure))
         return clean_label(label, list_session_ids(environ))
@@ -291,12 +278,13 @@ class DeprecationMiddleware:
         failures.append(("closing %r failed: %s", self._closing, traceback))
         return False
 
-    def _refuse_closed(self, decision: "_Decision", notice: Notice) -> PlainResponse:
-        policy = decision.retirement.headers.policy
+    def _refuse_closed(self, decision: Decision) -> PlainResponse:
+        notice = describe(decision)
         members: dict[str, str | datetime | None] = {
             "successor": notice.successor,
             "documentation": notice.documentation,
         }
+        policy = decision.headers.policy
         brownout = policy.brownout(decision.at)
         if brownout is None or decision.phase is Phase.SUNSET:
             members["sunset"] = policy.sunset_at
@@ -304,34 +292,6 @@ class DeprecationMiddleware:
         members["brownout_ends"] = brownout.end
         wait = retry_after((brownout.end - decision.at).total_seconds())
         return self._problems.respond("brownout", extra=[wait], members=members)
-
-
-class _Retirement(NamedTuple):
-    """The headers of a deprecated operation, as far as requests do not change them:
-    ``usual`` is the announcement at the root with the successor of the plan.
-    """
-
-    headers: DeprecationHeaders
-    usual: Announcement
-
-
-class _Decision(NamedTuple):
-    """What is decided about a matched request before anything is changed.
-
-    ``mount`` is where the application is mounted, percent-encoded. The ``failures`` are
-    not logged yet.
-    """
-
-    match: Match
-    retirement: _Retirement
-    phase: Phase
-    at: datetime
-    caller: str | None
-    exemption: Exemption | None
-    mount: str
-    successor: str | None
-    announcement: Announcement
-    failures: list[_Failure]
 
 
 class _Label(str):
@@ -349,9 +309,17 @@ class _Exchange:
     carries, if the operation ``unifies`` sessions.
     """
 
+    session: SessionResult = None
+    # The digests of the session pairs in the query, by what they replace.
+    _digests: Mapping[str, str] = MappingProxyType({})
+    _has_url_session = False
+    _status: str | None = None
+    _has_returned = False
+    _is_settled = False
+
     def __init__(
         self,
-        decision: _Decision,
+        decision: Decision,
         environ: WSGIEnvironment,
         start_response: StartResponse,
         observers: tuple[Observer, ...],
@@ -363,44 +331,26 @@ class _Exchange:
         self._user_agent: str = environ.get("HTTP_USER_AGENT", "")
         self._start_response = start_response
         self._observers = observers
-        self._status: str | None = None
-        self._has_returned = False
-        self._is_settled = False
-        # 404 or 405 shows that a lookalike was for another operation.
-        self._is_lookalike = match.is_lookalike
-        self.session: SessionResult = None
         self.unifies = operation.unify_session and not match.is_lookalike
-        self._digests: dict[str, str] = {}
-        self._has_url_session = False
-        self._prepare_environ(environ)
-
-    def _prepare_environ(self, environ: WSGIEnvironment) -> None:
-        """Change the environ as the operation asks for it."""
-        decision, operation = self._decision, self._decision.match.operation
         if decision.caller is not None:
             environ[CALLER] = _Label(decision.caller)
-        if operation.rewrite_path and not self._is_lookalike:
+        if operation.rewrite_path and not match.is_lookalike:
             environ.setdefault(ORIGINAL_PATH, environ.get("PATH_INFO", ""))
-            environ["PATH_INFO"] = decision.match.path
+            environ["PATH_INFO"] = match.path
         if self.unifies:
-            self.session, self._digests = unify_session(environ)
-            self._has_url_session = bool(self._digests)
+            self._unify_session(environ)
         elif operation.unify_session:  # a lookalike, whose session is not moved
             query = environ.get("QUERY_STRING", "")
             self._has_url_session = bool(session_pairs(query))
-        if self._digests:  # before an application changes its environ
+        script_name, path = environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", "")
+        environ[SERVED] = Served(self._method, script_name, path, decision)
+
+    def _unify_session(self, environ: WSGIEnvironment) -> None:
+        self.session, self._digests = unify_session(environ)
+        if self._digests:
+            self._has_url_session = True
+            # Before an application changes its environ.
             self._origin = origin_of(environ)
-        environ[SERVED] = Served(
-            self._method,
-            environ.get("SCRIPT_NAME", ""),
-            environ.get("PATH_INFO", ""),
-            operation.name,
-            decision.phase,
-            decision.successor,
-            decision.mount,
-            decision.retirement.headers,
-            decision.exemption,
-        )
 
     def run(self, app: WSGIApplication) -> Iterable[bytes]:
         """Call an application and return its own iterable: a server cannot use sendfile
@@ -429,8 +379,9 @@ class _Exchange:
         self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
     ) -> Callable[[bytes], object]:
         edited = headers
-        if not self._is_lookalike or _status_code(status) not in NOT_REACHED:
-            edited = self._edit(headers)
+        is_lookalike = self._decision.match.is_lookalike
+        if not is_lookalike or _status_code(status) not in NOT_REACHED:
+            edited = self._announce(headers)
         if exc_info is None:
             write = self._start_response(status, edited)
         else:
@@ -450,15 +401,15 @@ class _Exchange:
         if self._is_settled or not self._observers:
             return
         self._is_settled = True
-        code = _status_code(status)
-        if self._is_lookalike and code in NOT_REACHED:
+        decision, code = self._decision, _status_code(status)
+        # It was for another operation.
+        if decision.match.is_lookalike and code in NOT_REACHED:
             return
         source = None
         if isinstance(self.session, SessionCredential):
             source, session_ids = self.session.source, [self.session.value]
         else:
             session_ids = list_session_ids(self._environ, self._digests)
-        decision = self._decision
         caller = decision.caller
         label = self._environ.get(CALLER)
         if label is not None and not isinstance(label, _Label):
@@ -476,10 +427,20 @@ class _Exchange:
         for observer in self._observers:
             _notify(observer, call)
 
-    def _edit(self, lines: HeaderList) -> HeaderList:
+    def _announce(self, lines: HeaderList) -> HeaderList:
         """Return the headers of the response, a new list."""
-        headers = ResponseHeaders(lines)
-        names, decision = headers.names, self._decision
+        decision, match = self._decision, self._decision.match
+        if match.operation.unify_session or match.vary or decision.exemption:
+            return self._edit(lines)
+        for name, _value in lines:
+            if name.lower() in _EDITED:
+                return self._edit(lines)
+        # Most responses have no header to edit: a tenth of a request's instructions.
+        return [*lines, *decision.announcement.lines]
+
+    def _edit(self, lines: HeaderList) -> HeaderList:
+        headers, decision = ResponseHeaders(lines), self._decision
+        names, exemption = headers.names, decision.exemption
         if decision.match.operation.unify_session:
             headers.merge("Vary", ("Authorization",), unless="*")
         if decision.match.vary:
@@ -490,9 +451,9 @@ class _Exchange:
             headers.edit("location", self._restore_session)
         if self._has_url_session and "referrer-policy" not in names:
             headers.append("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
-        if self._has_url_session or decision.exemption is not None:
+        if self._has_url_session or exemption is not None:
             headers.keep_private()
-        if decision.exemption is not None:
+        if exemption is not None:
             headers.remove(_SHARED_CACHES)
         announcement = decision.announcement
         return headers.announce(announcement.dates, announcement.links)
@@ -573,11 +534,10 @@ def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
     expected = "a sequence of ordinary functions that take a Call"
     require(isinstance(observers, Iterable), "observers", expected, observers)
     functions = tuple(observers)
-    # A class or a generator function does nothing with a call, and nobody would notice.
     for function in functions:
-        is_observer = callable(function) and not isinstance(function, type)
-        is_observer = is_observer and not is_deferring(function)
-        require(is_observer, "observers", expected, functions)
+        require_function("observers", function, expected)
+        # A class does nothing with a call, and nobody would notice.
+        require(not isinstance(function, type), "observers", expected, function)
     return functions
 
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from wsgiref.types import WSGIEnvironment
 
-from .plans.announcement import DeprecationHeaders
-from .plans.policy import Exemption, Phase
+from .plans.decision import Decision
+from .plans.policy import Phase
 from .validation import require
 
 SERVED = "flask_notifications.served"
@@ -42,12 +42,7 @@ class Served(NamedTuple):
     method: str
     script_name: str
     path_info: str
-    operation: str
-    phase: Phase
-    successor: str | None
-    mount: str
-    headers: DeprecationHeaders
-    exemption: Exemption | None
+    decision: Decision
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> "Served":
         return self
@@ -78,22 +73,22 @@ def notice_of(environ: WSGIEnvironment) -> Notice | None:
     is_same_path = path == served.script_name + served.path_info
     if served.method != environ.get("REQUEST_METHOD") or not is_same_path:
         return None
-    return describe(served)
+    return describe(served.decision)
 
 
-def describe(served: Served) -> Notice:
+def describe(decision: Decision) -> Notice:
     """Return the notice of a matched request."""
-    headers, policy = served.headers, served.headers.policy
-    successor, documentation = served.successor, policy.documentation
+    headers, policy = decision.headers, decision.headers.policy
+    successor, documentation = decision.successor, policy.documentation
     if successor is not None:
-        successor = headers.resolve(successor, served.mount)
+        successor = headers.resolve(successor, decision.mount)
     if documentation is not None:
-        documentation = headers.resolve(documentation, served.mount)
+        documentation = headers.resolve(documentation, decision.mount)
     return Notice(
-        served.operation,
-        served.phase,
+        decision.match.operation.name,
+        decision.phase,
         policy.deprecated_at,
-        policy.sunset_of(served.exemption),
+        policy.sunset_of(decision.exemption),
         successor,
         documentation,
     )

@@ -76,17 +76,19 @@ class RequestWatcher(Protocol):
         """Record that a request arrived."""
 
 
+def require_function(argument: str, function: object, expected: str) -> None:
+    """Check that an argument is a function that does not only promise its result."""
+    is_ordinary = callable(function) and not is_deferring(function)
+    require(is_ordinary, argument, expected, function)
+
+
 def check_identify(identify: object, source: str) -> None:
     """Check that ``identify`` is an ordinary function from a source to a label, or
     ``None``.
     """
-    usable = callable(identify) and not is_deferring(identify)
-    require(
-        identify is None or usable,
-        "identify",
-        f"an ordinary function from {source} to a label",
-        identify,
-    )
+    if identify is not None:
+        expected = f"an ordinary function from {source} to a label"
+        require_function("identify", identify, expected)
 
 
 def find_label(identify: Callable[[Any], Any], source: object) -> object:

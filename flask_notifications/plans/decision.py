@@ -8,19 +8,27 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from .announcement import Announcement, DeprecationHeaders
 from .operations import Match
-from .policy import CLOSED_PHASES, DeprecationPolicy, Phase
+from .policy import CLOSED_PHASES, DeprecationPolicy, Exemption, Phase
 
 
 class Decision(NamedTuple):
-    """The match that decides, and the policy and the phase of its operation.
+    """What is decided about a request of a deprecated operation.
 
-    A live operation has neither.
+    ``mount`` is where the application is mounted, percent-encoded, and ``successor``
+    has its parameters filled in.
     """
 
     match: Match
-    policy: DeprecationPolicy | None
-    phase: Phase | None
+    phase: Phase
+    at: datetime
+    caller: str | None
+    exemption: Exemption | None
+    mount: str
+    successor: str | None
+    headers: DeprecationHeaders
+    announcement: Announcement
 
 
 def decide(
@@ -28,24 +36,23 @@ def decide(
     policies: Mapping[str, DeprecationPolicy | None],
     at: datetime,
     caller: str | None = None,
-) -> Decision:
-    """Return the decision about a request that matches one or more operations.
+) -> tuple[Match, DeprecationPolicy | None, Phase | None]:
+    """Return the match that decides about a request, with the policy and the phase of
+    its operation; a live operation has neither.
 
-    :param matches: those of ``OperationTable.find``, the likeliest first.
+    :param matches: those of ``OperationTable.find``, one or more, the likeliest first.
     :param policies: the policy of each operation by its name, ``None`` of live ones.
     :param at: an aware datetime.
     :param caller: the label of the caller, which may be exempt.
     """
-    decisions = []
+    live, deprecated = [], []
     for match in matches:
-        policy, phase = policies[match.operation.name], None
-        if policy is not None:
-            phase = policy.phase(at, caller)
-        decision = Decision(match, policy, phase)
+        policy = policies[match.operation.name]
+        if policy is None:
+            live.append((match, None, None))
+            continue
+        phase = policy.phase(at, caller)
         if phase in CLOSED_PHASES:
-            return decision
-        decisions.append(decision)
-    for decision in decisions:
-        if decision.phase is not None:
-            return decision
-    return decisions[0]
+            return match, policy, phase
+        deprecated.append((match, policy, phase))
+    return (deprecated or live)[0]
