@@ -6,8 +6,7 @@ does not fit its tag and an unknown tag become errors only where the reader need
 
 import json
 from codecs import BOM_UTF8
-from collections import Counter
-from typing import Any, NoReturn
+from typing import Any
 
 import yaml
 
@@ -34,16 +33,13 @@ def parse_document(content: bytes) -> Any:
 
 
 def _make_mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) == len(pairs):
-        return mapping
-    repeated = RepeatedKey(mapping)
-    ((repeated.key, _times),) = Counter(key for key, _ in pairs).most_common(1)
-    return repeated
-
-
-def _refuse(message: str, node: Any) -> NoReturn:
-    raise yaml.constructor.ConstructorError(None, None, message, node.start_mark)
+    mapping: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in mapping:
+            mapping = RepeatedKey(mapping)
+            mapping.key = key
+        mapping[key] = value
+    return mapping
 
 
 class _DocumentLoader(_Loader):  # type: ignore[misc]
@@ -59,37 +55,32 @@ class _DocumentLoader(_Loader):  # type: ignore[misc]
         self._most_merged = max(_LEAST_MERGED, len(content))
 
     def flatten_mapping(self, node: Any) -> None:
-        """Put the pairs of merge keys into a mapping, before those that replace them."""
+        """Put the pairs of merge keys into a mapping, before its own."""
         if node in self._flat:
             return
         self._flat.add(node)
-        merged: dict[Any, Any] = {}
-        written: dict[Any, Any] = {}
+        keys = set()
         for key, value in node.value:
             if key.tag == f"{_TAG}merge":
-                merged |= self._merge(value)
-                continue
-            if not isinstance(key, yaml.ScalarNode):
-                _refuse("keys must be strings", key)
-            if (key.tag, key.value) in written:
-                self._repeated[node] = key.value
-            written[key.tag, key.value] = key, value
-        node.value = list((merged | written).values())
+                is_list = isinstance(value, yaml.SequenceNode)
+                for source in value.value if is_list else [value]:
+                    if isinstance(source, yaml.MappingNode):
+                        self._charge(source)
+            elif isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in keys:
+                    self._repeated[node] = key.value
+                keys.add((key.tag, key.value))
+        super().flatten_mapping(node)
 
-    def _merge(self, value: Any) -> dict[Any, Any]:
-        """Return the pairs of a mapping, or of several, of which the first wins."""
-        pairs: dict[Any, Any] = {}
-        sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
-        for source in reversed(sources):
-            if not isinstance(source, yaml.MappingNode):
-                _refuse("merge keys need mappings", source)
-            self.flatten_mapping(source)
-            self._most_merged -= len(source.value)
-            if self._most_merged < 0:
-                _refuse("merge keys copy more than the file has", source)
-            for key, member in source.value:
-                pairs[key.tag, key.value] = key, member
-        return pairs
+    def _charge(self, source: Any) -> None:
+        """Refuse a file in which merge keys copy more than it has."""
+        self.flatten_mapping(source)
+        self._most_merged -= len(source.value)
+        if self._most_merged < 0:
+            message = "merge keys copy more than the file has"
+            raise yaml.constructor.ConstructorError(
+                None, None, message, source.start_mark
+            )
 
     def construct_yaml_map(self, node: Any) -> Any:
         """Construct a mapping, which its aliases may have in it."""
