@@ -8,7 +8,6 @@ proxies.
 import json
 import re
 import urllib.request
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -55,6 +54,10 @@ _PUBLIC = (
     *("access-control-request-headers", "access-control-request-method", "user-agent"),
     *("x-forwarded-host", "x-forwarded-proto", "x-requested-with"),
 )
+
+
+# Between the values of a repeated header, where that is not a comma.
+_SEPARATORS = {"Cookie": "; ", "User-Agent": " "}
 
 
 class Unreachable(Exception):
@@ -239,13 +242,14 @@ def _join_repeated(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return headers with repeated ones joined, because urllib keeps only the last (RFC
     9110 section 5.3).
     """
-    merged: defaultdict[str, list[str]] = defaultdict(list)
+    joined: dict[str, str] = {}
     for name, value in headers:
-        merged[name.title()].append(value)
-    separators = {"Cookie": "; ", "User-Agent": " "}
-    return {
-        name: separators.get(name, ", ").join(values) for name, values in merged.items()
-    }
+        key = name.title()
+        if key in joined:
+            joined[key] += _SEPARATORS.get(key, ", ") + value
+        else:
+            joined[key] = value
+    return joined
 
 
 def _pattern_of(values: Sequence[str]) -> re.Pattern[str]:
