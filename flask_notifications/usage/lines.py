@@ -6,7 +6,7 @@ bytes read as ISO 8859-1.
 
 import json
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,8 +18,8 @@ from flask_notifications.wording import escape
 
 from .times import SECOND, to_microseconds
 
-_FIELDS = ("time", "method", "target", "status", "agent", "user")
-_NEEDED = ("time", "target")
+_NEEDED = {"time", "target"}
+_FIELDS = {*_NEEDED, "method", "status", "agent", "user"}
 _JSON = "json:"
 # Times that are remembered, because neighbouring lines often have the same.
 _TIMES = 10_000
@@ -64,18 +64,18 @@ _MONTHS = (
     *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
     *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
 )
-_MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
-_CLOCK = r"(?P<clock>\d\d:\d\d:\d\d(?:[.,]\d+)?)"
-_OFFSET = r"(?: ?(?P<offset>[+-]\d\d(?::?\d\d)?|Z|UTC|GMT))?"
-_TIME_FORMATS = [
-    re.compile(pattern, re.ASCII)
-    for pattern in (
-        rf"(?P<day>\d\d?)/{_MONTH}/(?P<year>\d{{4}})[: ]{_CLOCK}{_OFFSET}",
-        rf"(?P<year>\d{{4}})-(?P<month>\d\d)-(?P<day>\d\d)[\sTt]{_CLOCK}{_OFFSET}",
-        rf"(?:[A-Z][a-z]{{2}} )?{_MONTH} {{1,2}}(?P<day>\d\d?) {_CLOCK} (?P<year>\d{{4}})",
-    )
-]
-_NUMBER = re.compile(r"\d{9,}(?:\.\d*)?|\d(?:\.\d+)?[Ee]\+?\d\d")
+# The Common format, and that of C's ``ctime``; all others are in ISO 8601.
+_NAMED_MONTHS = (
+    re.compile(
+        r"(?P<day>\d\d?)/(?P<month>\w{3})/(?P<year>\d{4})[: ](?P<clock>\d\d:.+)"
+    ),
+    re.compile(
+        r"(?:\w{3} )?(?P<month>\w{3}) {1,2}(?P<day>\d\d?) (?P<clock>\S+) (?P<year>\d{4})"
+    ),
+)
+_UTC = re.compile(r" ?(?:z|UTC|GMT)\Z")
+_SPACE_BEFORE_OFFSET = re.compile(r" (?=[+-]\d)")
+_NUMBER = re.compile(r"\d{9,}(?:\.\d*)?|\d(?:\.\d+)?[Ee]\+?\d\d?")
 
 
 class Parts(NamedTuple):
@@ -111,7 +111,7 @@ class PatternFormat:
 
     def details(self, record: Any) -> Details:
         """Return the details of a line, without escapes and hyphens for nothing."""
-        user = _unescape(record.get("user", "")).encode("latin-1", "replace")
+        user = _unescape(record.get("user", "")).encode("latin-1")
         return Details(
             _drop_hyphen(record.get("status")),
             _drop_hyphen(decode_user(user)),
@@ -134,23 +134,17 @@ class CommonFormat(PatternFormat):
         super().__init__(_COMMON)
 
     def split(self, line: str) -> Parts | None:
-        """Split a line."""
+        """Split a line; most are needed for nothing else, so the rest waits."""
         match = self._search(line)
         if match is None:
             return None
-        time, method, target, request = match.group(
-            "time", "method", "target", "request"
-        )
-        return Parts(time, method, target or request, match)
+        time, method, target = match.group("time", "method", "target")
+        return Parts(time, method, target or match["request"], match)
 
-    def details(self, record: Any) -> Details:
+    def details(self, record: re.Match[str]) -> Details:
         """Return the details of a line."""
-        status, agent = record.group("status", "agent")
         user = _find_user(record.string[: record.start()])
-        if user:
-            user = decode_user(_unescape(user).encode("latin-1"))
-        agent = _drop_hyphen(_unescape(agent or ""))
-        return Details(_drop_hyphen(status), user, agent)
+        return super().details(record.groupdict("") | {"user": user})
 
     def explain(self, line: str) -> str:
         """Explain what is missing."""
@@ -177,23 +171,20 @@ class JSONFormat:
             record = self._parse(_ESCAPED_BYTE.sub(_to_json, line))
         if record is None:
             return None
-        time, method, target = (
-            self._find(record, field) for field in ("time", "method", "target")
+        return Parts(
+            self._find(record, "time"),
+            self._find(record, "method"),
+            self._find(record, "target"),
+            record,
         )
-        return Parts(time, method, target, record)
 
     def details(self, record: dict[str, Any]) -> Details:
         """Return the details of a line."""
-        return Details(
-            _drop_hyphen(self._find(record, "status")),
-            _drop_hyphen(self._find(record, "user")),
-            _drop_hyphen(self._find(record, "agent")),
-        )
+        details = [self._find(record, field) for field in Details._fields]
+        return Details(*map(_drop_hyphen, details))
 
     def decode(self, target: str) -> str:
         """Decode a target."""
-        if target.isascii():
-            return target
         return target.encode("utf-8", "surrogatepass").decode("latin-1")
 
     def explain(self, line: str) -> str:
@@ -201,9 +192,7 @@ class JSONFormat:
         return f"no JSON object in {show(line)}"
 
     def _parse(self, line: str) -> Any:
-        text = line
-        if not line.isascii():
-            text = line.encode("latin-1").decode("utf-8", "surrogateescape")
+        text = line.encode("latin-1").decode("utf-8", "surrogateescape")
         try:
             return self._read(text, text.index("{"))[0]
         except (ValueError, RecursionError):
@@ -214,10 +203,9 @@ class JSONFormat:
         value = _look_up(record, self._keys.get(field, ""))
         if isinstance(value, list) and value:
             value = value[0]
-        if isinstance(value, str):
-            return value
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return str(value) if is_number else None
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            return str(value)
+        return None
 
 
 LineFormat: TypeAlias = PatternFormat | JSONFormat
@@ -236,7 +224,7 @@ def compile_format(log_format: str | None) -> LineFormat:
         pairs = [item.partition("=") for item in log_format[len(_JSON) :].split(",")]
         keys = {field.strip(): key.strip() for field, _equals, key in pairs}
         fits = all(keys.values()) and len(keys) == len(pairs)
-        fits = fits and keys.keys() <= set(_FIELDS) and keys.keys() >= set(_NEEDED)
+        fits = fits and _NEEDED <= keys.keys() <= _FIELDS
         require(fits, "log_format", expected, log_format)
         return JSONFormat(keys)
     try:
@@ -244,7 +232,7 @@ def compile_format(log_format: str | None) -> LineFormat:
     except (re.error, RecursionError, OverflowError) as error:
         message = f"log_format must be {expected}: {error}"
         raise ValueError(message) from error
-    require(names >= set(_NEEDED), "log_format", expected, log_format)
+    require(names >= _NEEDED, "log_format", expected, log_format)
     return PatternFormat(log_format)
 
 
@@ -267,13 +255,9 @@ def parse_log_time(time: str) -> tuple[int, bool] | None:
     try:
         if _NUMBER.fullmatch(text):
             return _parse_number(text), True
-        for pattern in _TIME_FORMATS:
-            match = pattern.fullmatch(text)
-            if match is not None:
-                return _parse_date(**match.groupdict())
-    except (ValueError, OverflowError):
-        pass  # there is no such date
-    return None
+        return _parse_date(text)
+    except (ValueError, OverflowError):  # there is no such date
+        return None
 
 
 def _parse_number(number: str) -> int:
@@ -285,14 +269,16 @@ def _parse_number(number: str) -> int:
     raise OverflowError
 
 
-def _parse_date(
-    year: str, month: str, day: str, clock: str, offset: str | None = None
-) -> tuple[int, bool]:
-    if month in _MONTHS:
-        month = f"{_MONTHS.index(month) + 1:02}"
-    zone = offset if offset and offset[0] in "+-" else "+00:00"
-    at = datetime.fromisoformat(f"{year}-{month}-{day:0>2}T{clock}{zone}")
-    return to_microseconds(at), offset is not None
+def _parse_date(text: str) -> tuple[int, bool]:
+    for pattern in _NAMED_MONTHS:
+        match = pattern.fullmatch(text)
+        if match is not None:
+            month = _MONTHS.index(match["month"]) + 1
+            text = f"{match['year']}-{month:02}-{match['day']:0>2}T{match['clock']}"
+    at = datetime.fromisoformat(_SPACE_BEFORE_OFFSET.sub("", _UTC.sub("Z", text)))
+    if at.tzinfo is None:
+        return to_microseconds(at.replace(tzinfo=UTC)), False
+    return to_microseconds(at), True
 
 
 def show(text: str | None) -> str:
@@ -312,8 +298,11 @@ def _find_user(prefix: str) -> str:
     if not hyphen:
         match = _HOST_AND_IDENTITY.fullmatch(prefix.rstrip())
         user = "" if match is None else match[1]
-    # Other formats have the address of the client there.
-    return "" if user == "-" or _ADDRESS.fullmatch(user) else user
+    # Apache writes an empty name as `""`; other formats have the address of the client
+    # there.
+    if user in {"-", '""'} or _ADDRESS.fullmatch(user):
+        return ""
+    return user
 
 
 def _drop_hyphen(value: str | None) -> str | None:
@@ -344,10 +333,8 @@ def _look_up(record: Any, key: str) -> Any:
         return None
     if key in record:
         return record[key]
-    head = ""
-    for name in key.split(".")[:-1]:
-        head = f"{head}.{name}" if head else name
-        value = _look_up(record.get(head), key[len(head) + 1 :])
+    for dot in re.finditer(r"\.", key):
+        value = _look_up(record.get(key[: dot.start()]), key[dot.end() :])
         if value is not None:
             return value
     return None
