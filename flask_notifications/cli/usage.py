@@ -258,7 +258,7 @@ class _Watched:
         return data
 
 
-def _find_logs(arguments: Sequence[str], log_format: str | None) -> list[Path]:
+def _find_logs(arguments: Sequence[str]) -> list[Path]:
     """Return the files of ``--log``, each once."""
     from flask_notifications.usage.logs import find_files
 
@@ -267,7 +267,7 @@ def _find_logs(arguments: Sequence[str], log_format: str | None) -> list[Path]:
         if argument == str(STANDARD_INPUT):
             paths[STANDARD_INPUT] = STANDARD_INPUT
             continue
-        for path in find_files(argument, log_format):
+        for path in find_files(argument):
             paths.setdefault(path.resolve(), path)
     return list(paths.values())
 
@@ -297,7 +297,7 @@ def _read_report(
     try:
         logs: Iterable[_Watched] = ()
         if files:
-            logs = _open_logs(_find_logs(files, options["log_format"]))
+            logs = _open_logs(_find_logs(files))
         with _show_progress() as progress:
             report: UsageReport = usage.read_report(
                 database, usage.Options(logs=logs, **options), progress

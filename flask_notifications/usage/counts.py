@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from flask_notifications.observers import Call
-from flask_notifications.plans.policy import CLOSED_PHASES
+from flask_notifications.plans.policy import CLOSED_PHASES, Phase
 
 from .times import DAY, SECOND
 
@@ -77,11 +77,15 @@ class Counts:
         """Count a call, and return whether it is the first of its name and kind on its
         day.
         """
-        at = int(call.at.timestamp() * SECOND)
+        name = (call.operation, call.caller, call.client, call.source)
+        kind = kind_of(call.status, call.phase)
+        return self.count(name, int(call.at.timestamp() * SECOND), kind)
+
+    def count(self, name: Name, at: int, kind: int) -> bool:
+        """Count a call of a name at a time, as ``add`` does."""
         day = self._days.get(at // DAY)
         if day is None:
             day = self._begin_day(at // DAY)
-        name = (call.operation, call.caller, call.client, call.source)
         total = day.totals.get(name)
         if total is None:
             total = self._admit(day, name, at)
@@ -90,7 +94,6 @@ class Counts:
             numbers[LAST_AT] = at
         elif at < numbers[FIRST_AT]:
             numbers[FIRST_AT] = at
-        kind = _kind_of(call)
         # Last, because another thread may read the numbers meanwhile.
         numbers[kind] += 1
         return numbers[kind] == 1
@@ -163,10 +166,10 @@ class Counts:
                 self._dropped_before = number
 
 
-def _kind_of(call: Call) -> int:
-    if call.phase in CLOSED_PHASES:
+def kind_of(status: int | None, phase: Phase | None) -> int:
+    """Return the kind of a call by its status, and by the phase of its operation."""
+    if phase in CLOSED_PHASES:
         return CLOSED
-    status = call.status
     if status is None:
         return FAILED
     if status < 400:

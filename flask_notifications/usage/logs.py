@@ -7,39 +7,37 @@ coverage.
 
 import bz2
 import lzma
-import math
 import os
 import re
+import sys
 import zlib
 from codecs import BOM_UTF8
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import date
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 from urllib.parse import unquote
 
 from flask_notifications.observers import client_of
+from flask_notifications.plans.conditions import environ_key, example_values
+from flask_notifications.plans.decision import decide
 from flask_notifications.plans.operations import (
     NOT_REACHED,
     Match,
-    Operation,
     OperationTable,
-    Shape,
     decode_path,
     template_shape,
 )
-from flask_notifications.plans.plan import Plan, deprecated_operations
-from flask_notifications.plans.policy import CLOSED_PHASES
+from flask_notifications.plans.plan import Plan
+from flask_notifications.plans.policy import DeprecationPolicy, Phase
 from flask_notifications.sessions.credential import list_session_ids
 from flask_notifications.validation import clean_label, require
 from flask_notifications.wording import full_date
 
-from .counts import OTHER, is_probe
+from .counts import Change, Counts, is_probe, kind_of
 from .lines import (
+    Details,
     LineFormat,
     Parts,
     compile_format,
@@ -50,8 +48,6 @@ from .lines import (
 from .times import DAY, to_date, to_datetime
 
 Log: TypeAlias = "str | os.PathLike[str] | BinaryIO"
-Key: TypeAlias = tuple[int, str, str | None, str | None]
-"""A UTC day since 1970, the name of an operation, a caller and a client."""
 
 SOURCE = "log"
 """The source of a call from a log, in place of that of its session ID."""
@@ -63,9 +59,6 @@ _LONGEST = 1 << 20
 _REQUESTS = 10_000
 # The status of a closed operation.
 _GONE = 410
-# Pairs of a caller and a client that are kept by name, for an operation and a day: those
-# with a caller, and as many without.
-_PAIRS = 1_000
 
 # The absolute form of a target (RFC 9112 section 3.2.2), without its path.
 _ORIGIN = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#]*|(?=/))")
@@ -77,8 +70,9 @@ _SLASHES = re.compile("/+")
 # value.
 _ORDINARY = re.compile(r"(?!.*/[/.])/[!-$&-~]*").fullmatch
 # Characters that hide others, and those that some routers ignore.
-_MAY_HIDE = re.compile(r"[^\x21-\x7e]|[%\\]").search
+_MAY_HIDE = re.compile(r"[^\x21-\x7e]|[%\\#]").search
 
+_find_client = lru_cache(_REQUESTS)(client_of)
 _MAY_HAVE_SESSION = re.compile("%|session", re.IGNORECASE).search
 
 _DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
@@ -91,47 +85,32 @@ _DAMAGES = (OSError, zlib.error, lzma.LZMAError)
 
 
 @dataclass(slots=True)
-class LogCalls:
-    """Calls of a day: the first and the last time, and how many there are of each kind.
-
-    ``closed`` are 410s while the plan had closed the operation for the caller.
-    """
-
-    first_at: int
-    last_at: int
-    answered: int = 0
-    refused: int = 0
-    failed: int = 0
-    closed: int = 0
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The numbers of a row in the store."""
-        counts = (self.answered, self.refused, self.failed, self.closed)
-        return self.first_at, self.last_at, *counts
-
-
-@dataclass(slots=True)
 class LogReading:
     """What logs show of a window; times are microseconds since 1970.
 
-    ``calls`` are those of the listed operations that are not live, without probes.
-    ``lines`` were in the window, from ``first_at`` to ``last_at``, and ``others`` before
-    or after it. ``unreadable`` lines have no time or no request, and
-    ``first_unreadable`` says where the first is and which part of it does not fit.
-    ``without_offset`` is the first time that was taken for UTC.
+    ``counts`` has the calls of deprecated operations, without probes; ``closed`` ones
+    are 410s while the plan had closed the operation for the caller. ``lines`` were in
+    the window, from ``first_at`` to ``last_at``, and ``others`` before or after it.
+    ``unreadable`` lines have no time or no request, and ``first_unreadable`` says where
+    the first is and which part of it does not fit. ``without_offset`` is the first time
+    that was taken for UTC.
     """
 
     since: int
     until: int
-    calls: dict[Key, LogCalls] = field(default_factory=dict)
+    counts: Counts = field(default_factory=partial(Counts, sys.maxsize))
     lines: int = 0
     others: int = 0
     unreadable: int = 0
-    first_at: int | None = None
-    last_at: int | None = None
+    first_at: int = sys.maxsize
+    last_at: int = -sys.maxsize
     first_unreadable: str = ""
     without_offset: str = ""
+
+    @property
+    def calls(self) -> list[Change]:
+        """The calls of each day, operation, caller and client."""
+        return self.counts.changes()
 
     def include(self, at: int) -> bool:
         """Return whether a time is in the window, and remember the first and the last
@@ -139,14 +118,14 @@ class LogReading:
         """
         if not self.since <= at <= self.until:
             return False
-        self.first_at = at if self.first_at is None else min(at, self.first_at)
-        self.last_at = at if self.last_at is None else max(at, self.last_at)
+        self.first_at = min(at, self.first_at)
+        self.last_at = max(at, self.last_at)
         return True
 
     @property
     def absence(self) -> str:
         """Say what an operation without a call in the logs is, which proves nothing."""
-        if self.first_at is not None and self.last_at is not None:
+        if self.first_at <= self.last_at:
             days = _describe_days(self.first_at, self.last_at)
             return (
                 f"no line of {self.lines:,} {days} matched; "
@@ -204,7 +183,7 @@ def read_logs(
             require(hasattr(log, "read"), "logs", expected, log)
             reader.read(log)
             continue
-        for path in find_files(log, log_format):
+        for path in find_files(log):
             if path.resolve() not in paths:
                 paths.add(path.resolve())
                 with path.open("rb") as stream:
@@ -212,25 +191,24 @@ def read_logs(
     return reader.reading
 
 
-def find_files(log: "str | os.PathLike[str]", log_format: str | None) -> list[Path]:
-    """Return the files of a path: itself, those in a folder, or those that fit its
-    wildcards, in the order of their first lines.
+def find_files(log: "str | os.PathLike[str]") -> list[Path]:
+    """Return the files of a path in the order of their names: itself, those in a
+    folder, or those that fit its wildcards.
 
     :raises FileNotFoundError: when there are none.
     """
     path = Path(log)
-    if path.exists() and not path.is_dir():
-        return [path]
     if path.is_dir():
         names = path.rglob("*")
+    elif path.exists():
+        return [path]
     else:
         names = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
     files = [name for name in names if name.is_file() and name.name[0] != "."]
     if not files:
         message = f"there is no log {str(path)!r}"
         raise FileNotFoundError(message)
-    line_format = compile_format(log_format)
-    return sorted(files, key=lambda file: (_find_first_time(file, line_format), file))
+    return sorted(files)
 
 
 class _Reader:
@@ -242,7 +220,6 @@ class _Reader:
         self.reading = reading
         self._format = line_format
         self._requests = requests
-        self._pairs: Counter[tuple[int, str, bool]] = Counter()
 
     def read(self, stream: BinaryIO) -> None:
         """Read a stream; the first bytes of compressed data say how to decompress it."""
@@ -315,140 +292,80 @@ class _Reader:
             return status is not None and status[:1] in {"", "4"}
         path, query = _split_target(target)
         groups = self._requests.find(method, path, query)
-        if not groups:
-            return True
-        details = self._format.details(parts.record)
-        session_ids = []
-        if _MAY_HAVE_SESSION(query):
-            session_ids = list_session_ids({"QUERY_STRING": query})
-        client = _find_client(details.agent or "", tuple(session_ids))
-        caller = clean_label(details.user, session_ids) if details.user else None
-        if not is_probe(client):
-            self._count(groups, details.status, at, caller, client)
+        if groups:
+            self._count(groups, self._format.details(parts.record), query, at)
         return True
 
     def _count(
-        self,
-        groups: list[list[Match]],
-        status: str | None,
-        at: int,
-        caller: str | None,
-        client: str | None,
+        self, groups: list[list[Match]], details: Details, query: str, at: int
     ) -> None:
         """Count a call of each operation that it may be one of, as far as a log shows."""
-        code = int(status) if status and status.isdecimal() else None
-        operations: dict[str, bool] = {}
-        for group in groups:
-            reached = [
-                match
-                for match in group
-                if not (match.is_lookalike and code in NOT_REACHED)
-            ]
-            operations |= self._requests.choose(reached, at, caller)
-        for name, is_closed in operations.items():
-            calls = self._find_calls((at // DAY, name, caller, client), at)
-            calls.first_at = min(at, calls.first_at)
-            calls.last_at = max(at, calls.last_at)
-            if status is None or (code is not None and 100 <= code < 400):
-                calls.answered += 1
-            elif code in {401, 403}:
-                calls.refused += 1
-            elif code == _GONE and is_closed:
-                calls.closed += 1
-            else:
-                calls.failed += 1
-
-    def _find_calls(self, key: Key, at: int) -> LogCalls:
-        """Return the calls of a key, or those of all keys beyond the limit."""
-        calls = self.reading.calls
-        if key not in calls:
-            day, name, caller, _client = key
-            kind = (day, name, caller is None)
-            self._pairs[kind] += 1
-            if self._pairs[kind] > _PAIRS:
-                key = (day, name, OTHER, OTHER)
-        return calls.setdefault(key, LogCalls(at, at))
+        session_ids: list[str] = []
+        if _MAY_HAVE_SESSION(query):
+            session_ids = list_session_ids({"QUERY_STRING": query})
+        client = _find_client(details.agent or "", tuple(session_ids))
+        if is_probe(client):
+            return
+        caller = clean_label(details.user, session_ids)
+        status = _read_status(details.status)
+        phases = self._requests.choose(groups, status, at, caller)
+        for operation, phase in phases.items():
+            kind = kind_of(status, phase if status == _GONE else None)
+            self.reading.counts.count((operation, caller, client, SOURCE), at, kind)
 
 
 class _Requests:
     """Find the operations of a plan that a request in a log may reach.
 
-    A log shows no headers, so a condition on headers is taken for fulfilled, and the
-    same request without it is looked for too.
+    A log shows no headers, so it is looked up with the headers of each operation that
+    has conditions on them, and among the operations without such conditions.
     """
 
     def __init__(self, plan: Plan, prefix: str) -> None:
         self._prefix = prefix
-        self._policies = deprecated_operations(plan)
-        # The operations that differ in their headers only, by the name of one of them.
-        self._alike: dict[str, list[Operation]] = {}
-        self._tables = self._make_tables(plan)
-        self._names = {operation.name for operation in self._policies}
+        self._policies: dict[str, DeprecationPolicy | None] = {}
+        for operation, policy in plan.items():
+            if policy is not None:
+                self._policies[operation.name] = policy
+        self._lookups = _list_lookups(plan)
         self._has_query = any(operation.query for operation in plan)
         # What a path must contain, unless some operation has parameters only.
-        literals = {_find_literal(operation) for operation in self._policies}
-        self._needed = None if None in literals else literals
+        self._needed: set[str | None] = set()
         self._literals = {"", *prefix.split("/")}
-        for operation in plan:
-            self._literals.update(filter(None, template_shape(operation).segments))
+        for operation, policy in plan.items():
+            literals = [part for part in template_shape(operation).segments if part]
+            self._literals.update(literals)
+            if policy is not None:
+                self._needed.add(max(literals, key=len, default=None))
         self._value = "0"
         while self._value in self._literals:
             self._value += "0"
         self._find_cached = lru_cache(_REQUESTS)(self._find)
 
-    def _make_tables(self, plan: Plan) -> list[OperationTable]:
-        """Return the table of the operations without headers, and before it one of all,
-        in which no header counts.
-        """
-        live = [operation for operation in plan if operation not in self._policies]
-        plain: list[Operation] = []
-        alike: dict[Shape, list[Operation]] = {}
-        for operation in plan:
-            if not operation.headers:
-                plain.append(operation)
-            elif operation in self._policies:
-                shape = template_shape(replace(operation, headers=None))
-                alike.setdefault(shape, []).append(operation)
-        others = [item for item in plain if template_shape(item) not in alike]
-        without_headers = []
-        for operations in alike.values():
-            without_headers.append(replace(operations[0], headers=None))
-            self._alike[operations[0].name] = operations
-        tables = []
-        if without_headers:
-            without_headers += others
-            tables.append(OperationTable(without_headers, live=live))
-        if plain:
-            tables.append(OperationTable(plain, live=live))
-        return tables
-
     def may_match(self, target: str) -> bool:
         """Return false only for a target, as it is in a line, that matches nothing."""
         path = target.partition("?")[0]
         return (
-            self._needed is None
+            None in self._needed
             or "/" not in path
             or _MAY_HIDE(path) is not None
             or not self._needed.isdisjoint(path.lower().split("/"))
         )
 
     def choose(
-        self, matches: list[Match], at: int, caller: str | None
-    ) -> dict[str, bool]:
-        """Return the operations that the middleware chooses, and which of them are
-        closed then: a closed operation wins over an open one.
-        """
+        self, groups: list[list[Match]], status: int | None, at: int, caller: str | None
+    ) -> dict[str, Phase | None]:
+        """Return the operations that the middleware chooses, and their phases then."""
         time = to_datetime(at)
-        choice: dict[str, bool] = {}
-        for match in matches:
-            states = {}
-            alike = self._alike.get(match.operation.name, [match.operation])
-            for operation in alike:
-                phase = self._policies[operation].phase(time, caller)
-                states[operation.name] = phase in CLOSED_PHASES
-            if not choice or (any(states.values()) and not any(choice.values())):
-                choice = states
-        return choice
+        phases = {}
+        for matches in groups:
+            reached = matches
+            if status in NOT_REACHED:
+                reached = [match for match in matches if not match.is_lookalike]
+            if reached:
+                match, _policy, phase = decide(reached, self._policies, time, caller)
+                phases[match.operation.name] = phase
+        return phases
 
     def find(self, method: str, path: str, query: str) -> list[list[Match]]:
         """Return the matches with operations that are not live, by table; the values of
@@ -463,14 +380,14 @@ class _Requests:
         return self._find_cached(method, path, query if self._has_query else "")
 
     def _find(self, method: str, path: str, query: str) -> list[list[Match]]:
-        environ = {"QUERY_STRING": query}
         for below in self._list_paths(unquote(path, "latin-1")):
             groups = []
-            for table in self._tables:
-                found = table.find(method, below, environ)
-                matches = [
-                    match for match in found if match.operation.name in self._names
-                ]
+            for table, headers in self._lookups:
+                environ = {**headers, "QUERY_STRING": query}
+                matches = []
+                for match in table.find(method, below, environ):
+                    if match.operation.name in self._policies:
+                        matches.append(match)
                 if matches:
                     groups.append(matches)
             if groups:
@@ -482,15 +399,36 @@ class _Requests:
         paths = [path]
         if path[:1] != "/":
             paths = [_HOST.sub("", path), path, _ANY_HOST.sub("", path)]
-        if not self._prefix:
-            yield from dict.fromkeys(paths)
-            return
-        paths += [_SLASHES.sub("/", spelling) for spelling in paths]
+        if self._prefix:
+            paths += [_SLASHES.sub("/", spelling) for spelling in paths]
         for spelling in dict.fromkeys(paths):
             below = spelling[len(self._prefix) :]
-            is_below = spelling[: len(self._prefix)].lower() == self._prefix
-            if is_below and below[:1] in {"", "/"}:
+            is_below = spelling.lower().startswith(self._prefix)
+            if not self._prefix or (is_below and below[:1] in {"", "/"}):
                 yield below
+
+
+def _list_lookups(plan: Plan) -> list[tuple[OperationTable, dict[str, str]]]:
+    """Return the tables in which requests are looked up, with their headers.
+
+    A live operation with conditions on headers is in none, because nothing in a log
+    shows that they hold.
+    """
+    live = [operation for operation, policy in plan.items() if policy is None]
+    listed = [item for item in plan if plan[item] is not None or not item.headers]
+    plain = [operation for operation in listed if not operation.headers]
+    lookups = []
+    if len(listed) > len(plain):
+        table = OperationTable(listed, live=live)
+        for operation in listed:
+            headers = {}
+            for name, value in example_values(operation.headers, "any").items():
+                headers[environ_key(name)] = value
+            if operation.headers and (table, headers) not in lookups:
+                lookups.append((table, headers))
+    if plain:
+        lookups.append((OperationTable(plain, live=live), {}))
+    return lookups
 
 
 class _DamagedData(ValueError):
@@ -551,19 +489,6 @@ def _make_decompressor(data: bytes) -> Any:
     return None
 
 
-def _find_first_time(path: Path, line_format: LineFormat) -> float:
-    """Return the time of the first line that can be read in the first block of a file;
-    files without one are the last.
-    """
-    with path.open("rb") as stream, suppress(_DamagedData):
-        for line in next(_read_lines(stream)):
-            parts = line_format.split(line)
-            parsed = parse_log_time(parts.time) if parts and parts.time else None
-            if parsed is not None:
-                return parsed[0]
-    return math.inf
-
-
 def _split_target(target: str) -> tuple[str, str]:
     """Return the path of a target, perhaps after a host, and its query."""
     uri, _mark, _fragment = target.partition("#")
@@ -571,36 +496,33 @@ def _split_target(target: str) -> tuple[str, str]:
     return _ORIGIN.sub("", path) or "/", query
 
 
-@lru_cache(_REQUESTS)
-def _find_client(agent: str, session_ids: tuple[str, ...]) -> str | None:
-    return client_of(agent, session_ids)
-
-
-def _find_literal(operation: Operation) -> str | None:
-    """Return the longest literal segment of a path, in lower case, if there is one."""
-    literals = [literal for literal in template_shape(operation).segments if literal]
-    return max(literals, key=len, default=None)
+def _read_status(status: str | None) -> int | None:
+    """Return the status of a response, or ``None`` if there was none; where a log has
+    no statuses, nothing has failed.
+    """
+    if status is None:
+        return 200
+    start = status[:3]  # of `200 OK`, `200.0` or `401.2`
+    if start.isdecimal() and start >= "100":
+        return int(start)
+    return None
 
 
 def _clean_prefix(prefix: str | None) -> str:
-    is_plain = prefix is None or (isinstance(prefix, str) and prefix.isprintable())
-    fits = is_plain and set("?#").isdisjoint(prefix or "")
-    fits = fits and (prefix is None or prefix.startswith("/"))
+    if prefix is None:
+        return ""
+    fits = isinstance(prefix, str) and prefix.isprintable() and prefix[:1] == "/"
+    fits = fits and set("?#").isdisjoint(prefix)
     require(fits, "log_prefix", "a path that begins with '/'", prefix)
-    return "" if prefix is None else decode_path(prefix).rstrip("/").lower()
+    return decode_path(prefix).rstrip("/").lower()
 
 
 def _describe_days(first_at: int, last_at: int) -> str:
     """Return the days of two times, such as ``from 1 to 31 October``."""
     first, last = to_date(first_at // DAY), to_date(last_at // DAY)
+    day_and_month = full_date(last).removesuffix(f" {last.year}")
     if first == last:
-        return f"on {_day_and_month(last)}"
+        return f"on {day_and_month}"
     if (first.year, first.month) == (last.year, last.month):
-        return f"from {first.day} to {_day_and_month(last)}"
-    if first.year == last.year:
-        return f"from {_day_and_month(first)} to {_day_and_month(last)}"
+        return f"from {first.day} to {day_and_month}"
     return f"from {full_date(first)} to {full_date(last)}"
-
-
-def _day_and_month(day: date) -> str:
-    return full_date(day).removesuffix(f" {day.year}")

@@ -10,7 +10,7 @@ from flask_notifications.validation import require
 
 from .callers import CallTable
 from .connections import Database
-from .logs import SOURCE, Log, read_logs
+from .logs import Log, read_logs
 from .options import Options
 from .reading import Progress, Snapshot, read_snapshot
 from .results import UsageReport
@@ -167,8 +167,7 @@ def _add_logs(snapshot: Snapshot, options: Options, plan: "Plan") -> Snapshot:
         log_prefix=options.log_prefix,
     )
     names = set(snapshot.names)
-    for (day, operation, caller, client), calls in reading.calls.items():
-        if operation in names:
-            name = (operation, caller, client, SOURCE)
-            snapshot.table.add(name, day, calls.numbers)
+    for change in reading.calls:
+        if change.name[0] in names:
+            snapshot.table.add(change.name, change.day, change.numbers)
     return replace(snapshot, logs=reading)

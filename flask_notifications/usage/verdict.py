@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from flask_notifications.wording import count, duration, full_date
 
 from .callers import CallerUsage, list_rows, unpack_days
-from .counts import OTHER, PROBE, is_probe
+from .counts import FIRST_AT, LAST_AT, OTHER, PROBE, Change, is_probe
 from .coverage import (
     Coverage,
     Digests,
@@ -39,9 +39,6 @@ from .times import (
     to_datetime,
 )
 
-if TYPE_CHECKING:
-    from .logs import Key, LogCalls
-
 # By how much the clock of a reader may be ahead of the database's.
 _TOLERANCE = 60 * SECOND
 
@@ -60,10 +57,10 @@ class Judge:
         self._cover = cache(self._compute_coverage)
         self._doubt_record = cache(self._find_record_doubts)
         self._rows = list_rows(snapshot.table, self._until)
-        self._logged: defaultdict[str, list[tuple[Key, LogCalls]]] = defaultdict(list)
+        self._logged: defaultdict[str, list[Change]] = defaultdict(list)
         if snapshot.logs is not None:
-            for key, calls in snapshot.logs.calls.items():
-                self._logged[key[1]].append((key, calls))
+            for change in snapshot.logs.calls:
+                self._logged[change.name[0]].append(change)
 
     def judge_all(self) -> list[OperationUsage]:
         """Return the usage of the operations of the report."""
@@ -141,15 +138,17 @@ class Judge:
         listening = self._find_listening(name, self._since)
         gaps = self._cover(listening, self._since, self._until).gaps
         unrecorded: list[int] = []
-        for (day, _name, caller, client), calls in self._logged[name]:
+        for change in self._logged[name]:
+            _name, caller, client, _source = change.name
+            clients = recorded[change.day]
             possible = {client, OTHER}
             if client in {None, OTHER}:  # it may be any client of that day
-                possible = recorded[day]
+                possible = clients
             is_ignored = self._options.ignores(caller, client)
-            is_recorded = not recorded[day].isdisjoint(possible)
+            is_recorded = not clients.isdisjoint(possible)
             if is_ignored or is_recorded or not self._options.is_about(caller):
                 continue
-            for at in (calls.first_at, calls.last_at):
+            for at in (change.numbers[FIRST_AT], change.numbers[LAST_AT]):
                 is_inside = self._since <= at < self._until
                 if is_inside and not _overlap((at, at + 1), gaps):
                     unrecorded.append(at)
