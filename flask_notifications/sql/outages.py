@@ -43,7 +43,7 @@ def is_outage(error: Exception) -> bool:
         return isinstance(error, PoolTimeout | OSError)
     if error.connection_invalidated:
         return True
-    code = _find_code(error.orig)
+    code = find_code(error.orig)
     if isinstance(code, int):
         return code in _MYSQL_NUMBERS or code in _MYSQL_CLIENT
     if code is None:
@@ -55,7 +55,7 @@ def is_outage(error: Exception) -> bool:
     return code.startswith(tuple(_SQLSTATES))
 
 
-def _find_code(error: object) -> str | int | None:
+def find_code(error: object) -> str | int | None:
     """Return a driver's error code: MySQL's number, an SQLSTATE or SQLite's name."""
     first = next(iter(getattr(error, "args", ())), None)
     if isinstance(first, int):  # PyMySQL, mysqlclient

@@ -52,11 +52,12 @@ class _Fetch:
 
 
 def prepare_engine(engine: Engine) -> None:
-    """Execute the statements of a ``RowReader`` on an engine."""
+    """Execute the statements of a ``RowReader`` on an engine.
+
+    SQLAlchemy calls a listener once, however often it is added.
+    """
     execute = _EXECUTE.get(engine.dialect.name)
-    if execute is not None and not event.contains(
-        engine.dialect, "do_execute", execute
-    ):
+    if execute is not None:
         event.listen(engine.dialect, "do_execute", execute)
 
 

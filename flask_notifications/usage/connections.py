@@ -15,6 +15,7 @@ from typing import Any, Self, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from flask_notifications.sql.outages import find_code
 from flask_notifications.validation import require
 
 from .threads import new_lock, start_thread
@@ -80,7 +81,8 @@ _BEGIN: Mapping[str, Sequence[str]] = {
 # with the transaction.
 _POOLED = {"psycopg", "psycopg2"}
 
-# Errors of MySQL that end a transaction because of another one; Galera has all three.
+# Errors of MySQL that end a transaction because of another one, as the class 40 of
+# SQLSTATE; Galera has all three.
 _CONFLICTS = {1213, 1305, 1180}
 # Seconds after which a transaction without an answer is given up.
 _SILENCE = 5.0
@@ -111,8 +113,8 @@ def open_engine(database: Database) -> sa.Engine:
     """
     engine = database if isinstance(database, sa.Engine) else _new_engine(database)
     _require_driver(engine.dialect)
-    if not sa.event.contains(engine, "do_connect", _set_limits):
-        sa.event.listen(engine, "do_connect", _set_limits)
+    # SQLAlchemy calls a listener once, however often it is added.
+    sa.event.listen(engine, "do_connect", _set_limits)
     return engine
 
 
@@ -137,7 +139,6 @@ def _new_engine(database: str | sa.URL) -> sa.Engine:
         pool = {
             "poolclass": _OwnPool,
             "pool_size": 1,
-            "pool_timeout": 3,
             "pool_recycle": 60,
         }  # seconds
     try:
@@ -322,11 +323,7 @@ def is_conflict(error: DBAPIError) -> bool:
     """Return whether a transaction was ended because of another one, so that it can be
     repeated.
     """
-    cause: Any = error.orig
-    details = cause.args[0] if cause.args else None
-    if isinstance(details, dict):  # pg8000
-        state = details.get("C")
-    else:
-        state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
-    number = getattr(cause, "errno", None) or details
-    return str(state or "").startswith("40") or number in _CONFLICTS
+    code = find_code(error.orig)
+    if isinstance(code, int):
+        return code in _CONFLICTS
+    return code is not None and code.startswith("40")

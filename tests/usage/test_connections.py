@@ -58,14 +58,15 @@ def test_only_our_own_locks_and_statements_are_limited(
     kind: str, database: str, engine: Engine
 ) -> None:
     query, expected = LIMITS[kind]
-    own = ask(engine, query)
-    assert own != expected
-    for each in (open_engine(database), open_engine(engine)):
-        with begin(each) as (connection, now):
+    default = ask(engine, query)
+    assert default != expected
+    for source in (database, engine):
+        opened = open_engine(source)
+        with begin(opened) as (connection, now):
             assert str(connection.scalar(text(query))) == expected
             assert abs(now / 1e6 - time.time()) < 60
-        assert ask(engine, query) == own
-        each.dispose()
+        assert ask(engine, query) == default
+        opened.dispose()
 
 
 def test_a_connection_that_is_released_logs_nothing(
@@ -90,17 +91,16 @@ def test_connecting_is_limited_but_not_for_the_application(
         pass
     assert {options.get(name) for options in made} == {value}
     store.release()
-    for each in (open_engine(database), open_engine(open_engine(engine))):
+    for source in (database, open_engine(engine)):
+        opened = open_engine(source)
         made = []
         event.listen(
-            each, "do_connect", lambda *args, made=made: made.append(dict(args[3]))
+            opened, "do_connect", lambda *args, made=made: made.append(dict(args[3]))
         )
-        with begin(each), each.connect():
+        with begin(opened), opened.connect():
             assert made[0][name] == value
-        assert [name in options for options in made] == (
-            [True, False] if len(made) == 2 else [True]
-        )
-        each.dispose()
+        assert [name in options for options in made] == [True, False][: len(made)]
+        opened.dispose()
 
 
 def test_the_pool_of_an_application_keeps_its_only_connection(database: str) -> None:
@@ -154,7 +154,7 @@ def test_psycopg_works_behind_pgbouncer_in_transaction_mode(
             create_engine(cluster.url(port), isolation_level="AUTOCOMMIT"),
         ]
         databases: list[str | Engine] = [*engines, cluster.url(port), cluster.url(port)]
-        recorders = [UsageRecorder(each, flush_interval=3600) for each in databases]
+        recorders = [UsageRecorder(url, flush_interval=3600) for url in databases]
         for recorder in recorders:
             recorder.listen({REPORT: POLICY})
         # Psycopg prepares a statement that it executes for the sixth time, and
@@ -169,7 +169,8 @@ def test_psycopg_works_behind_pgbouncer_in_transaction_mode(
             with engine.connect() as connection:
                 assert connection.connection.dbapi_connection.prepare_threshold == 5  # type: ignore[union-attr]
             engine.dispose()
-        assert sum(each.calls for each in read_usage(cluster.url()).operations) == 32
+        (operation,) = read_usage(cluster.url()).operations
+        assert operation.calls == 32
     assert "Prepared" not in caplog.text
 
 
@@ -225,4 +226,5 @@ def test_a_commit_that_waits_for_a_missing_standby_is_given_up_and_cancelled(
         cluster.ask("SELECT pg_reload_conf()")
         eventually(recorder.flush)
         recorder.close()
-        assert sum(each.calls for each in read_usage(url).operations) == 2
+        (operation,) = read_usage(url).operations
+        assert operation.calls == 2
