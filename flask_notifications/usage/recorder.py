@@ -20,6 +20,7 @@ from flask_notifications.observers import Call
 from flask_notifications.validation import is_number, require
 
 from .connections import Database
+from .counts import Counts
 from .fingerprints import fingerprints
 from .store import Identity, UsageStore, encode
 from .threads import new_lock
@@ -149,9 +150,10 @@ class UsageRecorder:
                 writer = self._writer or self._start_writer()
                 if writer is None:
                     return
-                is_new = writer.counts.add(call)
+                is_new = self._counts.add(call)
         except BaseException:
-            self._lose_call()
+            # The time until now is not covered.
+            self._counts.is_whole = False
             raise
         if is_new or not writer.has_thread:
             writer.wake()
@@ -191,6 +193,7 @@ class UsageRecorder:
         try:
             writer, self._writer = self._writer, None
             if writer is not None:
+                self._counts = Counts()
                 self._began = self._tell_time()
                 self.awaits_request = True
         finally:
@@ -222,11 +225,9 @@ class UsageRecorder:
             self._lock, self._busy = new_lock(), new_lock()
             self._is_paused = False
             self._writer = None
-            # Whether no call was lost while there was no writer.
-            self._is_whole = True
+            self._counts = Counts()
             self._began = self._tell_time()
-            is_child = self._process != 0
-            if is_child:
+            if self._process:  # that of the parent
                 self._store.forget_connections()
             self.awaits_request = True
             self._process = os.getpid()
@@ -255,22 +256,15 @@ class UsageRecorder:
         writer = Writer(
             self._store,
             identity,
+            self._counts,
             interval=self._interval,
             retention=self._retention,
             counting=self._lock,
             busy=self._busy,
         )
-        writer.counts.is_whole, self._is_whole = self._is_whole, True
         self._writer = writer
         self.awaits_request = False
         return writer
-
-    def _lose_call(self) -> None:
-        """Note that a call was lost, so that the time until now is not covered."""
-        if self._writer is None:
-            self._is_whole = False
-        else:
-            self._writer.counts.is_whole = False
 
     def _before_fork(self, until: float) -> None:
         """Wait for a write that is going on: a child would inherit locks inside of

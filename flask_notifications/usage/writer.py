@@ -35,16 +35,17 @@ class Writer:
         self,
         store: UsageStore,
         identity: Identity,
+        counts: Counts,
         *,
         interval: float,
         retention: int,
         counting: Any,
         busy: Any,
     ) -> None:
-        self.counts: Counts = Counts()
         self.has_thread: bool = False
         self._store = store
         self._identity = identity
+        self._counts = counts
         self._interval = interval
         self._retention = retention
         self._counting = counting
@@ -58,8 +59,7 @@ class Writer:
         self._tried_at = time.monotonic()
         self._written_at = float("-inf")
         # By the clock of the recorder.
-        self._cleaned_at: int | None = None
-        self._logged_at: int | None = None
+        self._cleaned_at = self._logged_at = float("-inf")
 
     def wake(self) -> None:
         """Write within a second."""
@@ -86,7 +86,7 @@ class Writer:
         is_written = self.write_now(is_final=True)
         self._has_ended = True
         if not is_written:
-            number = self.counts.count_unwritten()
+            number = self._counts.count_unwritten()
             log_error("%s calls could not be written at the end of a process", number)
 
     def _start_thread(self) -> None:
@@ -134,7 +134,7 @@ class Writer:
     def _is_due(self) -> bool:
         self._tried_at = time.monotonic()
         is_sign_due = self._tried_at + self._interval > self._written_at + SIGN
-        return is_sign_due or bool(self.counts.changes())
+        return is_sign_due or bool(self._counts.changes())
 
     def _release(self) -> None:
         """Close a connection that is not needed now, so that many processes share those
@@ -148,7 +148,7 @@ class Writer:
         if not self._busy.acquire(timeout=_PATIENCE):
             return False
         try:
-            now = self._store.write(self._identity, self.counts, is_final=is_final)
+            now = self._store.write(self._identity, self._counts, is_final=is_final)
             self._drop_days(now)
             self._clean(now)
         except Exception as error:  # noqa: BLE001 - drivers raise many kinds
@@ -158,13 +158,13 @@ class Writer:
             self._busy.release()
             self._tried_at = time.monotonic()
         self._written_at = self._tried_at
-        self._logged_at = None
+        self._logged_at = float("-inf")
         return True
 
     def _log_outage(self, error: Exception) -> None:
         """Log at once that the database is away, and then every hour."""
         now = self._identity.clock()
-        if self._logged_at is None or now - self._logged_at >= _HOUR:
+        if now - self._logged_at >= _HOUR:
             message = "usage is counted in memory, because it cannot be written: %s"
             log_error(message, explain(error))
             self._logged_at = now
@@ -172,13 +172,13 @@ class Writer:
     def _drop_days(self, now: int) -> None:
         """Drop what was counted before yesterday, unless a call is being counted."""
         if self._counting.acquire(blocking=False):
-            self.counts.keep_from(now // DAY - 1)
+            self._counts.keep_from(now // DAY - 1)
             self._counting.release()
 
     def _clean(self, now: int) -> None:
         """Merge and delete rows, if nobody has on this day."""
         at = self._identity.clock()
-        if self._cleaned_at is not None and at - self._cleaned_at < _HOUR:
+        if at - self._cleaned_at < _HOUR:
             return
         self._cleaned_at = at
         try:

@@ -268,9 +268,10 @@ class World:
         child = copy.copy(parent.recorder)
         # The memory of the child, which has no thread.
         child._store = copy.copy(child._store)
+        child._counts = copy.deepcopy(child._counts)
         if child._writer is not None:
             child._writer = copy.copy(child._writer)
-            child._writer.counts = copy.deepcopy(child._writer.counts)
+            child._writer._counts = child._counts
             child._writer._requests = Queue(self)
         process = Process(parent.host, next(self.numbers), parent.version, child)
         self.processes.append(process)

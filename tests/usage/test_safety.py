@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from flask_notifications import Call
-from flask_notifications.usage import UsageRecorder, coverage, reading, store
+from flask_notifications.usage import coverage, reading, store
 from flask_notifications.usage.connections import begin
 from flask_notifications.usage.counts import ANSWERED, Change, Counts
 from flask_notifications.usage.store import Identity, UsageStore
@@ -174,9 +174,9 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     "another host declares one gone": ("cut", store, "_declare_gone", declare_all),
     "an exception in the recorder loses a call": (
         "lose",
-        UsageRecorder,
-        "_lose_call",
-        lambda _recorder: None,
+        Identity,
+        "prepare",
+        lambda *values, **_is_whole: prepare(*values, is_whole=True),
     ),
     "a fork that Python does not notice": (
         "silent fork",
