@@ -12,9 +12,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import Any, TypeAlias, TypeVar
 
 import sqlalchemy as sa
@@ -33,7 +34,16 @@ from .connections import (
     is_in_memory,
     open_engine,
 )
-from .counts import FIRST_AT, LAST_AT, OTHER, PAIRS, Change, Counts, name_others
+from .counts import (
+    ANSWERED,
+    FIRST_AT,
+    LAST_AT,
+    OTHER,
+    PAIRS,
+    Change,
+    Counts,
+    name_others,
+)
 from .fingerprints import digest
 from .times import CLOCK_LIMIT, DAY, OVERDUE, SECOND
 
@@ -181,34 +191,27 @@ def merged_into(recorder: str) -> tuple[str, str] | None:
     return recorder[start + _DIGEST :], recorder[start : start + _DIGEST]
 
 
+@dataclass(kw_only=True, eq=False)
 class Identity:
     """A recorder as its row shows it, and what this process knows of that row.
 
-    :param clock: returns the time in microseconds: that of a clock of the recorder's
-        own, otherwise since any moment.
-    :param began: the time by that clock since which all calls are counted.
+    ``clock`` returns the time in microseconds: that of a clock of the recorder's own,
+    otherwise since any moment. ``began`` is the time by that clock since which all
+    calls are counted.
     """
 
-    def __init__(
-        self,
-        *,
-        service: str,
-        host: str,
-        process: int,
-        operations: Mapping[str, str],
-        clock: Callable[[], int],
-        has_own_clock: bool,
-        began: int,
-    ) -> None:
-        self.service = service
-        self.host = host
-        self.process = process
-        self.operations = operations
-        self.plan: str = digest(operations)
-        self.clock = clock
-        self.has_own_clock = has_own_clock
+    service: str
+    host: str
+    process: int
+    operations: Mapping[str, str]
+    clock: Callable[[], int]
+    has_own_clock: bool
+    began: int
+
+    def __post_init__(self) -> None:
+        self.plan: str = digest(self.operations)
         self._in_contact_since = self._heard_at = 0
-        self._take_id(began)
+        self._take_id(self.began)
 
     def _take_id(self, began: int) -> None:
         self.id: str = secrets.token_hex(16)
@@ -478,8 +481,8 @@ _SIGN = (
 )
 _UPDATE = (
     sa.update(usage)
-    .where(*(usage.c[name] == sa.bindparam(f"key_{name}") for name in _KEY))
-    .values({name: sa.bindparam(f"new_{name}") for name in NUMBERS})
+    .where(*(usage.c[name] == sa.bindparam(f"its_{name}") for name in _KEY))
+    .values({name: sa.bindparam(f"its_{name}") for name in NUMBERS})
 )
 
 
@@ -540,24 +543,17 @@ def _declare_gone(connection: sa.Connection, identity: Identity, now: int) -> No
     """Declare the other recorders of a service and host gone that would have written if
     they lived.
     """
-    is_overdue = sa.and_(
+    overdue = sa.update(recorders).where(
         recorders.c.ended == 0,
         recorders.c.gone_at == 0,
         recorders.c.heard_at < now - OVERDUE,
-    )
-    overdue = sa.select(recorders.c.id).where(
-        is_overdue,
         recorders.c.service == identity.service,
         recorders.c.host == encode(identity.host),
         recorders.c.own_clock == int(identity.has_own_clock),
         recorders.c.id != identity.id,
     )
     # Its last calls go by the clock of the host.
-    gone_at = now + identity.skew
-    for recorder in sorted(connection.scalars(overdue)):
-        is_recorder = recorders.c.id == recorder
-        gone = sa.update(recorders).where(is_recorder, is_overdue)
-        connection.execute(gone.values(gone_at=gone_at))
+    connection.execute(overdue.values(gone_at=now + identity.skew))
 
 
 def missing_tables(connection: sa.Connection) -> list[sa.Table]:
@@ -578,7 +574,7 @@ def _write_changes(
     connection: sa.Connection, recorder: str, changes: Iterable[Change]
 ) -> None:
     """Write totals: update rows that the store has, and replace rows that it may have."""
-    old, new = list[Row](), list[Row]()
+    old, new = [], []
     for day, name, total, numbers in changes:
         row = (day, *map(encode, name), recorder, *numbers)
         if total.written is None:
@@ -586,12 +582,10 @@ def _write_changes(
         else:
             old.append(row)
     if old:
-        columns = [f"{'key' if name in _KEY else 'new'}_{name}" for name in _COLUMNS]
-        connection.execute(
-            _UPDATE, [dict(zip(columns, row, strict=True)) for row in sorted(old)]
-        )
+        columns = [f"its_{name}" for name in _COLUMNS]
+        connection.execute(_UPDATE, _name_columns(columns, sorted(old)))
     if new:
-        rows = [dict(zip(_COLUMNS, row, strict=True)) for row in sorted(new)]
+        rows = _name_columns(_COLUMNS, sorted(new))
         _delete_rows(connection, usage, rows)
         connection.execute(sa.insert(usage), rows)
 
@@ -610,13 +604,13 @@ def _merge_day(
     new = []
     for operation, group in groupby(sorted(rows), key=attrgetter("operation")):
         totals = limit_pairs((row[2:5], row[6:]) for row in group)
-        new += [
-            (day, operation, *key, merged, *total)
-            for key, total in sorted(totals.items())
-        ]
-    connection.execute(
-        sa.insert(usage), [dict(zip(_COLUMNS, row, strict=True)) for row in new]
-    )
+        for key, total in sorted(totals.items()):
+            new.append((day, operation, *key, merged, *total))
+    connection.execute(sa.insert(usage), _name_columns(_COLUMNS, new))
+
+
+def _name_columns(columns: Sequence[str], rows: Iterable[Row]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
@@ -627,7 +621,7 @@ def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
     calls: Counter[Row] = Counter()
     for key, numbers in totals.items():
         if key[0] != OTHER:
-            calls[key[:2]] += sum(numbers[2:])
+            calls[key[:2]] += sum(numbers[ANSWERED:])
     if len(calls) <= PAIRS:
         return totals
     # Pairs with a caller first, then those with more calls.
@@ -647,16 +641,10 @@ def _sum_up(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
     return totals
 
 
-def _add_numbers(one: Row, other: Row) -> Row:
-    first_at, last_at, answered, refused, failed, closed = other
-    return (
-        min(one[0], first_at),
-        max(one[1], last_at),
-        one[2] + answered,
-        one[3] + refused,
-        one[4] + failed,
-        one[5] + closed,
-    )
+def _add_numbers(sums: Row, numbers: Row) -> Row:
+    counts = map(add, sums[ANSWERED:], numbers[ANSWERED:])
+    first_at = min(sums[FIRST_AT], numbers[FIRST_AT])
+    return first_at, max(sums[LAST_AT], numbers[LAST_AT]), *counts
 
 
 def _delete_rows(

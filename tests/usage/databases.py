@@ -57,11 +57,11 @@ def counted(database: str | Engine) -> dict[tuple[str, str | None, str | None], 
         report = read_usage(database)
     except StoreUnavailable:
         return {}
-    return {
-        (own.name, each.caller, each.client): each.calls
-        for own in report.operations
-        for each in own.callers
-    }
+    calls = {}
+    for operation in report.operations:
+        for row in operation.callers:
+            calls[operation.name, row.caller, row.client] = row.calls
+    return calls
 
 
 def use(
@@ -113,8 +113,8 @@ class Past:
         return recorder
 
     def call(self, at: datetime, *calls: Call) -> None:
-        for each in calls or (use(),):
-            self.recorder(each._replace(at=at))
+        for call in calls or (use(),):
+            self.recorder(call._replace(at=at))
 
     def cover(
         self, since: datetime, until: datetime, *operations: Operation, **options: Any

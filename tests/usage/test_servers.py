@@ -63,10 +63,10 @@ GRACEFUL = [
 ]
 REPLACING = [
     replace(
-        gunicorn(each, f"{GUNICORN}\nmax_requests = 5"),
-        name=f"gunicorn-{each}-replacing-workers",
+        gunicorn(worker, f"{GUNICORN}\nmax_requests = 5"),
+        name=f"gunicorn-{worker}-replacing-workers",
     )
-    for each in ("sync", "gthread", "gevent")
+    for worker in ("sync", "gthread", "gevent")
 ]
 # Without a master, uWSGI cannot stop gracefully.
 ONE_PROCESS = replace(uwsgi(("--enable-threads",)), name="uwsgi-one-process")
@@ -83,10 +83,10 @@ MARKS = {"gunicorn-gthread-replacing-workers": pytest.mark.newest} | dict.fromke
 
 
 def on(*programs: Program) -> pytest.MarkDecorator:
-    marked = [
-        pytest.param(each, id=each.name, marks=MARKS.get(each.name, ()))
-        for each in programs
-    ]
+    marked = []
+    for program in programs:
+        marks = MARKS.get(program.name, ())
+        marked.append(pytest.param(program, id=program.name, marks=marks))
     return pytest.mark.parametrize("program", marked)
 
 
@@ -144,14 +144,10 @@ def call_often(servers: list[Server], number: int) -> None:
     """Make a number of calls from each of two clients to each server, several at the
     same time.
     """
-    calls = [
-        (server, client)
-        for server in servers
-        for client in ("job/1", "job/2")
-        for _ in range(number)
-    ]
+    called = servers * 2 * number
+    clients = ["job/1"] * len(servers) + ["job/2"] * len(servers)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda each: call(*each), calls))
+        list(pool.map(call, called, clients * number))
 
 
 def expected(number: int) -> dict[tuple[str, str | None, str | None], int]:
