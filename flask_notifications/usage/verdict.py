@@ -55,7 +55,6 @@ class Judge:
         self._since, self._until, _last = snapshot.window
         # Most operations have the same recorders, whose number may be large.
         self._cover = cache(self._compute_coverage)
-        self._doubt_record = cache(self._find_record_doubts)
         self._rows = list_rows(snapshot.table, self._until)
         self._logged: defaultdict[str, list[Change]] = defaultdict(list)
         if snapshot.logs is not None:
@@ -236,37 +235,8 @@ class Judge:
 
         Nothing is missing in what lies in the future.
         """
-        listening = self._find_listening(name, since)
-        doubts = list(self._doubt_record(listening, since, until))
-        missing = []
-        if self._options.require_probe:
-            missing = sorted(
-                {*range(since // DAY, self._until // DAY)} - _days_of_probes(rows)
-            )
-        if missing:
-            message = (
-                f"no probe was recorded on {full_date(to_date(missing[0]))}"
-                f"{_and_others(missing, 'other day')}: call it with "
-                f"`flask-notifications check` ({PROBE}) every day"
-            )
-            doubts.append(Reason("probe", message))
-        unlabelled = 0
-        for row in rows:
-            may_count = row.caller in {None, OTHER} and not row.ignored
-            if may_count and row.last_at >= to_datetime(since):
-                unlabelled += row.calls
-        if unlabelled:
-            text = count(unlabelled, "call")
-            message = f"{text} without a label may be of this caller"
-            doubts.append(Reason("calls", message))
-        return doubts
-
-    def _find_record_doubts(
-        self, listening: Listening, since: int, until: int
-    ) -> list[Reason]:
-        """Return the doubts about the recorders."""
         options = self._options
-        coverage = self._cover(listening, since, until)
+        coverage = self._cover(self._find_listening(name, since), since, until)
         doubts = []
         if coverage.share < options.min_coverage:
             share = math.floor(coverage.share * 1000) / 1000
@@ -288,6 +258,26 @@ class Judge:
                 "record on more, or lower --hosts"
             )
             doubts.append(Reason("hosts", message))
+        missing: list[int] = []
+        if options.require_probe:
+            days = {*range(since // DAY, self._until // DAY)}
+            missing = sorted(days - _days_of_probes(rows))
+        if missing:
+            message = (
+                f"no probe was recorded on {full_date(to_date(missing[0]))}"
+                f"{_and_others(missing, 'other day')}: call it with "
+                f"`flask-notifications check` ({PROBE}) every day"
+            )
+            doubts.append(Reason("probe", message))
+        unlabelled = 0
+        for row in rows:
+            may_count = row.caller in {None, OTHER} and not row.ignored
+            if may_count and row.last_at >= to_datetime(since):
+                unlabelled += row.calls
+        if unlabelled:
+            text = count(unlabelled, "call")
+            message = f"{text} without a label may be of this caller"
+            doubts.append(Reason("calls", message))
         return doubts
 
     def _list_long_gaps(self, coverage: Coverage) -> list[Interval]:
