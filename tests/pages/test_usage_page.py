@@ -167,7 +167,7 @@ def test_a_page_that_is_too_large_lists_nothing_and_counts_all(
     assert not page.select(".callers tbody tr, .effect tbody tr, svg[role=img] .band")
     for sentence in (
         "3 more callers, not listed here.",
-        "3 callers got 410.",
+        "3 callers got 410 that day.",
         "2 more brownouts, not listed here.",
     ):
         assert sentence in words(page)
@@ -262,7 +262,7 @@ def test_each_brownout_shows_which_callers_returned() -> None:
         planned=INTERRUPTED,
     )
     effect = page.select_one(".effect")
-    assert "2 callers got 410. Called again since: 1." in words(effect)
+    assert "2 callers got 410 that day. Called again since: 1." in words(effect)
     assert rows(effect)[1:] == [
         ["back with b/1 (query)", "2", "yes", "called again, last on 14 Nov 2026"],
         ["gone with a/1 (query)", "4", "yes", "no call"],
@@ -275,13 +275,9 @@ def closed(name: str | None, client: str | None = None) -> CallerUsage:
     return caller(name, client, [day(-12, 0, 0, 2)], first=at, last=at)
 
 
-BEFORE = caller("a", None, [day(-20, 1)])
 SENTENCES = {
-    "3 callers got 410. Called again since: nobody.": [*map(closed, "abc")],
-    "No call was recorded during this brownout, though 1 caller had called before.": [
-        BEFORE
-    ],
-    "No call was recorded during this brownout.": [],
+    "3 callers got 410 that day. Called again since: nobody.": [*map(closed, "abc")],
+    "Nobody got 410 that day.": [caller("exempt", None, [day(-12, 1)])],
 }
 
 
@@ -306,7 +302,7 @@ def test_410_without_a_label_is_compared_with_the_labelled_calls_of_the_client()
         planned=INTERRUPTED,
     )
     effect = page.select_one(".effect")
-    assert "3 callers got 410. Called again since: 1." in words(effect)
+    assert "3 callers got 410 that day. Called again since: 1." in words(effect)
     assert [row[2:] for row in rows(effect)[1:]] == [
         ["yes", "called again, last on 20 Nov 2026"],
         ["yes", "no call"],
@@ -314,34 +310,11 @@ def test_410_without_a_label_is_compared_with_the_labelled_calls_of_the_client()
     ]
 
 
-def test_410_without_a_label_in_another_brownout_is_not_a_separate_caller() -> None:
-    at = time(9, 5)
-    days = [day(-14, 0, 0, 1), day(-10, 0, 0, 1)]
-    windows = [brownout(utc(2026, 11, number, 9)) for number in (8, 10, 12)]
-    page = page_of(
-        caller(None, "a/1", days, first=at, last=at),
-        caller("alice", "a/1", [day(-18, 10), day(-2, 3)]),
-        planned=policy(SUNSET, *windows),
-    )
-    effects = [words(effect) for effect in page.select(".effect")]
-    assert "though 1 caller had called before" in effects[1]
-
-
 def test_a_running_brownout_has_no_effect_yet() -> None:
     running = policy(SUNSET, brownout(NOW - timedelta(minutes=5)))
     page = page_of(caller("a", None, [day(0, 0, 0, 3)]), planned=running)
-    sentence = "running 1 caller got 410. It is too early to say who returns."
+    sentence = "running 1 caller got 410 that day. It is too early to say who returns."
     assert sentence in words(page.select_one(".effect"))
-
-
-def test_brownouts_on_one_day_say_that_their_counts_are_shared() -> None:
-    for second, is_shared in (
-        (utc(2026, 11, 10, 15), True),
-        (utc(2026, 11, 12), False),
-    ):
-        page = page_of(planned=policy(SUNSET, WINDOW, brownout(second)))
-        for effect in page.select(".effect"):
-            assert ("on the same day" in words(effect)) == is_shared
 
 
 def test_many_callers_and_many_brownouts_are_folded() -> None:
