@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -291,20 +290,20 @@ def _read_report(
     database: str | None, files: Sequence[str], **options: Any
 ) -> "UsageReport":
     try:
-        usage = import_module("flask_notifications.usage.report")
+        from flask_notifications.usage import StoreUnavailable
+        from flask_notifications.usage.options import Options
+        from flask_notifications.usage.report import read_report
     except ModuleNotFoundError as error:  # its message says which extra is missing
         fail(str(error))
     try:
-        logs: Iterable[_Watched] = ()
+        logs: Iterable[Any] = ()
         if files:
             logs = _open_logs(_find_logs(files))
         with _show_progress() as progress:
-            report: UsageReport = usage.read_report(
-                database, usage.Options(logs=logs, **options), progress
-            )
+            report = read_report(database, Options(logs=logs, **options), progress)
     except (FileNotFoundError, ValueError) as error:
         raise click.UsageError(escape(str(error))) from error
-    except (usage.StoreUnavailable, ModuleNotFoundError, OSError) as error:
+    except (StoreUnavailable, ModuleNotFoundError, OSError) as error:
         fail(str(error))
     return report
 

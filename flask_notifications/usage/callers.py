@@ -188,7 +188,7 @@ def list_rows(table: CallTable, until: int) -> defaultdict[str, list[CallerUsage
         )
         rows[operation].append(row)
     for listed in rows.values():
-        listed.sort(key=_order_of)
+        listed.sort(key=lambda row: -row.calls)
     return rows
 
 
@@ -212,7 +212,3 @@ def find_stop(days: Iterable[int], until: int) -> date | None:
     breaks = [after - before for before, after in pairwise(called)]
     has_stopped = silence >= _SILENT and silence > max(breaks, default=silence)
     return to_date(called[-1]) if has_stopped else None
-
-
-def _order_of(row: CallerUsage) -> tuple[int, str, str, str]:
-    return -row.calls, row.caller or "", row.client or "", row.source or ""

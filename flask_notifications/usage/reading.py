@@ -22,7 +22,7 @@ from .coverage import Listening, RecorderRow, Service, find_listening
 from .logs import LogReading
 from .options import Options, Window
 from .store import StoreUnavailable, decode, encode, explain, limit_pairs
-from .times import DAY, to_date
+from .times import DAY
 
 # Rows that are fetched at once.
 _ROWS = 10_000
@@ -248,13 +248,12 @@ class _Reader:
         if self._options.names is not None:
             names = [encode(name) for name in self._options.names]
             query = query.where(columns.operation.in_(names))
-        query = query.order_by(columns.day, columns.operation)
+        query = query.order_by(*store.usage.primary_key)
         stream = self._connection.execution_options(yield_per=_ROWS)
         days = window.until // DAY + 1 - first
         for (day, operation), group in groupby(
             stream.execute(query), key=attrgetter("day", "operation")
         ):
-            to_date(day)  # an error here says that the store cannot be read
             if progress is not None:
                 progress(day - first, days)
             self._add(day, str(self._decode(operation)), group)

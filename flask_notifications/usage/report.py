@@ -14,7 +14,6 @@ from .logs import Log, read_logs
 from .options import Options
 from .reading import Progress, Snapshot, read_snapshot
 from .results import UsageReport
-from .store import StoreUnavailable, explain
 from .times import DAY, to_datetime, to_microseconds
 from .verdict import Judge
 
@@ -140,19 +139,15 @@ def read_report(
         notes += snapshot.logs.notes
     if options.service is not None and not snapshot.services:
         notes.append(f"no recorder of the service {options.service!r} was heard")
-    try:
-        return UsageReport(
-            as_of=to_datetime(snapshot.now).replace(microsecond=0),
-            since=to_datetime(snapshot.window.since),
-            until=to_datetime(snapshot.window.until),
-            days=options.days,
-            operations=tuple(Judge(snapshot, options).judge_all()),
-            last_call=to_datetime(snapshot.last_call) if snapshot.last_call else None,
-            notes=tuple(notes),
-        )
-    except OverflowError as error:
-        message = f"the database cannot be read: {explain(error)}"
-        raise StoreUnavailable(message) from error
+    return UsageReport(
+        as_of=to_datetime(snapshot.now).replace(microsecond=0),
+        since=to_datetime(snapshot.window.since),
+        until=to_datetime(snapshot.window.until),
+        days=options.days,
+        operations=tuple(Judge(snapshot, options).judge_all()),
+        last_call=to_datetime(snapshot.last_call) if snapshot.last_call else None,
+        notes=tuple(notes),
+    )
 
 
 def _add_logs(snapshot: Snapshot, options: Options, plan: "Plan") -> Snapshot:

@@ -181,8 +181,8 @@ class UsageReport:
         """Return the verdict on all operations together; a report without any is
         unknown.
         """
-        verdicts = {usage.verdict for usage in self.operations} or {Verdict.UNKNOWN}
-        return next(verdict for verdict in Verdict if verdict in verdicts)
+        verdicts = [usage.verdict for usage in self.operations]
+        return min(verdicts, key=list(Verdict).index, default=Verdict.UNKNOWN)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``json.dumps`` takes it: dates as ISO 8601 in UTC,
