@@ -495,7 +495,9 @@ class OperationTable:
         self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
     ) -> Match | None:
         """Return the likeliest match without lenient readings, or ``None``."""
-        matches = self._read(method, path, SentValues(environ), _Reading.STRICT)
+        matches = self._ready.get((method, path))
+        if matches is None:
+            matches = self._read(method, path, SentValues(environ), _Reading.STRICT)
         return matches[0] if matches else None
 
     def find(
