@@ -8,8 +8,9 @@ Flask imports this module for every command, so it imports click and Flask only.
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import MethodType
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,8 +18,6 @@ import click
 from flask import Flask, current_app
 from flask.cli import with_appcontext
 
-# Where middlewares keep the application inside of them.
-_INNER = ("app", "_app", "wsgi_app", "application", "_application", "__wrapped__")
 # The name and the arguments of a converter.
 _CONVERTER = re.compile(r"<(?:(\w+)(?:\(([^>]*)\))?:)?\w+>")
 _PARAMETER = r"\{[^/]+\}"
@@ -68,19 +67,28 @@ def _find_plans(outermost: Any) -> Iterator[Any]:
     """Yield the plans of the middlewares around an application, the outermost first."""
     from flask_notifications import DeprecationMiddleware
 
-    layers = [outermost]
-    # The list grows while its layers are looked at.
-    for layer in layers:
+    layers: list[Any] = []
+    waiting = [outermost]
+    while waiting:
+        layer = waiting.pop(0)
+        if isinstance(layer, dict):
+            waiting += layer.values()
+        elif isinstance(layer, MethodType):
+            layer = layer.__self__
+        elif not callable(layer):
+            continue
+        if isinstance(layer, Flask) or any(layer is other for other in layers):
+            continue
+        layers.append(layer)
         if isinstance(layer, DeprecationMiddleware):
             yield layer.plan
-        cells = getattr(layer, "__closure__", None) or ()
-        mounts = getattr(layer, "mounts", None) or {}
-        parts = [getattr(layer, name, None) for name in _INNER]
-        parts += [*mounts.values(), *(cell.cell_contents for cell in cells)]
-        for part in filter(callable, parts):
-            is_known = any(part is other for other in layers)
-            if not is_known and not isinstance(part, Flask):
-                layers.append(part)
+        if isinstance(layer, partial):
+            waiting.append(layer.func)
+        waiting += getattr(layer, "__dict__", {}).values()
+        for name in getattr(type(layer), "__slots__", ()):
+            waiting.append(getattr(layer, name, None))
+        for cell in getattr(layer, "__closure__", None) or ():
+            waiting.append(cell.cell_contents)
 
 
 def _read_rule(rule: Any, mount: str) -> tuple[Any, str, tuple[str, ...]]:

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,23 @@ def test_the_middleware_is_found_inside_of_others() -> None:
         return outer(environ, start_response)
 
     app.wsgi_app = traced  # type: ignore[method-assign]
+    assert run(app).stdout.startswith("report  GET /reports/{id}  deprecated\n")
+
+
+class Timed:
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def respond(self, environ: Any, start_response: Any) -> Any:
+        return self.inner(environ, start_response)
+
+
+def test_the_middleware_is_found_whatever_another_one_names_it() -> None:
+    app = make_app("/reports/{id}")
+    timed = Timed(Timed(app.wsgi_app).respond)
+    app.wsgi_app = partial(timed.respond)  # type: ignore[method-assign]
     assert run(app).stdout.startswith("report  GET /reports/{id}  deprecated\n")
 
 
