@@ -365,7 +365,13 @@ def serving(*paths: str, body: str = "a view") -> WSGIApplication:
     return app
 
 
-LIST_SPELLINGS = ["/old_list.json", "/old-list", "/old.list", "/@@old_list"]
+LIST_SPELLINGS = [
+    "/old_list.json",
+    "/old_list.view",
+    "/old-list",
+    "/old.list",
+    "/@@old_list",
+]
 LIST_SPELLINGS += ["/+old_list", "/old_list/index", "/old_list/+", "/old_list/x"]
 
 

@@ -303,6 +303,7 @@ def _spell_otherwise(operation: Operation, request: _Request) -> Iterator[_Varia
     # Pyramid, Zope and Morepath; letters that are not ASCII in another case.
     spellings = {
         f"{stem}.json",
+        f"{stem}.view",
         f"{stem}/index",
         f"{above}/@@{last}",
         f"{above}/+{last}",
