@@ -4,6 +4,7 @@ plan.
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -25,6 +26,10 @@ from .rendering import check_title, is_link, render
 _ADDRESS = re.compile(r"[\w.+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
 # More brownouts of an operation than these are drawn as one.
 _BARS = 100
+
+
+# The operations with the same policy.
+_Groups = Mapping[DeprecationPolicy, Sequence[Operation]]
 
 
 class _Row(NamedTuple):
@@ -74,18 +79,17 @@ def render_guide(
     check_title(title)
     require(contact is None or isinstance(contact, str), "contact", "a string", contact)
     check_base_url(base_url)
-    policies = {
-        # For everybody.
-        operation: replace(policy, exemptions=())
-        for operation, policy in deprecated_operations(plan).items()
-    }
     base_url = None if base_url is None else base_url.rstrip("/")
+    groups: defaultdict[DeprecationPolicy, list[Operation]] = defaultdict(list)
     migrations = []
+    for operation, planned in deprecated_operations(plan).items():
+        policy = replace(planned, exemptions=())  # for everybody
+        groups[policy].append(operation)
+        migrations.append(Migration(operation, policy, now, base_url=base_url))
     dates = [now]
     sunsets = []
     pages: dict[str, None] = {}
-    for operation, policy in policies.items():
-        migrations.append(Migration(operation, policy, now, base_url=base_url))
+    for policy in groups:
         dates.append(policy.deprecated_at)
         for window in list_brownouts(policy, FIRST, LAST):
             dates += window
@@ -105,8 +109,8 @@ def render_guide(
         hint=say_placeholders(migrations, base_url),
         sunsets=sorted(sunsets),
         axis=axis,
-        lanes=_draw_lanes(policies, axis),
-        windows=_list_windows(policies, now),
+        lanes=_draw_lanes(groups, axis),
+        windows=_list_windows(groups, now),
         policy_pages=list(pages),
     )
 
@@ -121,13 +125,8 @@ def _link_contact(contact: str | None) -> str | None:
     return contact if is_url and is_link(contact) else None
 
 
-def _draw_lanes(
-    policies: dict[Operation, DeprecationPolicy], axis: Axis
-) -> list[dict[str, Any]]:
+def _draw_lanes(groups: _Groups, axis: Axis) -> list[dict[str, Any]]:
     """Return the lines of the timeline, one for all operations with the same policy."""
-    groups: defaultdict[DeprecationPolicy, list[Operation]] = defaultdict(list)
-    for operation, policy in policies.items():
-        groups[policy].append(operation)
     lanes = []
     for policy, operations in groups.items():
         lane = {
@@ -148,12 +147,10 @@ def _list_bars(policy: DeprecationPolicy) -> list[Window]:
     return windows
 
 
-def _list_windows(
-    policies: dict[Operation, DeprecationPolicy], now: datetime
-) -> dict[_Row, list[Operation]]:
+def _list_windows(groups: _Groups, now: datetime) -> dict[_Row, list[Operation]]:
     """Return the brownouts with their operations, and those that repeat in one row."""
-    operations: defaultdict[_Row, list[Operation]] = defaultdict(list)
-    for operation, policy in policies.items():
+    rows: defaultdict[_Row, list[Operation]] = defaultdict(list)
+    for policy, operations in groups.items():
         for brownout in policy.brownouts:
             windows = [
                 window
@@ -167,5 +164,5 @@ def _list_windows(
                 if brownout.every is not None and len(windows) > 1:
                     last = windows[-1].start
                     repeats = recurrence(brownout.every, len(windows), last)
-                operations[_Row(*shown, repeats)].append(operation)
-    return dict(sorted(operations.items()))
+                rows[_Row(*shown, repeats)] += operations
+    return dict(sorted(rows.items()))
