@@ -195,13 +195,17 @@ def format_plan(plan: Plan, at: datetime, changes: "Sequence[Change] | None") ->
     another plan.
     """
     blocks = [wrap(f"{count(len(plan), 'operation')} on {moment(at)}")]
+    dates: dict[DeprecationPolicy, list[str]] = {}
     for operation, policy in plan.items():
         title = _format_title(operation)
         if policy is None:
             state = "live: not deprecated, sends no headers"
             blocks.append(f"{title}\n{_format_state('live', state, '  ')}")
         else:
-            blocks.append(f"{title}\n{_format_policy(operation, policy, at)}")
+            if policy not in dates:
+                dates[policy] = _format_dates(policy, at)
+            lines = [title, *_format_policy(operation, policy, at, dates[policy])]
+            blocks.append("\n".join(lines))
     if changes is not None:
         blocks.append(_format_changes(changes))
     return "\n\n".join(blocks)
@@ -239,11 +243,19 @@ def _format_title(operation: Operation) -> str:
 
 
 def _format_policy(
-    operation: Operation, policy: DeprecationPolicy, at: datetime
-) -> str:
+    operation: Operation, policy: DeprecationPolicy, at: datetime, dates: Sequence[str]
+) -> list[str]:
     """Return the phase of an operation and its next change, its dates, and its headers."""
     phase = policy.phase(at)
     state = f"{phase}; {_describe_next(policy, at)}"
+    headers = []
+    for name, value in DeprecationHeaders(policy).render(operation.successor, ""):
+        headers.append(f"  {name}: {value}")
+    return [_format_state(phase, state, "  "), "", *dates, "", *headers]
+
+
+def _format_dates(policy: DeprecationPolicy, at: datetime) -> list[str]:
+    """Return the dates of a policy, each with what happens then."""
     dates = [
         (event.start, _describe_event(event, policy)) for event in schedule(policy)
     ]
@@ -254,10 +266,7 @@ def _format_policy(
     for time, words in sorted(dates):
         row = f"{moment(time):<22}  {relative(time, at):<14}  {escape(words)}"
         rows.append(wrap(row, "  ", hanging="  "))
-    headers = []
-    for name, value in DeprecationHeaders(policy).render(operation.successor, ""):
-        headers.append(f"  {name}: {value}")
-    return "\n".join([_format_state(phase, state, "  "), "", *rows, "", *headers])
+    return rows
 
 
 def _describe_next(policy: DeprecationPolicy, at: datetime) -> str:
