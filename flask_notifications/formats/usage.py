@@ -66,7 +66,7 @@ def render_usage(
             "plot": Plot(usage, report, policy, limit=limit),
             "groups": groups,
             "steps": list_steps(usage, groups, policy, report),
-            "brownouts": usage.describe_brownouts(windows, report.until),
+            "brownouts": usage.describe_brownouts(windows),
         }
         sections.append(section)
     heading = title

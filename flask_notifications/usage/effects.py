@@ -47,15 +47,13 @@ class _Caller(NamedTuple):
 
 
 def describe_brownouts(
-    rows: Sequence[CallerUsage], windows: Sequence[Window], until: datetime
+    rows: Sequence[CallerUsage], windows: Sequence[Window]
 ) -> list[BrownoutEffect]:
-    """Return the effect of each brownout that began before a time."""
+    """Return the effect of each brownout."""
     callers = _list_closed(rows)
     effects = []
     for number, window in enumerate(windows, 1):
-        if window.start < until:
-            refused = _list_refused(callers, window)
-            effects.append(BrownoutEffect(number, window, refused))
+        effects.append(BrownoutEffect(number, window, _list_refused(callers, window)))
     return effects
 
 

@@ -141,14 +141,12 @@ class OperationUsage:
             parts.append(f"{calls} of {enumerate_names(labels)}")
         return " and ".join(parts)
 
-    def describe_brownouts(
-        self, windows: Sequence[Window], until: datetime
-    ) -> list[BrownoutEffect]:
-        """Return the effect of each brownout that began before the end of a report.
+    def describe_brownouts(self, windows: Sequence[Window]) -> list[BrownoutEffect]:
+        """Return the effect of each brownout that has begun.
 
         :param windows: the brownouts, the earliest first.
         """
-        return describe_brownouts(self.callers, windows, until)
+        return describe_brownouts(self.callers, windows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``json.dumps`` takes it."""

@@ -391,7 +391,11 @@ VERDICTS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
     ),
     "a probe a day": (
         [WHOLE],
-        {"require_probe": True, "made": {(None, PROBE): EVERY_DAY}},
+        {
+            "require_probe": True,
+            "made": {(None, PROBE): EVERY_DAY, ("a", "c"): calls(AT, 1)},
+            "ignore_callers": ["a"],
+        },
         [],
     ),
     "a single probe": (
@@ -604,11 +608,12 @@ def test_refused_calls_are_counted_apart_even_if_they_are_ignored() -> None:
 
 def test_the_last_call_is_one_that_counts() -> None:
     """A client that got 200 is only refused since."""
-    made: Made = {(None, "curl"): calls(AT, 1, 1) + calls(NOON, 0, 1)}
+    days = calls(START, 1) + calls(AT, 1, 1) + calls(NOON, 0, 1)
+    made: Made = {(None, "curl"): days}
     usage = judge(WHOLE, made=made, ignore_refused=True)
-    assert usage.reasons[0].message == "1 call, the last on 11 May 2026"
-    assert (usage.answered, usage.refused, usage.ignored) == (1, 2, 2)
-    assert (usage.first_at, usage.last_at) == (AT, AT)
+    assert usage.reasons[0].message == "2 calls, the last on 11 May 2026"
+    assert (usage.answered, usage.refused, usage.ignored) == (2, 2, 2)
+    assert (usage.first_at, usage.last_at) == (START, AT)
 
 
 def test_ignored_calls_are_listed_with_their_labels() -> None:
