@@ -187,7 +187,7 @@ class Service:
             if row.ended:
                 continue
             end = row.gone_at or max(until, now)
-            is_lost = end - row.heard_at > OVERDUE
+            is_lost = (row.gone_at or now) - row.heard_at > OVERDUE
             if not row.gone_at and gone_after is not None:
                 end = min(end, heard_at[row.host] + int(gone_after * HOUR))
             self.silences.append(Silence(row.covered[1], end, row, is_lost))

@@ -22,6 +22,7 @@ from tests.usage.databases import POLICY, REPORT
 HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
 NOON = datetime(2026, 5, 31, 12, tzinfo=UTC)
 START = datetime(2026, 5, 1, tzinfo=UTC)  # 30 complete days before NOON
+FUTURE = NOON + 2 * DAY
 
 # The rules of the operation in each plan.
 PLANS = {
@@ -288,6 +289,11 @@ LOST: dict[str, tuple[RecorderRow, dict[str, Any], bool]] = {
     ),
     "declared gone": (lost(START, AT, gone_at=AT + 2 * MINUTE), {}, True),
     "heard after the window": (lost(START, NOON + HOUR), {"now": NOON + DAY}, False),
+    "heard a minute ago, and the window ends in the future": (
+        lost(START, NOON - MINUTE),
+        {"until": FUTURE},
+        False,
+    ),
     "ended": (WHOLE, {}, False),
 }
 
@@ -309,7 +315,6 @@ def test_the_covered_hours_of_each_day() -> None:
 
 # The verdict.
 
-FUTURE = NOON + 2 * DAY
 EVERY_DAY = [calls(START + number * DAY, 1)[0] for number in range(30)]
 VERDICTS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
     "nobody called": ([WHOLE], {}, []),
