@@ -92,8 +92,7 @@ class LogReading:
     are 410s while the plan had closed the operation for the caller. ``lines`` were in
     the window, from ``first_at`` to ``last_at``, and ``others`` before or after it.
     ``unreadable`` lines have no time or no request, and ``first_unreadable`` says where
-    the first is and which part of it does not fit. ``without_offset`` is the first time
-    that was taken for UTC.
+    the first is and which part of it does not fit.
     """
 
     since: int
@@ -105,7 +104,6 @@ class LogReading:
     first_at: int = sys.maxsize
     last_at: int = -sys.maxsize
     first_unreadable: str = ""
-    without_offset: str = ""
 
     @property
     def calls(self) -> list[Change]:
@@ -137,19 +135,14 @@ class LogReading:
     @property
     def notes(self) -> list[str]:
         """Say what readers of any result should know."""
-        notes = []
-        if self.unreadable:
-            total = self.lines + self.others + self.unreadable
-            notes.append(
-                f"{self.unreadable:,} of {total:,} lines in the logs cannot be read, "
-                f"the first is {self.first_unreadable}"
-            )
-        if self.without_offset:
-            notes.append(
-                "times without an offset were taken for UTC, "
-                f"the first is {self.without_offset}"
-            )
-        return notes
+        if not self.unreadable:
+            return []
+        total = self.lines + self.others + self.unreadable
+        note = (
+            f"{self.unreadable:,} of {total:,} lines in the logs cannot be read, "
+            f"the first is {self.first_unreadable}"
+        )
+        return [note]
 
 
 def read_logs(
@@ -248,7 +241,7 @@ class _Reader:
                 continue
             if parts.time != latest:
                 latest = parts.time
-                at = self._read_time(latest, name)
+                at = parse_log_time(latest or "")
                 is_inside = at is not None and reading.include(at)
             if at is None:
                 self._note_unreadable(name, number, f"the time is {show(latest)}")
@@ -261,15 +254,6 @@ class _Reader:
                 self._note_unreadable(name, number, f"the request is {request}")
             else:
                 reading.lines += 1
-
-    def _read_time(self, time: str | None, name: str) -> int | None:
-        parsed = parse_log_time(time or "")
-        if parsed is None:
-            return None
-        at, has_offset = parsed
-        if not has_offset and not self.reading.without_offset:
-            self.reading.without_offset = f"{show(time)} in {name}"
-        return at
 
     def _note_unreadable(self, name: str, number: int, part: str) -> None:
         if not self.reading.unreadable:

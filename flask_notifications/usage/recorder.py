@@ -36,7 +36,7 @@ _MAX_INTERVAL, _MAX_RETENTION = 31_536_000, 36_500
 _MAX_LENGTH = 64
 # Characters of the name of an operation, as the store has it.
 _MAX_NAME = 768
-_NO_HOSTS = {"localhost", "localhost.localdomain"}
+_NO_HOSTS = {"", "localhost", "localhost.localdomain"}
 
 # Seconds that ``close()`` waits for calls that are being counted, and that a fork waits
 # for current writes.
@@ -282,13 +282,7 @@ class UsageRecorder:
 
 def _check_service(service: str) -> str:
     # MySQL takes strings for equal that differ in their last spaces.
-    fits = (
-        isinstance(service, str)
-        and len(service) <= _MAX_LENGTH
-        and service.isascii()
-        and service.isprintable()
-        and service == service.strip()
-    )
+    fits = _is_name(service) and service.isascii() and service == service.strip()
     expected = "at most 64 printable ASCII characters without a space at either end"
     require(fits, "service", expected, service)
     return service
@@ -297,15 +291,14 @@ def _check_service(service: str) -> str:
 def _check_host(host: str | None) -> str:
     if host is None:
         host = socket.gethostname()[:_MAX_LENGTH]
-    fits = (
-        isinstance(host, str)
-        and 0 < len(host) <= _MAX_LENGTH
-        and host.isprintable()
-        and host.lower() not in _NO_HOSTS
-    )
+    fits = _is_name(host) and host.lower() not in _NO_HOSTS
     expected = "the name of this machine alone, 1 to 64 printable characters"
     require(fits, "host", expected, host)
     return host
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _MAX_LENGTH and value.isprintable()
 
 
 def _require_threads() -> None:
