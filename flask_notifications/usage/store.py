@@ -9,7 +9,7 @@ the clock of the database.
 import json
 import secrets
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -361,11 +361,12 @@ class UsageStore:
 
     def _initialise(self) -> None:
         with begin(self.engine) as (connection, _now):
-            # Only missing ones, because it may be forbidden to create tables.
-            for table in missing_tables(connection) if self._create_tables else ():
-                connection.execute(CreateTable(table, if_not_exists=True))
-                for index in table.indexes:
-                    index.create(connection, checkfirst=True)
+            if self._create_tables:
+                # Only missing ones, because it may be forbidden to create tables.
+                for table in missing_tables(connection):
+                    connection.execute(CreateTable(table, if_not_exists=True))
+                    for index in table.indexes:
+                        index.create(connection, checkfirst=True)
             if connection.scalar(sa.select(state.c.number)) is None:
                 _insert_once(connection, state, number=1, kept_from=0, cleaned_at=0)
 
@@ -387,18 +388,18 @@ class UsageStore:
             # Other processes wait until this one has merged.
             connection.execute(_STATE.values(number=1))
             rows = connection.execute(candidates.with_for_update()).all()
-            for merged in sorted({merged_id(row) for row in rows}):
-                own = [row for row in rows if merged_id(row) == merged]
-                days = range(
-                    min(row.began_at for row in own) // DAY - 1,
-                    max(row.heard_at for row in own) // DAY + 2,
-                )
-                for day in days:
-                    _merge_day(connection, day, [row.id for row in own], merged)
-            ids = [row.id for row in rows]
-            connection.execute(
-                sa.update(recorders).where(recorders.c.id.in_(ids)).values(merged=1)
-            )
+            ids = defaultdict(list)
+            for row in rows:
+                ids[merged_id(row)].append(row.id)
+            # Calls go by another clock.
+            first = min((row.began_at for row in rows), default=0) // DAY - 1
+            last = max((row.heard_at for row in rows), default=0) // DAY + 1
+            for day in range(first, last + 1):
+                for merged in sorted(ids):
+                    _merge_day(connection, day, ids[merged], merged)
+            are_merged = recorders.c.id.in_([row.id for row in rows])
+            merge = sa.update(recorders).where(are_merged)
+            connection.execute(merge.values(merged=1))
         return len(rows) == _MERGED_AT_ONCE
 
     def clean(self, retention: int, now: int, identity: Identity) -> None:
@@ -463,22 +464,6 @@ def merged_id(row: Any) -> str:
 # With its key, because MySQL may refuse to update without one.
 _STATE = sa.update(state).where(state.c.number == 1)
 _HAS_ENDED = sa.or_(recorders.c.ended == 1, recorders.c.gone_at > 0)
-# A sign of life, if the row is as the last write left it, or one whose commit was not
-# confirmed.
-_SIGN = (
-    sa.update(recorders)
-    .where(
-        recorders.c.id == sa.bindparam("its_id"),
-        recorders.c.gone_at == 0,
-        recorders.c.stamp.in_([sa.bindparam("its_stamp"), sa.bindparam("attempt")]),
-    )
-    .values(
-        heard_at=sa.bindparam("now"),
-        skew=sa.bindparam("difference"),
-        ended=sa.bindparam("is_final"),
-        stamp=sa.bindparam("attempt"),
-    )
-)
 _UPDATE = (
     sa.update(usage)
     .where(*(usage.c[name] == sa.bindparam(f"its_{name}") for name in _KEY))
@@ -489,16 +474,21 @@ _UPDATE = (
 def _sign(
     connection: sa.Connection, identity: Identity, now: int, *, is_final: bool
 ) -> None:
-    """Write a sign of life to the row of a recorder."""
-    sign = {
-        "its_id": identity.id,
-        "its_stamp": identity.stamp,
-        "now": now,
-        "difference": identity.skew,
-        "is_final": int(is_final),
-        "attempt": identity.attempt,
+    """Write a sign of life to the row of a recorder, if that is as the last write left
+    it, or one whose commit was not confirmed.
+    """
+    sign = sa.update(recorders).where(
+        recorders.c.id == identity.id,
+        recorders.c.gone_at == 0,
+        recorders.c.stamp.in_([identity.stamp, identity.attempt]),
+    )
+    values = {
+        "heard_at": now,
+        "skew": identity.skew,
+        "ended": int(is_final),
+        "stamp": identity.attempt,
     }
-    if connection.execute(_SIGN, sign).rowcount:
+    if connection.execute(sign.values(values)).rowcount:
         return
     exists = sa.select(recorders.c.id).where(recorders.c.id == identity.id)
     if identity.stamp or connection.scalar(exists):
@@ -625,19 +615,25 @@ def limit_pairs(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
     if len(calls) <= PAIRS:
         return totals
     # Pairs with a caller first, then those with more calls.
-    named = set(
-        sorted(calls, key=lambda pair: (not pair[0], -calls[pair], pair))[:PAIRS]
-    )
-    return _sum_up(
-        (key if key[:2] in named else (*name_others(key[1]), key[2]), numbers)
-        for key, numbers in totals.items()
-    )
+    pairs = sorted(calls, key=lambda pair: (not pair[0], -calls[pair], pair))
+    for pair in pairs[PAIRS:]:
+        del calls[pair]
+    limited = []
+    for (caller, client, source), numbers in totals.items():
+        pair = (caller, client)
+        if pair not in calls:
+            pair = name_others(client)
+        limited.append(((*pair, source), numbers))
+    return _sum_up(limited)
 
 
 def _sum_up(rows: Iterable[tuple[Row, Row]]) -> dict[Row, Row]:
     totals: dict[Row, Row] = {}
     for key, numbers in rows:
-        totals[key] = _add_numbers(totals[key], numbers) if key in totals else numbers
+        if key in totals:
+            totals[key] = _add_numbers(totals[key], numbers)
+        else:
+            totals[key] = numbers
     return totals
 
 
@@ -651,7 +647,5 @@ def _delete_rows(
     connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]
 ) -> None:
     if rows:
-        own = sa.and_(
-            *(column == sa.bindparam(column.name) for column in table.primary_key)
-        )
-        connection.execute(sa.delete(table).where(own), rows)
+        key = [column == sa.bindparam(column.name) for column in table.primary_key]
+        connection.execute(sa.delete(table).where(*key), rows)

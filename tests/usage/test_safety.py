@@ -76,6 +76,7 @@ def find_seed(kinds: list[str]) -> int | None:
 
 write_once = UsageStore._write_once
 prepare = Identity.prepare
+sign = store._sign
 init_service = coverage.Service.__init__
 add = Counts.add
 
@@ -125,11 +126,13 @@ def declare_all(connection: sa.Connection, identity: Identity, now: int) -> None
     connection.execute(gone.values(gone_at=now))
 
 
-ACCEPT_ANY_ROW = (
-    sa.update(store.recorders)
-    .where(store.recorders.c.id == sa.bindparam("its_id"))
-    .values(heard_at=sa.bindparam("now"), stamp=sa.bindparam("attempt"))
-)
+def accept_any_row(
+    connection: sa.Connection, identity: Identity, now: int, *, is_final: bool
+) -> None:
+    anything = sa.update(store.recorders).where(store.recorders.c.id == identity.id)
+    connection.execute(anything.values(gone_at=0, stamp=identity.attempt))
+    sign(connection, identity, now, is_final=is_final)
+
 
 MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     "counts of a failed write are forgotten": (
@@ -158,7 +161,7 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
         lambda service, *_: frozenset(service._plans),
     ),
     "clocks are not compared": ("clock", Identity, "prepare", ignore_clocks),
-    "a row that was restored is accepted": ("restore", store, "_SIGN", ACCEPT_ANY_ROW),
+    "a row that was restored is accepted": ("restore", store, "_sign", accept_any_row),
     "a new identity covers the past": (
         "restore",
         Identity,
