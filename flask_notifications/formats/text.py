@@ -68,24 +68,17 @@ def style(word: str) -> str:
     return click.style(word, fg=_COLOURS[word])
 
 
-def format_verdict(report: "UsageReport") -> str:
-    """Return one line that says whether the operations may be switched off."""
-    as_of = f"As of {moment(report.as_of)}."
+def _format_verdict(report: "UsageReport") -> str:
+    as_of = moment(report.as_of)
     if not report.operations:
-        return f"Unknown: nothing has been recorded. {as_of}"
-    parts = []
-    for verdict in SUMMARIES:
-        usages = [usage for usage in report.operations if usage.verdict == verdict]
-        names = [escape(usage.name) for usage in usages]
-        if names:
-            parts.append(f"{verdict}: {', '.join(names)}")
+        return f"Unknown: nothing has been recorded, as of {as_of}."
     days = format_days(report.since, report.until)
-    return f"{SUMMARIES[report.verdict]}. From {days}, {'; '.join(parts)}. {as_of}"
+    return f"{SUMMARIES[report.verdict]}. Calls from {days}, as of {as_of}."
 
 
 def format_usage(report: "UsageReport", plan: Plan | None = None) -> str:
     """Return a report for people who read it in a terminal."""
-    blocks = [wrap(format_verdict(report))]
+    blocks = [wrap(_format_verdict(report))]
     for usage, groups in group_operations(report, plan):
         blocks.append(_format_operation(usage, groups, report.as_of))
     return "\n\n".join(blocks)

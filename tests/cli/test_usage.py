@@ -88,13 +88,13 @@ CASES: dict[str, tuple[list[Call], str, int, str]] = {
         [],
         "",
         0,
-        "Safe to switch off. From 28 May to 31 May 2026, safe: e",
+        "Safe to switch off. Calls from 28 May to 31 May 2026, as of ",
     ),
     "no record of it": (
         [],
         "--operation a",
         4,
-        "Not known to be safe. From 28 May to 31 May 2026, unknown: a.",
+        "Not known to be safe. Calls from 28 May to 31 May 2026, as of ",
     ),
     "a window to the end of its date": (
         [use()],
@@ -112,7 +112,7 @@ CASES: dict[str, tuple[list[Call], str, int, str]] = {
         [],
         "--days 200",
         4,
-        "Not known to be safe. From 12 November 2025 to 31 May 2026",
+        "Not known to be safe. Calls from 12 November 2025 to 31 May 2026",
     ),
 }
 
@@ -220,7 +220,7 @@ def test_an_empty_record_is_unknown(database: str) -> None:
     metadata.create_all(create_engine(database))
     outcome = run("usage", database)
     assert outcome.code == 4
-    assert outcome.out.startswith("Unknown: nothing has been recorded. As of ")
+    assert outcome.out.startswith("Unknown: nothing has been recorded, as of ")
 
 
 def test_a_mistyped_service_is_unknown(database: str) -> None:
