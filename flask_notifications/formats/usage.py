@@ -45,18 +45,14 @@ def render_usage(
     """
     require(hasattr(report, "operations"), "report", "a UsageReport", report)
     check_title(title)
-    policies: dict[str, tuple[Operation, DeprecationPolicy]] = {}
+    planned: dict[str, tuple[Operation, DeprecationPolicy]] = {}
     if plan is not None:
         for item in deprecated_operations(plan).items():
-            policies[item[0].name] = item
+            planned[item[0].name] = item
     limit = max(1, _LISTED // max(1, len(report.operations)))
     sections = []
     for usage in report.operations:
-        entry = policies.get(usage.name)
-        operation: Operation | None = None
-        policy: DeprecationPolicy | None = None
-        if entry is not None:
-            operation, policy = entry
+        operation, policy = planned.get(usage.name, (None, None))
         groups = group_callers(usage, policy, report.until)
         windows = list_brownouts(policy, report.since, report.until)
         section: dict[str, Any] = {
