@@ -45,11 +45,6 @@ class RecorderRow(NamedTuple):
             return self.began_at, self.began_at
         return self.began_at + self.skew, self.heard_at - self.skew
 
-    def may_live_in(self, since: int, until: int) -> bool:
-        """Return whether it was heard in a window, or may have lived then."""
-        has_ended = self.ended or 0 < self.gone_at < since
-        return self.began_at < until and (self.heard_at >= since or not has_ended)
-
 
 def join(intervals: Iterable[Interval], since: int, until: int) -> list[Interval]:
     """Return disjoint intervals in order that cover the same time of a window."""

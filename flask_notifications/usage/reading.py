@@ -145,7 +145,8 @@ def read_snapshot(
         reader.read_calls(window, progress)
         unmatched = []
         for name in names:
-            listening = find_listening(services, name, options.rules_of(name), 0)
+            rules = options.rules_of(name)
+            listening = find_listening(services, name, rules, window.since)
             if not was_matched(listening, reader.matched[name]):
                 unmatched.append(name)
         if unmatched:
@@ -212,7 +213,9 @@ class _Reader:
         self._decode = cache(decode)
 
     def read_recorders(self, window: Window) -> list[RecorderRow]:
-        """Return the recorders that may have lived in a window."""
+        """Return the recorders that may have lived in a window, and perhaps some that
+        had ended before.
+        """
         columns = store.recorders.c
         query = select(columns.id, *(columns[name] for name in RecorderRow._fields))
         is_relevant = sa.or_(
@@ -228,7 +231,7 @@ class _Reader:
             # SQLite stores anything in a column.
             row = RecorderRow(service, decode(host) or "", plan, *map(int, numbers))
             is_asked = self._options.service in {None, service}
-            if is_asked and row.may_live_in(window.since, window.until):
+            if is_asked and row.began_at < window.until:
                 rows.append(row)
         return rows
 

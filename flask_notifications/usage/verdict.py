@@ -204,7 +204,7 @@ class Judge:
                     "no call in the logs counts; a log cannot show that nobody calls"
                 )
             return [*doubts, Reason("never-matched", message)]
-        listening = self._find_listening(name, 0)
+        listening = self._find_listening(name, self._since)
         if not listening:
             message = (
                 "no recorder that was heard in this window knows this operation: check "
@@ -221,7 +221,7 @@ class Judge:
             doubts.append(Reason("never-matched", message))
         in_window = self._find_window_doubts(name, rows, self._since, self._until)
         if in_window:
-            in_window += self._find_causes(self._find_listening(name, self._since))
+            in_window += self._find_causes(listening)
         if in_window and not doubts:
             code, message = in_window.pop()
             advice = self._suggest(name, rows)

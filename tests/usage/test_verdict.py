@@ -372,6 +372,11 @@ VERDICTS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
     ),
     "no request was ever matched": ([WHOLE], {"is_matched": False}, ["never-matched"]),
     "no recorder": ([], {}, ["no-operation"]),
+    "only a recorder that had ended before the window": (
+        [lost(START - 9 * DAY, START - 8 * DAY)],
+        {"gone_after": 1, "min_coverage": 0, "allow_gap": 1000},
+        ["no-operation"],
+    ),
     "no recorder knows it": (
         [recorder(START, NOON, plan="without")],
         {},
