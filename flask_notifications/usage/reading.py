@@ -182,14 +182,10 @@ def _make_services(
     now: int,
 ) -> list[Service]:
     plans = {}
-    columns = store.plans.c
-    for digest, operations in connection.execute(
-        select(columns.digest, columns.operations)
-    ):
+    for digest, operations in connection.execute(select(store.plans)):
         plans[digest] = dict(json.loads(operations))
     services = []
-    name_of = attrgetter("service")
-    for _name, group in groupby(sorted(rows, key=name_of), key=name_of):
+    for _name, group in groupby(sorted(rows), key=attrgetter("service")):
         service = Service(
             group, plans, until=until, now=now, gone_after=options.gone_after
         )
@@ -252,10 +248,10 @@ class _Reader:
             names = [encode(name) for name in self._options.names]
             query = query.where(columns.operation.in_(names))
         query = query.order_by(*store.usage.primary_key)
-        stream = self._connection.execution_options(yield_per=_ROWS)
+        rows = self._connection.execute(query.execution_options(yield_per=_ROWS))
         days = window.until // DAY + 1 - first
         for (day, operation), group in groupby(
-            stream.execute(query), key=attrgetter("day", "operation")
+            rows, key=attrgetter("day", "operation")
         ):
             if progress is not None:
                 progress(day - first, days)

@@ -56,8 +56,8 @@ class OperationUsage:
     rounded down, ``covered_hours`` its hours, ``longest_gap_hours`` the longest time
     without, and ``hosts`` the lowest number of hosts that recorded in a complete hour,
     of ``host_count`` in the window. ``lost`` are the recorders that ended in the window
-    without a goodbye, in the order of their last signs of life. ``covered`` has the covered hours of each UTC
-    day of the window, and is empty without a database.
+    without a goodbye, in the order of their last signs of life. ``covered`` has the
+    covered hours of each UTC day of the window, and is empty without a database.
     """
 
     name: str
