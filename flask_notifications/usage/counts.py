@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from flask_notifications.observers import Call
 from flask_notifications.plans.policy import CLOSED_PHASES, Phase
 
-from .times import DAY, SECOND
+from .times import DAY
 
 # The client of a call that only shows that calls are recorded: that of the command
 # ``check``.
@@ -73,19 +72,14 @@ class Counts:
         self.is_whole: bool = True
         self._dropped_before = 0
 
-    def add(self, call: Call) -> bool:
-        """Count a call, and return whether it is the first of its name and kind on its
-        day.
-        """
-        name = (call.operation, call.caller, call.client, call.source)
-        kind = kind_of(call.status, call.phase)
-        return self.count(name, int(call.at.timestamp() * SECOND), kind)
-
     def count(self, name: Name, at: int, kind: int) -> bool:
-        """Count a call of a name at a time, as ``add`` does."""
-        day = self._days.get(at // DAY)
+        """Count a call at a time in microseconds since 1970, and return whether it is
+        the first of its name and kind on its day.
+        """
+        number = at // DAY
+        day = self._days.get(number)
         if day is None:
-            day = self._begin_day(at // DAY)
+            day = self._begin_day(number)
         total = day.totals.get(name)
         if total is None:
             total = self._admit(day, name, at)

@@ -20,7 +20,7 @@ from flask_notifications.observers import Call
 from flask_notifications.validation import is_number, require
 
 from .connections import Database
-from .counts import Counts
+from .counts import Counts, kind_of
 from .fingerprints import fingerprints
 from .store import Identity, UsageStore, encode
 from .threads import new_lock
@@ -150,7 +150,11 @@ class UsageRecorder:
                 writer = self._writer or self._start_writer()
                 if writer is None:
                     return
-                is_new = self._counts.add(call)
+                is_new = self._counts.count(
+                    (call.operation, call.caller, call.client, call.source),
+                    int(call.at.timestamp() * SECOND),
+                    kind_of(call.status, call.phase),
+                )
         except BaseException:
             # The time until now is not covered.
             self._counts.is_whole = False

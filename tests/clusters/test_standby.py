@@ -1,7 +1,6 @@
 """The record of usage and a storage on PostgreSQL with a hot standby."""
 
 import logging
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -103,23 +102,3 @@ def test_a_standby_that_was_behind_gets_the_day_again(pair: Pair) -> None:
     (report,) = read_usage(standby.url()).operations
     assert report.verdict == "in use"
     primary.start()
-
-
-def test_a_commit_that_waits_for_a_missing_standby_is_given_up(pair: Pair) -> None:
-    primary, standby = pair
-    recorder = record(primary.url())
-    recorder(now())
-    assert recorder.flush()
-    primary.ask("ALTER SYSTEM SET synchronous_standby_names = '*'")
-    primary.ask("SELECT pg_reload_conf()")
-    standby.stop()
-    recorder(now())
-    began = time.monotonic()
-    assert not recorder.flush()
-    assert time.monotonic() - began < 14
-    assert primary.busy_backends() == []
-    standby.start()
-    recorder(now())
-    eventually(recorder.flush)
-    recorder.close()
-    assert count_calls(primary) == 3

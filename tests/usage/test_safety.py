@@ -11,10 +11,9 @@ from unittest import mock
 import pytest
 import sqlalchemy as sa
 
-from flask_notifications import Call
 from flask_notifications.usage import coverage, reading, store
 from flask_notifications.usage.connections import begin
-from flask_notifications.usage.counts import ANSWERED, Change, Counts
+from flask_notifications.usage.counts import ANSWERED, Change, Counts, Name
 from flask_notifications.usage.store import Identity, UsageStore
 from flask_notifications.usage.times import DAY
 from tests.usage.histories import simulate
@@ -78,7 +77,7 @@ write_once = UsageStore._write_once
 prepare = Identity.prepare
 sign = store._sign
 init_service = coverage.Service.__init__
-add = Counts.add
+count = Counts.count
 
 
 def forget_after_a_failure(
@@ -99,9 +98,9 @@ def delete_in_silence(usage: UsageStore, day: int) -> None:
         connection.execute(sa.delete(store.usage).where(store.usage.c.day < day))
 
 
-def wait_with_another_kind(counts: Counts, call: Call) -> bool:
-    is_new = add(counts, call)
-    changes = [change for change in counts.changes() if change.name[2] == call.client]
+def wait_with_another_kind(counts: Counts, name: Name, at: int, kind: int) -> bool:
+    is_new = count(counts, name, at, kind)
+    changes = [change for change in counts.changes() if change.name == name]
     return is_new and sum(changes[0].numbers[ANSWERED:]) == 1
 
 
@@ -190,7 +189,7 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     "a first call of another kind waits": (
         "kill",
         Counts,
-        "add",
+        "count",
         wait_with_another_kind,
     ),
 }
