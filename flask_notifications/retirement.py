@@ -92,7 +92,7 @@ def _find_plans(outermost: Any) -> Iterator[Any]:
 
 
 def _read_rule(rule: Any, mount: str) -> tuple[Any, str, tuple[str, ...]]:
-    """Return a rule, its path, and a pattern of each segment; catch-alls are groups."""
+    """Return a rule, its path, and a pattern of each segment, a group for a catch-all."""
     from werkzeug.routing.rules import parse_converter_args
 
     segments = []
