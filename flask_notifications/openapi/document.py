@@ -251,41 +251,35 @@ class Document:
             fail("basePath", "a path that begins with '/'", base)
         return (base.rstrip("/"),)
 
-    def list_parameters(
-        self, place: str, holder: Mapping[Any, Any], errors: list[str]
-    ) -> list[Mapping[Any, Any]]:
-        """Return the parameters of a path item or an operation, and append errors."""
-        place = f"{place}.parameters"
-        parameters = []
-        with collect(errors):
-            for index, value in enumerate(_check_list(place, holder.get("parameters"))):
-                with collect(errors):
-                    parameters.append(self.follow(f"{place}.{index}", value))
-        return parameters
-
     def path_schemas(self, declaration: Declaration) -> dict[str, Mapping[Any, Any]]:
         """Return the schemas of the parameters that are declared in the path, by name.
 
         :raises ValueError: one may be declared where nothing can be read.
         """
         errors: list[str] = []
-        place = f"paths.{declaration.path}"
-        parameters = [
-            *self.list_parameters(place, declaration.item, errors),
-            *self.list_parameters(declaration.place, declaration.content, errors),
-        ]
-        schemas = {}
-        for parameter in parameters:
-            name = parameter.get("name")
-            if parameter.get("in") == "path" and isinstance(name, str):
-                # In Swagger 2.0, a parameter is its own schema.
-                schema = parameter.get("schema", parameter)
-                with collect(errors):
-                    schemas[name] = self.follow(f"{declaration.place}: {name}", schema)
-        names = PARAMETER.findall(declaration.path)
-        if errors and not schemas.keys() >= set(names):
+        schemas: dict[str, Mapping[Any, Any]] = {}
+        for place, holder in (
+            (f"paths.{declaration.path}.parameters", declaration.item),
+            (f"{declaration.place}.parameters", declaration.content),
+        ):
+            with collect(errors):
+                parameters = _check_list(place, holder.get("parameters"))
+                for index, value in enumerate(parameters):
+                    with collect(errors):
+                        schemas |= self._path_schema(f"{place}.{index}", value)
+        if errors and not schemas.keys() >= set(PARAMETER.findall(declaration.path)):
             raise ValueError(errors[0])
         return schemas
+
+    def _path_schema(self, place: str, value: Any) -> dict[str, Mapping[Any, Any]]:
+        """Return the schema of a parameter of the path by its name, of others none."""
+        parameter = self.follow(place, value)
+        name = parameter.get("name")
+        if parameter.get("in") != "path" or not isinstance(name, str):
+            return {}
+        # In Swagger 2.0, a parameter is its own schema.
+        schema = parameter.get("schema", parameter)
+        return {name: self.follow(f"{place}.schema", schema)}
 
 
 def _read_servers(place: str, servers: Any) -> tuple[str, ...]:
