@@ -8,7 +8,7 @@ Flask imports this module for every command, so it imports click and Flask only.
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -91,8 +91,10 @@ def _find_plans(outermost: Any) -> Iterator[Any]:
             waiting.append(cell.cell_contents)
 
 
-def _read_rule(rule: Any, mount: str) -> tuple[Any, str, tuple[str, ...]]:
-    """Return a rule, its path, and a pattern of each segment, a group for a catch-all."""
+def _read_rule(rule: Any, mount: str) -> tuple[Any, str, tuple[Any, Any]]:
+    """Return a rule, its path, and the patterns of paths and of subtrees that reach it,
+    with a group for a catch-all.
+    """
     from werkzeug.routing.rules import parse_converter_args
 
     segments = []
@@ -106,28 +108,22 @@ def _read_rule(rule: Any, mount: str) -> tuple[Any, str, tuple[str, ...]]:
             end = match.end()
         pattern += re.escape(segment[end:])
         segments.append(f"(?:{_PARAMETER}|{pattern})" if end else pattern)
-    return rule, mount + rule.rule, tuple(segments)
-
-
-@cache
-def _compile(segments: tuple[str, ...], is_subtree: bool) -> re.Pattern[str]:
-    """Return the pattern of a path; rules of a subtree may have more segments."""
-    pattern = ""
+    path = subtree = ""
     for segment in reversed(segments):
-        pattern = f"/{segment}{pattern}"
-        if is_subtree:
-            pattern = f"(?:{pattern})?"
-    return re.compile(pattern, re.IGNORECASE)
+        path = f"/{segment}{path}"
+        subtree = f"(?:/{segment}{subtree})?"
+    flags = re.IGNORECASE
+    patterns = re.compile(path, flags), re.compile(subtree, flags)
+    return rule, mount + rule.rule, patterns
 
 
 def _list_endpoints(operation: Any, routes: list[Any]) -> tuple[str, str]:
     """Print the endpoints of an operation, and return how bad it is and what is wrong."""
     path = unquote(operation.path).removesuffix("/**").rstrip("/")
     level, spellings = "error", {}
-    for rule, rule_path, segments in routes:
+    for rule, rule_path, patterns in routes:
         spellings[re.sub("<[^>]*>", "{}", rule_path)] = rule_path
-        pattern = _compile(segments, operation.path.endswith("/**"))
-        match = pattern.fullmatch(path)
+        match = patterns[operation.path.endswith("/**")].fullmatch(path)
         methods = rule.methods or {operation.method}
         if match is None or operation.method not in {"*", *methods}:
             continue
