@@ -19,7 +19,7 @@ from .dates import Clock, utc_now
 from .deferred import is_asynchronous
 from .headers import HeaderList, ResponseHeaders
 from .log import format_traceback, log_error, log_exception
-from .notice import SERVED, Served, describe
+from .notice import SERVED, describe
 from .observers import (
     Call,
     Observer,
@@ -148,16 +148,13 @@ class DeprecationMiddleware:
         self._table = table_of(plan)
         self._policies = {operation.name: policy for operation, policy in plan.items()}
         self._problems = Problems(statuses=statuses, realm=realm)
-        # The headers of deprecated operations, and the announcement of those whose
-        # successor and mount point have no other, by the operation's name.
-        self._headers: dict[str, DeprecationHeaders] = {}
+        # Those of deprecated operations at the root, for callers without an exemption.
         self._announcements: dict[str, Announcement] = {}
         for operation, policy in plan.items():
             if policy is not None:
                 headers = DeprecationHeaders(policy, base_url=base_url or "")
-                self._headers[operation.name] = headers
-                usual = headers.announce(operation.successor, "")
-                self._announcements[operation.name] = usual
+                announcement = headers.announce(operation.successor, "")
+                self._announcements[operation.name] = announcement
         self._identify = identify
         self._closing = closing
         self._require_session = require_session
@@ -195,7 +192,7 @@ class DeprecationMiddleware:
             as_received(environ) if SESSION in environ else environ,
         )
         for match in matches:
-            if match.operation.name in self._headers:
+            if match.operation.name in self._announcements:
                 break
         else:  # all of them are live, if there are any
             return self._app(environ, start_response)
@@ -239,25 +236,16 @@ class DeprecationMiddleware:
             phase = Phase.DEPRECATED
         if caller is not None:
             exemption = policy.exemption(caller, at)
-        mount = environ.get("SCRIPT_NAME", "")
-        if mount:
-            mount = _encode_mount(mount)
-        name, successor = match.operation.name, match.operation.successor
-        headers, announcement = self._headers[name], self._announcements[name]
+        announcement = self._announcements[match.operation.name]
+        mount, path = environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", "")
         if mount or match.parameters or exemption is not None:
-            successor = match.successor
-            announcement = headers.announce(successor, mount, exemption)
-        return Decision(
-            match,
-            phase,
-            at,
-            caller,
-            exemption,
-            mount,
-            successor,
-            headers,
-            announcement,
-        )
+            announcement = announcement.headers.announce(
+                match.successor, _encode_mount(mount), exemption
+            )
+        if match.operation.rewrite_path and not match.is_lookalike:
+            path = match.path
+        method = environ["REQUEST_METHOD"]
+        return Decision(match, phase, at, caller, announcement, method, mount + path)
 
     def _identify_caller(
         self, environ: WSGIEnvironment, failures: list[_Failure]
@@ -284,7 +272,7 @@ class DeprecationMiddleware:
             "successor": notice.successor,
             "documentation": notice.documentation,
         }
-        policy = decision.headers.policy
+        policy = decision.announcement.headers.policy
         brownout = policy.brownout(decision.at)
         if brownout is None or decision.phase is Phase.SUNSET:
             members["sunset"] = policy.sunset_at
@@ -327,7 +315,6 @@ class _Exchange:
         match, operation = decision.match, decision.match.operation
         self._decision = decision
         self._environ = environ
-        self._method: str = environ["REQUEST_METHOD"]
         self._user_agent: str = environ.get("HTTP_USER_AGENT", "")
         self._start_response = start_response
         self._observers = observers
@@ -342,8 +329,7 @@ class _Exchange:
         elif operation.unify_session:  # a lookalike, whose session is not moved
             query = environ.get("QUERY_STRING", "")
             self._has_url_session = bool(session_pairs(query))
-        script_name, path = environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", "")
-        environ[SERVED] = Served(self._method, script_name, path, decision)
+        environ[SERVED] = decision
 
     def _unify_session(self, environ: WSGIEnvironment) -> None:
         self.session, self._digests = unify_session(environ)
@@ -416,7 +402,7 @@ class _Exchange:
             caller = clean_label(label, session_ids) or caller
         call = Call(
             decision.match.operation.name,
-            self._method,
+            decision.method,
             code,
             decision.phase,
             source,
@@ -430,17 +416,18 @@ class _Exchange:
     def _announce(self, lines: HeaderList) -> HeaderList:
         """Return the headers of the response, a new list."""
         decision, match = self._decision, self._decision.match
-        if match.operation.unify_session or match.vary or decision.exemption:
+        announcement = decision.announcement
+        if match.operation.unify_session or match.vary or announcement.exemption:
             return self._edit(lines)
         for name, _value in lines:
             if name.lower() in _EDITED:
                 return self._edit(lines)
         # Most responses have no header to edit: a tenth of a request's instructions.
-        return [*lines, *decision.announcement.lines]
+        return [*lines, *announcement.lines]
 
     def _edit(self, lines: HeaderList) -> HeaderList:
         headers, decision = ResponseHeaders(lines), self._decision
-        names, exemption = headers.names, decision.exemption
+        announcement, names = decision.announcement, headers.names
         if decision.match.operation.unify_session:
             headers.merge("Vary", ("Authorization",), unless="*")
         if decision.match.vary:
@@ -451,11 +438,10 @@ class _Exchange:
             headers.edit("location", self._restore_session)
         if self._has_url_session and "referrer-policy" not in names:
             headers.append("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
-        if self._has_url_session or exemption is not None:
+        if self._has_url_session or announcement.exemption is not None:
             headers.keep_private()
-        if exemption is not None:
+        if announcement.exemption is not None:
             headers.remove(_SHARED_CACHES)
-        announcement = decision.announcement
         return headers.announce(announcement.dates, announcement.links)
 
     def _restore_session(self, location: str) -> str:

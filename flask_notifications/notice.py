@@ -4,13 +4,14 @@ body: agents and SDKs do not read headers.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from wsgiref.types import WSGIEnvironment
 
 from .plans.decision import Decision
 from .plans.policy import Phase
 from .validation import require
 
+# The key of the decision about a matched request in its environ.
 SERVED = "flask_notifications.served"
 
 
@@ -33,21 +34,6 @@ class Notice(NamedTuple):
     documentation: str | None
 
 
-class Served(NamedTuple):
-    """A matched request as the application gets it, and what was decided about it.
-
-    It is in the environ of the request, and holds no environ itself.
-    """
-
-    method: str
-    script_name: str
-    path_info: str
-    decision: Decision
-
-    def __deepcopy__(self, _memo: dict[int, Any]) -> "Served":
-        return self
-
-
 def notice_of(environ: WSGIEnvironment) -> Notice | None:
     """Return the notice of a matched request, or ``None`` if there is none.
 
@@ -65,30 +51,30 @@ def notice_of(environ: WSGIEnvironment) -> Notice | None:
         "a WSGI environ, such as request.environ",
         type(environ),
     )
-    served = environ.get(SERVED)
-    if not isinstance(served, Served):
+    decision = environ.get(SERVED)
+    if not isinstance(decision, Decision):
         return None
     # The border between both moves where an application is mounted in another.
     path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
-    is_same_path = path == served.script_name + served.path_info
-    if served.method != environ.get("REQUEST_METHOD") or not is_same_path:
+    if (decision.method, decision.path) != (environ.get("REQUEST_METHOD"), path):
         return None
-    return describe(served.decision)
+    return describe(decision)
 
 
 def describe(decision: Decision) -> Notice:
     """Return the notice of a matched request."""
-    headers, policy = decision.headers, decision.headers.policy
-    successor, documentation = decision.successor, policy.documentation
+    announcement = decision.announcement
+    headers, policy = announcement.headers, announcement.headers.policy
+    successor, documentation = announcement.successor, policy.documentation
     if successor is not None:
-        successor = headers.resolve(successor, decision.mount)
+        successor = headers.resolve(successor, announcement.mount)
     if documentation is not None:
-        documentation = headers.resolve(documentation, decision.mount)
+        documentation = headers.resolve(documentation, announcement.mount)
     return Notice(
         decision.match.operation.name,
         decision.phase,
         policy.deprecated_at,
-        policy.sunset_of(decision.exemption),
+        policy.sunset_of(announcement.exemption),
         successor,
         documentation,
     )

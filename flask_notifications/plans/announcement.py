@@ -14,10 +14,17 @@ from .policy import DeprecationPolicy, Exemption
 
 
 class Announcement(NamedTuple):
-    """The headers that announce the retirement of an operation: the dates, the values
-    of ``Link``, and the lines of a response without links of its own.
+    """The headers that announce the retirement of an operation to a caller, and what
+    they depend on.
+
+    ``dates`` are header lines, ``links`` the values of ``Link``, and ``lines`` those of
+    a response without links of its own.
     """
 
+    headers: "DeprecationHeaders"
+    successor: str | None
+    mount: str
+    exemption: Exemption | None
     dates: HeaderList
     links: list[str]
     lines: HeaderList
@@ -66,7 +73,7 @@ class DeprecationHeaders:
         lines = dates
         if links:
             lines = [*dates, ("Link", ", ".join(links))]
-        return Announcement(dates, links, lines)
+        return Announcement(self, successor, mount, exemption, dates, links, lines)
 
     def render(
         self, successor: str | None, mount: str, exemption: Exemption | None = None
