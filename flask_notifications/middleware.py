@@ -9,7 +9,7 @@ Knows no framework, no storage and no byte of a body. Standard library only: aft
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
@@ -148,6 +148,8 @@ class DeprecationMiddleware:
         self._table = table_of(plan)
         self._policies = {operation.name: policy for operation, policy in plan.items()}
         self._problems = Problems(statuses=statuses, realm=realm)
+        # Saves half of the instructions of a 410.
+        self._respond_closed = lru_cache(maxsize=64)(self._build_closed)
         # Those of deprecated operations at the root, for callers without an exemption.
         self._announcements: dict[str, Announcement] = {}
         for operation, policy in plan.items():
@@ -267,19 +269,31 @@ class DeprecationMiddleware:
         return False
 
     def _refuse_closed(self, decision: Decision) -> PlainResponse:
-        notice = describe(decision)
-        members: dict[str, str | datetime | None] = {
-            "successor": notice.successor,
-            "documentation": notice.documentation,
-        }
-        policy = decision.announcement.headers.policy
+        notice, policy = describe(decision), decision.announcement.headers.policy
+        links = notice.successor, notice.documentation
         brownout = policy.brownout(decision.at)
         if brownout is None or decision.phase is Phase.SUNSET:
-            members["sunset"] = policy.sunset_at
-            return self._problems.respond("sunset", members=members)
-        members["brownout_ends"] = brownout.end
+            return self._respond_closed("sunset", "sunset", policy.sunset_at, *links)
+        response = self._respond_closed(
+            "brownout", "brownout_ends", brownout.end, *links
+        )
         wait = retry_after((brownout.end - decision.at).total_seconds())
-        return self._problems.respond("brownout", extra=[wait], members=members)
+        return response._replace(headers=(*response.headers, wait))
+
+    def _build_closed(
+        self,
+        code: str,
+        name: str,
+        date: datetime,
+        successor: str | None,
+        documentation: str | None,
+    ) -> PlainResponse:
+        members = {
+            "successor": successor,
+            "documentation": documentation,
+            name: date,
+        }
+        return self._problems.respond(code, members=members)
 
 
 class _Label(str):
