@@ -26,7 +26,7 @@ TARGETS += ["HTTP_X_ORIGINAL_URL", "HTTP_X_ENVOY_ORIGINAL_PATH"]
 def test_every_key_for_a_target_is_masked_and_no_other() -> None:
     others = {"HTTP_COOKIE": "a=1; sessionId=KEEP", "QUERY_STRING": "sessionId=KEEP"}
     environ = dict.fromkeys(TARGETS, "/p?sessionId=S3CRET") | others
-    redact_environ(environ)
+    redact_environ(environ, "", "")
     assert environ == dict.fromkeys(TARGETS, "/p?sessionId=REDACTED") | others
 
 

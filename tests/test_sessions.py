@@ -274,6 +274,16 @@ def test_only_one_string_of_the_environ_shows_the_session() -> None:
     assert resolve(spy.seen) == (A, "query")
 
 
+def test_the_rest_of_a_target_that_ends_with_the_query_is_masked_too() -> None:
+    others = "next=%2Fx%3FsessionId%3D{0}&;sessionId={0}&sessionId"
+    query = f"{others.format(A)}&sessionId={A}"
+    environ = request(query, RAW_URI=f"/p;sessionId={A}?{query}", HTTP_REFERER=f"/?{A}")
+    send(environ)
+    masked = others.format("REDACTED")
+    assert environ["RAW_URI"] == (f"/p;sessionId=REDACTED?{masked}&sessionId=REDACTED")
+    assert environ["HTTP_REFERER"] == f"/?{A}"
+
+
 @pytest.mark.parametrize(
     "query", [f"sessionid={A}&SESSIONID={A}", f"sessionId={A}%00", f"sessionId={A}%22"]
 )

@@ -15,7 +15,7 @@ from wsgiref.types import WSGIEnvironment
 
 from flask_notifications.headers import TOKEN
 
-from .redaction import MASK, redact_environ
+from .redaction import MASK, redact_environ, redact_query
 
 SESSION = "flask_notifications.session"
 CALLER = "flask_notifications.caller"
@@ -158,10 +158,12 @@ def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, st
     if is_moved and session in {None, SessionCredential(resolved.value, "header")}:
         session = resolved
     digests = {pair: digest_of(value) for pair, value in pairs}
+    masked = query
     if digests:
-        members = [digests.get(member, member) for member in query.split("&")]
-        environ["QUERY_STRING"] = "&".join(members)
-    redact_environ(environ)
+        members = query.split("&")
+        environ["QUERY_STRING"] = "&".join(map(digests.get, members, members))
+        masked = redact_query(members, digests)
+    redact_environ(environ, query, masked)
     if isinstance(session, SessionCredential):
         environ[SESSION] = session
         if digests and not header:
@@ -191,10 +193,13 @@ def list_session_ids(
 
     :param replaced: the pairs of the query that a digest has replaced.
     """
-    _before, *bearer = _BEARER.split(_authorization(environ))
-    session_ids = " ".join(bearer).replace(",", " ").split()
-    pairs = session_pairs("&".join([environ.get("QUERY_STRING", ""), *replaced]))
-    session_ids += [value for _pair, value in pairs if value]
+    session_ids: list[str] = []
+    authorization = _authorization(environ)
+    if authorization:
+        _before, *bearer = _BEARER.split(authorization)
+        session_ids += " ".join(bearer).replace(",", " ").split()
+    for query in (environ.get("QUERY_STRING", ""), *replaced):
+        session_ids += [value for _pair, value in session_pairs(query) if value]
     session = environ.get(SESSION)
     if isinstance(session, SessionCredential):
         session_ids.append(session.value)
