@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import partial
 from itertools import pairwise
-from sys import maxsize
 from typing import Any, NamedTuple, TypeAlias
 
 from flask_notifications.wording import iso
@@ -45,9 +44,9 @@ class DayUsage(NamedTuple):
 
 
 def unpack_days(packed: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield the number of each day since 1970, with its four counts."""
-    for place in range(0, len(packed), 5):
-        yield packed[place : place + 5]
+    """Yield the seven integers of each day."""
+    for place in range(0, len(packed), 7):
+        yield packed[place : place + 7]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +60,8 @@ class CallerUsage:
     ``ignored`` calls do not count as use, and are apart from others of the same caller.
     ``stopped_on`` is the day of the last call of a caller that has been silent for
     longer than ever in the window; a caller without a label is a client.
-    ``packed_days`` has five integers for each day: its number since 1970, and the four
-    counts.
+    ``packed_days`` has seven integers for each day: its number since 1970, the first
+    and the last call in microseconds since 1970, and the four counts.
     """
 
     caller: str | None
@@ -82,8 +81,9 @@ class CallerUsage:
     def days(self) -> tuple[DayUsage, ...]:
         """Return the calls by UTC day, without the days that have none."""
         days = []
-        for day, *counts in unpack_days(self.packed_days):
-            days.append(DayUsage(to_date(day), *counts))
+        for day, _first_at, _last_at, *counts in unpack_days(self.packed_days):
+            if any(counts):
+                days.append(DayUsage(to_date(day), *counts))
         return tuple(sorted(days))
 
     @property
@@ -114,33 +114,14 @@ def to_plain(result: object, names: Iterable[str]) -> dict[str, Any]:
     return plain
 
 
-@dataclass(slots=True)
-class Calls:
-    """Calls in a window.
+class CallTable:
+    """Collect calls by name, and ignored ones apart.
 
-    ``days`` has five integers for each day with calls, because a report has millions of
-    them: the number of the day since 1970, and the answered, refused, failed and closed
-    calls.
+    ``days`` are packed as of ``CallerUsage``, because a report has millions of them.
     """
 
-    first_at: int = maxsize
-    last_at: int = -maxsize
-    days: "array[int]" = field(default_factory=partial(array, "q"))
-
-    def add(self, day: int, numbers: Sequence[int]) -> None:
-        """Add the numbers of a day."""
-        first_at, last_at, *counts = numbers
-        self.first_at = min(self.first_at, first_at)
-        self.last_at = max(self.last_at, last_at)
-        if any(counts):
-            self.days.extend((day, *counts))
-
-
-class CallTable:
-    """Add up calls by name, and ignored ones apart."""
-
     def __init__(self, options: Options) -> None:
-        self.calls: defaultdict[Key, Calls] = defaultdict(Calls)
+        self.days: defaultdict[Key, array[int]] = defaultdict(partial(array, "q"))
         self._options = options
 
     def add(self, name: Name, day: int, numbers: Sequence[int]) -> None:
@@ -150,12 +131,12 @@ class CallTable:
         first_at, last_at, answered, refused, failed, closed = numbers
         if self._options.ignore_refused and caller is None and not is_ignored:
             if refused:
-                refused_only = (first_at, last_at, 0, refused, 0, 0)
-                self.calls[*name, True].add(day, refused_only)
+                refused_only = (day, first_at, last_at, 0, refused, 0, 0)
+                self.days[*name, True].extend(refused_only)
             numbers = (first_at, last_at, answered, 0, failed, closed)
             if refused and not any(numbers[2:]):
                 return
-        self.calls[*name, is_ignored].add(day, numbers)
+        self.days[*name, is_ignored].extend((day, *numbers))
 
 
 def list_rows(table: CallTable, until: int) -> defaultdict[str, list[CallerUsage]]:
@@ -164,27 +145,24 @@ def list_rows(table: CallTable, until: int) -> defaultdict[str, list[CallerUsage
     :param until: the end of the window.
     """
     days: defaultdict[Key, set[int]] = defaultdict(set)
-    for key, calls in table.calls.items():
-        days[_group(key)].update(calls.days[::5])
+    for key, packed in table.days.items():
+        days[_group(key)].update(packed[::7])
     rows: defaultdict[str, list[CallerUsage]] = defaultdict(list)
-    for key, calls in table.calls.items():
+    for key, packed in table.days.items():
         operation, caller, client, source, is_ignored = key
-        answered, refused, failed, closed = (
-            sum(calls.days[place::5]) for place in range(1, 5)
-        )
         row = CallerUsage(
             caller=caller,
             client=client,
             source=source,
-            answered=answered,
-            refused=refused,
-            failed=failed,
-            closed=closed,
-            first_at=to_datetime(calls.first_at),
-            last_at=to_datetime(calls.last_at),
+            answered=sum(packed[3::7]),
+            refused=sum(packed[4::7]),
+            failed=sum(packed[5::7]),
+            closed=sum(packed[6::7]),
+            first_at=to_datetime(min(packed[1::7])),
+            last_at=to_datetime(max(packed[2::7])),
             stopped_on=find_stop(days[_group(key)], until // DAY),
             ignored=is_ignored,
-            packed_days=calls.days,
+            packed_days=packed,
         )
         rows[operation].append(row)
     for listed in rows.values():

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from flask_notifications.wording import count, duration, full_date
 
 from .callers import CallerUsage, list_rows, unpack_days
-from .counts import FIRST_AT, LAST_AT, OTHER, PROBE, Change, is_probe
+from .counts import OTHER, PROBE, is_probe
 from .coverage import (
     Coverage,
     Digests,
@@ -56,10 +56,6 @@ class Judge:
         # Most operations have the same recorders, whose number may be large.
         self._cover = cache(self._compute_coverage)
         self._rows = list_rows(snapshot.table, self._until)
-        self._logged: defaultdict[str, list[Change]] = defaultdict(list)
-        if snapshot.logs is not None:
-            for change in snapshot.logs.calls:
-                self._logged[change.name[0]].append(change)
 
     def judge_all(self) -> list[OperationUsage]:
         """Return the usage of the operations of the report."""
@@ -76,8 +72,7 @@ class Judge:
         if has_store:
             logged = self._select_use(row for row in callers if row.is_logged)
             reasons += _describe_use(logged, " in the logs")
-            if logged:
-                reasons += self._find_unrecorded(name, rows)
+            reasons += self._find_unrecorded(name, rows, logged)
         verdict = Verdict.IN_USE
         if not reasons:
             reasons = self._find_doubts(name, rows)
@@ -124,7 +119,7 @@ class Judge:
         is_unlabelled = row.caller is None and not is_probe(row.client)
         return not row.ignored or (self._options.ignore_refused and is_unlabelled)
 
-    def _find_unrecorded(self, name: str, rows: _Rows) -> list[Reason]:
+    def _find_unrecorded(self, name: str, rows: _Rows, logged: _Rows) -> list[Reason]:
         """Return the reason that calls in the logs were covered, although the record
         has no call by the same client on that day.
 
@@ -132,25 +127,23 @@ class Judge:
         """
         recorded: defaultdict[int, set[str | None]] = defaultdict(set)
         for row in rows:
-            for day in row.packed_days[::5]:
+            for day in row.packed_days[::7]:
                 recorded[day].add(row.client)
         listening = self._find_listening(name, self._since)
         gaps = self._cover(listening, self._since, self._until).gaps
         unrecorded: list[int] = []
-        for change in self._logged[name]:
-            _name, caller, client, _source = change.name
-            clients = recorded[change.day]
-            possible = {client, OTHER}
-            if client in {None, OTHER}:  # it may be any client of that day
-                possible = clients
-            is_ignored = self._options.ignores(caller, client)
-            is_recorded = not clients.isdisjoint(possible)
-            if is_ignored or is_recorded or not self._options.is_about(caller):
-                continue
-            for at in (change.numbers[FIRST_AT], change.numbers[LAST_AT]):
-                is_inside = self._since <= at < self._until
-                if is_inside and not _overlap((at, at + 1), gaps):
-                    unrecorded.append(at)
+        for row in logged:
+            for day, first_at, last_at, *_counts in unpack_days(row.packed_days):
+                possible = {row.client, OTHER}
+                if row.client in {None, OTHER}:  # it may be any client of that day
+                    possible = recorded[day]
+                if recorded[day].isdisjoint(possible):
+                    unrecorded += [first_at, last_at]
+        unrecorded = [
+            at
+            for at in unrecorded
+            if self._since <= at < self._until and not _overlap((at, at + 1), gaps)
+        ]
         if not unrecorded:
             return []
         message = (
@@ -413,7 +406,8 @@ def _days_of_probes(rows: _Rows) -> set[int]:
     days = set()
     for row in rows:
         if is_probe(row.client):
-            for day, answered, refused, *_others in unpack_days(row.packed_days):
+            for day, _first_at, _last_at, *counts in unpack_days(row.packed_days):
+                answered, refused, _failed, _closed = counts
                 if answered or refused:
                     days.add(day)
     return days

@@ -92,8 +92,8 @@ def caller(
     packed: list[int] = []
     for day in days:
         counts = day._asdict()
-        packed.append((counts.pop("day") - date(1970, 1, 1)).days)
-        packed += counts.values()
+        number = (counts.pop("day") - date(1970, 1, 1)).days
+        packed += [number, 0, 0, *counts.values()]
         sums.update(counts)
     return CallerUsage(
         caller=name,
