@@ -127,10 +127,6 @@ class Options:
         """
         return None if self.rules is None else self.rules.get(operation, "")
 
-    def is_about(self, caller: str | None) -> bool:
-        """Return whether the report is about a caller."""
-        return self.caller in {None, caller}
-
     def ignores(self, caller: str | None, client: str | None) -> bool:
         """Return whether calls do not count as use; those of ``(other)`` always count."""
         if client == OTHER:

@@ -7,7 +7,7 @@ Pure functions of a snapshot. All times are microseconds since 1970.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import cache
 from operator import attrgetter
 from typing import TypeAlias
@@ -68,17 +68,17 @@ class Judge:
         callers = self._rows[name]
         rows = [row for row in callers if not (has_store and row.is_logged)]
         counted = self._select_use(rows)
-        reasons = _describe_use(counted, "")
-        if has_store:
-            logged = self._select_use(row for row in callers if row.is_logged)
-            reasons += _describe_use(logged, " in the logs")
-            reasons += self._find_unrecorded(name, rows, logged)
-        verdict = Verdict.IN_USE
-        if not reasons:
-            reasons = self._find_doubts(name, rows)
-            verdict = Verdict.UNKNOWN if reasons else Verdict.SAFE
         listening = self._find_listening(name, self._since)
         coverage = self._cover(listening, self._since, self._until)
+        reasons = _describe_use(counted, "")
+        if has_store:
+            logged = self._select_use([row for row in callers if row.is_logged])
+            reasons += _describe_use(logged, " in the logs")
+            reasons += self._find_unrecorded(rows, logged, coverage.gaps)
+        verdict = Verdict.IN_USE
+        if not reasons:
+            reasons = self._find_doubts(name, rows, listening)
+            verdict = Verdict.UNKNOWN if reasons else Verdict.SAFE
         total = self._until - self._since
         covered = total - coverage.uncovered
         return OperationUsage(
@@ -104,13 +104,10 @@ class Judge:
             window_hours=total / HOUR,
         )
 
-    def _select_use(self, rows: Iterable[CallerUsage]) -> _Rows:
-        """Return the rows that count as use."""
-        counted = []
-        for row in rows:
-            if not row.ignored and self._options.is_about(row.caller):
-                counted.append(row)
-        return counted
+    def _select_use(self, rows: _Rows) -> _Rows:
+        """Return the rows that count as use, of the only caller if there is one."""
+        caller = self._options.caller
+        return [row for row in rows if not row.ignored and caller in {None, row.caller}]
 
     def _counts_refused(self, row: CallerUsage) -> bool:
         """Return whether refused calls are shown: those without a label are, although
@@ -119,7 +116,9 @@ class Judge:
         is_unlabelled = row.caller is None and not is_probe(row.client)
         return not row.ignored or (self._options.ignore_refused and is_unlabelled)
 
-    def _find_unrecorded(self, name: str, rows: _Rows, logged: _Rows) -> list[Reason]:
+    def _find_unrecorded(
+        self, rows: _Rows, logged: _Rows, gaps: Sequence[Interval]
+    ) -> list[Reason]:
         """Return the reason that calls in the logs were covered, although the record
         has no call by the same client on that day.
 
@@ -129,8 +128,6 @@ class Judge:
         for row in rows:
             for day in row.packed_days[::7]:
                 recorded[day].add(row.client)
-        listening = self._find_listening(name, self._since)
-        gaps = self._cover(listening, self._since, self._until).gaps
         unrecorded: list[int] = []
         for row in logged:
             for day, first_at, last_at, *_counts in unpack_days(row.packed_days):
@@ -180,7 +177,9 @@ class Judge:
 
     # Doubts.
 
-    def _find_doubts(self, name: str, rows: _Rows) -> list[Reason]:
+    def _find_doubts(
+        self, name: str, rows: _Rows, listening: Listening
+    ) -> list[Reason]:
         """Return why the absence of calls proves nothing."""
         doubts = []
         snapshot = self._snapshot
@@ -197,7 +196,6 @@ class Judge:
                     "no call in the logs counts; a log cannot show that nobody calls"
                 )
             return [*doubts, Reason("never-matched", message)]
-        listening = self._find_listening(name, self._since)
         if not listening:
             message = (
                 "no recorder that was heard in this window knows this operation: check "
@@ -251,13 +249,14 @@ class Judge:
                 "record on more, or lower --hosts"
             )
             doubts.append(Reason("hosts", message))
-        missing: list[int] = []
+        missing: list[date] = []
         if options.require_probe:
-            days = {*range(since // DAY, self._until // DAY)}
-            missing = sorted(days - _days_of_probes(rows))
+            probed = _days_of_probes(rows)
+            days = map(to_date, range(since // DAY, self._until // DAY))
+            missing = [day for day in days if day not in probed]
         if missing:
             message = (
-                f"no probe was recorded on {full_date(to_date(missing[0]))}"
+                f"no probe was recorded on {full_date(missing[0])}"
                 f"{_and_others(missing, 'other day')}: call it with "
                 f"`flask-notifications check` ({PROBE}) every day"
             )
@@ -401,15 +400,14 @@ def _and_others(items: Sequence[object], noun: str) -> str:
     return f" and {count(len(items) - 1, noun)}" if items[1:] else ""
 
 
-def _days_of_probes(rows: _Rows) -> set[int]:
+def _days_of_probes(rows: _Rows) -> set[date]:
     """Return the days on which a probe was answered or refused."""
     days = set()
     for row in rows:
         if is_probe(row.client):
-            for day, _first_at, _last_at, *counts in unpack_days(row.packed_days):
-                answered, refused, _failed, _closed = counts
-                if answered or refused:
-                    days.add(day)
+            for usage in row.days:
+                if usage.answered or usage.refused:
+                    days.add(usage.day)
     return days
 
 
