@@ -2,9 +2,9 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from operator import attrgetter
@@ -18,7 +18,7 @@ from flask_notifications.usage import store
 
 from .callers import CallTable
 from .connections import LOCK_LIMIT, Database, backend, connect, open_engine, read_clock
-from .coverage import Listening, RecorderRow, Service, find_listening
+from .coverage import RecorderRow, Service, find_listening
 from .logs import LogReading
 from .options import Options, Window
 from .store import StoreUnavailable, decode, encode, explain, limit_pairs
@@ -42,9 +42,9 @@ class Snapshot:
     """What the store had at one moment, for a window.
 
     Times are microseconds since 1970. ``names`` are the operations of the report.
-    ``services`` are those that were heard in the window or may still live. ``matched``
-    has, for each operation, the recorders that recorded an answered or refused request
-    of it since ``kept_from``. ``last_call`` is that of the only caller of the report,
+    ``services`` are those that were heard in the window or may still live. Of the
+    operations that are ``unmatched``, no request was answered or refused under the
+    present rules since ``kept_from``. ``last_call`` is that of the only caller of the report,
     also before the window, or 0. ``logs`` are what access logs show of the window, and
     ``has_store`` is false without a database.
     """
@@ -55,22 +55,10 @@ class Snapshot:
     table: CallTable
     kept_from: int = 0
     services: Sequence[Service] = ()
-    matched: Mapping[str, set[Origin]] = field(default_factory=dict)
+    unmatched: Sequence[str] = ()
     last_call: int = 0
     logs: LogReading | None = None
     has_store: bool = True
-
-
-def was_matched(listening: Listening, origins: Iterable[Origin]) -> bool:
-    """Return whether a request was answered or refused under the present rules;
-    ``True`` as well if no recorder has these, because gaps say that already.
-
-    :param origins: the recorders that recorded such a request.
-    """
-    expected: set[Origin] = set()
-    for service, plans in listening:
-        expected.update((service.name, plan) for plan in plans)
-    return not expected or not expected.isdisjoint(origins)
 
 
 @contextmanager
@@ -143,14 +131,10 @@ def read_snapshot(
         if names is None:
             names = list_operations(services, window.since)
         reader.read_calls(window, progress)
-        unmatched = []
-        for name in names:
-            rules = options.rules_of(name)
-            listening = find_listening(services, name, rules, window.since)
-            if not was_matched(listening, reader.matched[name]):
-                unmatched.append(name)
+        unmatched = reader.list_unmatched(names, services, window.since)
         if unmatched:
             reader.search(unmatched, kept_from, now // DAY)
+            unmatched = reader.list_unmatched(unmatched, services, window.since)
         return Snapshot(
             now=now,
             window=window,
@@ -158,7 +142,7 @@ def read_snapshot(
             table=reader.table,
             kept_from=kept_from * DAY,
             services=services,
-            matched=reader.matched,
+            unmatched=unmatched,
             last_call=_find_last_call(connection, options),
         )
 
@@ -196,12 +180,13 @@ def _make_services(
 class _Reader:
     """Read the recorders and the calls of one service, or of all.
 
-    ``table`` and ``matched`` are those of the snapshot.
+    ``table`` is that of the snapshot.
     """
 
     def __init__(self, connection: Connection, options: Options) -> None:
         self.table = CallTable(options)
-        self.matched: defaultdict[str, set[Origin]] = defaultdict(set)
+        # The recorders of answered and refused requests of each operation.
+        self._matched: defaultdict[str, set[Origin]] = defaultdict(set)
         self._connection = connection
         self._options = options
         self._origins: dict[str, Origin] = {}
@@ -264,10 +249,26 @@ class _Reader:
             if self._options.service in {None, origin[0]}:
                 rows.append((row[_LABELS], row[_NUMBERS]))
                 if row.answered or row.refused:
-                    self.matched[operation].add(origin)
+                    self._matched[operation].add(origin)
         for labels, numbers in limit_pairs(rows).items():
             caller, client, source = map(self._decode, labels)
             self.table.add((operation, caller, client, source), day, numbers)
+
+    def list_unmatched(
+        self, names: Iterable[str], services: Iterable[Service], since: int
+    ) -> list[str]:
+        """Return the operations of which no request was answered or refused under the
+        present rules, but none that no recorder has, because gaps say that already.
+        """
+        unmatched = []
+        for name in names:
+            origins: set[Origin] = set()
+            rules = self._options.rules_of(name)
+            for service, plans in find_listening(services, name, rules, since):
+                origins.update((service.name, plan) for plan in plans)
+            if origins and origins.isdisjoint(self._matched[name]):
+                unmatched.append(name)
+        return unmatched
 
     def search(self, names: Iterable[str], kept_from: int, today: int) -> None:
         """Look for matched requests of some operations on all days."""
@@ -285,7 +286,7 @@ class _Reader:
         )
         for operation, recorder in self._connection.execute(query):
             name = str(self._decode(operation))
-            self.matched[name].add(self._origin_of(recorder))
+            self._matched[name].add(self._origin_of(recorder))
 
 
 def _find_last_call(connection: Connection, options: Options) -> int:

@@ -27,7 +27,7 @@ from .coverage import (
     find_listening,
 )
 from .options import Options
-from .reading import Snapshot, was_matched
+from .reading import Snapshot
 from .results import OperationUsage, Reason, Verdict
 from .times import (
     DAY,
@@ -203,7 +203,7 @@ class Judge:
                 "an observer"
             )
             return [*doubts, Reason("no-operation", message)]
-        if not was_matched(listening, snapshot.matched[name]):
+        if name in snapshot.unmatched:
             message = (
                 "no request was ever answered or refused under these rules: check its "
                 "path, or call it once with `flask-notifications check`; "

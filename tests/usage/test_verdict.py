@@ -90,11 +90,8 @@ def judge(
     options = Options(**defaults | arguments)
     window = options.find_window(0)
     by_service: defaultdict[str, list[RecorderRow]] = defaultdict(list)
-    matched: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for row in rows:
         by_service[row.service].append(row)
-        if is_matched:
-            matched["report"].add((row.service, row.plan))
     services = []
     for alike in by_service.values():
         service = Service(
@@ -117,7 +114,7 @@ def judge(
         table=table,
         kept_from=0 if kept_from is None else to_microseconds(kept_from),
         services=services,
-        matched=matched,
+        unmatched=[] if is_matched else ["report"],
     )
     (usage,) = Judge(snapshot, options).judge_all()
     return usage
