@@ -289,7 +289,7 @@ class Judge:
         for service, plans in listening:
             causes += self._find_causes_in(service, plans, gaps)
             if len(listening) > 1 and service.active_until < self._until - HOUR:
-                heard = describe_moment(service.active_until)
+                heard = describe_moment(service.rows[-1].heard_at)
                 message = (
                     f"the service {service.name!r} was not heard after {heard}: if it "
                     "has ended, choose another one with --service"

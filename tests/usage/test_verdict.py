@@ -544,8 +544,10 @@ def test_each_reason_is_about_its_cause() -> None:
         "web-9 (process 12) was without these rules for the operation until 11 May 2026, "
         "08:00 UTC: "
     )
-    usage = judge(WHOLE, recorder(START, NOON - 8 * HOUR, service="bank"))
-    assert any("'bank' was not heard after" in each.message for each in usage.reasons)
+    usage = judge(WHOLE, lost(START, AT, service="bank"), gone_after=10)
+    assert usage.reasons[-1].message.startswith(
+        "the service 'bank' was not heard after 11 May 2026, 00:00 UTC: if it has ended"
+    )
     usage = judge(WHOLE, hosts=2)
     assert message(usage, "hosts").startswith(
         "1 host recorded in some hour, not 2, first from 1 May 2026, 00:00 UTC: "
