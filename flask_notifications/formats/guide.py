@@ -2,7 +2,6 @@
 plan.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,10 +19,8 @@ from flask_notifications.wording import recurrence
 from .axis import FIRST, LAST, Axis, pad
 from .migration import Migration, say_placeholders
 from .plot import list_brownouts
-from .rendering import check_title, is_link, render
+from .rendering import check_title, render
 
-# An e-mail address without what would need an escape in a URI (RFC 6068).
-_ADDRESS = re.compile(r"[\w.+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
 # More brownouts of an operation than these are drawn as one.
 _BARS = 100
 
@@ -104,7 +101,6 @@ def render_guide(
         now=now,
         title=title,
         contact=contact,
-        contact_link=_link_contact(contact),
         migrations=migrations,
         hint=say_placeholders(migrations, base_url),
         sunsets=sorted(sunsets),
@@ -113,16 +109,6 @@ def render_guide(
         windows=_list_windows(groups, now),
         policy_pages=list(pages),
     )
-
-
-def _link_contact(contact: str | None) -> str | None:
-    """Return the target of a link to a contact that is a URL or an e-mail address."""
-    if contact is None:
-        return None
-    if _ADDRESS.fullmatch(contact):
-        return f"mailto:{contact}"
-    is_url = contact.lower().startswith(("http://", "https://"))
-    return contact if is_url and is_link(contact) else None
 
 
 def _draw_lanes(groups: _Groups, axis: Axis) -> list[dict[str, Any]]:

@@ -272,6 +272,9 @@ def test_links_that_are_complete_have_no_address_before_them() -> None:
     [
         ("HTTP://a.example", ["HTTP://a.example"]),
         ("api@a.example", ["mailto:api@a.example"]),
+        ("a?b@a.example", ["mailto:a%3Fb@a.example"]),
+        ("@team", []),
+        ("ask @team", []),
         ("javascript:a", []),
         ("https://a b", []),
         ("<b>", []),
