@@ -56,12 +56,9 @@ class CallerGroup:
         self.sources: str = ", ".join(sorted(sources))
         # The calls in access logs are in the record too, unless there is nothing else.
         counted = [row for row in rows if not row.is_logged] or rows
-        self.counts: tuple[int, int, int, int] = (
-            sum(row.answered for row in counted),
-            sum(row.refused for row in counted),
-            sum(row.failed for row in counted),
-            sum(row.closed for row in counted),
-        )
+        self.counts: list[int] = []
+        for kind in ("answered", "refused", "failed", "closed"):
+            self.counts.append(sum(getattr(row, kind) for row in counted))
         self.calls: int = sum(self.counts)
         self.last_at: datetime = max(row.last_at for row in rows)
         self.state: str = _judge(rows[0], policy, until)

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from flask_notifications.usage import CallerUsage, UsageReport
 
 
+_OUTCOMES = {
+    "refused": "got 401 or 403",
+    "failed": "failed",
+    "closed": "got 410 Gone",
+}
+
+
 class Notice(NamedTuple):
     """What is to be said to one caller, in sentences without markup."""
 
@@ -118,13 +125,8 @@ def _say_calls(rows: Sequence["CallerUsage"], report: "UsageReport") -> str:
 def _list_outcomes(rows: Sequence["CallerUsage"]) -> list[str]:
     """Return how many calls were not answered."""
     outcomes = []
-    refused = sum(row.refused for row in rows)
-    failed = sum(row.failed for row in rows)
-    closed = sum(row.closed for row in rows)
-    if refused:
-        outcomes.append(f"{count(refused, 'call')} got 401 or 403")
-    if failed:
-        outcomes.append(f"{count(failed, 'call')} failed")
-    if closed:
-        outcomes.append(f"{count(closed, 'call')} got 410 Gone")
+    for kind, words in _OUTCOMES.items():
+        number = sum(getattr(row, kind) for row in rows)
+        if number:
+            outcomes.append(f"{count(number, 'call')} {words}")
     return outcomes
