@@ -55,7 +55,10 @@ def describe_notice(
     base_url = None if base_url is None else base_url.rstrip("/")
     migrations = []
     for usage in report.operations:
-        rows = [row for row in usage.callers if row.caller == caller]
+        rows = []
+        for row in usage.callers:
+            if row.caller == caller and not row.ignored:
+                rows.append(row)
         if rows:
             operation, policy = operations[usage.name]
             migration = Migration(

@@ -92,6 +92,15 @@ def test_a_notice_names_no_other_caller(folder: Path, output: str) -> None:
     assert "secret of the board" not in exempt.out
 
 
+def test_a_notice_leaves_out_probes_and_ignored_calls(folder: Path) -> None:
+    record(folder, *CALLS)
+    out = notify(folder, "zebra").out
+    assert "GET /export/{id}" in out
+    assert "GET /report" not in out
+    words = notify(folder, "warehouse", "--ignore-client", "job/1").out.split()
+    assert "You called it 1 time from 28 May to 31 May 2026" in " ".join(words)
+
+
 @pytest.mark.parametrize("output", ["json", "csv"])
 def test_a_notice_is_for_people(folder: Path, output: str) -> None:
     outcome = notify(folder, "warehouse", "--format", output)
