@@ -54,8 +54,7 @@ class CallerGroup:
         if clients[_CLIENTS:]:
             self.clients += f" and {len(clients) - _CLIENTS} more"
         self.sources: str = ", ".join(sorted(sources))
-        # The calls in access logs are in the record too, unless there is nothing else.
-        counted = [row for row in rows if not row.is_logged] or rows
+        counted = leave_out_logs(rows)
         self.counts: list[int] = []
         for kind in ("answered", "refused", "failed", "closed"):
             self.counts.append(sum(getattr(row, kind) for row in counted))
@@ -63,6 +62,13 @@ class CallerGroup:
         self.last_at: datetime = max(row.last_at for row in rows)
         self.state: str = _judge(rows[0], policy, until)
         self.work: str = next(work for work in _WORK if self.state.startswith(work))
+
+
+def leave_out_logs(rows: Sequence["CallerUsage"]) -> Sequence["CallerUsage"]:
+    """Return the recorded rows: the calls in access logs are in the record too, unless
+    there is nothing else.
+    """
+    return [row for row in rows if not row.is_logged] or rows
 
 
 def group_callers(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from flask_notifications.plans.plan import Plan, deprecated_operations
 from flask_notifications.wording import count, format_days, full_date
 
+from .callers import leave_out_logs
 from .migration import Migration, say_placeholders
 from .rendering import render
 
@@ -109,7 +110,8 @@ def _say_silence(report: "UsageReport", *, is_whole: bool) -> str:
 
 def _say_calls(rows: Sequence["CallerUsage"], report: "UsageReport") -> str:
     """Return how often a caller called, when last, and how that went."""
-    calls = sum(row.calls for row in rows)
+    counted = leave_out_logs(rows)
+    calls = sum(row.calls for row in counted)
     last = max(row.last_at for row in rows)
     days = format_days(report.since, report.until)
     sentence = (
@@ -119,7 +121,7 @@ def _say_calls(rows: Sequence["CallerUsage"], report: "UsageReport") -> str:
     clients = dict.fromkeys(row.client for row in rows if row.client is not None)
     if clients:
         sentence += f", with {', '.join(clients)}"
-    outcomes = _list_outcomes(rows)
+    outcomes = _list_outcomes(counted)
     if outcomes:
         sentence += f". {', and '.join(outcomes)}"
     return f"{sentence}."

@@ -175,6 +175,15 @@ def test_a_notice_counts_refused_calls_apart() -> None:
     assert migration_of(OPEN, REPORT, called).sentences[0].endswith(counts)
 
 
+def test_a_notice_counts_calls_of_a_log_only_if_none_is_recorded() -> None:
+    logged = caller("acme", "job/1", [TODAY], source="log")
+    for called in ([CALLED, logged], [logged]):
+        usage = operation_usage("report", called, coverage(30))
+        notice = describe_notice(report(usage), {REPORT: OPEN}, "acme", NOW)
+        (migration,) = notice.migrations
+        assert migration.sentences[0].startswith("You called it 1 time from ")
+
+
 def test_a_notice_has_every_operation_that_the_caller_calls() -> None:
     export = Operation("export", "GET", "/export")
     callers = [CALLED, caller("zebra", None, [TODAY])]
