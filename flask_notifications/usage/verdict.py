@@ -352,15 +352,13 @@ class Judge:
             since += DAY
         complete_on = full_date(to_date(since // DAY + days))
         advice = (
-            f"if nothing is missing from now on, {count(days, 'day')} will be complete "
-            f"on {complete_on}"
+            f"if nothing is missing after this window, {count(days, 'day')} will be "
+            f"complete on {complete_on}"
         )
         for shorter in range(days - 1, 0, -1):
             since = start_of_window(self._until, shorter)
             if not self._find_window_doubts(name, rows, since, self._until):
-                verb = "is" if shorter == 1 else "are"
-                text = count(shorter, "day")
-                return f"the last {text} {verb} complete: --days {shorter}; {advice}"
+                return f"the largest complete window is --days {shorter}; {advice}"
         return advice
 
 

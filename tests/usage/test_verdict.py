@@ -475,8 +475,8 @@ def test_the_verdict_and_its_reasons(
 def test_the_reasons_say_what_to_do() -> None:
     """Which option would accept it, which window is complete, and when this one is."""
     advice = (
-        "the last 19 days are complete: --days 19; if nothing is missing from now on, "
-        "30 days will be complete on 11 June 2026"
+        "the largest complete window is --days 19; if nothing is missing after this "
+        "window, 30 days will be complete on 11 June 2026"
     )
     usage = judge(recorder(START, AT), recorder(AT + 7 * HOUR, NOON))
     assert message(usage, "gap") == (
@@ -497,8 +497,8 @@ def test_the_reasons_say_what_to_do() -> None:
 def test_a_call_without_a_label_leaves_the_window_before_it_is_complete() -> None:
     usage = judge(WHOLE, made={(None, "c"): calls(AT, 1)}, caller="b")
     assert message(usage, "calls") == (
-        "1 call without a label may be of this caller; the last 19 days are complete: "
-        "--days 19; if nothing is missing from now on, 30 days will be complete on "
+        "1 call without a label may be of this caller; the largest complete window is "
+        "--days 19; if nothing is missing after this window, 30 days will be complete on "
         "11 June 2026"
     )
 
@@ -535,7 +535,7 @@ def test_each_reason_is_about_its_cause() -> None:
     usage = judge(recorder(AT, NOON))
     assert message(usage, "young").startswith(
         "in this window, the record with these rules begins on 11 May 2026, 00:00 UTC; "
-        "the last 20 days"
+        "the largest complete window is --days 20; "
     )
     usage = judge(WHOLE, kept_from=AT)
     assert "begins on 11 May 2026, 00:00 UTC" in message(usage, "young")
@@ -559,7 +559,7 @@ def test_each_reason_is_about_its_cause() -> None:
     assert message(usage, "probe").startswith(
         "no probe was recorded on 28 May 2026 and 1 other day: "
     )
-    assert "the last 1 day is complete: --days 1" in message(usage, "probe")
+    assert "the largest complete window is --days 1; " in message(usage, "probe")
     assert message(judge(WHOLE, is_matched=False), "never-matched").startswith(
         "no request was ever answered or refused under these rules: check its path, or "
         "call it once with `flask-notifications check`; `flask --app … retirement`"
