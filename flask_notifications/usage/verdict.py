@@ -55,6 +55,7 @@ class Judge:
         self._since, self._until, _last = snapshot.window
         # Most operations have the same recorders, whose number may be large.
         self._cover = cache(self._compute_coverage)
+        self._list_causes = cache(self._find_causes)
         self._rows = list_rows(snapshot.table, self._until)
 
     def judge_all(self) -> list[OperationUsage]:
@@ -212,7 +213,7 @@ class Judge:
             doubts.append(Reason("never-matched", message))
         in_window = self._find_window_doubts(name, rows, self._since, self._until)
         if in_window:
-            in_window += self._find_causes(listening)
+            in_window += self._list_causes(listening)
         if in_window and not doubts:
             code, message = in_window.pop()
             advice = self._suggest(name, rows)
