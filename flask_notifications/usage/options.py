@@ -100,10 +100,10 @@ class Options:
         }
         for argument, (fits, expected) in checks.items():
             require(fits, argument, expected, getattr(self, argument))
-        self.ignored_clients = frozenset(
+        self.ignored_clients: frozenset[str] = frozenset(
             _list_names("ignore_clients", self.ignore_clients)
         )
-        self.ignored_callers = frozenset(
+        self.ignored_callers: frozenset[str] = frozenset(
             _list_names("ignore_callers", self.ignore_callers)
         )
         if self.plan is not None:
