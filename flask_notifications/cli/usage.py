@@ -200,10 +200,11 @@ def usage(
     else:
         from flask_notifications.formats.notice import describe_notice
 
-        last_call = report.last_call or fail(f"no call of {caller!r} has been recorded")
         notice = describe_notice(
-            report, plan, caller, last_call, base_url=base_url, contact=contact
+            report, plan, caller, base_url=base_url, contact=contact
         )
+        if notice is None:
+            fail(f"no call of {caller!r} has been recorded")
         click.echo(_format_notice(notice, output))
     context.exit(_EXIT_CODES[report.verdict])
 

@@ -4,7 +4,6 @@ It names no other caller.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from flask_notifications.plans.plan import Plan, deprecated_operations
@@ -37,15 +36,12 @@ def describe_notice(
     report: "UsageReport",
     plan: Plan,
     caller: str,
-    last_at: datetime,
     *,
     base_url: str | None = None,
     contact: str | None = None,
-) -> Notice:
-    """Return the notice for a caller.
+) -> Notice | None:
+    """Return the notice for a caller, or ``None`` if it has never called.
 
-    :param last_at: the last call, which may have been before the report, or of another
-        operation.
     :param base_url: the absolute URL of your application, for the examples; ``None``
         shows a placeholder.
     :param contact: whom to ask; ``None`` names nobody.
@@ -75,12 +71,14 @@ def describe_notice(
     if migrations:
         title = _say_title(caller, len(migrations))
         sentences = [say_placeholders(migrations, base_url)]
+    elif report.last_call is None:
+        return None
     else:
         title = f"{caller}: no calls"
         is_whole = len(report.operations) == len(operations)
         sentences = [
             _say_silence(report, is_whole=is_whole),
-            f"Your last call was on {full_date(last_at)}.",
+            f"Your last call was on {full_date(report.last_call)}.",
         ]
     if contact is not None:
         sentences.append(f"If you have questions, ask {contact}.")

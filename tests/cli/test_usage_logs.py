@@ -57,6 +57,22 @@ def codes(usage: OperationUsage) -> list[str]:
     return [reason.code for reason in usage.reasons]
 
 
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_caller_of_a_log_alone_gets_a_notice(
+    is_recorded: bool, database: str, tmp_path: Path
+) -> None:
+    (tmp_path / "access.log").write_text(line(user="bob"), encoding="utf-8")
+    arguments = ["--log", "access.log", "--caller", "bob"]
+    if is_recorded:
+        record_usage(database, *PROBES)
+        arguments.append(database)
+    outcome = run_logs(*arguments)
+    assert (outcome.code, outcome.err) == (3, "")
+    assert "You called it 1 time from 28 May to 31 May 2026" in " ".join(
+        outcome.out.split()
+    )
+
+
 def test_logs_alone_prove_use_and_never_its_absence() -> None:
     report, export = read(None, line(), line("/other", day=29))
     assert (report.verdict, codes(report)) == ("in use", ["calls"])

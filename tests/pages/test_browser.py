@@ -90,12 +90,17 @@ def strange_notice() -> str:
         if planned is not None:
             plan[operation] = planned
             usages.append(operation_usage(operation.name, callers, coverage(30)))
-    return render_notice(describe_notice(reports.report(*usages), plan, name, NOW))
+    notice = describe_notice(reports.report(*usages), plan, name)
+    assert notice is not None
+    return render_notice(notice)
 
 
 def silent_notice() -> str:
     quiet = reports.report(operation_usage("current_user", [], coverage(30)))
-    return render_notice(describe_notice(quiet, NOTIFICATION_PLAN, "service-1", NOW))
+    quiet = replace(quiet, last_call=NOW)
+    notice = describe_notice(quiet, NOTIFICATION_PLAN, "service-1")
+    assert notice is not None
+    return render_notice(notice)
 
 
 DOCUMENTS = {

@@ -39,7 +39,8 @@ def migration_of(
 ) -> Migration:
     """Return what a notice says to a caller about an operation."""
     usage = operation_usage(operation.name, [called], coverage(30))
-    notice = describe_notice(report(usage), {operation: policy}, "acme", NOW)
+    notice = describe_notice(report(usage), {operation: policy}, "acme")
+    assert notice is not None
     (migration,) = notice.migrations
     return migration
 
@@ -179,7 +180,8 @@ def test_a_notice_counts_calls_of_a_log_only_if_none_is_recorded() -> None:
     logged = caller("acme", "job/1", [TODAY], source="log")
     for called in ([CALLED, logged], [logged]):
         usage = operation_usage("report", called, coverage(30))
-        notice = describe_notice(report(usage), {REPORT: OPEN}, "acme", NOW)
+        notice = describe_notice(report(usage), {REPORT: OPEN}, "acme")
+        assert notice is not None
         (migration,) = notice.migrations
         assert migration.sentences[0].startswith("You called it 1 time from ")
 
@@ -191,7 +193,8 @@ def test_a_notice_has_every_operation_that_the_caller_calls() -> None:
     for operation in (REPORT, export):
         usages.append(operation_usage(operation.name, callers, coverage(30)))
     plan = {REPORT: OPEN, export: OPEN}
-    notice = describe_notice(report(*usages), plan, "acme", NOW)
+    notice = describe_notice(report(*usages), plan, "acme")
+    assert notice is not None
     assert notice.title == "acme: 2 operations that you call are being retired"
     assert notice.sentences[0].endswith(
         " your own values in place of https://api.example.com, ID."
