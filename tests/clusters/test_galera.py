@@ -13,7 +13,7 @@ from tests.clusters.galera import Node, galera
 from tests.drivers.drivers import create_tables, storage_on
 from tests.servers.process import ROOT, eventually
 from tests.storages import CURRENT_USER
-from tests.usage.databases import now, record
+from tests.usage.databases import now, record, record_call
 from tests.wsgi import call
 
 # PyMySQL leaves lost connections to the garbage collector, which warns about them.
@@ -67,9 +67,7 @@ def test_a_report_from_another_node_is_current(databases: list[str]) -> None:
 def test_calls_wait_for_a_node_that_is_killed(
     nodes: list[Node], databases: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = record(databases[2])
-    recorder(now())
-    assert recorder.flush()
+    recorder = record_call(databases[2])
     nodes[2].kill()
     recorder(now())
     assert not recorder.flush()
@@ -88,11 +86,9 @@ def test_nothing_hangs_without_a_quorum(
     engine = create_engine(database)
     create_tables(engine)
     app = NotificationApp(storage_on(engine))
-    recorder = record(database)
-    recorder(now())
-    assert recorder.flush()
-    for other in nodes[1:]:
-        other.kill()
+    recorder = record_call(database)
+    for killed in nodes[1:]:
+        killed.kill()
     eventually(lambda: not is_ready(node))
     recorder(now())
     assert not recorder.flush()

@@ -12,7 +12,7 @@ from tests.drivers.drivers import create_tables, storage_on
 from tests.resilience.postgresql import IMMEDIATE, Cluster, postgresql, standby_of
 from tests.servers.process import eventually
 from tests.storages import CURRENT_USER
-from tests.usage.databases import POLICY, REPORT, now, record
+from tests.usage.databases import POLICY, REPORT, now, record_call
 from tests.wsgi import call
 
 Pair = tuple[Cluster, Cluster]
@@ -48,9 +48,7 @@ def test_a_standby_serves_reports_and_notifications(
     engine = create_engine(primary.url())
     create_tables(engine)
     engine.dispose()
-    recorder = record(primary.url())
-    recorder(now())
-    assert recorder.flush()
+    recorder = record_call(primary.url())
     recorder.close()
     eventually(lambda: count_calls(standby) == 1)
     replica = create_engine(standby.url())
@@ -69,9 +67,7 @@ def test_a_standby_serves_reports_and_notifications(
 
 def test_no_call_is_lost_when_the_standby_takes_over(pair: Pair) -> None:
     primary, standby = pair
-    recorder = record(find_primary(primary, standby))
-    recorder(now())
-    assert recorder.flush()
+    recorder = record_call(find_primary(primary, standby))
     eventually(lambda: count_calls(standby) == 1)
     primary.stop(IMMEDIATE)
     recorder(now())
@@ -84,9 +80,7 @@ def test_no_call_is_lost_when_the_standby_takes_over(pair: Pair) -> None:
 
 def test_a_standby_that_was_behind_gets_the_day_again(pair: Pair) -> None:
     primary, standby = pair
-    recorder = record(find_primary(primary, standby))
-    recorder(now())
-    assert recorder.flush()
+    recorder = record_call(find_primary(primary, standby))
     eventually(lambda: count_calls(standby) == 1)
     standby.stop()
     recorder(now())

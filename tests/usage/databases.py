@@ -11,6 +11,7 @@ from sqlalchemy import Engine, create_engine
 from flask_notifications import Call, DeprecationPolicy, Operation
 from flask_notifications.plans.policy import Phase
 from flask_notifications.usage import StoreUnavailable, UsageRecorder, read_usage
+from tests.servers.process import eventually
 from tests.services import MARIADB, new_database, postgresql_schema
 
 DATABASES = ["sqlite", "postgresql", "mariadb"]
@@ -85,6 +86,14 @@ def record(database: str | Engine, **options: Any) -> UsageRecorder:
     """Return a recorder that listens, and writes only what is new."""
     recorder = UsageRecorder(database, **{"flush_interval": 3600, **options})
     recorder.listen({REPORT: POLICY})
+    return recorder
+
+
+def record_call(database: str | Engine, **options: Any) -> UsageRecorder:
+    """Return a recorder that has written a call."""
+    recorder = record(database, **options)
+    recorder(now())
+    eventually(recorder.flush)
     return recorder
 
 

@@ -48,6 +48,7 @@ from tests.usage.databases import (
     execute,
     now,
     record,
+    record_call,
     use,
 )
 
@@ -189,11 +190,9 @@ def test_a_call_during_the_last_write_is_counted(file: str) -> None:
     eventually(lambda: calls(file) == {(None, "job/1"): 1, (None, "job/2"): 1})
 
 
-@pytest.mark.parametrize(
-    ("callers", "named"), [(0, 200), (150, 200), (300, 200)], ids=str
-)
+@pytest.mark.parametrize("callers", [0, 150, 300])
 def test_any_number_of_pairs_is_counted_and_those_with_a_caller_come_first(
-    callers: int, named: int, file: str
+    callers: int, file: str
 ) -> None:
     recorder = record(file)
     for number in range(1000):
@@ -204,7 +203,7 @@ def test_any_number_of_pairs_is_counted_and_those_with_a_caller_come_first(
     recorder.close()
     pairs = calls(file)
     assert total(file) == 1000 + callers + 1
-    assert len(pairs) == named + 2
+    assert len(pairs) == 200 + 2
     assert pairs[OTHER, PROBE] == 1
     labels = [caller for caller, _client in pairs if caller not in {None, OTHER}]
     assert len(labels) == min(callers, 200)
@@ -256,31 +255,27 @@ def test_a_sign_of_life_is_overwritten_whatever_the_clock_says(database: str) ->
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_gone"),
+    ("names", "pause", "signs", "is_gone"),
     [
-        ({}, True),
-        ({"host": "web-2"}, False),
-        ({"service": "blog"}, False),
-        ({"pause": 50}, False),
-        ({"signs": 2}, False),
+        ({}, 30, 4, True),
+        ({"host": "web-2"}, 30, 4, False),
+        ({"service": "blog"}, 30, 4, False),
+        ({}, 50, 4, False),
+        ({}, 30, 2, False),
     ],
     ids=["", "another host", "another service", "a break", "too soon"],
 )
 def test_a_recorder_declares_another_one_of_its_host_gone(
-    changes: dict[str, Any], is_gone: bool, database: str
+    names: dict[str, Any], pause: int, signs: int, is_gone: bool, database: str
 ) -> None:
-    names = {"host": "web-1", "service": "shop"}
-    others = {"pause": 30, "signs": 4}
-    past = Past(database, **names)
+    past = Past(database, host="web-1", service="shop")
     killed = past.start(NOON)
     killed(use(at=NOON))
     eventually(killed.flush)
-    changed = {name: changes[name] for name in names if name in changes}
-    witness = past.start(NOON, **names | changed)
+    witness = past.start(NOON, **names)
     witness.request_passed()
-    others.update({name: changes[name] for name in others if name in changes})
-    for number in range(others["signs"] + 1):
-        past.now = NOON + number * others["pause"] * SECOND
+    for number in range(signs + 1):
+        past.now = NOON + number * pause * SECOND
         eventually(witness.flush)
     gone = [at for (at,) in rows(database, "gone_at") if at]
     assert gone == ([microseconds(NOON + 120 * SECOND)] if is_gone else [])
@@ -299,9 +294,7 @@ def test_a_recorder_declares_another_one_of_its_host_gone(
 def test_a_changed_row_makes_recorders_begin_anew(
     database: str, change: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = record(database)
-    recorder(now())
-    eventually(recorder.flush)
+    recorder = record_call(database)
     before = rows(database, "id", "heard_at")
     execute(database, delete(usage))
     execute(database, change)
@@ -315,9 +308,7 @@ def test_a_changed_row_makes_recorders_begin_anew(
 
 
 def test_a_call_that_is_lost_in_the_recorder_begins_a_new_row(file: str) -> None:
-    recorder = record(file)
-    recorder(now())
-    eventually(recorder.flush)
+    recorder = record_call(file)
     with pytest.raises(ZeroDivisionError):
         recorder(now()._replace(at=Mock(timestamp=lambda: 1 / 0)))
     recorder.close()
@@ -436,9 +427,7 @@ def test_a_child_of_a_fork_counts_and_writes_for_itself(database: str) -> None:
 def test_a_fork_that_python_does_not_notice_is_noticed_at_the_next_request(
     act: Any, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorder = record(file)
-    recorder(now())
-    eventually(recorder.flush)
+    recorder = record_call(file)
     with monkeypatch.context() as patch:
         patch.setattr(os, "getpid", lambda: 1)
         assert not recorder.is_healthy()
@@ -471,9 +460,7 @@ def test_an_engine_of_the_application_is_used_in_a_child_of_a_fork(
     if is_in_memory:
         options = {"check_same_thread": False}
         engine = create_engine("sqlite://", poolclass=StaticPool, connect_args=options)
-    recorder = record(engine)
-    recorder(now())
-    eventually(recorder.flush)
+    recorder = record_call(engine)
     child = os.fork()
     if child == 0:
         recorder(now())
@@ -598,9 +585,7 @@ def test_under_gevent_a_thread_of_the_system_writes(
 def test_a_signal_handler_may_flush_and_close_whatever_it_interrupts(
     act: Any, file: str
 ) -> None:
-    recorder = record(file)
-    recorder(now())
-    eventually(recorder.flush)
+    recorder = record_call(file)
 
     def interrupt() -> float:
         act(recorder)
@@ -678,9 +663,7 @@ def test_health_is_the_time_since_the_last_write(file: str) -> None:
 def test_calls_that_cannot_be_written_at_the_end_are_logged(
     file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = record(file)
-    recorder(now())
-    eventually(recorder.flush)
+    recorder = record_call(file)
     (tmp_path / "usage.sqlite3").unlink()
     (tmp_path / "usage.sqlite3").mkdir()
     for client in ("job/1", "job/1", "job/2"):
@@ -693,9 +676,7 @@ def test_calls_that_cannot_be_written_at_the_end_are_logged(
 def test_a_write_whose_commit_is_not_confirmed_counts_once(
     engine: Engine, is_committed: bool
 ) -> None:
-    recorder = record(engine)
-    recorder(now())
-    eventually(recorder.flush)
+    recorder = record_call(engine)
     failing = [True]
 
     @event.listens_for(engine, "commit")
@@ -715,9 +696,7 @@ def test_a_write_whose_commit_is_not_confirmed_counts_once(
 
 
 def test_tables_that_are_dropped_are_created_again(file: str) -> None:
-    recorder = record(file)
-    recorder(now())
-    eventually(recorder.flush)
+    recorder = record_call(file)
     engine = create_engine(file)
     metadata.drop_all(engine)
     engine.dispose()
@@ -876,9 +855,7 @@ def test_a_clock_that_jumps_ahead_deletes_nothing_at_once(file: str) -> None:
     past.call(NOON - 5 * DAY)
     past.write()
     execute(file, update(state).values(cleaned_at=5))
-    recorder = record(file, retention_days=1)
-    recorder(now())
-    eventually(recorder.flush)
+    record_call(file, retention_days=1)
     assert len(stored(file)) == 2
 
 
