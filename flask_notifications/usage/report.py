@@ -10,6 +10,7 @@ from flask_notifications.validation import require
 
 from .callers import CallTable
 from .connections import Database
+from .counts import LAST_AT
 from .logs import Log, read_logs
 from .options import Options
 from .reading import Progress, Snapshot, read_snapshot
@@ -162,7 +163,11 @@ def _add_logs(snapshot: Snapshot, options: Options, plan: "Plan") -> Snapshot:
         log_prefix=options.log_prefix,
     )
     names = set(snapshot.names)
+    last_call = snapshot.last_call
     for change in reading.calls:
-        if change.name[0] in names:
+        operation, caller, _client, _source = change.name
+        if operation in names:
             snapshot.table.add(change.name, change.day, change.numbers)
-    return replace(snapshot, logs=reading)
+        if caller is not None and caller == options.caller:
+            last_call = max(last_call, change.numbers[LAST_AT])
+    return replace(snapshot, logs=reading, last_call=last_call)

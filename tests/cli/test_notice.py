@@ -10,7 +10,7 @@ import pytest
 from flask_notifications import Call
 from flask_notifications.plans.policy import Phase
 from flask_notifications.usage import PROBE
-from tests.cli.commands import DAY, YESTERDAY, Outcome, record_usage, run_usage
+from tests.cli.commands import DAY, YESTERDAY, Outcome, record_usage, run, run_usage
 from tests.pages.html import parse, words
 from tests.usage.databases import use
 
@@ -151,6 +151,26 @@ def test_a_caller_without_a_call_is_told_when_the_last_one_was(folder: Path) -> 
     )
     notice = notify(folder, "warehouse", "--operation", "export").out
     assert "No call of yours to export was recorded from " in " ".join(notice.split())
+
+
+LINE = '1.1.1.1 - {} [30/May/2026:12:00:00 +0000] "GET /report HTTP/1.1" 200 2\n'
+
+
+@pytest.mark.parametrize("recorded", [[], [use("job/1", "zebra")]])
+def test_a_caller_that_only_a_log_has_seen_gets_a_notice(
+    folder: Path, recorded: list[Call]
+) -> None:
+    log = folder / "access.log"
+    log.write_text(LINE.format("warehouse"), encoding="utf-8")
+    sources = ["--log", log]
+    if recorded:
+        record(folder, *recorded)
+        sources.append(f"sqlite:///{folder}/usage.sqlite3")
+    options = ("--until", "2026-05-31T12:00:00Z", "--days", "3")
+    plan = ("--plan", folder / "plan.toml", "--caller", "warehouse")
+    outcome = run("usage", *sources, *plan, *options)
+    assert (outcome.code, outcome.err) == (3, "")
+    assert "You called it 1 time from" in outcome.out
 
 
 # A call in the window, options, and the exit code.
