@@ -47,8 +47,8 @@ test-lowest: .venv-lowest/installed ## run the tests with the oldest dependencie
 test-pythons: ## run the tests on the other installed versions of Python (PYTHONS), and list the missing ones
 	@PYTHONS='$(PYTHONS)' .ci/test-pythons
 
-soak: $(VENV)/tested ## serve traffic under random failures for a while (SECONDS, SEED, WORKER), or simulate HISTORIES of usage
-	$(VENV)/bin/python -m $(if $(HISTORIES),tests.usage.histories $(or $(SEED),0) $(HISTORIES),tests.soak $(SECONDS) $(SEED:%=--seed=%) $(WORKER:%=--worker=%))
+soak: $(VENV)/tested ## serve traffic under random failures for a while (SECONDS, SEED), or simulate HISTORIES of usage
+	$(VENV)/bin/python -m $(if $(HISTORIES),tests.usage.histories $(or $(SEED),0) $(HISTORIES),tests.soak $(SECONDS) $(SEED:%=--seed=%))
 
 mutants: $(VENV)/mutated ## change the core modules in many small ways, and list the changes that no fast test notices (ONLY)
 	$(VENV)/bin/mutmut run $(ONLY:%='flask_notifications.%.*')
