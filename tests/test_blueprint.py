@@ -31,7 +31,7 @@ from tests.storages import (
     flask_app,
     raising,
 )
-from tests.wsgi import Response, call, environ_of, run
+from tests.wsgi import Response, call
 
 ALICE = ACCOUNT.format("alice")
 ALONE_AND_INSIDE = pytest.mark.parametrize(
@@ -73,19 +73,12 @@ SWITCHES: dict[str, Callable[[flask.Flask], object]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "registration",
-    [{}, {"url_defaults": {"tenant": "acme"}}],
-    ids=["plain", "with URL defaults"],
-)
 @pytest.mark.parametrize("switch", SWITCHES)
 @ALONE_AND_INSIDE
-def test_paths_are_exact_but_for_one_trailing_slash(
-    switch: str, registration: Any, around: Any
-) -> None:
+def test_paths_are_exact_but_for_one_trailing_slash(switch: str, around: Any) -> None:
     app = flask.Flask("app")
     SWITCHES[switch](app)
-    app.register_blueprint(make_blueprint(), **registration)
+    app.register_blueprint(make_blueprint(), url_defaults={"tenant": "acme"})
     for code, method, paths in SPELLINGS:
         for path in paths:
             assert call(around(app), method, path, **BEARER).code == code, path
@@ -94,22 +87,16 @@ def test_paths_are_exact_but_for_one_trailing_slash(
             assert get(app, path + end, "accountId=a").code == code, path
 
 
-@pytest.mark.parametrize(
-    ("path", "methods"), [("/API/Notification", {"GET", "HEAD"}), (ALICE, {"POST"})]
-)
-@pytest.mark.parametrize(("is_automatic", "code"), [(True, 200), (False, 405)])
-def test_options_gets_the_response_of_flask_without_records(
-    path: str, methods: set[str], is_automatic: bool, code: int
-) -> None:
-    storage = OneSession(lambda: [{"n": 1}])
-    app = flask.Flask("app")
-    if not is_automatic and "PROVIDE_AUTOMATIC_OPTIONS" not in app.config:
-        pytest.skip("needs Flask 3.1, the first with this setting")
-    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = is_automatic
-    app.register_blueprint(create_blueprint(storage))
-    response = call(app, "OPTIONS", path, **BEARER)
-    assert response.code == code
-    assert set(response.one("Allow").split(", ")) >= methods
+def test_options_gets_the_response_of_flask_without_records() -> None:
+    storage = OneSession()
+    app = flask_app(storage)
+    for path, methods in (
+        ("/API/Notification", {"GET", "HEAD", "OPTIONS"}),
+        (ALICE, {"POST", "OPTIONS"}),
+    ):
+        response = call(app, "OPTIONS", path, **BEARER)
+        assert response.code == 200
+        assert set(response.one("Allow").split(", ")) == methods
     assert storage.calls == []
 
 
@@ -119,20 +106,16 @@ def nest(blueprint: flask.Blueprint) -> flask.Blueprint:
     return parent
 
 
-def register(app: flask.Flask, prefix: str) -> None:
-    app.register_blueprint(make_blueprint(), url_prefix=prefix)
-
-
-ANY = "/t/<any('acme', 'eu'):tenant>/alerts"
 # How the blueprint is registered, and the prefix that a plan needs.
 REGISTRATIONS: dict[str, Callable[[flask.Flask], None]] = {
     "/API/Notification": lambda app: app.register_blueprint(make_blueprint()),
     "/a-b_c.d~e": lambda app: app.register_blueprint(
         make_blueprint(url_prefix="/a-b_c.d~e//")
     ),
-    "/old": lambda app: register(app, "/old/"),
-    "/": lambda app: register(app, "/"),
-    "/t/{tenant}/alerts": lambda app: register(app, ANY),
+    "/": lambda app: app.register_blueprint(make_blueprint(), url_prefix="/"),
+    "/t/{tenant}/alerts": lambda app: app.register_blueprint(
+        make_blueprint(), url_prefix="/t/<any('acme', 'eu'):tenant>/alerts/"
+    ),
     "/erp/API/Notification": lambda app: app.register_blueprint(nest(make_blueprint())),
 }
 
@@ -151,33 +134,26 @@ def test_the_routes_are_served_where_the_blueprint_is_registered(prefix: str) ->
 
 
 @pytest.mark.parametrize("prefix", REGISTRATIONS)
-@pytest.mark.parametrize("misspelled", [None, "/API/Notifications"])
 def test_an_operation_that_no_middleware_matches_is_logged_once(
-    prefix: str, misspelled: str | None, caplog: pytest.LogCaptureFixture
+    prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = flask.Flask("app")
     REGISTRATIONS[prefix](app)
     place = prefix.rstrip("/").format(tenant="acme")
-    around = app
-    if misspelled is not None:
-        around = wrap(app, operations=notification_operations(misspelled))
-    for _request in range(2):
-        assert get(around, f"{place}/").code == 200
-        assert get(around, f"{place}/CurrentUser").code == 200
-        assert post(around, f"{place}/GetNotificationsForAccount/a").code == 200
-    lines = caplog.messages
-    assert len(lines) == 2
-    assert "notifications.current_user announces nothing" in lines[0]
-    assert "notifications.account announces nothing" in lines[1]
-    for line in lines:
-        assert line.endswith(f'notification_operations("{prefix}")')
-    caplog.clear()
-    app = flask.Flask("app")
-    REGISTRATIONS[prefix](app)
+    misspelled = wrap(app, operations=notification_operations("/API/Notifications"))
     matching = wrap(app, operations=notification_operations(prefix))
     assert get(matching, f"{place}/").all("Deprecation")
     assert post(matching, f"{place}/GetNotificationsForAccount/a").all("Deprecation")
+    assert get(app, f"{place}/CurrentUser").code == 200
     assert caplog.messages == []
+    for around in (misspelled, app):
+        assert get(around, f"{place}/").code == 200
+        assert post(around, f"{place}/GetNotificationsForAccount/a").code == 200
+    first, second = caplog.messages
+    assert "notifications.current_user announces nothing" in first
+    assert first.endswith(f'notification_operations("{prefix}")')
+    assert "notifications.account announces nothing" in second
+    assert second.endswith(f'notification_operations("{prefix}")')
 
 
 def test_each_registration_is_logged_but_none_in_tests(
@@ -192,105 +168,60 @@ def test_each_registration_is_logged_but_none_in_tests(
     app.testing = False
     get(app)
     get(app, "/second/")
-    another = flask.Flask("another")
-    another.register_blueprint(blueprint)
-    get(another)
-    assert len(caplog.messages) == 3
+    assert len(caplog.messages) == 2
 
 
-LIVE = [("POST", "/"), ("POST", "/run/"), ("GET", "/CurrentUser"), ("GET", "/<id>")]
+LIVE = [("POST", "/"), ("GET", "/CurrentUser"), ("GET", "/<id>")]
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [*LIVE, ("GET", "/GetNotificationsForAccount")]
-)
 @ALONE_AND_INSIDE
-def test_live_operations_under_the_prefix_reach_the_application(
-    method: str, path: str, around: Any
-) -> None:
+def test_live_operations_under_the_prefix_reach_the_application(around: Any) -> None:
     app = flask_app(OneSession())
-    for live_method, end in LIVE:
-        rule, methods = f"/API/Notification{end}", [live_method]
-        app.add_url_rule(rule, rule, lambda **_parameters: "live", methods=methods)
-    response = call(around(app), method, f"/API/Notification{path}", "sessionId=x")
-    assert response.body == b"live"
-    assert response.all("Deprecation") == []
+    for method, end in LIVE:
+        rule = f"/API/Notification{end}"
+        app.add_url_rule(rule, rule, lambda **_parameters: "live", methods=[method])
+    for method, end in LIVE:
+        response = call(around(app), method, f"/API/Notification{end}", "sessionId=x")
+        assert response.body == b"live"
+        assert response.all("Deprecation") == []
     assert get(around(app)).body == post(around(app)).body == b"[]"
 
 
 def test_the_application_gains_nothing_but_routes() -> None:
     bare, app = flask.Flask("app"), flask_app(OneSession())
-    for registry in (
-        "error_handler_spec",
-        "before_request_funcs",
-        "after_request_funcs",
-        "teardown_request_funcs",
-    ):
-        assert dict(getattr(app, registry)) == dict(getattr(bare, registry))
+    assert app.error_handler_spec == bare.error_handler_spec
+    assert app.before_request_funcs == bare.before_request_funcs
+    assert app.after_request_funcs == bare.after_request_funcs
+    assert app.teardown_request_funcs == bare.teardown_request_funcs
     assert (app.config, app.extensions) == (bare.config, bare.extensions)
-    assert app.jinja_env.globals.keys() == bare.jinja_env.globals.keys()
-    rules = {rule.rule: rule.endpoint for rule in app.url_map.iter_rules()}
-    for rule in bare.url_map.iter_rules():
-        assert rules.pop(rule.rule) == rule.endpoint
-    assert rules == {
-        "/API/Notification": "notifications.current_user",
-        "/API/Notification/": "notifications.current_user",
-        f"{BELOW}<string:id>": "notifications.account",
-        f"{BELOW}<string:id>/": "notifications.account",
+    assert app.view_functions.keys() - bare.view_functions.keys() == {
+        "notifications.current_user",
+        "notifications.account",
     }
 
 
-UNKNOWN = {"HTTP_AUTHORIZATION": "Bearer x"}
-# The headers and the query, and the response: the header alone counts.
-SUCCESSOR_SESSIONS: list[tuple[dict[str, str], str, int, bytes]] = [
-    ({}, f"sessionId={SESSION_ID}", 401, b'"session_missing"'),
-    (BEARER, "sessionId=another", 200, b"[]"),
-    (UNKNOWN, "", 401, b'"session_invalid"'),
-]
-
-
-@pytest.mark.parametrize(("headers", "query", "code", "part"), SUCCESSOR_SESSIONS)
 @pytest.mark.parametrize("name", ["CurrentUser", "Account"])
-def test_the_successors_read_the_session_from_the_header_only(
-    headers: dict[str, str], query: str, code: int, part: bytes, name: str
-) -> None:
+def test_the_successors_read_the_session_from_the_header_only(name: str) -> None:
     app = flask_app(OneSession(), successors=True)
     path = f"/API/Notification/{name}"
     for around in (app, wrap(app)):
-        response = call(around, "GET", path, f"accountId=a&{query}", **headers)
-        assert response.code == code
-        assert part in response.body
+        in_the_query = call(around, "GET", path, f"accountId=a&sessionId={SESSION_ID}")
+        assert in_the_query.json["code"] == "session_missing"
+        assert get(around, path, "accountId=a&sessionId=another").json == []
 
 
-ACCOUNT_IDS = {
-    "accountId=a+b%2Bc": "a b+c",
-    "accountId=\xc3\xa9": "\u00e9",
-    "accountId=%252F": "%2F",
-}
-
-
-@pytest.mark.parametrize(("query", "account_id"), ACCOUNT_IDS.items())
-def test_the_account_successor_decodes_the_account_id_once(
-    query: str, account_id: str
-) -> None:
+def test_the_account_successor_decodes_the_account_id_once() -> None:
     storage = OneSession()
     app = flask_app(storage, successors=True)
-    assert get(app, "/API/Notification/Account", query).code == 200
-    assert storage.calls[-1] == ("account_notifications", "alice", account_id)
+    assert (
+        get(app, "/API/Notification/Account", "accountId=a+\xc3\xa9%252F").code == 200
+    )
+    assert storage.calls[-1] == ("account_notifications", "alice", "a \u00e9%2F")
 
 
 @pytest.mark.parametrize(
     "query",
-    [
-        "",
-        "accountId=a&accountId=b",
-        "accountID=a",
-        "accountId=",
-        "accountId=%00",
-        "accountId=%ff",
-        "accountId=\xff",
-        "accountId=" + "x" * 513,
-    ],
+    ["", "accountId=a&accountId=b", "accountID=a", "accountId=", "accountId=%ff"],
 )
 def test_the_account_successor_needs_one_account_id(query: str) -> None:
     storage = OneSession()
@@ -311,11 +242,7 @@ def test_the_successors_label_the_caller_and_send_a_file(path: str) -> None:
     assert response.environ["flask_notifications.caller"] == "ALICE"
 
 
-PREFIXES = ["", "/", "API", "/a b", "/a//b", "/../a", "/a\n", "/{a}", "/a%20b", "/a?b"]
-PREFIXES += ["/a#b", "//a", "/\u00dc"]
-
-
-@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("prefix", ["/", "API", "/a//b", "/a\n", "/{a}", "/a%20b"])
 def test_an_invalid_prefix_is_refused_by_name(prefix: str) -> None:
     with pytest.raises(ValueError, match=r"^url_prefix\b"):
         create_blueprint(OneSession(), url_prefix=prefix)
@@ -336,16 +263,10 @@ def test_error_handlers_of_the_application_handle_its_own_pages_only() -> None:
 
     assert call(app, "GET", "/elsewhere").code == 418
     assert call(app, "POST", ALICE, **BEARER).json["code"] == "access_denied"
-    broken = flask_app(OneSession(raising(ValueError())))
-    assert get(broken).json["code"] == "storage_error"
 
 
-@pytest.mark.parametrize(
-    ("method", "status", "body"),
-    [("GET", 200, ARRAY), ("HEAD", 200, b""), ("GET", 304, b"")],
-)
 def test_a_hook_may_edit_the_headers_of_a_file_and_its_status(
-    method: str, status: int, body: bytes, spooled: list[BinaryIO]
+    spooled: list[BinaryIO],
 ) -> None:
     app = flask_app(OneSession(lambda: RECORDS), spool_threshold=100)
 
@@ -353,26 +274,14 @@ def test_a_hook_may_edit_the_headers_of_a_file_and_its_status(
     def edit(response: flask.Response) -> flask.Response:
         assert response.direct_passthrough
         response.headers["X-Page"] = "1"
-        response.status_code = status
+        response.status_code = 304
         return response
 
-    response = run(app, environ_of(method, CURRENT_USER, **BEARER))
+    response = get(app)
     assert response.one("X-Page") == "1"
-    assert response.body == body
+    assert (response.code, response.body) == (304, b"")
     (file,) = spooled
     assert file.closed
-
-
-def test_a_hook_may_read_and_replace_a_body_in_memory() -> None:
-    app = flask_app(OneSession(lambda: RECORDS))
-
-    @app.after_request
-    def edit(response: flask.Response) -> flask.Response:
-        assert not response.direct_passthrough
-        response.set_data(response.get_data()[:-1] + b" ]")
-        return response
-
-    assert get(app).body == ARRAY[:-1] + b" ]"
 
 
 # Records, how to encode them, the exception, and how its note begins.
@@ -389,7 +298,6 @@ def test_a_mistake_propagates_while_an_application_is_tested_or_debugged(
     records: Any, encode: Any, expected: type[Exception], note: str, setting: str
 ) -> None:
     app = flask_app(OneSession(lambda: records), encode=encode)
-    assert get(app).code == 500
     setattr(app, setting, True)
     with pytest.raises(expected) as caught:
         get(app)

@@ -3,12 +3,10 @@ middleware.
 """
 
 import json
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from io import BytesIO
 from typing import Any, BinaryIO
 from wsgiref.types import WSGIApplication
@@ -78,7 +76,8 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
 
     def run(self, entry_point: str, method: str | None = None) -> Response:
-        return self.call(build(self, entry_point), method)
+        storage = OneSession(self.records)
+        return self.call(ENTRY_POINTS[entry_point](storage, **self.options), method)
 
     def call(self, app: WSGIApplication, method: str | None = None) -> Response:
         header = {}
@@ -87,72 +86,50 @@ class Case:
         return call(app, method or self.method, self.path, self.query, **header)
 
 
-@cache
-def build(case: Case, entry_point: str) -> WSGIApplication:
-    return ENTRY_POINTS[entry_point](OneSession(case.records), **case.options)
-
-
 MISSING = ("401 Unauthorized", "session_missing", [BARE_CHALLENGE])
-AMBIGUOUS = ("400 Bad Request", "invalid_request", [INVALID_REQUEST])
-MALFORMED = ("401 Unauthorized", "invalid_token", [INVALID_TOKEN])
-UNKNOWN = ("401 Unauthorized", "session_invalid", [INVALID_TOKEN])
 NO_ID: tuple[str, str] = ("400 Bad Request", "invalid_account_id")
-STORAGE_ERROR = ("500 Internal Server Error", "storage_error")
-WRONG_RECORD = ("500 Internal Server Error", "unserialisable_record")
-
-
-UNAVAILABLE = ("503 Service Unavailable", "storage_unavailable")
 SCHEMA = Schema.from_dict({"n": fields.String()})
-STATUSES = {
-    "statuses": Statuses(
-        session_missing=440, session_invalid=440, account_not_found=410
-    )
-}
-OTHER_CHALLENGE = ("WWW-Authenticate", 'Bearer realm="Bob\'s"')
 CASES = {
-    "no notifications": Case("200 OK", body=b"[]"),
     "the array": Case("200 OK", body=b'[{"n":0},{"n":1}]', records=rows(count=2)),
-    "the array, of an account": Case(
-        "200 OK", body=b'[{"n":0}]', method="POST", path=OF_ALICE, records=rows(count=1)
-    ),
+    "the array, of an account": Case("200 OK", body=b"[]", **FOR_ALICE),
     "the class of a schema": Case(
         "200 OK", body=b'[{"n":"0"}]', records=rows(count=1), options={"schema": SCHEMA}
     ),
     "session in the query": Case(
         "200 OK", body=b"[]", query=f"a=1&sessionId={A}", authorization=None
     ),
-    "no session": Case(*MISSING, authorization=None),
-    "both and different": Case(*AMBIGUOUS, query=f"sessionId={B}"),
-    "unknown": Case(*UNKNOWN, authorization=f"Bearer {B}"),
-    "control character": Case(*NO_ID, method="POST", path=ACCOUNT.format("a\x00")),
+    "both and different": Case(
+        "400 Bad Request", "invalid_request", [INVALID_REQUEST], query=f"sessionId={B}"
+    ),
     "access denied": Case(
         "403 Forbidden", "access_denied", **FOR_ALICE, records=raising(AccessDenied())
     ),
     "unavailable": Case(
-        *UNAVAILABLE,
+        "503 Service Unavailable",
+        "storage_unavailable",
         [("Retry-After", "3")],
         records=rows(StorageUnavailable(SECRET, retry_after=2.5), 200),
     ),
     "a storage that fails while the records are read": Case(
-        *STORAGE_ERROR, records=rows(ValueError(SECRET), 200)
+        "500 Internal Server Error",
+        "storage_error",
+        records=rows(ValueError(SECRET), 200),
     ),
-    "a wrong record, spooled": Case(
-        *WRONG_RECORD,
-        records=lambda: [{}] * 500 + [None],
-        options={"spool_threshold": 9},
+    "a wrong record": Case(
+        "500 Internal Server Error", "unserialisable_record", records=lambda: [{}, None]
     ),
     "410 for a missing account": Case(
         "410 Gone",
         "account_not_found",
         **FOR_ALICE,
         records=raising(AccountNotFound()),
-        options=STATUSES,
-    ),
-    "statuses that do not apply to a refusal": Case(
-        *AMBIGUOUS, authorization="Bearer", options=STATUSES
+        options={"statuses": Statuses(account_not_found=410)},
     ),
     "a realm": Case(
-        *MISSING[:2], [OTHER_CHALLENGE], authorization=None, options={"realm": "Bob's"}
+        *MISSING[:2],
+        [("WWW-Authenticate", 'Bearer realm="Bob\'s"')],
+        authorization=None,
+        options={"realm": "Bob's"},
     ),
 }
 
@@ -165,7 +142,11 @@ CASES |= {
         *NO_ID, **FROM_B | {"path": ACCOUNT.format(LONG)}
     ),
     "an unknown session before a denied account": Case(
-        *UNKNOWN, **FROM_B, records=raising(AccessDenied())
+        "401 Unauthorized",
+        "session_invalid",
+        [INVALID_TOKEN],
+        **FROM_B,
+        records=raising(AccessDenied()),
     ),
 }
 
@@ -238,17 +219,14 @@ BROWNOUT = DeprecationPolicy(
 NOW = JUNE.replace(microsecond=1)
 
 
-@pytest.mark.parametrize("name", ["the array", "no session", "control character"])
 @pytest.mark.parametrize(
     ("policy", "code"), [(SUNSET, "sunset"), (BROWNOUT, "brownout")]
 )
-def test_the_phase_is_checked_first(
-    name: str, policy: DeprecationPolicy, code: str
-) -> None:
+def test_the_phase_is_checked_first(policy: DeprecationPolicy, code: str) -> None:
     refuse = raising(AssertionError("the application must not be called"))
     plan = dict.fromkeys(notification_operations(), policy)
     app = DeprecationMiddleware(refuse, plan, clock=lambda: NOW)
-    response = CASES[name].call(app)
+    response = CASES["no session before a bad ID"].call(app)
     assert (response.status, response.json["code"]) == ("410 Gone", code)
     assert response.all("WWW-Authenticate") == []
 
@@ -272,13 +250,11 @@ ADDITIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("threshold", [1_000_000, 5], ids=["memory", "file"])
 @every_entry_point
 def test_headers_and_bodies_that_clients_add_make_no_difference(
-    threshold: int, entry_point: str
+    entry_point: str,
 ) -> None:
-    storage = OneSession(rows(count=3))
-    app = ENTRY_POINTS[entry_point](storage, spool_threshold=threshold)
+    app = ENTRY_POINTS[entry_point](OneSession(rows(count=3)), spool_threshold=5)
     for method, path in (("GET", CURRENT_USER), ("POST", OF_ALICE)):
         plain = call(app, method, path, **BEARER)
         assert plain.body == b'[{"n":0},{"n":1},{"n":2}]'
@@ -288,8 +264,8 @@ def test_headers_and_bodies_that_clients_add_make_no_difference(
 
 
 # IDs as UTF-8 in a WSGI string, and the bytes of segments that are no IDs.
-IDS = ["A B", "Ünï-東京", "\xa0\xad\u200b\ufeff", "a;b=c", "a%2Fb+", "..a", "é" * 512]
-NO_IDS = ["\xff", "\xc0\x80", LONG, "\xc3\xa9" * 513, "a\n", "\x7f", "\xc2\x85"]
+IDS = ["A B", "Ünï-東京", "a;b=c", "a%2Fb+", "é" * 512]
+NO_IDS = ["\xff", "\xc3\xa9" * 513, "a\n", "\x7f", "\xc2\x85"]
 
 
 @pytest.mark.parametrize("entry_point", ["blueprint", "application"])
@@ -339,36 +315,31 @@ def test_the_file_wrapper_of_a_server_gets_a_real_file(
     body, headers = start(app, **{"wsgi.file_wrapper": FileWrapper})
     assert type(body) is FileWrapper
     assert body.filelike is spooled[0]
-    status = os.fstat(body.filelike.fileno())
-    assert (str(status.st_size), status.st_nlink) == (headers["Content-Length"], 0)
-    assert body.filelike.tell() == 0
-    assert len(json.loads(b"".join(body))) == 1000
-    assert int(headers["Content-Length"]) == body.filelike.tell()
+    content = b"".join(body)
+    assert headers["Content-Length"] == str(len(content))
+    assert len(json.loads(content)) == 1000
     assert not spooled[0].closed
     body.close()
     assert spooled[0].closed
 
 
 @every_entry_point
-@pytest.mark.parametrize("parts", [0, 1])
 def test_the_file_is_closed_when_the_client_disconnects(
-    entry_point: str, parts: int, spooled: list[BinaryIO]
+    entry_point: str, spooled: list[BinaryIO]
 ) -> None:
     body, _headers = start(make_spooling_app(entry_point, rows(count=30_000)))
-    for _part, _number in zip(body, range(parts), strict=False):
-        pass
+    next(iter(body))
     body.close()
     (file,) = spooled
     assert file.closed
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_the_file_is_closed_if_a_server_refuses_the_headers(
-    method: str, spooled: list[BinaryIO]
+    spooled: list[BinaryIO],
 ) -> None:
     app = make_spooling_app("application")
     with pytest.raises(ConnectionResetError):
-        app(environ_of(method, CURRENT_USER, **BEARER), raising(ConnectionResetError()))
+        app(environ_of("GET", CURRENT_USER, **BEARER), raising(ConnectionResetError()))
     (file,) = spooled
     assert file.closed
 
@@ -396,18 +367,16 @@ def test_without_a_directory_for_the_file_the_response_is_a_503(
 GET, _POST = notification_operations()
 
 
-OTHER_PATHS = ["*", "/API/Notification//", "/API//Notification", "/\xff/\x00"]
-OTHER_PATHS += [f"{CURRENT_USER}CurrentUser", f"{OF_ALICE}b"]
-
-
-@pytest.mark.parametrize("path", OTHER_PATHS)
-@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "BREW"])
-def test_any_other_path_is_not_found(path: str, method: str) -> None:
-    environ = environ_of(method, path, **BEARER)
-    response = run(NotificationApp(OneSession()), environ)
-    assert response.status == "404 Not Found"
-    assert response.all("Allow") == []
-    check_document(response, "not_found")
+@pytest.mark.parametrize(
+    "path", ["*", "/API//Notification", "/\xff/\x00", f"{OF_ALICE}b"]
+)
+def test_any_other_path_is_not_found(path: str) -> None:
+    for method in ("GET", "OPTIONS"):
+        environ = environ_of(method, path, **BEARER)
+        response = run(NotificationApp(OneSession()), environ)
+        assert response.status == "404 Not Found"
+        assert response.all("Allow") == []
+        check_document(response, "not_found")
 
 
 @pytest.mark.parametrize(

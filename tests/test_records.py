@@ -73,7 +73,7 @@ UNCHANGED: dict[str, tuple[list[Any], bytes]] = {
     "none": ([], b"[]"),
     "key order and nested objects": ([NESTED], orjson.dumps([NESTED])),
     "bytes untouched": ([b'{ "n" : 1.50 , "n" : 2}'], b'[{ "n" : 1.50 , "n" : 2}]'),
-    "bytes after white space": ([b" {}\n", b"{}"], b"[ {}\n,{}]"),
+    "bytes after white space": ([b" {}\n"], b"[ {}\n]"),
     "bytes of a subclass": ([b"{}", DOCUMENT, {}], b'[{},{"n": 1.50},{}]'),
     "dataclass": ([Alert("x"), {"n": 1}], b'[{"name":"x","limit":3},{"n":1}]'),
     "mapping": ([types.MappingProxyType({"b": 1, "a": 2})], b'[{"b":1,"a":2}]'),
@@ -108,27 +108,16 @@ def test_records_are_not_read_beyond_the_batch_of_a_wrong_record() -> None:
     assert len(read) == BATCH
 
 
-DECIMAL = {"b": Decimal("1.50"), "a": 2**70}
 ENCODES: dict[str, tuple[Callable[[Any], Any], object, bytes]] = {
     "Flask": (
         encode_with_flask,
-        DECIMAL,
+        {"b": Decimal("1.50"), "a": 2**70},
         b'[{"a": 1180591620717411303424, "b": "1.50"}]',
     ),
-    "Flask, lone surrogate": (
-        encode_with_flask,
-        {"a": "\ud800"},
-        rb'[{"a": "\ud800"}]',
-    ),
-    "indent": (
+    "white space": (
         lambda batch: orjson.dumps(batch, option=orjson.OPT_INDENT_2),
         {"a": 1},
         b'[{\n    "a": 1\n  }]',
-    ),
-    "newline": (
-        lambda batch: orjson.dumps(batch, option=orjson.OPT_APPEND_NEWLINE),
-        {"a": 1},
-        b'[{"a":1}]',
     ),
     "bytearray": (
         lambda batch: bytearray(orjson.dumps(batch)),
@@ -153,27 +142,15 @@ def test_a_schema_dumps_objects_and_leaves_bytes_unchanged() -> None:
     assert json.loads(written) == [{"subject": "x"}, {"name": "y"}, dumped]
 
 
-# Keys of a subclass of str, which orjson refuses. SQLAlchemy uses one for names of
-# columns.
-def make_keyed(number: int) -> dict[str, int]:
-    return {quoted_name("n", quote=None): number, "m": number}
-
-
-@pytest.mark.parametrize("count", [1, 1000])
 @pytest.mark.parametrize("encode", [encode_and_clear, encode_with_flask])
-def test_keys_may_be_of_a_subclass_of_str(count: int, encode: Any) -> None:
-    records = [make_keyed(1)] * count
-    for iterable in (records, iter(records)):
+def test_keys_may_be_of_a_subclass_of_str(encode: Any) -> None:
+    """As the names of SQLAlchemy's columns, which orjson refuses."""
+    keyed = {quoted_name("n", quote=None): 1, "m": 1}
+    records = [{"n": -1}, keyed, b"{}", types.MappingProxyType(keyed)]
+    expected = [{"n": -1}, {"n": 1, "m": 1}, {}, {"n": 1, "m": 1}]
+    for iterable in (records, records * 100):
         array = write(iterable, make_writer(encode))
-        assert json.loads(array) == [{"n": 1, "m": 1}] * count
-    mixed = [{"n": -1}, make_keyed(0), b"{}", types.MappingProxyType(make_keyed(1))]
-    array = write(mixed, make_writer(encode))
-    assert json.loads(array) == [{"n": -1}, {"n": 0, "m": 0}, {}, {"n": 1, "m": 1}]
-
-
-def test_keys_that_are_no_strings_are_for_encode() -> None:
-    record = types.MappingProxyType({1: "a"})
-    assert json.loads(write([record], make_writer(encode_with_flask))) == [{"1": "a"}]
+        assert json.loads(array)[:4] == expected
 
 
 def list_batch_sizes(records: Iterable[Any]) -> list[int]:
@@ -188,9 +165,8 @@ def list_batch_sizes(records: Iterable[Any]) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize("kind", [list, tuple])
-def test_a_list_of_moderate_size_is_encoded_in_one_call(kind: type) -> None:
-    assert list_batch_sizes(kind(make_records(10_000))) == [10_000]
+def test_a_list_of_moderate_size_is_encoded_in_one_call() -> None:
+    assert list_batch_sizes(make_records(10_000)) == [10_000]
 
 
 LARGE_AT_THE_END: list[Any] = [{}] * 500 + [{"text": "x" * 10_000}] * 500
@@ -206,13 +182,10 @@ def test_every_other_iterable_is_encoded_in_batches(records: Iterable[Any]) -> N
 
 
 @pytest.mark.parametrize("count", [1, 1000])
-@pytest.mark.parametrize(
-    "schema", [None, Schema.from_dict({"tags": fields.List(fields.String())})]
-)
 def test_a_generator_in_a_record_is_complete_in_a_list_of_any_length(
-    count: int, schema: Any
+    count: int,
 ) -> None:
-    writer = make_writer(lambda batch: json.dumps(batch, default=list).encode(), schema)
+    writer = make_writer(lambda batch: json.dumps(batch, default=list).encode())
     records = [{"tags": iter("ab")} for _number in range(count)]
     assert json.loads(write(records, writer)) == [{"tags": ["a", "b"]}] * count
 
@@ -223,7 +196,6 @@ def dump_and_clear(batch: list[Any], **_many: bool) -> list[Any]:
     return dumped
 
 
-@pytest.mark.parametrize("count", [10, 1000])
 @pytest.mark.parametrize(
     "change",
     [
@@ -231,8 +203,8 @@ def dump_and_clear(batch: list[Any], **_many: bool) -> list[Any]:
         {"schema": types.SimpleNamespace(dump=dump_and_clear)},
     ],
 )
-def test_the_lists_of_a_storage_are_never_changed(count: int, change: Any) -> None:
-    records = [b"{}", *make_records(count), b"{}"]
+def test_the_lists_of_a_storage_are_never_changed(change: Any) -> None:
+    records = make_records(1000)
     before = list(records)
     write(records, make_writer(**change))
     assert records == before
@@ -243,10 +215,8 @@ for _level in range(100_000):
     DEEP = {"a": DEEP}
 WRONG_RECORDS: dict[str, Any] = {
     "None": None,
-    "a tuple": (("a", 1),),
-    "a key that is no string": {1: "a"},
+    "a key that is no string": types.MappingProxyType({1: "a"}),
     "a value that encode refuses": {"a": Decimal(1)},
-    "a lone surrogate": {"a": "\ud800"},
     "nested deeply": DEEP,
     "bytes of an array": b"[1]",
     "truncated bytes": b'{"a":1',
@@ -256,20 +226,15 @@ WRONG_RECORDS: dict[str, Any] = {
 
 @pytest.mark.parametrize("case", WRONG_RECORDS)
 @pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ([], []),
-        ([b"{}", {}, b"{}"], [{}, b"{}"]),
-        (make_records(2 * BATCH - 1), make_records(1)),
-        (make_records(1000), make_records(1000)),
-    ],
-    ids=["alone", "among both", "last of a batch", "in the sample of a long list"],
+    "before",
+    [[], [b"{}", {}, b"{}"], make_records(2 * BATCH - 1), make_records(992)],
+    ids=["alone", "after both kinds", "last of a batch", "in the sample"],
 )
 def test_a_wrong_record_is_found_by_its_index(
-    case: str, before: Any, after: Any, spooled: list[BinaryIO]
+    case: str, before: Any, spooled: list[BinaryIO]
 ) -> None:
     record = WRONG_RECORDS[case]
-    records = [*before, record, *after]
+    records = [*before, record, {}]
     for iterable in (records, iter(records)):
         with pytest.raises(UnserialisableRecord) as caught:
             write(iterable, make_writer(threshold=10))
@@ -279,9 +244,7 @@ def test_a_wrong_record_is_found_by_its_index(
     assert all(file.closed for file in spooled)
 
 
-@pytest.mark.parametrize(
-    "result", [None, "[{}]", b"", b"[{},1]", b"[ 1,{}]", b"[{}] 1", 3, [{}]], ids=repr
-)
+@pytest.mark.parametrize("result", [None, "[{}]", b"", b"[{},1]", b"[ 1,{}]"], ids=repr)
 def test_a_result_of_encode_that_is_no_array_of_objects_is_refused(
     result: object,
 ) -> None:
@@ -290,19 +253,17 @@ def test_a_result_of_encode_that_is_no_array_of_objects_is_refused(
     assert caught.value.index == 0
 
 
-@pytest.mark.parametrize(
-    "records", [[], [b'{"a":1}', {"b": 2}], make_records(1000)], ids=len
-)
-@pytest.mark.parametrize(("below", "files"), [(0, 0), (1, 1)], ids=["at it", "above"])
 def test_the_threshold_is_the_last_size_that_stays_in_memory(
-    records: list[Any], below: int, files: int, spooled: list[BinaryIO]
+    spooled: list[BinaryIO],
 ) -> None:
+    records = make_records(1000)
     array = write(records)
-    writer = make_writer(threshold=len(array) - below)
+    for iterable in (records, iter(records), []):
+        write(iterable, make_writer(threshold=len(array)))
+    assert spooled == []
     for iterable in (records, iter(records)):
-        spooled.clear()
-        assert write(iterable, writer) == array
-        assert len(spooled) == files
+        assert write(iterable, make_writer(threshold=len(array) - 1)) == array
+    assert len(spooled) == 2
 
 
 STRINGS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -332,10 +293,8 @@ def test_the_array_is_the_same_as_that_of_json(
     objects, records = [], []
     for drawn_object, is_ready in drawn:
         objects.append(drawn_object)
-        record: Any = drawn_object
-        if is_ready:
-            record = json.dumps(drawn_object).encode()
-        records.append(record)
+        ready = json.dumps(drawn_object).encode()
+        records.append(ready if is_ready else drawn_object)
     expected = json.dumps(objects * times)
     array = write(iter(records * times), make_writer(threshold=threshold))
     # Pairs, because mappings are equal in any order of their keys.

@@ -6,14 +6,11 @@ import contextlib
 import gc
 import logging
 import math
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from datetime import timedelta
 from functools import partial
 from inspect import stack
-from itertools import product
 from multiprocessing.pool import ThreadPool
 from typing import Any, BinaryIO
 from unittest.mock import MagicMock
@@ -63,30 +60,19 @@ both_operations = pytest.mark.parametrize("call", [call_current_user, call_accou
 
 
 def make_service(
-    storage: Any, threshold: int = 1_000_000, **changed: Any
+    storage: Any, threshold: int = 1_000_000
 ) -> "NotificationService[Any]":
-    arguments: dict[str, Any] = {
-        "schema": None,
-        "encode": orjson.dumps,
-        "spool_threshold": threshold,
-    }
+    writer = ArrayWriter(encode=orjson.dumps, schema=None, spool_threshold=threshold)
     problems = Problems(statuses=Statuses(), realm="r")
-    return NotificationService(
-        storage, writer=ArrayWriter(**arguments | changed), problems=problems
-    )
+    return NotificationService(storage, writer=writer, problems=problems)
 
 
-def status_and_code(response: PlainResponse) -> tuple[str, str | None]:
-    """Return a response's status line and the code in its body, and check that it has
-    no secret.
-    """
+def status_and_code(response: PlainResponse) -> tuple[str, str]:
+    """Return the status line and the code of an error, which must have no secret."""
     assert isinstance(response.body, bytes)
-    assert SECRET not in f"{response.headers}{response.body!r}"
-    assert SESSION_ID not in f"{response.headers}{response.body!r}"
-    body = orjson.loads(response.body)
-    if isinstance(body, list):
-        return response.status, None
-    return response.status, body["code"]
+    for string in (SECRET, SESSION_ID):
+        assert string not in f"{response.headers}{response.body!r}"
+    return response.status, orjson.loads(response.body)["code"]
 
 
 def with_method(name: str, function: Any) -> Any:
@@ -114,7 +100,7 @@ FAILURES: list[tuple[Exception, tuple[str, str]]] = [
 @both_operations
 def test_only_none_is_an_unknown_session(call: ServiceCall, caller: object) -> None:
     storage = OneSession(caller=caller)
-    assert status_and_code(call(make_service(storage))) == ("200 OK", None)
+    assert call(make_service(storage)).body == b"[]"
     assert storage.calls[1][1] is caller
 
 
@@ -145,8 +131,6 @@ def test_an_exception_anywhere_gets_its_response_and_leaves_no_file(
         *units,
     ):
         assert status_and_code(call(make_service(storage, threshold=1))) == expected
-    for unit in units:
-        assert unit.calls.count(("enter",)) == 1
     for unit in units[:2]:
         # A generator turns StopIteration into another exception.
         assert unit.calls[-1] in {("exit", type(failure)), ("exit", RuntimeError)}
@@ -163,19 +147,18 @@ def test_an_account_that_is_not_found_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "header"), [(None, "30"), (0, "0"), (1e-9, "1"), (1, "1"), (2.5, "3")]
+    ("seconds", "header"), [(None, "30"), (0, "0"), (1e-9, "1"), (1, "1")]
 )
-@pytest.mark.parametrize("make_records", [raising, rows])
 def test_retry_after_is_in_whole_seconds_rounded_up(
-    make_records: Any, seconds: float | None, header: str
+    seconds: float | None, header: str
 ) -> None:
-    records = make_records(StorageUnavailable(retry_after=seconds))
-    response = call_current_user(make_service(OneSession(records)))
+    storage = OneSession(raising(StorageUnavailable(retry_after=seconds)))
+    response = call_current_user(make_service(storage))
     assert dict(response.headers)["Retry-After"] == header
 
 
 @pytest.mark.parametrize("failure", [None, AccessDenied(), OSError()], ids=repr)
-@pytest.mark.parametrize("count", [0, 128, 300])
+@pytest.mark.parametrize("count", [0, 300])
 @pytest.mark.parametrize("threshold", [1_000_000, 10])
 @both_operations
 def test_records_are_closed_once_before_a_response(
@@ -188,29 +171,26 @@ def test_records_are_closed_once_before_a_response(
     response.close()
 
 
-@pytest.mark.parametrize("failure", [StorageUnavailable(SECRET), OSError(SECRET)])
 @pytest.mark.parametrize("threshold", [1_000_000, 10])
 def test_a_failing_close_leaves_the_array_whole(
-    failure: Any, threshold: int, caplog: pytest.LogCaptureFixture
+    threshold: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    source = Source([{"n": 1}, {"n": 2}], closing=failure)
+    source = Source([{"n": 1}, {"n": 2}], closing=OSError(SECRET))
     response = call_current_user(make_service(OneSession(lambda: source), threshold))
-    assert dict(response.headers)["Content-Length"] == "17"
     assert response.status == "200 OK"
-    assert source.closed == 1
-    assert len(caplog.records) == 1
+    assert dict(response.headers)["Content-Length"] == "17"
+    assert "storage_error: builtins.OSError" in caplog.text
     assert SECRET not in caplog.text
     response.close()
 
 
-@pytest.mark.parametrize("fatal", [SystemExit(3), GeneratorExit()], ids=repr)
-@pytest.mark.parametrize("count", [0, 1, 300])
+@pytest.mark.parametrize("count", [0, 300])
 def test_an_exception_that_ends_the_process_is_not_swallowed(
-    fatal: Any, count: int, spooled: list[BinaryIO]
+    count: int, spooled: list[BinaryIO]
 ) -> None:
-    source = Source([{"n": 1}] * count, failure=fatal)
-    for records in (lambda: source, raising(fatal)):
-        with pytest.raises(type(fatal)):
+    source = Source([{"n": 1}] * count, failure=SystemExit(3))
+    for records in (lambda: source, raising(SystemExit(3))):
+        with pytest.raises(SystemExit):
             call_current_user(make_service(OneSession(records), threshold=10))
     assert source.closed == 1
     assert all(file.closed for file in spooled)
@@ -230,43 +210,44 @@ async def coroutine(*_arguments: object) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("argument", "value"),
+    "storage",
     [
-        ("storage", OneSession),
-        ("storage", MagicMock(spec=["resolve_session"])),
-        ("storage", with_method("unit_of_work", "SERIALIZABLE")),
-        ("schema", fields.Integer),
-        ("spool_threshold", -1),
+        OneSession,
+        MagicMock(spec=["resolve_session"]),
+        with_method("unit_of_work", "SERIALIZABLE"),
     ],
 )
-def test_an_invalid_argument_is_refused_by_name(argument: str, value: object) -> None:
-    arguments: dict[str, Any] = {"storage": OneSession(), argument: value}
-    with pytest.raises(ValueError, match=rf"^{argument}\b"):
-        make_service(**arguments)
+def test_a_storage_that_lacks_a_method_is_refused(storage: object) -> None:
+    with pytest.raises(ValueError, match=r"^storage must be an instance"):
+        make_service(storage)
 
 
 @pytest.mark.parametrize(
-    "seconds", [-0.001, 31_536_000.5, math.inf, math.nan, "60", timedelta(seconds=5)]
+    "change", [{"schema": fields.Integer}, {"spool_threshold": -1}, {"encode": None}]
 )
+def test_an_invalid_argument_of_the_writer_is_refused_by_name(
+    change: dict[str, Any],
+) -> None:
+    (name,) = change
+    arguments = {"encode": orjson.dumps, "schema": None, "spool_threshold": 0}
+    with pytest.raises(ValueError, match=rf"^{name} must be"):
+        ArrayWriter(**arguments | change)
+
+
+@pytest.mark.parametrize("seconds", [-0.001, 31_536_000.5, math.nan, "60"])
 def test_an_invalid_retry_after_is_refused(seconds: Any) -> None:
     with pytest.raises(ValueError, match=r"^retry_after\b"):
         StorageUnavailable(retry_after=seconds)
 
 
-@pytest.mark.parametrize("count", [0, 200])
 def test_a_wrong_record_is_logged_with_its_index(
-    count: int, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    records: list[Any] = [{"n": 1}] * count + [{"a": {SECRET}}, None]
+    records: list[Any] = [{"n": 1}] * 200 + [{"a": {SECRET}}, None]
     call_current_user(make_service(OneSession(lambda: records)))
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("flask_notifications", logging.ERROR)
-    message = record.getMessage()
-    assert f"at record {count}: record {count} of type dict cannot" in message
-
-
-FRAME = r"\S+\.py:\d+ in [\w<>]+"
-EXCEPTION = rf"([\w.]+) \((?:{FRAME}(?:, {FRAME})*)?\)"
+    assert "at record 200: record 200 of type dict cannot" in record.getMessage()
 
 
 class EmptyGroup(Exception):
@@ -299,9 +280,8 @@ def test_the_log_has_the_exceptions_of_a_traceback(
     failure = ValueError()
     for name, value in chained.items():
         setattr(failure, name, value)
-    kinds = re.sub(EXCEPTION, r"\1", describe_exception(failure))
-    names = [f"builtins.{kind}" for kind in ["ValueError", *expected]]
-    assert kinds.split("; caused by ") == names
+    causes = "".join(f"; caused by builtins.{kind} ()" for kind in expected)
+    assert describe_exception(failure) == f"builtins.ValueError (){causes}"
 
 
 def make_leaking_exception() -> Exception:
@@ -351,22 +331,17 @@ def test_neither_the_log_nor_a_local_variable_holds_the_strings_of_exceptions(
         assert f"{storages.__file__}:" in caplog.text
     for string in (SESSION_ID, SECRET, "SELECT", "/API/Notification"):
         assert string not in caplog.text
-    assert not any(record.exc_info or record.stack_info for record in caplog.records)
 
 
-@pytest.mark.parametrize("threshold", [1_000_000, 0])
 @both_operations
-def test_a_unit_of_work_includes_the_session_and_the_records(
-    call: ServiceCall, threshold: int
-) -> None:
+def test_a_unit_of_work_includes_the_session_and_the_records(call: ServiceCall) -> None:
     source = Source([{"n": 1}])
     storage = OneUnit(lambda: source)
-    response = call(make_service(storage, threshold))
-    assert response.status == "200 OK"
-    first, (name, *_arguments), _call, last = storage.calls
-    assert (first, name, last) == (("enter",), "resolve_session", ("exit", None))
+    assert call(make_service(storage)).body == b'[{"n":1}]'
+    names = [name for name, *_arguments in storage.calls]
+    assert names[:2] == ["enter", "resolve_session"]
+    assert names[3:] == ["exit"]
     assert source.closed == 1
-    response.close()
 
 
 @pytest.mark.parametrize(
@@ -412,9 +387,9 @@ class AsynchronousCall:
         return "alice"
 
 
-def result_of_a_pool(*_arguments: object) -> Any:
+def result_of_a_pool() -> Any:
     with ThreadPool(1) as pool:
-        return pool.apply_async(lambda: "alice")
+        return pool.apply_async(str)
 
 
 def hide(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -422,29 +397,24 @@ def hide(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *_arguments: function()
 
 
-VISIBLE_PROMISES = [
-    partial(partial(coroutine, 1), 2),
-    asynchronous_generator,
-    partial(AsynchronousCall(), 1),
+# A generator is a valid iterable of records, and nothing else.
+VISIBLE = [
+    ("resolve_session", generator),
+    ("resolve_session", partial(partial(coroutine, 1), 2)),
+    ("unit_of_work", generator),
+    ("current_user_notifications", asynchronous_generator),
+    ("account_notifications", partial(AsynchronousCall(), 1)),
 ]
 # Promises that cannot be recognised before the call.
-AWAITABLE = type("Awaitable", (), {"__await__": iter})
-HIDDEN_PROMISES = [
-    hide(coroutine),
-    hide(asynchronous_generator),
-    hide(AWAITABLE),
-    hide(Future),
-    result_of_a_pool,
+HIDDEN = [
+    ("resolve_session", hide(generator)),
+    ("resolve_session", hide(coroutine)),
+    ("resolve_session", hide(Future)),
+    ("resolve_session", hide(result_of_a_pool)),
+    ("unit_of_work", hide(coroutine)),
+    ("current_user_notifications", hide(asynchronous_generator)),
+    ("account_notifications", hide(type("Awaitable", (), {"__await__": iter}))),
 ]
-METHODS = [
-    "resolve_session",
-    "unit_of_work",
-    "current_user_notifications",
-    "account_notifications",
-]
-# A generator is a valid iterable of records, and nothing else.
-VISIBLE = [*product(METHODS, VISIBLE_PROMISES), *product(METHODS[:2], [generator])]
-HIDDEN = [*product(METHODS, HIDDEN_PROMISES), *product(METHODS[:2], [hide(generator)])]
 
 
 @pytest.mark.parametrize(("method", "function"), VISIBLE)
