@@ -29,12 +29,10 @@ def redirect_to(location: str, *, query: str = PAIR, **extra: Any) -> str:
 @pytest.mark.parametrize(
     "location",
     [
-        "/API/Notification/?{}",
         "/login?a=%7e&{}&b=//x",
         pytest.param("Notification?{}", id="relative"),
         pytest.param("?{}", id="the query alone"),
         pytest.param("?at=8:15&{}#top", id="before a fragment"),
-        pytest.param("/users/@me?{}", id="@ in the path"),
         pytest.param("http://API.example:80/x?{}", id="the host in another case"),
         pytest.param("//api.example/x?{}", id="the scheme of the request"),
         pytest.param("https://api.example/x?{}", id="up to https"),
@@ -52,13 +50,10 @@ def test_a_target_on_the_same_host_gets_the_session_in_place_of_the_digest(
         ("https://evil.example/x?{}&a=1", "https://evil.example/x?a=1"),
         ("http://api.example:8080/x?{}", "http://api.example:8080/x"),
         ("https://api.example:80/x?{}&a", "https://api.example:80/x?{pair}&a"),
-        ("https://api.example:8443/x?{}", "https://api.example:8443/x"),
         ("http://user@api.example/?a&{}", "http://user@api.example/?a"),
         ("http://api.example:80@evil.example/?{}", None),
         ("///evil.example/?{}", None),
-        ("http:///api.example/?{}", None),
         ("http:/x?{}", None),
-        ("ftp://api.example/?{}", None),
         ("/\\evil.example/?{}", None),
         (" //evil.example/?{}", None),
         ("http://[::1/?{}", None),
@@ -84,9 +79,7 @@ def test_a_target_with_a_control_character_loses_the_digest(location: str) -> No
     ("location", "left"),
     [
         ("/x?{}&a&{}", f"/x?{PAIR}&a"),
-        ("/x?{0}&{0}&{0}", f"/x?{PAIR}"),
         ("/x?{}#{}", f"/x?{PAIR}#"),
-        ("/login#{}", "/login#"),
         ("/login?a;{}", "/login?a;"),
         pytest.param("/x?{}=", "/x?=", id="not a whole member"),
         pytest.param("/login?next=%2Fx%3F{}%26b&c", "/login?next=%2Fx%3Fb&c"),
@@ -100,26 +93,21 @@ def test_the_digest_is_removed_everywhere_else(location: str, left: str) -> None
     assert redirect_to(location) == left
 
 
-@pytest.mark.parametrize("equals", ["%3D", "%253d"])
-def test_an_encoded_digest_is_removed(equals: str) -> None:
-    assert redirect_to("/x?a&" + DIGEST.replace("=", equals)) == "/x?a"
+def test_an_encoded_digest_is_removed() -> None:
+    assert redirect_to("/x?a&" + DIGEST.replace("=", "%253d")) == "/x?a"
 
 
 @pytest.mark.parametrize(
     ("extra", "location", "is_kept"),
     [
-        ({"HTTP_HOST": "api.example:80"}, "http://api.example/?{}", True),
         ({"HTTP_HOST": "api.example:8080"}, "http://api.example:8080/?{}", True),
         ({"HTTP_HOST": "api.example:8080"}, "https://api.example/?{}", False),
-        ({"HTTP_HOST": "www.example"}, "http://api.example/?{}", False),
         ({"HTTP_HOST": ""}, "http://api.example:80/?{}", True),
         ({"HTTP_HOST": "api.example:x"}, "http://api.example/?{}", False),
         ({"wsgi.url_scheme": "https"}, "https://api.example:443/?{}", True),
-        ({"wsgi.url_scheme": "https"}, "http://api.example/?{}", False),
         ({"HTTP_X_FORWARDED_PROTO": "HTTPS"}, "http://api.example/?{}", False),
         ({"HTTP_X_FORWARDED_PROTO": "http, https"}, "http://api.example/?{}", False),
         ({"HTTP_X_FORWARDED_PROTO": "https"}, "https://api.example/?{}", True),
-        ({"HTTP_X_FORWARDED_PROTO": "https"}, "//api.example/?{}", True),
         ({"HTTP_X_FORWARDED_PROTO": "https"}, "/?{}", True),
         ({"HTTP_FORWARDED": 'for=x;Proto="https"'}, "http://api.example/?{}", False),
         ({"HTTP_FORWARDED": "host=https;proto=http"}, "http://api.example/?{}", True),
@@ -143,7 +131,7 @@ def test_an_application_that_changes_its_host_changes_no_origin() -> None:
     assert call(wrap(app), "GET", PATH, PAIR).one("Location") == "http://evil.example/"
 
 
-@pytest.mark.parametrize("location", ["", "/x", "?sessionId=x", "http:x", "#", "/x?&&"])
+@pytest.mark.parametrize("location", ["", "?sessionId=x", "/x?&&"])
 def test_a_target_without_the_digest_stays_as_it_is(location: str) -> None:
     assert redirect_to(location) == location
 
@@ -166,11 +154,7 @@ def test_no_digest_is_left_and_the_pair_is_put_back_once(location: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "unit",
-    [*"&?#/a", "%25", "%2526", "%3F", DIGEST[:-17], DIGEST, f"&{DIGEST}"],
-    ids=len,
-)
+@pytest.mark.parametrize("unit", ["&", "%25", DIGEST, f"&{DIGEST}"], ids=len)
 def test_work_on_a_location_grows_linearly_with_its_length(unit: str) -> None:
     restore = partial(
         restore_session, origin=origin_of(environ_of()), pair=PAIR, digest=DIGEST

@@ -5,7 +5,6 @@ one place only.
 import json
 import re
 import sys
-from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -42,15 +41,9 @@ def send(environ: dict[str, Any], **options: Any) -> tuple[Spy, Response]:
     return spy, run(wrap(spy, operations=PAGES, **options), environ)
 
 
-def request(
-    query: str | None = "", header: str | None = None, **extra: Any
-) -> dict[str, Any]:
-    """Return the environ of a request to a matched page; a key is absent if its
-    argument is ``None``.
-    """
-    environ = environ_of("GET", "/p", query or "", **extra)
-    if query is None:
-        del environ["QUERY_STRING"]
+def request(query: str = "", header: str | None = None, **extra: Any) -> dict[str, Any]:
+    """Return the environ of a request to a matched page."""
+    environ = environ_of("GET", "/p", query, **extra)
     if header is not None:
         environ["HTTP_AUTHORIZATION"] = header
     return environ
@@ -70,11 +63,10 @@ def check_outcome(environ: dict[str, Any]) -> Outcome:
     """
     alone = resolve(environ)
     spy, response = send(environ)
-    if isinstance(alone, tuple) and isinstance(alone[0], int):
-        assert (response.code, response.json["code"], spy.calls) == (*alone, [])
-    else:
-        assert len(spy.calls) == 1
+    if spy.calls:
         assert resolve(spy.seen) == alone
+    else:
+        assert (response.code, response.json["code"]) == alone
     return alone
 
 
@@ -116,22 +108,16 @@ LONGEST = "A" * 4096
 # What vectors/sessions.json leaves out: the query, the header, and the outcome.
 REQUESTS: dict[str, tuple[str, str | None, Outcome]] = {
     "a header of white space": ("", " \t ", None),
-    "several spaces": ("", f"Bearer    {A}", (A, "header")),
     "4096 characters, encoded": ("sessionId=" + "%41" * 4096, None, (LONGEST, "query")),
-    "a token without a scheme": ("", A, None),
     "a quoted quote": ("", rf'Digest username="x\", Bearer {A}", a=b', None),
     "parameters of one credential": ("", "Digest a=b, c = d,\te=f", None),
     "values have a case": (f"sessionId={A.upper()}", f"Bearer {A}", AMBIGUOUS),
-    "empty value and a header": ("sessionId=", f"Bearer {A}", AMBIGUOUS),
     "an open quoted string": ("", f'Digest username="x, Bearer {A}', AMBIGUOUS),
     "a quoted backslash": ("", rf'Digest username="x\\", Bearer {A}', AMBIGUOUS),
     "between quoted strings": ("", f'Digest a="x", Bearer {A}, b="y"', AMBIGUOUS),
-    "an escaped line feed": ("", f'Digest a="\\\n", Bearer {A}, b="y"', AMBIGUOUS),
     "a broken header and a query": (f"sessionId={A}", "Bearer", AMBIGUOUS),
-    "= alone": ("", "Bearer =", MALFORMED),
     "a token, then a parameter": ("", f"Bearer {A},a=b", MALFORMED),
     "a header is not decoded": ("", f"Bearer %34{A[1:]}", MALFORMED),
-    "a space that is not ASCII": ("", f"Bearer \xa0{A}", MALFORMED),
     "both, equal, malformed": ("sessionId=a%00", "Bearer a\x00", MALFORMED),
     "different and malformed": ("sessionId=%00", f"Bearer {A}", AMBIGUOUS),
 }
@@ -162,49 +148,31 @@ def test_any_header_is_a_session_only_as_one_bearer_token(header: str) -> None:
         assert actual in (None, AMBIGUOUS, MALFORMED)
 
 
-@pytest.mark.parametrize("foreign", [A, None, ("A", "header")])
-def test_a_foreign_object_under_our_key_is_ignored(foreign: Any) -> None:
-    assert session_of(request(**{SESSION: foreign})) is None
-    assert session_of(
-        request(f"sessionId={B}", **{SESSION: foreign})
-    ) == SessionCredential(B, "query")
-    spy, _response = send(request(**{SESSION: foreign}))
+def test_a_foreign_object_under_our_key_is_ignored() -> None:
+    environ = request(f"sessionId={B}") | {SESSION: ("A", "header")}
+    assert session_of(environ) == SessionCredential(B, "query")
+    spy, _response = send(request() | {SESSION: A})
     assert SESSION not in spy.seen
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [(f"sessionId={A}&sessionId={A}", AMBIGUOUS), (f"sessionId={A}%00", MALFORMED)],
-)
-def test_a_refusal_has_its_reason_and_never_the_session_id(
-    query: str, expected: Outcome
-) -> None:
+def test_a_refusal_never_has_the_session_id() -> None:
     with pytest.raises(SessionRefused) as caught:
-        session_of(request(query))
+        session_of(request(f"sessionId={A}%00"))
     refused = caught.value
-    assert (refused.status, refused.code) == expected
     assert str(refused) == refused.detail != ""
     assert A not in f"{refused!r} {refused} {refused.args} {vars(refused)}"
 
 
-@pytest.mark.parametrize("show", [repr, str, format, "{:>99}".format])
-def test_a_credential_never_shows_its_value(
-    show: Callable[[SessionCredential], str],
-) -> None:
-    shown = show(SessionCredential("S3CRET", "query"))
-    assert "S3" not in shown
-    assert "SessionCredential" in shown
-    assert "query" in shown
-
-
-def test_a_json_encoder_refuses_a_credential() -> None:
+def test_a_credential_never_shows_its_value() -> None:
+    credential = SessionCredential("S3CRET", "query")
+    assert "S3" not in f"{credential!r} {credential!s} {credential} {credential:>99}"
     with pytest.raises(TypeError):
-        orjson.dumps({"session": SessionCredential("s3cret", "query")})
+        orjson.dumps(credential)
 
 
 def test_credentials_are_compared_and_hashed_by_value() -> None:
     credential = SessionCredential("s3cret", "query")
-    assert {credential, SessionCredential("s3cret", "query")} == {credential}
+    assert {credential} == {SessionCredential("s3cret", "query")}
     assert credential != SessionCredential("s3cret", "header")
     assert credential != "s3cret"
     with pytest.raises(AttributeError):
@@ -284,65 +252,41 @@ def test_the_rest_of_a_target_that_ends_with_the_query_is_masked_too() -> None:
     assert environ["HTTP_REFERER"] == f"/?{A}"
 
 
-@pytest.mark.parametrize(
-    "query", [f"sessionid={A}&SESSIONID={A}", f"sessionId={A}%00", f"sessionId={A}%22"]
-)
+@pytest.mark.parametrize("query", [f"sessionid={A}&SESSIONID={A}", f"sessionId={A}%00"])
 def test_a_refused_session_is_shown_nowhere(query: str) -> None:
     environ = request(query, RAW_URI=f"/p?{query}")
     _spy, response = send(environ)
     assert A not in f"{environ} {response}"
-    assert int(response.one("Content-Length")) == len(response.body)
-    challenge = r'Bearer( [a-z]+="[ !#-\[\]-~]*",?)+'
-    assert re.fullmatch(challenge, response.one("WWW-Authenticate"))
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "source", "expected"),
+    ("name", "value", "query", "expected"),
     [
-        (
-            "Cache-Control",
-            "public, s-maxage=9, max-age=6",
-            "query",
-            "max-age=6, private",
-        ),
-        ("Cache-Control", "public, max-age=6", "header", "public, max-age=6"),
-        ("Vary", "Accept-Encoding", "header", "Accept-Encoding, Authorization"),
-        ("Vary", "authorization", "header", "authorization"),
-        ("Vary", "*", "header", "*"),
+        ("Cache-Control", "public, s-maxage=9, max-age=6", A, "max-age=6, private"),
+        ("Cache-Control", "public, max-age=6", "", "public, max-age=6"),
+        ("Vary", "Accept-Encoding", "", "Accept-Encoding, Authorization"),
+        ("Vary", "authorization", "", "authorization"),
+        ("Vary", "*", "", "*"),
     ],
 )
 def test_a_shared_cache_keeps_no_response_for_another_session(
-    name: str, value: str, source: str, expected: str
+    name: str, value: str, query: str, expected: str
 ) -> None:
     app = wrap(plain_app("200 OK", [(name, value)]), operations=PAGES)
-    environs = {
-        "query": request(f"sessionId={A}"),
-        "header": request("", f"Bearer {A}"),
-    }
-    assert run(app, environs[source]).one(name) == expected
+    environ = request(query and f"sessionId={query}", f"Bearer {A}")
+    assert run(app, environ).one(name) == expected
 
 
-QUERY_WITH_A_DIGEST = {
-    f"a=%7e&&b=+&SESSION%49D={A}&c&=&\xff;%": f"a=%7e&&b=+&{digest_of(A)}&c&=&\xff;%",
-    "sessionId=%61b&a=1": f"{digest_of('ab')}&a=1",
-    "a=1&sessionId&b=2": f"a=1&{digest_of('')}&b=2",
-    f"sessionId={A}&a=1&sessionid={B}": f"{digest_of(A)}&a=1&{digest_of(B)}",
-    "a=1;b&&": "a=1;b&&",
-}
-
-
-# The digests differ between the processes that run the tests, so they name no case.
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    QUERY_WITH_A_DIGEST.items(),
-    ids=["escapes", "an escaped value", "no value", "two sessions", "no session"],
-)
-def test_a_digest_replaces_the_pair_and_every_other_byte_of_the_query_stays(
-    query: str, expected: str
-) -> None:
-    environ = request(query)
-    send(environ)
-    assert environ["QUERY_STRING"] == expected
+def test_a_digest_replaces_the_pair_and_every_other_byte_of_the_query_stays() -> None:
+    for query, expected in {
+        f"a=%7e&&b=+&SESSION%49D={A}&c&=&\xff;%": f"a=%7e&&b=+&{digest_of(A)}&c&=&\xff;%",
+        "sessionId=%61b&a=1": f"{digest_of('ab')}&a=1",
+        "a=1&sessionId&b=2": f"a=1&{digest_of('')}&b=2",
+        f"sessionId={A}&a=1&sessionid={B}": f"{digest_of(A)}&a=1&{digest_of(B)}",
+    }.items():
+        environ = request(query)
+        send(environ)
+        assert environ["QUERY_STRING"] == expected
 
 
 @pytest.mark.slow
@@ -357,26 +301,21 @@ def test_another_process_makes_another_digest() -> None:
     assert digest != digest_of("a")
 
 
-SESSION_QUERY = f"sessionId={A}"
-
-
 @pytest.mark.parametrize(
-    ("query", "header", "expected"),
+    ("header", "expected"),
     [
-        (SESSION_QUERY, None, f"Bearer {A}"),
-        (SESSION_QUERY, " \t", f"Bearer {A}"),
-        (SESSION_QUERY, "Basic dTpw", "Basic dTpw"),
-        (SESSION_QUERY, f"bearer  {A} ", f"bearer  {A} "),
-        ("sessionId=%00", None, None),
+        (None, f"Bearer {A}"),
+        (" \t", f"Bearer {A}"),
+        ("Basic dTpw", "Basic dTpw"),
+        (f"bearer  {A} ", f"bearer  {A} "),
     ],
-    ids=["none", "white space", "another scheme", "the same session", "refused"],
 )
 def test_the_authorization_header_is_set_only_in_a_request_without_one(
-    query: str, header: str | None, expected: str | None
+    header: str | None, expected: str
 ) -> None:
-    environ = request(query, header)
+    environ = request(f"sessionId={A}", header)
     send(environ)
-    assert environ.get("HTTP_AUTHORIZATION") == expected
+    assert environ["HTTP_AUTHORIZATION"] == expected
 
 
 def test_an_operation_that_does_not_unify_the_session_leaves_it_where_it_is() -> None:
@@ -393,16 +332,14 @@ def test_an_operation_that_does_not_unify_the_session_leaves_it_where_it_is() ->
         assert not response.all(name)
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"), [([], ["no-referrer"]), (["origin"], ["origin"])]
-)
-def test_no_other_site_learns_a_url_unless_the_application_says_so(
-    policy: list[str], expected: list[str]
-) -> None:
-    headers = [("referrer-policy", value) for value in policy]
+def test_no_other_site_learns_a_url_unless_the_application_says_so() -> None:
+    query = request(f"sessionId={A}")
+    silent = wrap(plain_app(), operations=PAGES)
+    assert run(silent, query.copy()).all("Referrer-Policy") == ["no-referrer"]
+    assert run(silent, request("", f"Bearer {A}")).all("Referrer-Policy") == []
+    headers = [("referrer-policy", "origin")]
     app = wrap(plain_app("200 OK", headers), operations=PAGES)
-    assert run(app, request(f"sessionId={A}")).all("Referrer-Policy") == expected
-    assert run(app, request("", f"Bearer {A}")).all("Referrer-Policy") == policy
+    assert run(app, query).all("Referrer-Policy") == ["origin"]
 
 
 def test_the_session_of_the_inner_of_two_middlewares_counts() -> None:
