@@ -10,17 +10,17 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 # The beginnings of SQLSTATEs, as PostgreSQL uses them (appendix A of its manual).
-_SQLSTATES = {
-    "08": "connection exception",
-    "40": "transaction rollback: a serialization failure or a deadlock",
-    "53": "insufficient resources",
-    "55": "object not in prerequisite state: a lock timeout",
-    "57": "operator intervention: a timeout, a cancelled statement, a shutdown",
-    "58": "system error: input or output failed",
-    "HV": "foreign data wrapper error",
-    "25P03": "idle_in_transaction_session_timeout",
-    "25P04": "transaction_timeout",
-}
+_SQLSTATES = (
+    "08",  # connection exception
+    "40",  # transaction rollback: a serialization failure or a deadlock
+    "53",  # insufficient resources
+    "55",  # object not in prerequisite state: a lock timeout
+    "57",  # operator intervention: a timeout, a cancelled statement, a shutdown
+    "58",  # system error: input or output failed
+    "HV",  # foreign data wrapper error
+    "25P03",  # idle_in_transaction_session_timeout
+    "25P04",  # transaction_timeout
+)
 # By what happened, as the manuals of MySQL and MariaDB describe each number.
 _MYSQL_NUMBERS = {
     *(1021, 1037, 1041),  # no disk space, memory or other resource is left
@@ -52,7 +52,7 @@ def is_outage(error: Exception) -> bool:
         return isinstance(error, OperationalError) and not code.startswith(
             "SQLITE_ERROR"
         )
-    return code.startswith(tuple(_SQLSTATES))
+    return code.startswith(_SQLSTATES)
 
 
 def find_code(error: object) -> str | int | None:
