@@ -157,7 +157,7 @@ def test_a_live_operation_that_is_the_same_as_a_deprecated_one_is_refused() -> N
         Operation("a", "GET", "/x/{id}", query={"v": "1"}),
         Operation("b", "GET", "/x/{key}", query={"v": ["1"]}),
     ]
-    with pytest.raises(ValueError, match=r"^operations must be different"):
+    with pytest.raises(ValueError, match=r"^operations must differ"):
         OperationTable(operations, live=operations[:1])
     assert OperationTable(operations, live=operations).match("GET", "/x/1") is None
     other_case = [Operation("a", "GET", "/X"), Operation("b", "GET", "/x")]

@@ -35,8 +35,11 @@ ANY_METHOD = "*"
 REST = "**"
 
 _METHOD = re.compile(TOKEN)
-# Those of most requests, whose matches are ready.
-_USUAL_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+# The usual methods of requests that an operation gets, if these are not its own only.
+_READY_METHODS = {
+    "GET": ("GET", "HEAD"),
+    ANY_METHOD: ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"),
+}
 # The methods of operations that a request reaches, if these are not its own and any.
 _ACCEPTED = {"HEAD": ("HEAD", "GET", ANY_METHOD), "OPTIONS": ("OPTIONS",)}
 # A parameter in a path template, and its name.
@@ -301,8 +304,8 @@ class Template:
         is_absolute = isinstance(path, str) and path.startswith("/")
         require(is_absolute, "path", "a string that begins with '/'", path)
         self.is_subtree = path.endswith(f"/{REST}")
-        # Of a subtree ``None``: its paths end in a slash or not.
-        self.has_slash = None if self.is_subtree else path.endswith("/")
+        # The paths of a subtree end in a slash or not.
+        has_slash = None if self.is_subtree else path.endswith("/")
         segments = path.split("/")[1:-1] if self.is_subtree else _split(path)
         # The parts of a path between its slashes, of which the first is empty, and the
         # places of parameters in it.
@@ -322,12 +325,12 @@ class Template:
                 self._ranks.append(_LITERAL_RANK)
                 folded.append(fold(literal))
         self._ranks.append(_END_RANK)
-        if self.has_slash:
+        if has_slash:
             self.spelled.append("")
         is_unique = len(set(self.parameters.values())) == len(self.parameters)
         expected = "a template whose parameters have different names"
         require(is_unique, "path", expected, path)
-        self.shape = Shape(method, self.has_slash, tuple(folded), conditions)
+        self.shape = Shape(method, has_slash, tuple(folded), conditions)
 
     def has_spelling(self, segments: list[str]) -> bool:
         """Return whether the literals are in the letter case of a request's path."""
@@ -359,7 +362,7 @@ class Template:
 
     def fits_slash(self, has_slash: bool) -> bool:
         """Return whether the trailing slash is that of a request; a subtree fits both."""
-        return self.has_slash in {None, has_slash}
+        return self.shape.has_slash in {None, has_slash}
 
 
 def decode_path(path: str) -> str:
@@ -452,12 +455,9 @@ class OperationTable:
         self._live = frozenset(operation.name for operation in live)
         are_live = [operation.name in self._live for operation in self.operations]
         for clash in find_clashes(zip(self.operations, are_live, strict=True)):
-            operation, first = (
-                self.operations[clash.place],
-                self.operations[clash.first],
-            )
-            expected = f"different from {first} in {clash.difference}"
-            require(None, "operations", expected, operation)
+            pair = f"{self.operations[clash.first]} and {self.operations[clash.place]}"
+            message = f"operations must differ in {clash.difference}, not {pair}"
+            raise ValueError(message)
         # The operations whose templates are paths, by these in lower case and without a
         # trailing slash. The others are in a tree.
         self._literals: dict[str, list[Operation]] = {}
@@ -480,7 +480,8 @@ class OperationTable:
                 continue
             rivals = self._find_operations(path)
             if not any(rival.template.shape.conditions for rival in rivals):
-                for method in (*_USUAL_METHODS, operation.method):
+                own = operation.method
+                for method in _READY_METHODS.get(own, (own,)):
                     matches = self._choose(rivals, method, path, SentValues({}))
                     self._ready[method, path] = matches
 
@@ -522,7 +523,6 @@ class OperationTable:
         """Return the matches of a request and those of its lenient readings."""
         readings = list(strict)
         for lenient_path in _read_leniently(path):
-            # Without an empty segment, both are the same.
             for refuses in {False, "//" in lenient_path}:
                 operations = self._find_operations(
                     lenient_path, is_lenient=True, refuses_empty_rests=refuses
@@ -595,7 +595,9 @@ class OperationTable:
                 is_live = operation.name in self._live
                 if are_fulfilled(conditions, sent, is_live=is_live):
                     fulfilled.append(operation)
-            for winner in _find_winners(fulfilled, accepted, path):
+            if len(fulfilled) > 1:
+                fulfilled = _find_winners(fulfilled, accepted, path)
+            for winner in fulfilled:
                 winners[winner.name] = winner
         matches = []
         for winner in winners.values():
@@ -637,8 +639,6 @@ def _find_winners(
 
     Several win for one router if they differ in nothing but their conditions.
     """
-    if len(operations) < 2:
-        return operations
     has_slash, segments = path.endswith("/"), _split(path)
 
     def rank(operation: Operation) -> tuple[Any, ...]:
