@@ -6,6 +6,7 @@ does not fit its tag and an unknown tag become errors only where the reader need
 
 import json
 from codecs import BOM_UTF8
+from inspect import isgeneratorfunction
 from typing import Any
 
 import yaml
@@ -99,15 +100,13 @@ class _DocumentLoader(_Loader):  # type: ignore[misc]
         if isinstance(node, yaml.SequenceNode):
             return self.construct_yaml_seq(node)
         construct: Any = yaml.SafeLoader.yaml_constructors.get(node.tag)
+        if isgeneratorfunction(construct):  # of mappings, sequences and sets
+            return node.value
         try:
             return construct(self, node)
         except (AttributeError, LookupError, TypeError, ValueError, yaml.YAMLError):
             return node.value
 
 
-_DocumentLoader.add_constructor(f"{_TAG}map", _DocumentLoader.construct_yaml_map)
-for _name in ("binary", "bool", "float", "int", "timestamp"):
-    _DocumentLoader.add_constructor(
-        f"{_TAG}{_name}", _DocumentLoader.construct_leniently
-    )
-_DocumentLoader.add_constructor(None, _DocumentLoader.construct_leniently)
+for _tag in yaml.SafeLoader.yaml_constructors:
+    _DocumentLoader.add_constructor(_tag, _DocumentLoader.construct_leniently)

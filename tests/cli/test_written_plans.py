@@ -223,6 +223,9 @@ def test_a_document_that_is_no_source_of_a_plan_is_an_error(
         "{deprecated: !!bool x}",
         "{x-sunset: 2027-02-30}",
         "!include get.yaml",
+        "!!map [deprecated: true]",
+        "!!map deprecated",
+        "!!seq {deprecated: 5}",
     ],
 )
 def test_what_yaml_cannot_express_is_an_error_where_a_plan_needs_it(
