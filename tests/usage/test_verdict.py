@@ -311,14 +311,9 @@ def test_the_covered_hours_of_each_day() -> None:
 # The verdict.
 
 EVERY_DAY = [calls(START + number * DAY, 1)[0] for number in range(30)]
-VERDICTS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
-    "nobody called": ([WHOLE], {}, []),
+RECORDS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
     "a gap at the end that is allowed": ([recorder(START, NOON - 6 * HOUR)], {}, []),
-    "a gap at the end that is not": (
-        [recorder(START, NOON - 7 * HOUR)],
-        {},
-        ["gap"],
-    ),
+    "a gap at the end that is not": ([recorder(START, NOON - 7 * HOUR)], {}, ["gap"]),
     "many gaps": (
         [recorder(START + day * DAY, START + day * DAY + HOUR) for day in range(31)],
         {"allow_gap": 24},
@@ -339,47 +334,37 @@ VERDICTS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
         {},
         [],
     ),
-    "a young record": (
-        [recorder(AT, NOON)],
-        {},
-        ["coverage", "gap", "young"],
-    ),
-    "rows were deleted": (
-        [WHOLE],
-        {"kept_from": AT},
-        ["coverage", "gap", "young"],
-    ),
+    "a young record": ([recorder(AT, NOON)], {}, ["coverage", "gap", "young"]),
     "a rollback to other rules": (
         [WHOLE, recorder(AT, AT + 8 * HOUR, plan="old")],
         {},
         ["coverage", "gap", "rules"],
     ),
-    "no request was ever matched": ([WHOLE], {"is_matched": False}, ["never-matched"]),
     "no recorder": ([], {}, ["no-operation"]),
     "only a recorder that had ended before the window": (
         [lost(START - 9 * DAY, START - 8 * DAY)],
         {"gone_after": 1, "min_coverage": 0, "allow_gap": 1000},
         ["no-operation"],
     ),
-    "a window in the future": (
-        [WHOLE],
-        {"until": FUTURE},
-        ["future", "coverage", "gap"],
-    ),
-    "a clock of the reader that is ahead by half a minute": (
-        [WHOLE],
-        {"until": NOON + MINUTE / 2},
-        [],
-    ),
-    "enough hosts": ([WHOLE], {"hosts": 1}, []),
-    "too few hosts": ([WHOLE], {"hosts": 2}, ["hosts"]),
     "a service that has ended": (
         [WHOLE, recorder(START, NOON - 8 * HOUR, service="bank")],
         {},
         ["coverage", "gap", "gap"],
     ),
+}
+# Of an operation that was covered in the whole window.
+CALLS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nobody called": ({}, []),
+    "rows were deleted": ({"kept_from": AT}, ["coverage", "gap", "young"]),
+    "no request was ever matched": ({"is_matched": False}, ["never-matched"]),
+    "a window in the future": ({"until": FUTURE}, ["future", "coverage", "gap"]),
+    "a clock of the reader that is ahead by half a minute": (
+        {"until": NOON + MINUTE / 2},
+        [],
+    ),
+    "enough hosts": ({"hosts": 1}, []),
+    "too few hosts": ({"hosts": 2}, ["hosts"]),
     "a probe a day": (
-        [WHOLE],
         {
             "require_probe": True,
             "made": {(None, PROBE): EVERY_DAY, ("a", "c"): calls(AT, 1)},
@@ -388,12 +373,10 @@ VERDICTS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
         [],
     ),
     "a single probe": (
-        [WHOLE],
         {"require_probe": True, "made": {(None, f"{PROBE}/9"): calls(AT, 1)}},
         ["probe"],
     ),
     "probes that failed": (
-        [WHOLE],
         {
             "require_probe": True,
             "days": 1,
@@ -402,7 +385,6 @@ VERDICTS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
         ["probe"],
     ),
     "a probe that was refused": (
-        [WHOLE],
         {
             "require_probe": True,
             "days": 1,
@@ -410,63 +392,52 @@ VERDICTS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
         },
         [],
     ),
-    "a call": ([WHOLE], {"made": {("a", "c"): calls(AT, 1)}}, ["calls"]),
-    "a call that failed": (
-        [WHOLE],
-        {"made": {("a", "c"): calls(AT, 0, 0, 1)}},
-        ["calls"],
-    ),
-    "a call that got 410": (
-        [WHOLE],
-        {"made": {("a", "c"): calls(AT, 0, 0, 0, 1)}},
-        ["calls"],
-    ),
-    "a refused call": ([WHOLE], {"made": {(None, "c"): calls(AT, 0, 1)}}, ["calls"]),
+    "a call": ({"made": {("a", "c"): calls(AT, 1)}}, ["calls"]),
+    "a call that failed": ({"made": {("a", "c"): calls(AT, 0, 0, 1)}}, ["calls"]),
+    "a call that got 410": ({"made": {("a", "c"): calls(AT, 0, 0, 0, 1)}}, ["calls"]),
+    "a refused call": ({"made": {(None, "c"): calls(AT, 0, 1)}}, ["calls"]),
     "an ignored client": (
-        [WHOLE],
         {"made": {("a", "c"): calls(AT, 1)}, "ignore_clients": ["c"]},
         [],
     ),
     "an ignored caller": (
-        [WHOLE],
         {"made": {("a", "c"): calls(AT, 1)}, "ignore_callers": ["a"]},
         [],
     ),
     "calls beyond the limit cannot be ignored": (
-        [WHOLE],
         {"made": {(OTHER, OTHER): calls(AT, 1)}, "ignore_callers": [OTHER]},
         ["calls"],
     ),
     "ignored refused calls": (
-        [WHOLE],
         {"made": {(None, "c"): calls(AT, 0, 1)}, "ignore_refused": True},
         [],
     ),
     "a refused call with a label": (
-        [WHOLE],
         {"made": {("a", "c"): calls(AT, 0, 1)}, "ignore_refused": True},
         ["calls"],
     ),
-    "calls of others": (
-        [WHOLE],
-        {"made": {("a", "c"): calls(AT, 1)}, "caller": "b"},
-        [],
-    ),
+    "calls of others": ({"made": {("a", "c"): calls(AT, 1)}, "caller": "b"}, []),
     "a call without a label, which may be of this caller": (
-        [WHOLE],
         {"made": {(None, "c"): calls(AT, 1)}, "caller": "b"},
         ["calls"],
     ),
 }
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "reasons"), VERDICTS.values(), ids=VERDICTS
-)
-def test_the_verdict_and_its_reasons(
+@pytest.mark.parametrize(("rows", "options", "reasons"), RECORDS.values(), ids=RECORDS)
+def test_the_coverage_decides_where_nobody_called(
     rows: list[RecorderRow], options: dict[str, Any], reasons: list[str]
 ) -> None:
     usage = judge(*rows, **options)
+    assert codes(usage) == reasons
+    assert usage.verdict == ("unknown" if reasons else "safe")
+
+
+@pytest.mark.parametrize(("options", "reasons"), CALLS.values(), ids=CALLS)
+def test_calls_and_options_decide_on_a_complete_record(
+    options: dict[str, Any], reasons: list[str]
+) -> None:
+    usage = judge(WHOLE, **options)
     is_used = reasons == ["calls"] and "caller" not in options
     assert codes(usage) == reasons
     assert usage.verdict == ("in use" if is_used else "unknown" if reasons else "safe")
