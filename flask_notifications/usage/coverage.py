@@ -94,7 +94,8 @@ class Coverage:
     """When an operation was covered in a window, and how many hosts recorded.
 
     ``gaps`` are disjoint and in order. ``host_count`` is the number of all hosts, and
-    ``hosts_of_hours`` that in each complete hour since 1970, the lowest of all services.
+    ``hosts_of_hours`` that in each complete hour since 1970, the lowest of all
+    services, perhaps also before the window.
     """
 
     since: int
@@ -108,9 +109,12 @@ class Coverage:
         without further gaps.
         """
         gaps = join(self.gaps, since, until)
-        hours = self.hosts_of_hours.items()
-        hours_since = {hour: number for hour, number in hours if hour * HOUR >= since}
-        return Coverage(since, until, gaps, self.host_count, hours_since)
+        return Coverage(since, until, gaps, self.host_count, self.hosts_of_hours)
+
+    def list_hours(self, hosts: int) -> list[int]:
+        """Return the complete hours in which fewer hosts recorded."""
+        first, hours = self.since // HOUR, self.hosts_of_hours.items()
+        return [hour for hour, number in hours if hour >= first and number < hosts]
 
     @cached_property
     def uncovered(self) -> int:

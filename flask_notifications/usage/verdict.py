@@ -240,13 +240,11 @@ class Judge:
         long_gaps = self._list_long_gaps(coverage)
         if long_gaps:
             doubts.append(_describe_gaps(long_gaps))
-        hosts = options.hosts or 0
-        hours = coverage.hosts_of_hours.items()
-        short = [hour for hour, number in hours if number < hosts]
+        short = coverage.list_hours(options.hosts) if options.hosts else []
         if short:
             message = (
                 f"{count(coverage.fewest_hosts, 'host')} recorded in some hour, not "
-                f"{hosts}, first from {describe_moment(short[0] * HOUR)}: "
+                f"{options.hosts}, first from {describe_moment(short[0] * HOUR)}: "
                 "record on more, or lower --hosts"
             )
             doubts.append(Reason("hosts", message))
