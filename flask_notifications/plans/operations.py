@@ -448,7 +448,9 @@ class OperationTable:
     def __init__(
         self, operations: Iterable[Operation], *, live: Iterable[Operation] = ()
     ) -> None:
-        self.operations = tuple(operations)
+        self.operations: tuple[Operation, ...] = ()
+        if isinstance(operations, Iterable):
+            self.operations = tuple(operations)
         is_valid = all(isinstance(member, Operation) for member in self.operations)
         expected = "one or more of Operation"
         require(self.operations and is_valid, "operations", expected, operations)

@@ -199,7 +199,9 @@ def list_session_ids(
         _before, *bearer = _BEARER.split(authorization)
         session_ids += " ".join(bearer).replace(",", " ").split()
     for query in (environ.get("QUERY_STRING", ""), *replaced):
-        session_ids += [value for _pair, value in session_pairs(query) if value]
+        for _pair, value in session_pairs(query):
+            if value:
+                session_ids.append(value)
     session = environ.get(SESSION)
     if isinstance(session, SessionCredential):
         session_ids.append(session.value)
