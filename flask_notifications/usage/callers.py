@@ -185,7 +185,7 @@ def find_stop(days: Iterable[int], until: int) -> date | None:
     :param days: the days with calls, by their number since 1970.
     :param until: the day of the end of the window.
     """
-    called = sorted(days) or [until]
+    called = sorted(days)
     silence = until - called[-1]
     breaks = [after - before for before, after in pairwise(called)]
     has_stopped = silence >= _SILENT and silence > max(breaks, default=silence)
