@@ -78,13 +78,10 @@ _SPACE_BEFORE_OFFSET = re.compile(r" (?=[+-]\d)")
 _NUMBER = re.compile(r"\d{9,}(?:\.\d*)?|\d(?:\.\d+)?[Ee]\+?\d\d?")
 
 
-class Parts(NamedTuple):
-    """The parts that are needed of every line; ``record`` holds the others."""
-
-    time: str | None
-    method: str | None
-    target: str | None
-    record: Any
+Parts: TypeAlias = tuple[str | None, str | None, str | None, Any]
+"""The parts that are needed of every line: the time, the method and the target, and
+what holds the others.
+"""
 
 
 class Details(NamedTuple):
@@ -107,7 +104,7 @@ class PatternFormat:
         if match is None:
             return None
         record = match.groupdict("")
-        return Parts(record["time"], record.get("method"), record["target"], record)
+        return record["time"], record.get("method"), record["target"], record
 
     def details(self, record: Any) -> Details:
         """Return the details of a line, without escapes and hyphens for nothing."""
@@ -139,7 +136,7 @@ class CommonFormat(PatternFormat):
         if match is None:
             return None
         time, method, target = match.group("time", "method", "target")
-        return Parts(time, method, target or match["request"], match)
+        return time, method, target or match["request"], match
 
     def details(self, record: re.Match[str]) -> Details:
         """Return the details of a line."""
@@ -171,12 +168,10 @@ class JSONFormat:
             record = self._parse(_ESCAPED_BYTE.sub(_to_json, line))
         if record is None:
             return None
-        return Parts(
-            self._find(record, "time"),
-            self._find(record, "method"),
-            self._find(record, "target"),
-            record,
+        time, method, target = (
+            self._find(record, field) for field in ("time", "method", "target")
         )
+        return time, method, target, record
 
     def details(self, record: dict[str, Any]) -> Details:
         """Return the details of a line."""

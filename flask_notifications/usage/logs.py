@@ -39,7 +39,6 @@ from .counts import Change, Counts, is_probe, kind_of
 from .lines import (
     Details,
     LineFormat,
-    Parts,
     compile_format,
     parse_log_time,
     show,
@@ -239,19 +238,19 @@ class _Reader:
                 if line.strip() and not line.startswith("#"):  # a W3C log's header
                     self._note_unreadable(name, number, self._format.explain(line))
                 continue
-            if parts.time != latest:
-                latest = parts.time
+            time, method, target, record = parts
+            if time != latest:
+                latest = time
                 at = parse_log_time(latest or "")
                 is_inside = at is not None and reading.include(at)
             if at is None:
                 self._note_unreadable(name, number, f"the time is {show(latest)}")
             elif not is_inside:
                 reading.others += 1
-            elif (
-                parts.target is None or may_match(parts.target)
-            ) and not self._read_request(parts, at):
-                request = show(parts.target)
-                self._note_unreadable(name, number, f"the request is {request}")
+            elif (target is None or may_match(target)) and not self._read_request(
+                method, target, record, at
+            ):
+                self._note_unreadable(name, number, f"the request is {show(target)}")
             else:
                 reading.lines += 1
 
@@ -260,24 +259,25 @@ class _Reader:
             self.reading.first_unreadable = f"line {number:,} of {name}: {part}"
         self.reading.unreadable += 1
 
-    def _read_request(self, parts: Parts, at: int) -> bool:
+    def _read_request(
+        self, method: str | None, target: str | None, record: Any, at: int
+    ) -> bool:
         """Count a request if it is a call, and return whether it is a request.
 
         Servers also write something for a connection without one, and for what they
         refused to read.
         """
-        method, target = parts.method, parts.target
         if target is not None:
             target = self._format.decode(target)
             if not method:
                 method, target = split_request(target) or (None, None)
         if not method or target is None:
-            status = self._format.details(parts.record).status
+            status = self._format.details(record).status
             return status is not None and status[:1] in {"", "4"}
         path, query = _split_target(target)
         groups = self._requests.find(method, path, query)
         if groups:
-            self._count(groups, self._format.details(parts.record), query, at)
+            self._count(groups, self._format.details(record), query, at)
         return True
 
     def _count(
