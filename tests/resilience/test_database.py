@@ -14,7 +14,7 @@ import pytest
 from tests.resilience.breakable import Service, application_on, find_leaks
 from tests.resilience.database_app import POOL, documents_of, prepare, session_of
 from tests.resilience.postgresql import IMMEDIATE, Cluster, postgresql
-from tests.resilience.proxy import BLACK_HOLE, PASS, RESET, End, Failure, Proxy
+from tests.resilience.proxy import BLACK_HOLE, PASS, RESET, Failure, Proxy
 from tests.servers.process import GUNICORN_FILTER, Server, eventually, gunicorn
 from tests.wsgi import Response
 
@@ -201,30 +201,24 @@ def test_a_suspended_backend_blocks_its_own_request_only(service: Service) -> No
         assert_failed(response.result())
 
 
-@pytest.mark.parametrize("end", ["reset", "cut"])
-@pytest.mark.parametrize("limit", [1, 200, 400, 500, 600, 1_000, 1_050_000])
-def test_a_network_that_fails_is_a_503(service: Service, limit: int, end: End) -> None:
+@pytest.mark.parametrize("limit", [1, 200, 600, 1_050_000])
+def test_a_network_that_fails_is_a_503(service: Service, limit: int) -> None:
     """It fails while the driver connects, looks for the session, and reads the rows,
     after so many bytes.
     """
-    with service.new_connections(Failure(limit=limit, end=end)):
+    with service.new_connections(Failure(limit=limit)):
         assert_failed(service.ask("large"))
 
 
-@pytest.mark.parametrize("written_at", ["infinity", "0044-03-15 BC"])
 def test_a_date_that_python_cannot_express_is_a_500_and_no_skipped_row(
-    service: Service, written_at: str
+    service: Service,
 ) -> None:
-    with (
-        service.cluster.connect() as admin,
-        assert_logged(service.server, "storage_error: ", "psycopg.DataError"),
-    ):
-        admin.execute(
-            "UPDATE stored SET written_at = %s WHERE owner = 'bob' AND position = 1",
-            [written_at],
-        )
-        target = f"/API/Notification/GetNotificationsForAccount/bob/?sessionId={session_of('admin')}"
-        try:
-            assert_failed(service.server.ask("POST", target), 500, "storage_error")
-        finally:
-            admin.execute("UPDATE stored SET written_at = now() WHERE owner = 'bob'")
+    target = f"/API/Notification/GetNotificationsForAccount/bob/?sessionId={session_of('admin')}"
+    update = "UPDATE stored SET written_at = '{}' WHERE owner = 'bob' AND position = 1"
+    service.cluster.ask(update.format("infinity"))
+    try:
+        with assert_logged(service.server, "storage_error: ", "psycopg.DataError"):
+            response = service.server.ask("POST", target)
+        assert_failed(response, 500, "storage_error")
+    finally:
+        service.cluster.ask(update.format("now"))

@@ -1,6 +1,5 @@
 """Hostile and odd requests to real servers have the expected outcome, headers and log."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,99 +24,47 @@ SECRETS = ["alice-0001", "bob-0002", "admin-0003", "c0ffee"]
 RECORDS, UNMATCHED = "records", "unmatched"
 NOTIFICATIONS = '[{"id":1,"name":"Wöchentlich"},{"id":2,"name":"Daily"}]'.encode()
 
-# The headers of a request for the list. The library, not the server, checks tokens and
-# repeated headers.
-HEADERS = {
-    (ALICE, "Authorization: Bearer bob-0002"): "invalid_request",
-    ("Authorization: Basic eDp5", ALICE): "invalid_request",
-    ("Authorization:",): "session_missing",
-    (f"{ALICE}\xe9",): "invalid_token",
-    ("Authorization: \t Bearer alice-0001 \t",): RECORDS,
-    ("Authorization: Bearer\talice-0001",): "invalid_request",
-    ("Authorization: Bearer " + "c0ffee" * 1330,): "invalid_token",
-    (
-        "Flask-Notifications.Session: alice-0001",
-        "Query-String: sessionId=alice-0001",
-    ): "session_missing",
-    (
-        "sessionId: alice-0001",
-        "Cookie: sessionId=alice-0001",
-        f"Proxy-{ALICE}",
-    ): "session_missing",
-    (ALICE, "X-Original-URL: /profile", "X-HTTP-Method-Override: DELETE"): RECORDS,
-}
-# The target of a request by Alice.
-TARGETS = {
-    "/API%2FNotification%2F": RECORDS,
-    "/API%252FNotification/": UNMATCHED,
-    "/%41PI/Notification/": RECORDS,
-    "/API/Notification;v=1/": UNMATCHED,
-    "/API/Notification/%0d%0aforged:%201": UNMATCHED,
-    f"{LIST}#sessionId=c0ffee": RECORDS,
-    f"//evil.example{LIST}": UNMATCHED,
-}
-# The ID of an account that the administrator asks for.
-ACCOUNTS = {
-    "alice;v=1": "account_not_found",
-    "%61lice": RECORDS,
-    "%3E;%20rel=%22x%22": "account_not_found",
-    "a%0d%0aSet-Cookie:%20sid=evil": "invalid_account_id",
-    "a%0aforged": "invalid_account_id",
-    "a" * 3_000: "invalid_account_id",
-}
-QUERIES = {
-    "&&=&*=*&%=%&x&sessionId=alice-0001": RECORDS,
-    "a=1;sessionId=c0ffee": "session_missing",
-    "?sessionId=c0ffee": "session_missing",
-    "sessionId=c0ffee%0d%0aSet-Cookie:%20sid=evil": "invalid_token",
-    "sessionId=alice-0001%": "invalid_token",
-    "sessionId=alice-0001" + "&a" * 1_000: RECORDS,
-}
-# The headers and the body of a POST, which the library never reads.
-BODIES = {
-    ("Content-Type: application/json", "Content-Length: 1"): b"{",
-    ("Content-Encoding: gzip", "Content-Length: 6"): b"c0ffee",
-    (
-        "Transfer-Encoding: chunked",
-    ): b"2\r\n{}\r\n0\r\nAuthorization: Bearer bob-0002\r\n\r\n",
-}
+
+def get(*headers: str, target: str = LIST) -> bytes:
+    return request_of("GET", target, *headers)
 
 
-def list_requests() -> Iterator[tuple[bytes, str]]:
-    """Yield requests and their outcomes."""
-    for lines, expected in HEADERS.items():
-        yield request_of("GET", LIST, *lines), expected
-    for target, expected in TARGETS.items():
-        yield request_of("GET", target, ALICE), expected
-    for account, expected in ACCOUNTS.items():
-        yield request_of("POST", f"{ACCOUNT}/{account}/", ADMIN), expected
-    for query, expected in QUERIES.items():
-        yield request_of("GET", f"{LIST}?{query}"), expected
-    for lines, body in BODIES.items():
-        yield request_of("POST", f"{ACCOUNT}/alice/", ALICE, *lines) + body, RECORDS
+def post(account: str, *headers: str) -> bytes:
+    return request_of("POST", f"{ACCOUNT}/{account}/", ADMIN, *headers)
 
 
 CASES = {
-    "gunicorn-gthread": [*list_requests()],
+    # The library, not the server, checks tokens and repeated headers.
+    "gunicorn-gthread": [
+        (get(ALICE, "Authorization: Bearer bob-0002"), "invalid_request"),
+        (get("Authorization:"), "session_missing"),
+        (get(f"{ALICE}\xe9"), "invalid_token"),
+        (get("Authorization: \t Bearer alice-0001 \t"), RECORDS),
+        (get("Authorization: Bearer " + "c0ffee" * 1330), "invalid_token"),
+        (get("Flask-Notifications.Session: alice-0001"), "session_missing"),
+        (get("Query-String: sessionId=alice-0001"), "session_missing"),
+        (get("Cookie: sessionId=alice-0001", f"Proxy-{ALICE}"), "session_missing"),
+        (get(ALICE, "X-HTTP-Method-Override: DELETE"), RECORDS),
+        (get(ALICE, target="/API%2FNotification%2F"), RECORDS),
+        (get(ALICE, target="/API%252FNotification/"), UNMATCHED),
+        (get(ALICE, target="/API/Notification;v=1/"), UNMATCHED),
+        (get(ALICE, target="/API/Notification/%0d%0aforged:%201"), UNMATCHED),
+        (get(ALICE, target=f"//evil.example{LIST}"), UNMATCHED),
+        (get(target=f"{LIST}?a=1;sessionId=c0ffee"), "session_missing"),
+        (get(target=f"{LIST}?sessionId=c0ffee%0d%0aa:%20b"), "invalid_token"),
+        (post("%61lice"), RECORDS),
+        (post("%3E;%20rel=%22x%22"), "account_not_found"),
+        (post("a%0d%0aforged"), "invalid_account_id"),
+        (post("a" * 3_000), "invalid_account_id"),
+        # A body, which the library never reads.
+        (post("alice", "Content-Encoding: gzip", "Content-Length: 1") + b"x", RECORDS),
+    ],
     # What uWSGI lets through, and other servers refuse.
     "uwsgi": [
-        (
-            request_of("GET", LIST, "Authorization: Bearer alice\x00-0001"),
-            "invalid_token",
-        ),
-        (
-            request_of("GET", LIST, "Authorization: Bearer alice\x1b-0001"),
-            "invalid_token",
-        ),
-        (
-            request_of("GET", LIST, "Authorization: \x0bBearer alice-0001"),
-            "session_missing",
-        ),
-        (
-            request_of("GET", LIST, "Authorization: Bearer\r\n alice-0001"),
-            "invalid_request",
-        ),
-        (request_of("GET", "/API/x/../Notification/", ALICE), RECORDS),
+        (get("Authorization: Bearer alice\x00-0001"), "invalid_token"),
+        (get("Authorization: \x0bBearer alice-0001"), "session_missing"),
+        (get("Authorization: Bearer\r\n alice-0001"), "invalid_request"),
+        (get(ALICE, target="/API/x/../Notification/"), RECORDS),
     ],
 }
 
@@ -126,10 +73,7 @@ def exchange(server: Server, request: bytes) -> str:
     """Send a request, check that the response to an operation links to its successor,
     and return the outcome.
     """
-    try:
-        received = server.exchange(request)
-    except ConnectionError:
-        received = b""
+    received = server.exchange(request)
     successor = b"Account" if request.startswith(b"POST") else b"CurrentUser"
     link = b'\r\nLink: </API/Notification/%b>; rel="successor-version"' % successor
     response = response_of(received)

@@ -121,17 +121,10 @@ def test_a_storage_that_hangs_costs_its_worker_and_no_record_is_sent(
         assert server.ask("GET", LIST, "Authorization: Bearer whole").body == WHOLE
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        gunicorn("gthread", "graceful_timeout = 2; threads = 2", APPLICATION),
-        gunicorn("gevent", "graceful_timeout = 2", APPLICATION),
-    ],
-    ids=["gthread", "gevent"],
-)
 def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(
-    program: Program, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
+    program = gunicorn("gthread", "graceful_timeout = 2; threads = 2", APPLICATION)
     with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
         with client(server.port, "large") as rest:
             short = pool.submit(server.ask, "GET", LIST, "Authorization: Bearer wait")
@@ -147,28 +140,18 @@ def test_a_stopped_gunicorn_finishes_short_responses_and_truncates_long_ones(
 
 
 @pytest.mark.parametrize(
-    ("conf", "act"),
-    [
-        pytest.param("", lambda server: server.signal(signal.SIGHUP), id="reload"),
-        pytest.param("", kill_workers, id="kill"),
-        pytest.param(
-            "max_requests = 30; preload_app = True; ",
-            lambda _server: None,
-            id="max-requests-preloaded",
-        ),
-    ],
+    "act", [lambda server: server.signal(signal.SIGHUP), kill_workers]
 )
 def test_every_response_is_correct_while_workers_are_replaced(
-    conf: str, act: Any, tmp_path: Path
+    act: Any, tmp_path: Path
 ) -> None:
-    program = gunicorn("gthread", f"{conf}workers = 2; threads = 4", APPLICATION)
+    program = gunicorn("gthread", "workers = 2; threads = 4", APPLICATION)
     with serving(program, tmp_path) as server, ThreadPoolExecutor() as pool:
-        done = Event()
+        done, counts = Event(), []
+        for number in (1, 7, 60):
+            counts.append(pool.submit(ask_until, done, server.port, number))
+        workers = server.workers()
         try:
-            counts = []
-            for number in (1, 7, 60):
-                counts.append(pool.submit(ask_until, done, server.port, number))
-            workers = server.workers()
             act(server)
             eventually(lambda: are_replaced(server, workers))
         finally:
