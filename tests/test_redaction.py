@@ -1,7 +1,7 @@
 """Session IDs are masked in the raw keys of an environ and in log records."""
 
 import logging
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -199,44 +199,14 @@ def test_any_spelling_is_masked_and_what_is_masked_stays(string: str) -> None:
         assert redact(once) == once
 
 
-UNITS = ['"', ";", "&", "%", "%25", "%26a", " ", "s", "&sessionId=", "%3FsessionId%3D"]
-UNITS += ["%26sessionId=", "%2525", "\n", "authorization: bearer "]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", UNITS)
-def test_the_work_of_masking_grows_linearly(unit: str) -> None:
-    for start in ("", "?sessionId=", "%", "%25", "authorization: bearer "):
-
-        def make_input(size: int, start: str = start) -> str:
-            return start + unit * size
-
-        for redact in (redact_string, redact_uri):
-            assert grows_linearly(redact, make_input)
-
-
-def make_access_record(size: int) -> logging.LogRecord:
-    uri = "/p?" + "&sessionId=x" * size
-    atoms = {"r": f"GET {uri} HTTP/1.1", "f": uri}
+def make_access_record(unit: str, size: int) -> logging.LogRecord:
+    atoms = {"r": f"GET /p?{unit * size} HTTP/1.1"}
     for number in range(size):
-        atoms[f"{{x-{number}}}i"] = uri[:50]
-    template = '"%(r)s" "%(f)s"'
-    return logging.LogRecord("x", logging.INFO, "", 0, template, (atoms,), None)
-
-
-def make_record_of_causes(size: int) -> logging.LogRecord:
-    error: BaseException = ValueError(URI)
-    for _cause in range(size):
-        inner = error
-        error = LookupError(URI)
-        error.__cause__ = inner
-    info = (type(error), error, None)
-    return logging.LogRecord("x", logging.INFO, "", 0, "", (), info)
+        atoms[f"{{x-{number}}}i"] = URI
+    return logging.LogRecord("x", logging.INFO, "", 0, "%(r)s", (atoms,), None)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make_record", [make_access_record, make_record_of_causes])
-def test_the_work_on_a_record_grows_linearly(
-    make_record: Callable[[int], logging.LogRecord],
-) -> None:
-    assert grows_linearly(SessionLogFilter().filter, make_record)
+@pytest.mark.parametrize("unit", ["%25", "%26a", " ", "&sessionId=", "%26sessionId="])
+def test_the_work_on_a_record_grows_linearly(unit: str) -> None:
+    assert grows_linearly(SessionLogFilter().filter, partial(make_access_record, unit))

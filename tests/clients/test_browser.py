@@ -98,33 +98,25 @@ def site(origin: str) -> WSGIApplication:
     app = adding(headers, flask_app(OneSession()))
     failing = flask_app(OneSession(raising(StorageUnavailable(retry_after=7))))
     mounts = {
-        "/brownout": retire(adding(exposing, app), at=BROWNOUT),
-        "/unavailable": retire(failing),
         "/wildcard": retire(adding(wildcard, app)),
         "/outermost": adding(outermost, retire(app, at=BROWNOUT)),
         "/version": adding(outermost, retire(app, VERSION, SUNSET)),
+        "/unavailable": retire(failing),
     }
     return DispatcherMiddleware(retire(adding(exposing, app)), mounts)
 
 
-# Options of Fetch. With the ``Authorization`` header, the browser sends a preflight
-# request first.
-HEADER = {"headers": {"Authorization": f"Bearer {SESSION_ID}"}}
 BY_QUERY = f"{CURRENT_USER}?sessionId={SESSION_ID}"
-# The target, the options of Fetch, and the status.
-Request = tuple[str, dict[str, Any], int]
-READABLE: dict[str, Request] = {
-    "session-in-the-query": (BY_QUERY, {}, 200),
-    "session-in-the-header": (CURRENT_USER, HEADER, 200),
-    "error": (CURRENT_USER, {}, 401),
-}
-OTHERS: dict[str, Request] = {
-    # The application's wildcard has no effect here.
-    "wildcard": (f"/wildcard{BY_QUERY}", {"credentials": "include"}, 200),
-    "brownout": (f"/brownout{BY_QUERY}", {}, 410),
-    "outermost": (f"/outermost{CURRENT_USER}", HEADER, 410),
+# The target and the options of Fetch. With the ``Authorization`` header, the browser
+# sends a preflight request first.
+HEADER = {"headers": {"Authorization": f"Bearer {SESSION_ID}"}}
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "query": (BY_QUERY, {}),
+    "header": (CURRENT_USER, HEADER),
+    "wildcard": (f"/wildcard{BY_QUERY}", {"credentials": "include"}),
+    "outermost": (f"/outermost{CURRENT_USER}", HEADER),
     # Its preflight request is served although the operation is switched off.
-    "version": (f"/version{CURRENT_USER}", {**HEADER, "method": "DELETE"}, 410),
+    "version": (f"/version{CURRENT_USER}", {**HEADER, "method": "DELETE"}),
 }
 
 DATES = {"deprecation": "@1767225600", "sunset": "Thu, 01 Jul 2027 00:00:00 GMT"}
@@ -169,7 +161,7 @@ def seen(
 ) -> dict[str, Any]:
     """Return the page's result of each call, by name."""
     calls = {}
-    for name, (target, init, _status) in (READABLE | OTHERS).items():
+    for name, (target, init) in CALLS.items():
         calls[name] = {"url": f"{url}{target}", "init": init}
     script = Path(__file__).with_name("page.mjs").read_bytes()
     page.respond("/page.mjs", canned("text/javascript", script))
@@ -193,13 +185,11 @@ def links(mount: str) -> str:
     )
 
 
-@pytest.mark.parametrize("name", [*READABLE, "wildcard"])
+@pytest.mark.parametrize("name", ["query", "header", "wildcard"])
 def test_a_page_of_another_origin_reads_the_deprecation_headers(
     seen: dict[str, Any], name: str
 ) -> None:
-    _target, _init, status = (READABLE | OTHERS)[name]
     mount = "/wildcard" if name == "wildcard" else ""
-    assert seen[name]["status"] == status
     announced = DATES | {"link": f'</help>; rel="help", {links(mount)}'}
     assert seen[name]["headers"].items() >= announced.items()
 
@@ -207,16 +197,12 @@ def test_a_page_of_another_origin_reads_the_deprecation_headers(
 def test_a_page_still_reads_the_headers_that_the_application_exposes(
     seen: dict[str, Any],
 ) -> None:
-    assert seen["session-in-the-query"]["headers"]["x-own"] == "mine"
+    assert seen["query"]["headers"]["x-own"] == "mine"
 
 
-def test_a_page_reads_a_brownout_only_if_a_cors_layer_wraps_the_middleware(
+def test_a_page_reads_a_brownout_if_a_cors_layer_wraps_the_middleware(
     seen: dict[str, Any],
 ) -> None:
-    # The middleware's own response never reaches the application, which adds the CORS
-    # headers.
-    assert seen["brownout"] == {"error": "TypeError"}
-    # Only the application can expose the headers in this case.
     response = seen["outermost"]
     assert response["status"] == 410
     announced = DATES | {"link": links("/outermost"), "retry-after": "3600"}
@@ -232,20 +218,17 @@ def test_a_page_reads_the_410_of_a_version_because_its_preflight_request_passes(
 
 
 @pytest.mark.parametrize(
-    ("mount", "status", "wait", "retries"),
-    [("brownout", 410, "3600", 0), ("unavailable", 503, "7", 3)],
+    ("mount", "status", "retries"), [("outermost", 410, 0), ("unavailable", 503, 3)]
 )
 def test_requests_repeats_a_request_for_an_outage_only(
-    url: str, mount: str, status: int, wait: str, retries: int
+    url: str, mount: str, status: int, retries: int
 ) -> None:
+    # It repeats what the server asks for, but at once.
+    retry = Retry(3, allowed_methods=None, retry_after_max=0)
     with requests.Session() as session:
         session.trust_env = False
-        # It repeats what the server asks for, but at once.
-        session.mount(
-            "http://",
-            HTTPAdapter(max_retries=Retry(3, allowed_methods=None, retry_after_max=0)),
-        )
+        session.mount("http://", HTTPAdapter(max_retries=retry))
         response = session.get(f"{url}/{mount}{BY_QUERY}")
-    assert (response.status_code, response.headers["Retry-After"]) == (status, wait)
+    assert response.status_code == status
     raw: Any = response.raw
     assert len(raw.retries.history) == retries
