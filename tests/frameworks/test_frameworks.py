@@ -7,7 +7,7 @@ from functools import partial
 from io import StringIO
 from itertools import product
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 from wsgiref.types import WSGIApplication
 
 import pytest
@@ -67,16 +67,11 @@ def test_a_response_to_a_crash_announces_unless_the_framework_propagates_it(
     assert [call.status for call in calls] == [None if name == "pyramid" else 500]
 
 
-@pytest.mark.parametrize(
-    ("name", "status"), [("django", 301), ("flask", 308), ("pyramid", 307)]
-)
-def test_the_slash_redirect_of_a_router_keeps_the_session(
-    name: str, status: int
-) -> None:
+@every_application
+def test_the_slash_redirect_of_a_router_keeps_the_session(name: str) -> None:
     app = guard(APPLICATIONS[name](), replace(OLD, unify_session=True))
-    response = ask(app, "/old/items")
-    assert response.code == status
+    location = urlsplit(ask(app, "/old/items").one("Location"))
+    assert location[2:4] == ("/old/items/", QUERY)
     # As an old client does, which sends no other header.
-    url = urlsplit(urljoin("http://api.example/old/items", response.one("Location")))
-    assert url[2:4] == ("/old/items/", QUERY)
-    assert run(app, environ_of("GET", url.path, url.query)).body == SESSION_ID.encode()
+    response = run(app, environ_of("GET", location.path, location.query))
+    assert response.body == SESSION_ID.encode()

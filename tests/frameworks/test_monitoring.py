@@ -77,14 +77,6 @@ def test_the_stack_of_a_log_record_shows_no_session_id() -> None:
     assert SESSION_ID not in logged
 
 
-@pytest.mark.parametrize("tool", [*SENTRY, *TELEMETRY])
-def test_a_middleware_inside_of_the_tool_is_too_late_except_for_the_instrumentation_of_flask(
-    tool: str,
-) -> None:
-    for captured in capture(tool)["inside"].values():
-        assert (SESSION_ID in captured) == (tool != "opentelemetry-flask")
-
-
 @cache
 def capture(tool: str) -> Captured:
     """Run a tool in its own process and return what it captured, by the place of the
@@ -164,12 +156,6 @@ def with_sentry(framework: str) -> Captured:
     if framework == "flask":
         start(attach_stacktrace=True)
         result["outermost, stacks of log records"] = {"failed": log_failures(drain)}
-    start()
-    inside = inside_of_flask()
-    if framework == "django":
-        wrap = library("sentry_sdk.integrations.wsgi").SentryWsgiMiddleware
-        inside = wrap(outermost(app))
-    result["inside"] = watch(inside, drain)
     return result
 
 
@@ -187,13 +173,6 @@ def log_failures(drain: Callable[[], str]) -> str:
     )
     run(DeprecationMiddleware(app, PLAN), environ)
     return drain()
-
-
-def inside_of_flask() -> WSGIApplication:
-    app: Any = flask_application()
-    app.wsgi_app = outermost(app.wsgi_app)
-    wrapped: WSGIApplication = app
-    return wrapped
 
 
 def with_opentelemetry(framework: str) -> Captured:
@@ -218,17 +197,13 @@ def with_opentelemetry(framework: str) -> Captured:
 
     if framework == "wsgi":
         wrap = library("opentelemetry.instrumentation.wsgi").OpenTelemetryMiddleware
-        app = pyramid_application()  # which propagates the exception
-        return {
-            "outermost": watch(outermost(wrap(app, **providers)), drain),
-            "inside": watch(wrap(outermost(app), **providers), drain),
-        }
-    instrumentor = library("opentelemetry.instrumentation.flask").FlaskInstrumentor()
-    instrumentor.instrument_app(flask_application(), **providers)
-    return {
-        "outermost": watch(outermost(flask_application()), drain),
-        "inside": watch(inside_of_flask(), drain),
-    }
+        # Pyramid propagates the exception.
+        app = wrap(pyramid_application(), **providers)
+    else:
+        flask = library("opentelemetry.instrumentation.flask")
+        app = flask_application()
+        flask.FlaskInstrumentor().instrument_app(app, **providers)
+    return {"outermost": watch(outermost(app), drain)}
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ MUTATIONS: dict[str, Callable[[str], str]] = {
         path.removesuffix("/") if path.endswith("/") else f"{path}/"
     ),
     "in capitals": lambda path: path.encode("latin-1").upper().decode("latin-1"),
-    "one capital": lambda path: path[:2].upper() + path[2:],
     "two slashes first": lambda path: f"/{path}",
     "two slashes everywhere": lambda path: path.replace("/", "//"),
     "two slashes last": lambda path: f"{path}//",
@@ -34,13 +33,9 @@ MUTATIONS: dict[str, Callable[[str], str]] = {
     "a dot segment last": lambda path: f"{path.rstrip('/')}/.",
     "dot segments": lambda path: path.replace("/", "/./"),
     "there and back": lambda path: f"/x/..{path}",
-    "there and back, last": lambda path: f"{path.rstrip('/')}/x/..",
-    "two dots last": lambda path: f"{path.rstrip('/')}/..",
     "an empty segment and two dots": lambda path: f"{path}//..",
     "a space last": lambda path: f"{path} ",
-    "a space first": lambda path: f" {path}",
     "a line feed last": lambda path: f"{path}\n",
-    "a NUL last": lambda path: f"{path}\x00",
     "an ideographic space last": lambda path: f"{path}\xe3\x80\x80",
     "a byte that is not UTF-8, last": lambda path: f"{path}\xff",
     "a byte that is not UTF-8, inside": lambda path: f"{path[:3]}\xff{path[3:]}",
@@ -59,13 +54,10 @@ def requests() -> dict[tuple[str, str], str]:
     they are.
     """
     paths = [path.replace("{id}", "silk") for path in PATHS]
-    pairs = product(paths, MUTATIONS.items(), MUTATIONS.items())
-    spellings = {}
-    for path, (first, change), (second, change_again) in pairs:
-        description = f"{path}: {first}, then {second}"
-        spellings["GET", change_again(change(path))] = description
-    for path in paths:
-        spellings["get", path] = f"{path}: the method in lower case"
+    spellings = {("get", path): "the method in lower case" for path in paths}
+    for path, first, second in product(paths, MUTATIONS, MUTATIONS):
+        mutated = MUTATIONS[second](MUTATIONS[first](path))
+        spellings["GET", mutated] = f"{path}: {first}, then {second}"
     return spellings
 
 
@@ -97,23 +89,19 @@ def test_no_mutated_path_slips_past(name: str) -> None:
         router, dict.fromkeys(OPERATIONS, DATE_ONLY), observers=[calls.append]
     )
     closed = DeprecationMiddleware(router, dict.fromkeys(OPERATIONS, CLOSED))
-    missed, number = {}, 0
+    number = 0
     for (method, path), description in requests().items():
         if reaches(router, method, path) is not None:
             number += 1
             calls.clear()
             response = reaches(announcing, method, path)
+            assert response is not None, description
+            assert response.all("Deprecation") == ["@1767225600"], description
+            assert len(calls) == 1, description
             refusal = reaches(closed, method, path)
-            if (
-                response is None
-                or response.all("Deprecation") != ["@1767225600"]
-                or len(calls) != 1
-                or refusal is None
-                or refusal.code != 410
-            ):
-                missed[method, path] = description
+            assert refusal is not None, description
+            assert refusal.code == 410, description
     assert number >= len(PATHS)
-    assert missed == {}
 
 
 # What no reading can know.
@@ -137,45 +125,30 @@ def test_other_paths_to_a_view_are_found(name: str) -> None:
         assert_plan_reaches(router, plan)
 
 
-def respond_where(serves: Callable[[str, str], bool]) -> WSGIApplication:
-    """Return an application whose only view is where a function of the path and the
-    query says, and shows the first segment.
+def respond_where(serves: Callable[[str], bool]) -> WSGIApplication:
+    """Return an application whose only view is where a function of the path says, and
+    shows the first segment.
     """
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
         path = environ["PATH_INFO"]
-        is_view = serves(path, environ["QUERY_STRING"])
+        is_view = serves(path)
         start_response("200 OK" if is_view else "404 Not Found", [])
         return [path[:4].encode()] if is_view else [b"nothing"]
 
     return app
 
 
-HOLES: dict[str, tuple[Callable[[str, str], bool], str]] = {
-    "an unanchored pattern": (lambda path, _: path.startswith("/old"), "/oldx"),
-    "a locale": (lambda path, _: path in {"/old", "/de/old"}, "/de/old"),
-    "a value in another case": (
-        lambda path, query: path == "/old" and "cmd=get" in query.lower(),
-        "/old?cmd=GET",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", HOLES)
-def test_a_hole_is_found(name: str) -> None:
-    serves, spelling = HOLES[name]
-    query = {"cmd": "get"} if "?" in spelling else None
-    operation = Operation("old", "GET", "/old", query=query)
-    with pytest.raises(AssertionError, match=re.escape(f"matches GET {spelling}")):
-        assert_plan_reaches(respond_where(serves), {operation: DATE_ONLY})
-
-
-def test_a_path_in_another_language_is_found_beside_a_listed_one() -> None:
-    app = respond_where(lambda path, _: path in {"/en/old", "/fr/old"})
-    with pytest.raises(AssertionError, match="matches GET /fr/old"):
-        assert_plan_reaches(app, {Operation("old", "GET", "/en/old"): DATE_ONLY})
+@pytest.mark.parametrize(
+    ("path", "spelling"),
+    [("/old", "/de/old"), ("/en/old", "/fr/old"), ("/old", "/oldx")],
+)
+def test_a_hole_is_found(path: str, spelling: str) -> None:
+    app = respond_where(lambda served: served in {path, spelling})
+    with pytest.raises(AssertionError, match=f"matches GET {spelling}"):
+        assert_plan_reaches(app, {Operation("old", "GET", path): DATE_ONLY})
 
 
 def test_a_view_below_any_first_segment_is_no_translation() -> None:
-    app = respond_where(lambda path, _: path == "/old" or path.endswith("/old"))
+    app = respond_where(lambda path: path.endswith("/old"))
     assert_plan_reaches(app, {Operation("old", "GET", "/old"): DATE_ONLY})
