@@ -5,11 +5,11 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from sqlite3 import connect
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from tests.servers.process import (
     ROOT,
@@ -27,25 +27,24 @@ ALICE, BOB = (
 )
 ACCOUNT_OF_ALICE = "acc00000-0000-4000-8000-00000000000a"
 
-CONFIGURATION = f"{ROOT}/example_app/gunicorn.conf.py"
 COMMAND = [
     sys.executable,
     "-m",
     "gunicorn",
     "-c",
-    CONFIGURATION,
-    "example_app.wsgi:application",
+    f"{ROOT}/example_app/gunicorn.conf.py",
 ]
+COMMAND.append("example_app.wsgi:application")
 
 MIB = 1024 * 1024
 
 
 def example(
-    database_url: str, folder: Path, *options: str, host: str = "127.0.0.1"
+    database_url: str, folder: Path, *options: str
 ) -> AbstractContextManager[Server]:
     """Run the example with a database, yield its server, and stop it on exit."""
     port = free_port()
-    variables = [f"HOST={host}", f"PORT={port}", f"DATABASE_URL={database_url}"]
+    variables = [f"PORT={port}", f"DATABASE_URL={database_url}"]
     return running(["env", *variables, *COMMAND, *options], folder, port)
 
 
@@ -71,13 +70,6 @@ def test_production_announces_what_the_plan_says(
     assert (result["status"], result["final_url"], result["findings"]) == (200, url, [])
 
 
-def test_the_sessions_are_the_same_on_every_address(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/example.sqlite3"
-    with example(url, tmp_path, host="0.0.0.0") as server:  # noqa: S104
-        response = server.ask("GET", f"/API/Notification/?sessionId={ALICE}")
-        assert response.code == 200
-
-
 def test_the_printed_commands_work(server: Server) -> None:
     program_or_skip("curl")
     printed = re.findall("^curl .*", server.written(), re.MULTILINE)
@@ -101,25 +93,18 @@ def test_the_access_log_is_on_standard_output_without_session_ids(
 def test_many_records_are_sent_completely_while_memory_stays_flat(
     tmp_path: Path,
 ) -> None:
-    url, count = f"sqlite:///{tmp_path}/example.sqlite3", 200_000
-    document = json.dumps({"name": "n" * 512})
-    insert = text(
-        "INSERT INTO notifications WITH RECURSIVE s(n) AS "
-        "(SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < :count) SELECT :account, n, :document FROM s"
+    url = f"sqlite:///{tmp_path}/example.sqlite3"
+    document, count = json.dumps({"name": "n" * 512}), 200_000
+    insert = (
+        "INSERT INTO notifications WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL "
+        "SELECT n + 1 FROM s WHERE n < ?) SELECT account_id, n, ? FROM s, users WHERE login = 'bob'"
     )
-    account = f"{ACCOUNT_OF_ALICE[:-1]}b"
     with example(url, tmp_path, "--workers=1") as server:
-        engine = create_engine(url)
-        with engine.begin() as connection:
-            connection.execute(
-                insert, {"count": count, "account": account, "document": document}
-            )
-        engine.dispose()
+        with closing(connect(tmp_path / "example.sqlite3")) as database, database:
+            database.execute(insert, [count, document])
         assert server.ask("GET", f"/API/Notification/?sessionId={ALICE}").code == 200
         before = max(map(peak_memory, server.processes()))
         response = server.ask("GET", f"/API/Notification/?sessionId={BOB}")
         grown = max(map(peak_memory, server.processes())) - before
-    expected = f"[{','.join([document] * count)}]".encode()
-    assert response.one("Content-Length") == str(len(expected))
-    assert response.body == expected
-    assert grown < 32 * MIB < len(expected) / 3
+    assert response.body == f"[{','.join([document] * count)}]".encode()
+    assert grown < 32 * MIB < len(response.body) / 3

@@ -14,8 +14,6 @@ from tests.wsgi import Response, call
 
 LIST = "/API/Notification/"
 ACCOUNT = "/API/Notification/GetNotificationsForAccount"
-ALICE = "Authorization: Bearer alice-0001"
-ADMIN = "Authorization: Bearer admin-0003"
 LARGE_BY_QUERY = f"{LIST}?sessionId=large-0004"
 
 # Headers that servers add.
@@ -28,19 +26,12 @@ WITH_SENDFILE = [
 
 # The method, the target, the headers and the body of a request.
 CASES: dict[str, tuple[str, str, tuple[str, ...], bytes]] = {
-    "session-in-the-query": ("GET", f"{LIST}?sessionId=alice-0001", (), b""),
     "odd-spelling": ("GET", "/api/NOTIFICATION?SESSIONid=alice%2D0001&x=1", (), b""),
-    "head": ("HEAD", LIST, (ALICE,), b""),
-    "post-without-a-length": (
-        "POST",
-        f"{ACCOUNT}/alice/?sessionId=alice-0001",
-        (),
-        b"",
-    ),
+    "head": ("HEAD", f"{LIST}?sessionId=alice-0001", (), b""),
     "post-chunked": (
         "POST",
-        f"{ACCOUNT}/alice/",
-        (ALICE, "Transfer-Encoding: chunked"),
+        f"{ACCOUNT}/alice/?sessionId=alice-0001",
+        ("Transfer-Encoding: chunked",),
         b"2\r\n{}\r\n0\r\n\r\n",
     ),
     "post-of-a-form": (
@@ -50,9 +41,8 @@ CASES: dict[str, tuple[str, str, tuple[str, ...], bytes]] = {
         b"sessionId=bob-0002",
     ),
     "session-missing": ("GET", LIST, (), b""),
-    "two-headers": ("GET", LIST, (ALICE, ALICE), b""),
-    "account-unknown": ("POST", f"{ACCOUNT}/nobody/", (ADMIN,), b""),
-    "account-not-utf-8": ("POST", f"{ACCOUNT}/%FF/", (ADMIN,), b""),
+    "account-unknown": ("POST", f"{ACCOUNT}/nobody/?sessionId=admin-0003", (), b""),
+    "account-not-utf-8": ("POST", f"{ACCOUNT}/%FF/?sessionId=admin-0003", (), b""),
     "response-of-the-application": ("GET", "/profile?sessionId=alice-0001", (), b""),
     "failure-of-the-application": ("GET", "/broken?sessionId=alice-0001", (), b""),
     "unmatched": ("GET", f"{LIST}7?sessionId=alice-0001", (), b""),
@@ -82,16 +72,8 @@ def test_a_response_is_the_same_on_every_server(
     program: Program, server: Server, case: str
 ) -> None:
     method, target, headers, body = CASES[case]
-    # Without a server, which joins repeated headers.
     path, _, query = target.partition("?")
-    credentials = []
-    for line in headers:
-        if line.startswith("Authorization: "):
-            credentials.append(line.removeprefix("Authorization: "))
-    environ = {}
-    if credentials:
-        environ["HTTP_AUTHORIZATION"] = ",".join(credentials)
-    expected = call(application, method, unquote(path, "latin-1"), query, **environ)
+    expected = call(application, method, unquote(path, "latin-1"), query)
     response = server.ask(method, target, *headers, body=body)
     assert (response.status, response.body) == (expected.status, expected.body)
     # The links are in order, unless the server sorts all headers.
@@ -107,10 +89,8 @@ def test_a_large_response_arrives_complete(server: Server) -> None:
         ("HEAD", LARGE_BY_QUERY),
     ):
         response = server.ask(method, target, *headers)
-        assert (response.status, response.one("Content-Length")) == (
-            "200 OK",
-            str(len(LARGE)),
-        )
+        assert response.code == 200
+        assert response.one("Content-Length") == str(len(LARGE))
         assert response.body == (b"" if method == "HEAD" else LARGE)
         eventually(lambda: not server.open_spools())
 
