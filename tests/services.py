@@ -5,13 +5,11 @@
 import os
 import subprocess
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from shutil import which
-from textwrap import shorten, wrap
 
 import pytest
 from sqlalchemy import URL, NullPool, create_engine, make_url, text
@@ -53,24 +51,16 @@ PACKAGES = {
 
 
 def explain_skips(reasons: Iterable[str]) -> list[str]:
-    """Return at most ten lines about what was missing, and how to get it.
+    """Return lines about what was missing, and how to get it.
 
     :param reasons: why tests were skipped, such as "nginx is missing".
     """
-    tests = Counter(reason.removesuffix(" is missing") for reason in reasons)
-    missing = ", ".join(f"{name} ({count})" for name, count in tests.most_common())
-    shown = shorten(
-        f"Skipped, because these are missing: {missing}", 400, placeholder=" …"
-    )
-    lines = wrap(shown, 80)
-    packages = {PACKAGES[name] for name in tests if name in PACKAGES}
+    names = sorted({reason.removesuffix(" is missing") for reason in reasons})
+    packages = {PACKAGES[name] for name in names if name in PACKAGES}
+    lines = [f"Skipped, because these are missing: {', '.join(names)}"]
     if packages:
-        command = f"On Debian: apt-get install {' '.join(sorted(packages))}"
-        lines += wrap(command, 80, break_on_hyphens=False)
-    for name, url in (("PostgreSQL", POSTGRESQL), ("MariaDB", MARIADB)):
-        if name in tests:
-            place = url.partition("://")[2]
-            lines.append(f"{name} must let in, without a password: {place}")
+        lines.append(f"On Debian: apt-get install {' '.join(sorted(packages))}")
+    lines.append(f"Databases need no password: {POSTGRESQL} and {MARIADB}")
     return lines
 
 
@@ -87,11 +77,9 @@ def program_or_skip(*names: str) -> str:
     """Return the path of the first program that is installed; skip the test, or fail
     it, if none is.
     """
-    program = None
-    for name in names:
-        program = program or which(name, path=_PROGRAMS)
-    service_or_skip(names[0], program is not None)
-    return str(program)
+    programs = [path for name in names if (path := which(name, path=_PROGRAMS))]
+    service_or_skip(names[0], bool(programs))
+    return programs[0]
 
 
 def chromium_or_skip() -> list[str]:
@@ -116,13 +104,9 @@ def npm_program_or_skip(package: str, program: str) -> list[str]:
     skip the test, or fail it.
     """
     npm = program_or_skip("npm")
-    options = [
-        "--yes",
-        "--prefer-offline",
-        "--fetch-retry-mintimeout=500",
-        "--fetch-retry-maxtimeout=2000",
-    ]
-    command = [npm, "exec", *options, f"--package={package}", "--"]
+    retries = ["--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
+    command = [npm, "exec", "--yes", "--prefer-offline", *retries]
+    command += [f"--package={package}", "--"]
     tried = subprocess.run(
         [*command, "node", "--version"], capture_output=True, check=False
     )

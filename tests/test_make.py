@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services import PACKAGES, explain_skips, program_or_skip
+from tests.services import program_or_skip
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,19 +48,16 @@ def test_make_run_says_what_to_do_when_the_port_is_taken(
     host: str, tmp_path: Path
 ) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    configuration = ROOT / "example_app" / "gunicorn.conf.py"
+    command = [sys.executable, "-m", "gunicorn", f"--config={configuration}"]
     with socket.create_server((host, 0), family=family) as server:
         port = server.getsockname()[1]
-        command = [sys.executable, "-m", "gunicorn", "example_app.wsgi:application"]
-        configuration = ROOT / "example_app" / "gunicorn.conf.py"
+        environ = os.environ | {"HOST": host, "PORT": str(port)}
+        environ["DATABASE_URL"] = f"sqlite:///{tmp_path}/example.sqlite3"
         run = subprocess.run(
-            [*command, "--config", str(configuration)],
+            [*command, "example_app.wsgi:application"],
             cwd=ROOT,
-            env=os.environ
-            | {
-                "HOST": host,
-                "PORT": str(port),
-                "DATABASE_URL": f"sqlite:///{tmp_path}/example.sqlite3",
-            },
+            env=environ,
             capture_output=True,
             text=True,
             check=False,
@@ -69,22 +66,3 @@ def test_make_run_says_what_to_do_when_the_port_is_taken(
     last = run.stderr.splitlines()[-1]
     assert last.startswith(f"{host} port {port} cannot be used (")
     assert last.endswith(f"make run PORT={port + 1}")
-
-
-def test_the_summary_says_what_skipped_tests_need_in_ten_lines() -> None:
-    reasons = [f"{name} is missing" for name in PACKAGES for _ in range(100)]
-    reasons += ["a registry of npm packages is missing"] * 3
-    lines = explain_skips(reasons)
-    assert len(lines) <= 10
-    text = " ".join(lines)
-    assert "nginx (100)" in text
-    assert "registry of npm packages (3)" in text
-    assert "apt-get install" in text
-    assert "postgres@127.0.0.1:5432/test" in text
-
-
-def test_the_summary_suggests_no_package_for_what_debian_lacks() -> None:
-    lines = explain_skips(["a registry of npm packages is missing"])
-    assert lines == [
-        "Skipped, because these are missing: a registry of npm packages (1)"
-    ]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.servers.process import run_program
 from tests.services import program_or_skip
 
 pytestmark = pytest.mark.slow
@@ -54,23 +55,15 @@ print(json.dumps([sent, [[call.operation, call.status, call.phase] for call in c
 
 
 @pytest.fixture(scope="module")
-def committed() -> list[Path]:
+def committed() -> set[Path]:
     """Return the paths of the files that are committed or may be."""
-    command = [
-        program_or_skip("git"),
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]
-    listed = subprocess.run(
-        command, cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
-    return [Path(name) for name in listed.splitlines() if (ROOT / name).is_file()]
+    command = [program_or_skip("git"), "ls-files", "--cached", "--others"]
+    listed = run_program(*command, "--exclude-standard", cwd=ROOT).stdout
+    return {Path(name) for name in listed.splitlines() if (ROOT / name).is_file()}
 
 
 @pytest.fixture(scope="module")
-def built(committed: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(committed: set[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the source distribution and from it the wheel, as a release does, and
     return their folder.
     """
@@ -78,16 +71,8 @@ def built(committed: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Pa
     for path in committed:
         (source / path).parent.mkdir(parents=True, exist_ok=True)
         (source / path).write_bytes((ROOT / path).read_bytes())
-    command = [
-        sys.executable,
-        "-m",
-        "build",
-        "--no-isolation",
-        "--outdir",
-        str(folder),
-        str(source),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
+    build = [sys.executable, "-m", "build", "--no-isolation"]
+    run_program(*build, "--outdir", folder, source)
     return folder
 
 
@@ -97,69 +82,41 @@ def wheel(built: Path) -> Path:
     return wheel
 
 
-def test_the_wheel_has_one_top_level_name_the_type_marker_and_the_licence(
-    wheel: Path,
-) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {
-        "flask_notifications"
-    }
-    assert "flask_notifications/py.typed" in names
-    assert "flask_notifications/formats/templates/guide.html" in names
-    assert "flask_notifications/formats/templates/style.css" in names
-    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
-
-
-def test_the_links_and_pictures_of_the_readme_are_absolute_in_the_metadata(
-    wheel: Path,
-) -> None:
+def test_the_wheel_has_one_top_level_name_and_what_is_no_module(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
-        (name,) = (name for name in opened.namelist() if name.endswith("/METADATA"))
-        metadata = email.message_from_bytes(opened.read(name))
+        names = opened.namelist()
+        information = f"flask_notifications-{PROJECT['version']}.dist-info"
+        points = opened.read(f"{information}/entry_points.txt").decode()
+        metadata = email.message_from_bytes(opened.read(f"{information}/METADATA"))
+    folders = {name.partition("/")[0] for name in names}
+    assert folders == {"flask_notifications", information}
+    assert {
+        "flask_notifications/py.typed",
+        "flask_notifications/formats/templates/guide.html",
+        "flask_notifications/formats/templates/style.css",
+        f"{information}/licenses/LICENSE",
+    }.issubset(names)
+    command = "retirement = flask_notifications.retirement:retirement"
+    assert f"[flask.commands]\n{command}" in points
+    # The readme's links and pictures are absolute.
     readme = str(metadata.get_payload())
     assert metadata["Description-Content-Type"] == "text/markdown"
     source, version = PROJECT["urls"]["Source"], PROJECT["version"]
     assert f"]({source}/blob/v{version}/docs/django.md)" in readme
     assert f"]({source}/raw/v{version}/docs/usage.png)" in readme
-    relative = re.findall(r"\]\((?!https:)([^)]+)", readme)
-    assert relative == []
-    assert "pip install 'Flask-Notifications[usage]'" in readme
-
-
-def test_flask_finds_its_command(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as opened:
-        (name,) = (
-            name for name in opened.namelist() if name.endswith("/entry_points.txt")
-        )
-        points = opened.read(name).decode()
-    assert (
-        "[flask.commands]\nretirement = flask_notifications.retirement:retirement"
-        in points
-    )
+    assert re.findall(r"\]\((?!https:)([^)]+)", readme) == []
 
 
 def test_the_middleware_and_openapi_need_no_other_package(
     wheel: Path, tmp_path: Path
 ) -> None:
-    venv.create(tmp_path / "alone", with_pip=False)
-    python = str(tmp_path / "alone" / "bin" / "python")
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        python,
-        "install",
-        "--no-deps",
-        "--no-index",
-        str(wheel),
-    ]
-    subprocess.run(install, check=True, capture_output=True)
-    result = subprocess.run(
-        [python, "-I", "-c", USED_ALONE], capture_output=True, text=True, check=False
-    )
-    assert (result.returncode, result.stderr) == (0, "")
-    assert json.loads(result.stdout) == [
+    venv.create(tmp_path, with_pip=False)
+    python = str(tmp_path / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    run_program(*pip, "install", "--no-deps", "--no-index", wheel)
+    done = run_program(python, "-I", "-c", USED_ALONE)
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == [
         [["200 OK", "@1767225600"], ["410 Gone", "@1767225600"]],
         [["report", 200, "deprecated"], ["report", 410, "sunset"]],
     ]
@@ -191,14 +148,12 @@ def test_the_wheel_can_be_installed_beside(package: str, wheel: Path) -> None:
 
 
 def test_the_source_distribution_has_every_committed_file(
-    committed: list[Path], built: Path
+    committed: set[Path], built: Path
 ) -> None:
     (archive,) = built.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
-        missing = set(committed).difference(
-            Path(*Path(name).parts[1:]) for name in opened.getnames()
-        )
-    assert all(path.name.startswith(".") for path in missing)
+        packed = {Path(*Path(name).parts[1:]) for name in opened.getnames()}
+    assert all(path.name.startswith(".") for path in committed - packed)
 
 
 @pytest.mark.metadata
@@ -215,14 +170,3 @@ def test_the_changelog_begins_with_the_version() -> None:
     heading = re.search(r"^## (\S+)", changelog, re.MULTILINE)
     assert heading is not None
     assert heading[1] == PROJECT["version"]
-
-
-@pytest.mark.metadata
-def test_every_dependency_has_its_reason_beside_it() -> None:
-    lines = (ROOT / "pyproject.toml").read_text().splitlines()
-    listed = chain(REQUIRED, *PYPROJECT["dependency-groups"].values())
-    for requirement in listed:
-        # A mapping includes a group.
-        if isinstance(requirement, str) and "flask-notifications[" not in requirement:
-            for line in lines:
-                assert f'"{requirement}"' not in line or " # " in line
