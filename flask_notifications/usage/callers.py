@@ -188,5 +188,6 @@ def find_stop(days: Iterable[int], until: int) -> date | None:
     called = sorted(days)
     silence = until - called[-1]
     breaks = [after - before for before, after in pairwise(called)]
-    has_stopped = silence >= _SILENT and silence > max(breaks, default=silence)
-    return to_date(called[-1]) if has_stopped else None
+    if silence < _SILENT or silence <= max(breaks, default=silence):
+        return None
+    return to_date(called[-1])

@@ -138,12 +138,14 @@ class Options:
 def _list_names(argument: str, names: Iterable[str | Operation]) -> list[str]:
     """Return names, and those of operations, each once."""
     is_list = isinstance(names, Iterable) and not isinstance(names, str | bytes)
-    listed = []
-    for name in names if is_list else ():
-        listed.append(name.name if isinstance(name, Operation) else name)
-    fits = is_list and all(isinstance(name, str) and name for name in listed)
-    require(fits, argument, "a list of strings that are not empty", names)
-    return list(dict.fromkeys(listed))
+    expected = "a list of strings that are not empty"
+    require(is_list, argument, expected, names)
+    listed: dict[str, None] = {}
+    for item in names:
+        name = item.name if isinstance(item, Operation) else item
+        require(isinstance(name, str) and name, argument, expected, names)
+        listed[name] = None
+    return list(listed)
 
 
 def _find_end(until: datetime | date | None) -> tuple[int, int] | None:

@@ -135,6 +135,9 @@ def read_report(
         snapshot = read_snapshot(database, options, progress)
     if options.plan is not None and options.logs:
         snapshot = _add_logs(snapshot, options, options.plan)
+    last_call = None
+    if snapshot.last_call:
+        last_call = to_datetime(snapshot.last_call)
     notes = []
     if snapshot.logs is not None:
         notes += snapshot.logs.notes
@@ -146,7 +149,7 @@ def read_report(
         until=to_datetime(snapshot.window.until),
         days=options.days,
         operations=tuple(Judge(snapshot, options).judge_all()),
-        last_call=to_datetime(snapshot.last_call) if snapshot.last_call else None,
+        last_call=last_call,
         notes=tuple(notes),
     )
 

@@ -240,7 +240,9 @@ class Judge:
         long_gaps = self._list_long_gaps(coverage)
         if long_gaps:
             doubts.append(_describe_gaps(long_gaps))
-        short = coverage.list_hours(options.hosts) if options.hosts else []
+        short: list[int] = []
+        if options.hosts is not None:
+            short = coverage.list_hours(options.hosts)
         if short:
             message = (
                 f"{count(coverage.fewest_hosts, 'host')} recorded in some hour, not "
@@ -394,7 +396,8 @@ def _describe_rows(rows: Sequence[RecorderRow], words: str) -> str:
 
 def _and_others(items: Sequence[object], noun: str) -> str:
     """Return the number of items besides one, such as `` and 3 others``."""
-    return f" and {count(len(items) - 1, noun)}" if items[1:] else ""
+    others = len(items) - 1
+    return f" and {count(others, noun)}" if others else ""
 
 
 def _days_of_probes(rows: _Rows) -> set[date]:
