@@ -291,10 +291,6 @@ class Shape(NamedTuple):
     conditions: frozenset[Condition]
 
 
-# The order of the segments of templates, see ``Template.rank``.
-_LITERAL_RANK, _PARAMETER_RANK, _END_RANK = 0, 1, 2
-
-
 class Template:
     """A path template, taken apart."""
 
@@ -311,20 +307,18 @@ class Template:
         # places of parameters in it.
         self.spelled = [""]
         self.parameters: dict[int, str] = {}
-        self._ranks: list[int] = []
         folded: list[str | None] = []
         for place, segment in enumerate(segments, 1):
             if PARAMETER.fullmatch(segment):
                 self.parameters[place] = segment[1:-1]
                 self.spelled.append("")
-                self._ranks.append(_PARAMETER_RANK)
                 folded.append(None)
             else:
                 literal = _parse_literal(path, segment)
                 self.spelled.append(literal)
-                self._ranks.append(_LITERAL_RANK)
                 folded.append(fold(literal))
-        self._ranks.append(_END_RANK)
+        # A literal precedes a parameter, and a parameter the end of a subtree.
+        self._ranks = [*(int(segment is None) for segment in folded), 2]
         if has_slash:
             self.spelled.append("")
         is_unique = len(set(self.parameters.values())) == len(self.parameters)
@@ -385,25 +379,21 @@ def _parse_literal(path: str, segment: str) -> str:
     return literal
 
 
-class _Node:
-    """A place in the tree of the templates: the segments that may follow, and the
-    operations whose templates end here.
+class Node:
+    """A place in a tree of templates: the places that follow, by their segments, which
+    are ``None`` for a parameter, and the operations whose templates end here.
     """
 
     def __init__(self) -> None:
-        self.literals: dict[str, _Node] = {}
-        self.parameter: _Node | None = None
+        self.following: dict[str | None, Node] = {}
         self.operations: list[Operation] = []
         self.subtrees: list[Operation] = []
 
     def add(self, operation: Operation) -> None:
+        """Add an operation to the tree that begins here."""
         node = self
-        for literal in operation.template.shape.segments:
-            if literal is not None:
-                node = node.literals.setdefault(literal, _Node())
-            else:
-                node.parameter = node.parameter or _Node()
-                node = node.parameter
+        for segment in operation.template.shape.segments:
+            node = node.following.setdefault(segment, Node())
         is_subtree = operation.template.is_subtree
         (node.subtrees if is_subtree else node.operations).append(operation)
 
@@ -421,10 +411,10 @@ class _Node:
             for node in nodes:
                 if node.subtrees and (segment or not refuses_empty_rests):
                     operations += node.subtrees
-                if segment in node.literals:
-                    following.append(node.literals[segment])
-                if is_value and node.parameter is not None:
-                    following.append(node.parameter)
+                if segment in node.following:
+                    following.append(node.following[segment])
+                if is_value and None in node.following:
+                    following.append(node.following[None])
             if not following:
                 return operations
             nodes = following
@@ -463,11 +453,11 @@ class OperationTable:
         # The operations whose templates are paths, by these in lower case and without a
         # trailing slash. The others are in a tree.
         self._literals: dict[str, list[Operation]] = {}
-        self._root: _Node | None = None
+        self._root: Node | None = None
         for operation in self.operations:
             template = operation.template
             if template.parameters or template.is_subtree:
-                self._root = self._root or _Node()
+                self._root = self._root or Node()
                 self._root.add(operation)
             else:
                 path = fold("/".join(template.spelled)).removesuffix("/")

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 
-from .operations import ANY_METHOD, Operation, Shape, template_shape
+from .operations import ANY_METHOD, Node, Operation, Shape, template_shape
 
 # The segments of a template; a parameter is ``None``.
 Segments = tuple[str | None, ...]
@@ -29,38 +29,15 @@ def is_more_specific(shape: Shape, other: Shape) -> bool:
     return is_specific
 
 
-class _Node:
-    """A place in the tree of the templates: what may follow, and the operations whose
-    templates end here.
-    """
-
-    def __init__(self) -> None:
-        self.following: dict[str | None, _Node] = {}
-        self.operations: list[Operation] = []
-        self.subtrees: list[Operation] = []
-
-    def follow(self, segment: str | None) -> "list[_Node]":
-        """Return the places to which a segment of another template may lead."""
-        if segment is None:
-            return list(self.following.values())
-        keys = (segment, None)
-        return [self.following[key] for key in keys if key in self.following]
-
-
 class Overlaps:
     """Find the operations that match a path which another operation matches too, in any
     letter case.
     """
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self._root = _Node()
+        self._root = Node()
         for operation in operations:
-            shape = template_shape(operation)
-            node = self._root
-            for segment in shape.segments:
-                node = node.following.setdefault(segment, _Node())
-            is_subtree = shape.has_slash is None
-            (node.subtrees if is_subtree else node.operations).append(operation)
+            self._root.add(operation)
 
     def find(self, shape: Shape) -> Iterator[Operation]:
         """Yield each operation that matches a path of a template too."""
@@ -69,15 +46,23 @@ class Overlaps:
             following = []
             for node in nodes:
                 yield from node.subtrees
-                following += node.follow(segment)
+                following += _follow(node, segment)
             nodes = following
         while nodes:
             following = []
             for node in nodes:
                 yield from node.subtrees + node.operations
                 if shape.has_slash is None:
-                    following += node.follow(None)
+                    following += _follow(node, None)
             nodes = following
+
+
+def _follow(node: Node, segment: str | None) -> list[Node]:
+    """Return the places to which a segment of another template may lead."""
+    if segment is None:
+        return list(node.following.values())
+    keys = (segment, None)
+    return [node.following[key] for key in keys if key in node.following]
 
 
 def find_rivals(operations: Collection[Operation]) -> dict[str, set[Operation]]:
