@@ -65,30 +65,40 @@ def retirement(file: Path | None, mount: str, skipped: tuple[str, ...]) -> None:
 
 def _find_plans(outermost: Any) -> Iterator[Any]:
     """Yield the plans of the middlewares around an application, the outermost first."""
+    from werkzeug.local import LocalProxy
+
     from flask_notifications import DeprecationMiddleware
 
     layers: list[Any] = []
     waiting = [outermost]
     while waiting:
         layer = waiting.pop(0)
-        if isinstance(layer, dict):
-            waiting += layer.values()
-        elif isinstance(layer, MethodType):
+        if type(layer) is LocalProxy:  # which may have no object
+            continue
+        if isinstance(layer, MethodType):
             layer = layer.__self__
-        elif not callable(layer):
+        elif not callable(layer) and not isinstance(layer, dict):
             continue
         if isinstance(layer, Flask) or any(layer is other for other in layers):
             continue
         layers.append(layer)
         if isinstance(layer, DeprecationMiddleware):
             yield layer.plan
-        if isinstance(layer, partial):
-            waiting.append(layer.func)
-        waiting += getattr(layer, "__dict__", {}).values()
-        for name in getattr(type(layer), "__slots__", ()):
-            waiting.append(getattr(layer, name, None))
-        for cell in getattr(layer, "__closure__", None) or ():
-            waiting.append(cell.cell_contents)
+        waiting += _list_parts(layer)
+
+
+def _list_parts(layer: Any) -> list[Any]:
+    """Return what a callable may call, or the members of a dictionary."""
+    if isinstance(layer, dict):
+        return list(layer.values())
+    parts = list(getattr(layer, "__dict__", {}).values())
+    if isinstance(layer, partial):
+        parts.append(layer.func)
+    for name in getattr(type(layer), "__slots__", ()):
+        parts.append(getattr(layer, name, None))
+    for cell in getattr(layer, "__closure__", None) or ():
+        parts.append(cell.cell_contents)
+    return parts
 
 
 def _read_rule(rule: Any, mount: str) -> tuple[Any, str, tuple[Any, Any]]:

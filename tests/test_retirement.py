@@ -172,10 +172,11 @@ def test_the_middleware_is_found_inside_of_others() -> None:
 
 
 class Timed:
-    __slots__ = ("inner",)
+    __slots__ = ("inner", "request")
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
+        self.request: Any = None
 
     def respond(self, environ: Any, start_response: Any) -> Any:
         return self.inner(environ, start_response)
@@ -184,6 +185,7 @@ class Timed:
 def test_the_middleware_is_found_whatever_another_one_names_it() -> None:
     app = make_app("/reports/{id}")
     timed = Timed(Timed(app.wsgi_app).respond)
+    timed.request = flask.request
     app.wsgi_app = partial(timed.respond)  # type: ignore[method-assign]
     assert run(app).stdout.startswith("report  GET /reports/{id}  deprecated\n")
 
