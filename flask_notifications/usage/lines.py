@@ -180,6 +180,8 @@ class JSONFormat:
 
     def decode(self, target: str) -> str:
         """Decode a target."""
+        if target.isascii():
+            return target
         return target.encode("utf-8", "surrogatepass").decode("latin-1")
 
     def explain(self, line: str) -> str:
@@ -198,7 +200,9 @@ class JSONFormat:
         value = _look_up(record, self._keys.get(field, ""))
         if isinstance(value, list) and value:
             value = value[0]
-        if isinstance(value, str | int | float) and not isinstance(value, bool):
+        if isinstance(value, str):
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
         return None
 

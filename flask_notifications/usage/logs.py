@@ -71,7 +71,8 @@ _ORDINARY = re.compile(r"(?!.*/[/.])/[!-$&-~]*").fullmatch
 # Characters that hide others, and those that some routers ignore.
 _MAY_HIDE = re.compile(r"[^\x21-\x7e]|[%\\#]").search
 
-_find_client = lru_cache(_REQUESTS)(client_of)
+# Without session IDs, so that none stays in memory.
+_find_client = lru_cache(_REQUESTS)(partial(client_of, session_ids=()))
 _MAY_HAVE_SESSION = re.compile("%|session", re.IGNORECASE).search
 
 _DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
@@ -285,9 +286,11 @@ class _Reader:
     ) -> None:
         """Count a call of each operation that it may be one of, as far as a log shows."""
         session_ids: list[str] = []
+        agent = details.agent or ""
+        client = _find_client(agent)
         if _MAY_HAVE_SESSION(query):
             session_ids = list_session_ids({"QUERY_STRING": query})
-        client = _find_client(details.agent or "", tuple(session_ids))
+            client = client_of(agent, session_ids)
         if is_probe(client):
             return
         caller = clean_label(details.user, session_ids)
