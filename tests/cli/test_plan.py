@@ -132,12 +132,15 @@ def test_every_exemption_is_printed_with_its_end_and_reason(tmp_path: Path) -> N
     file = write_file(tmp_path, RETIRED + EXEMPT)
     outcome = run("plan", file, "--at", "2026-11-01")
     assert outcome.code == 0
-    for exemption in (
-        "1 Mar 2027, 00:00 UTC in 4 months end of the exemption of warehouse: contract\\nuntil \\x1bMarch ",
+    words = " ".join(outcome.out.split()) + " "
+    places = []
+    for exemption in (  # in the order of their dates
         "1 Oct 2026, 00:00 UTC 31 days ago end of the exemption of acme: holidays ",
         "30 Nov 2026, 00:00 UTC in 29 days end of the exemption of early: by mistake ",
+        "1 Mar 2027, 00:00 UTC in 4 months end of the exemption of warehouse: contract\\nuntil \\x1bMarch ",
     ):
-        assert exemption in " ".join(outcome.out.split()) + " "
+        places.append(words.index(exemption))
+    assert places == sorted(places)
     (described,) = json.loads(run("plan", file, "--format", "json").out)["operations"]
     assert described["exemptions"][1] == {
         "caller": "acme",
