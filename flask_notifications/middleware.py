@@ -9,7 +9,7 @@ Knows no framework, no storage and no byte of a body. Standard library only: aft
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
@@ -135,10 +135,11 @@ class DeprecationMiddleware:
         expected = "an ordinary function that returns an aware datetime"
         require_function("clock", clock, expected)
         check_plan(plan)
-        is_used = any(operation.unify_session for operation in plan)
-        is_boolean = isinstance(require_session, bool) and is_used >= require_session
-        expected = "True or False, and False without unify_session"
-        require(is_boolean, "require_session", expected, require_session)
+        is_boolean = isinstance(require_session, bool)
+        require(is_boolean, "require_session", "True or False", require_session)
+        unifies = any(operation.unify_session for operation in plan)
+        expected = "False without unify_session"
+        require(unifies or not require_session, "require_session", expected, True)
         _check_identify(identify, plan)
         if closing is not None:
             expected = "an ordinary function without arguments"
@@ -148,8 +149,6 @@ class DeprecationMiddleware:
         self._table = table_of(plan)
         self._policies = {operation.name: policy for operation, policy in plan.items()}
         self._problems = Problems(statuses=statuses, realm=realm)
-        # Saves half of the instructions of a 410.
-        self._respond_closed = lru_cache(maxsize=64)(self._build_closed)
         # Those of deprecated operations at the root, for callers without an exemption.
         self._announcements: dict[str, Announcement] = {}
         for operation, policy in plan.items():
@@ -270,30 +269,17 @@ class DeprecationMiddleware:
 
     def _refuse_closed(self, decision: Decision) -> PlainResponse:
         notice, policy = describe(decision), decision.announcement.headers.policy
-        links = notice.successor, notice.documentation
+        members: dict[str, str | datetime | None] = {
+            "successor": notice.successor,
+            "documentation": notice.documentation,
+        }
         brownout = policy.brownout(decision.at)
         if brownout is None or decision.phase is Phase.SUNSET:
-            return self._respond_closed("sunset", "sunset", policy.sunset_at, *links)
-        response = self._respond_closed(
-            "brownout", "brownout_ends", brownout.end, *links
-        )
+            members["sunset"] = policy.sunset_at
+            return self._problems.respond("sunset", members=members)
+        members["brownout_ends"] = brownout.end
         wait = retry_after((brownout.end - decision.at).total_seconds())
-        return response._replace(headers=(*response.headers, wait))
-
-    def _build_closed(
-        self,
-        code: str,
-        name: str,
-        date: datetime,
-        successor: str | None,
-        documentation: str | None,
-    ) -> PlainResponse:
-        members = {
-            "successor": successor,
-            "documentation": documentation,
-            name: date,
-        }
-        return self._problems.respond(code, members=members)
+        return self._problems.respond("brownout", extra=[wait], members=members)
 
 
 class _Label(str):

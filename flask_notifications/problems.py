@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from math import ceil
 from types import MappingProxyType
 
@@ -154,16 +155,30 @@ def retry_after(seconds: float) -> tuple[str, str]:
 def _problem(
     status: int, code: str, detail: str, extra: list[tuple[str, str]], members: Members
 ) -> PlainResponse:
-    title = reason_phrase(status)
+    body = _encode(status, code, detail, tuple(members.items()))
+    return build_response(
+        f"{status} {reason_phrase(status)}",
+        "application/problem+json",
+        body,
+        len(body),
+        extra,
+    )
+
+
+# The requests of a closed operation have the same body: saves half of the instructions.
+@lru_cache(maxsize=64)
+def _encode(
+    status: int,
+    code: str,
+    detail: str,
+    members: tuple[tuple[str, str | datetime | None], ...],
+) -> bytes:
     document = {
         "type": "about:blank",
-        "title": title,
+        "title": reason_phrase(status),
         "status": status,
         "detail": detail,
         "code": code,
     }
-    document |= {name: value for name, value in members.items() if value is not None}
-    body = json.dumps(document, default=iso).encode("ascii")
-    return build_response(
-        f"{status} {title}", "application/problem+json", body, len(body), extra
-    )
+    document |= {name: value for name, value in members if value is not None}
+    return json.dumps(document, default=iso).encode("ascii")

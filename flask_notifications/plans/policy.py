@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple, final
 
 from flask_notifications.dates import to_utc
@@ -22,6 +22,7 @@ _END = datetime.max.replace(tzinfo=UTC)
 _HOUR = timedelta(hours=1)
 # Of all brownouts of a policy.
 _MAX_WINDOWS = 10_000
+_start_of = attrgetter("start")
 
 
 class Phase(StrEnum):
@@ -195,7 +196,7 @@ class DeprecationPolicy:
         has_sunset = self.sunset_at is not None or not is_enforced
         require(has_sunset, "enforce_sunset", "False without a sunset_at", is_enforced)
         brownouts = _check_list("brownouts", Brownout, self.brownouts)
-        brownouts = tuple(sorted(brownouts, key=attrgetter("start")))
+        brownouts = tuple(sorted(brownouts, key=_start_of))
         object.__setattr__(self, "brownouts", brownouts)
         object.__setattr__(self, "windows", _list_windows(brownouts, self.sunset_at))
         exemptions = _check_list("exemptions", Exemption, self.exemptions)
@@ -250,7 +251,7 @@ class DeprecationPolicy:
 
     def count_begun(self, at: datetime) -> int:
         """Return how many windows have begun at an aware datetime."""
-        return bisect_right(self.windows, at, key=itemgetter(0))
+        return bisect_right(self.windows, at, key=_start_of)
 
 
 def check_date(name: str, value: Any) -> datetime:
