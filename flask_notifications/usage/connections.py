@@ -45,12 +45,10 @@ _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "mysqlconnector": {"connection_timeout": 5},
     "mariadbconnector": _SOCKET,
 }
-# What to install for a driver.
+# What to install for a driver of another name.
 _PACKAGES = {
     "psycopg": "psycopg[binary]",
     "psycopg2": "psycopg2-binary",
-    "pg8000": "pg8000",
-    "pymysql": "pymysql",
     "mysqldb": "mysqlclient",
     "mysqlconnector": "mysql-connector-python",
     "mariadbconnector": "mariadb",
@@ -134,19 +132,12 @@ def _new_engine(database: str | sa.URL) -> sa.Engine:
         "a file that other processes can read",
         "an SQLite database in memory",
     )
-    pool: dict[str, Any] = {"poolclass": sa.NullPool}
-    if dialect.driver in _POOLED:
-        pool = {
-            "poolclass": _OwnPool,
-            "pool_size": 1,
-            "pool_recycle": 60,
-        }  # seconds
+    pool = _OwnPool if dialect.driver in _POOLED else sa.NullPool
     try:
-        return sa.create_engine(url, **pool)
+        return sa.create_engine(url, poolclass=pool)
     except ModuleNotFoundError as error:
-        message = (
-            f"{error}: pip install '{_PACKAGES.get(dialect.driver, dialect.driver)}'"
-        )
+        package = _PACKAGES.get(dialect.driver, dialect.driver)
+        message = f"{error}: pip install '{package}'"
         raise ModuleNotFoundError(message, name=error.name) from None
 
 
@@ -187,14 +178,11 @@ def connect(engine: sa.Engine, isolation: str) -> Iterator[sa.Connection]:
     with ExitStack() as undo:
         undo.callback(_undo.reset, _undo.set(undo))
         connection = engine.connect()
-    with connection, ExitStack() as undo:
+    with connection:
         driver: Any = connection.connection.dbapi_connection
-        if getattr(driver, "prepare_threshold", None) is not None:
+        if hasattr(driver, "prepare_threshold"):
             # Psycopg must prepare no statement, because PgBouncer may lend each
             # transaction another connection.
-            undo.callback(
-                setattr, driver, "prepare_threshold", driver.prepare_threshold
-            )
             driver.prepare_threshold = None
         if backend(engine) == SQLITE:
             isolation = "SERIALIZABLE"
@@ -204,7 +192,9 @@ def connect(engine: sa.Engine, isolation: str) -> Iterator[sa.Connection]:
             _throw_away(connection)
             raise
         if not isinstance(engine.pool, _OwnPool) and not is_in_memory(engine):
-            connection.detach()  # an application gets no connection with its limits, nor waits until it is back
+            # An application gets no connection with these settings, nor waits until it
+            # is back.
+            connection.detach()
         yield connection
 
 
