@@ -2,12 +2,8 @@
 ``/reports/{id}`` and ``/archive/``.
 """
 
-import atexit
 from collections.abc import Callable
-from functools import cache, partial
-from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
+from functools import partial
 from typing import Any
 from wsgiref.types import WSGIApplication
 
@@ -175,42 +171,6 @@ def turbogears_router() -> Any:
     return configuration.make_wsgi_app()
 
 
-_ZOPE = """%define INSTANCE {folder}
-instancehome $INSTANCE
-<zodb_db main>
-  <mappingstorage>
-  </mappingstorage>
-  mount-point /
-</zodb_db>
-"""
-
-
-@cache  # Zope has one database in a process
-def zope_router() -> WSGIApplication:
-    folder = Path(mkdtemp())
-    atexit.register(rmtree, folder)
-    (folder / "zope.conf").write_text(_ZOPE.format(folder=folder))
-    app: WSGIApplication = library("Zope2.Startup.run").make_wsgi_app(
-        {}, str(folder / "zope.conf")
-    )
-    root = library("Zope2").app()
-    root.manage_addFolder("archive")
-    refuse = "return context.REQUEST.RESPONSE.notFound('')"
-    for place, name, most in (
-        (root, "old_task", 0),
-        (root, "reports", 1),
-        (root.archive, "index_html", 0),
-    ):
-        library("Products.PythonScripts.PythonScript").manage_addPythonScript(
-            place, name
-        )
-        place[name].write(
-            f"if len(traverse_subpath) != {most}: {refuse}\nreturn '{VIEW}'"
-        )
-    library("transaction").commit()
-    return app
-
-
 ROUTERS: dict[str, Callable[[], WSGIApplication]] = {
     "Flask": partial(flask_router, strict=True),
     "Flask, without strict_slashes and merge_slashes": partial(
@@ -226,5 +186,4 @@ ROUTERS: dict[str, Callable[[], WSGIApplication]] = {
     "CherryPy": cherrypy_router,
     "Morepath": morepath_router,
     "TurboGears": turbogears_router,
-    "Zope": zope_router,
 }

@@ -72,13 +72,7 @@ def reaches(app: WSGIApplication, method: str, path: str) -> Response | None:
     return response if response.body == VIEW.encode() or response.code == 410 else None
 
 
-EVERY_ROUTER = pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.world] * (name == "Zope"))
-        for name in ROUTERS
-    ],
-)
+EVERY_ROUTER = pytest.mark.parametrize("name", ROUTERS)
 
 
 @pytest.mark.slow

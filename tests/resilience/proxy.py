@@ -2,25 +2,21 @@
 machine.
 """
 
-import asyncio
 import socket
 import struct
+import time
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from threading import Thread
 from typing import Literal, Self
 
-# The bytes of one read, and the seconds between two pieces of a chunk whose rate is
-# limited.
+# The bytes of one read, and the seconds between two pieces if the rate is limited.
 _CHUNK, _TICK = 65_536, 0.05
 
-
-# How the client sees a connection end: FIN, RST, or no byte arrives, in either
-# direction.
-End = Literal["cut", "reset", "silence"]
+# How the client sees a connection end: RST, or no byte arrives, in either direction.
+End = Literal["reset", "silence"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,51 +29,70 @@ class Failure:
 
     rate: float = inf
     limit: float = inf
-    end: End = "cut"
+    end: End = "reset"
 
 
 PASS = Failure()
-RESET = Failure(limit=0, end="reset")
+RESET = Failure(limit=0)
 BLACK_HOLE = Failure(limit=0, end="silence")
 
 
 class Link:
     """A connection of a client and its own connection to the upstream."""
 
-    def __init__(
-        self,
-        client: asyncio.StreamWriter,
-        upstream: asyncio.StreamWriter,
-        failure: Failure,
-    ) -> None:
-        self.client, self.upstream, self.is_open = client, upstream, True
-        for writer in (client, upstream):
-            writer.transport.set_write_buffer_limits(
-                0
-            )  # drained bytes are sent, so a reset does not drop them
-        self.begin(failure)
+    def __init__(self, client: socket.socket, upstream: socket.socket) -> None:
+        self._sockets = client, upstream
+        self._is_silent = False
 
     def begin(self, failure: Failure) -> None:
         """Apply a failure from now on, unless bytes were lost already: no later byte
         would make sense.
         """
-        if self.is_open:
-            self.failure, self.left = failure, failure.limit
-            if self.left == 0:
-                self.end(failure.end)
+        self._failure, self._left = failure, failure.limit
+        if not self._left:
+            self._end()
 
-    def end(self, end: End) -> None:
-        self.is_open = False
-        for writer in (self.client, self.upstream):
-            if end == "cut":
-                writer.close()
-            elif end == "reset":
-                with suppress(OSError):  # the socket is closed already
-                    linger = struct.pack("ii", 1, 0)
-                    writer.get_extra_info("socket").setsockopt(
-                        socket.SOL_SOCKET, socket.SO_LINGER, linger
-                    )
-                writer.transport.abort()
+    def forward(self, proxy: "Proxy") -> None:
+        """Forward what the upstream sends, until one end closes its connection."""
+        client, upstream = self._sockets
+        Thread(target=self._forward_requests, daemon=True).start()
+        with suppress(OSError):
+            while chunk := upstream.recv(_CHUNK):
+                while chunk and not self._is_silent:
+                    rate = max(1, self._failure.rate * _TICK)
+                    size = int(min(len(chunk), self._left, rate))
+                    self._left -= size
+                    client.sendall(chunk[:size])
+                    proxy.passed += size
+                    if not self._left:
+                        self._end()
+                    if self._failure.rate < inf:
+                        time.sleep(size / self._failure.rate)
+                    chunk = chunk[size:]
+        if not self._is_silent:
+            self._reset()
+
+    def _forward_requests(self) -> None:
+        client, upstream = self._sockets
+        with suppress(OSError):
+            while chunk := client.recv(_CHUNK):
+                if not self._is_silent:
+                    upstream.sendall(chunk)
+        self._reset()
+
+    def _end(self) -> None:
+        if self._failure.end == "silence":
+            self._is_silent = True
+        else:
+            self._reset()
+
+    def _reset(self) -> None:
+        for connection in self._sockets:
+            with suppress(OSError):  # closed already
+                linger = struct.pack("ii", 1, 0)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
 
 class Proxy:
@@ -88,25 +103,25 @@ class Proxy:
     """
 
     def __init__(self, upstream: int) -> None:
-        self._upstream, self._failure, self._links = upstream, PASS, set[Link]()
-        self.port = self.passed = 0
+        self._upstream, self._failure, self._links = upstream, PASS, list[Link]()
+        self.passed = 0
 
     def __enter__(self) -> Self:
-        listening: Future[int] = Future()
-        self._thread = Thread(
-            target=lambda: asyncio.run(self._listen(listening)), daemon=True
-        )
-        self._thread.start()
-        self.port = listening.result()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._server.getsockname()[1]
+        Thread(target=self._listen, daemon=True).start()
         return self
 
     def __exit__(self, *_failure: object) -> None:
-        self._loop.call_soon_threadsafe(self._stopped.set)
-        self._thread.join()
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        self.fail(RESET)
 
     def fail(self, failure: Failure) -> None:
         """Apply a failure to open and new connections."""
-        asyncio.run_coroutine_threadsafe(self._change(failure), self._loop).result()
+        self._failure = failure
+        for link in self._links:
+            link.begin(failure)
 
     @contextmanager
     def failing(self, failure: Failure) -> Iterator[None]:
@@ -117,63 +132,20 @@ class Proxy:
         finally:
             self.fail(PASS)
 
-    async def _listen(self, listening: "Future[int]") -> None:
-        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        listening.set_result(server.sockets[0].getsockname()[1])
-        await self._stopped.wait()
-        server.close()  # and the end of the loop cancels the open connections
+    def _listen(self) -> None:
+        with suppress(OSError):  # the proxy stops
+            while True:
+                client, _address = self._server.accept()
+                Thread(target=self._accept, args=[client], daemon=True).start()
 
-    async def _change(self, failure: Failure) -> None:
-        self._failure = failure
-        for link in self._links:
-            link.begin(failure)
-
-    async def _accept(
-        self, requests: asyncio.StreamReader, client: asyncio.StreamWriter
-    ) -> None:
-        with suppress(
-            OSError, asyncio.CancelledError
-        ):  # the upstream does not listen, or the proxy stops
-            responses, upstream = await asyncio.open_connection(
-                "127.0.0.1", self._upstream
-            )
-            link = Link(client, upstream, self._failure)
-            self._links.add(link)
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._forward_requests(requests, link))
-                    tasks.create_task(self._forward_responses(responses, link))
-            except* OSError:  # one end has disconnected, so the other must notice
-                link.end("reset")
-            finally:
-                self._links.remove(link)
-                upstream.close()
-        client.close()
-
-    async def _forward_requests(
-        self, requests: asyncio.StreamReader, link: Link
-    ) -> None:
-        while chunk := await requests.read(_CHUNK):
-            if link.is_open:
-                link.upstream.write(chunk)
-                await link.upstream.drain()
-        link.upstream.write_eof()
-
-    async def _forward_responses(
-        self, responses: asyncio.StreamReader, link: Link
-    ) -> None:
-        while chunk := await responses.read(_CHUNK):
-            while chunk and link.is_open:
-                rate = link.failure.rate
-                size = int(min(len(chunk), link.left, max(1, rate * _TICK)))
-                link.left -= size
-                link.client.write(chunk[:size])
-                await link.client.drain()
-                self.passed += size
-                if link.left == 0 and link.is_open:
-                    link.end(link.failure.end)
-                await asyncio.sleep(size / rate)
-                chunk = chunk[size:]
-        if link.is_open:
-            link.client.write_eof()
+    def _accept(self, client: socket.socket) -> None:
+        try:
+            upstream = socket.create_connection(("127.0.0.1", self._upstream))
+        except OSError:  # it does not listen
+            client.close()
+            return
+        link = Link(client, upstream)
+        self._links.append(link)
+        link.begin(self._failure)
+        link.forward(self)
+        self._links.remove(link)
