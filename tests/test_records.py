@@ -2,7 +2,7 @@
 
 import json
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -11,11 +11,8 @@ from typing import Any, BinaryIO
 import flask
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from marshmallow import Schema, fields
 from sqlalchemy.sql.elements import quoted_name
-from werkzeug.local import LocalProxy
 
 from flask_notifications import StorageUnavailable
 from flask_notifications.serving.records import BATCH, ArrayWriter, UnserialisableRecord
@@ -85,27 +82,6 @@ UNCHANGED: dict[str, tuple[list[Any], bytes]] = {
 def test_records_are_written_unchanged(case: str, threshold: int) -> None:
     records, expected = UNCHANGED[case]
     assert write(records, make_writer(threshold=threshold)) == expected
-
-
-def test_a_proxy_of_bytes_is_a_record_for_encode() -> None:
-    def encode(batch: list[Any]) -> bytes:
-        return json.dumps(batch, default=lambda _proxy: {"n": 1}).encode()
-
-    records = [b"{}", LocalProxy(lambda: b"{}")]
-    assert write(records, make_writer(encode)) == b'[{},{"n": 1}]'
-
-
-def test_records_are_not_read_beyond_the_batch_of_a_wrong_record() -> None:
-    read: list[int] = []
-
-    def records() -> Iterator[Any]:
-        for number in range(10 * BATCH):
-            read.append(number)
-            yield {"n": object() if number == 1 else number}
-
-    with pytest.raises(UnserialisableRecord):
-        write(records())
-    assert len(read) == BATCH
 
 
 ENCODES: dict[str, tuple[Callable[[Any], Any], object, bytes]] = {
@@ -264,42 +240,6 @@ def test_the_threshold_is_the_last_size_that_stays_in_memory(
     for iterable in (records, iter(records)):
         assert write(iterable, make_writer(threshold=len(array) - 1)) == array
     assert len(spooled) == 2
-
-
-STRINGS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | STRINGS,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(STRINGS, inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-OBJECTS = st.dictionaries(STRINGS, VALUES, max_size=4)
-
-
-@given(
-    st.lists(st.tuples(OBJECTS, st.booleans()), max_size=8),
-    st.sampled_from([1, 40]),
-    st.integers(0, 200),
-)
-def test_the_array_is_the_same_as_that_of_json(
-    drawn: list[tuple[Any, bool]], times: int, threshold: int
-) -> None:
-    """The keys have the same order, for objects and bytes, and at every end of a batch."""
-    objects, records = [], []
-    for drawn_object, is_ready in drawn:
-        objects.append(drawn_object)
-        ready = json.dumps(drawn_object).encode()
-        records.append(ready if is_ready else drawn_object)
-    expected = json.dumps(objects * times)
-    array = write(iter(records * times), make_writer(threshold=threshold))
-    # Pairs, because mappings are equal in any order of their keys.
-    pairs = json.loads(expected, object_pairs_hook=tuple)
-    assert json.loads(array, object_pairs_hook=tuple) == pairs
 
 
 def test_a_schema_that_drops_a_record_is_refused() -> None:

@@ -250,15 +250,6 @@ def test_a_wrong_record_is_logged_with_its_index(
     assert "at record 200: record 200 of type dict cannot" in record.getMessage()
 
 
-class EmptyGroup(Exception):
-    """A collection of errors that is empty, and so false."""
-
-    __module__ = "builtins"
-
-    def __len__(self) -> int:
-        return 0
-
-
 CIRCLE = KeyError()
 CIRCLE.__cause__ = CIRCLE
 
@@ -266,22 +257,18 @@ CIRCLE.__cause__ = CIRCLE
 @pytest.mark.parametrize(
     ("chained", "expected"),
     [
-        ({"__cause__": OSError()}, ["OSError"]),
-        ({"__context__": KeyError()}, ["KeyError"]),
-        ({"__context__": KeyError(), "__suppress_context__": True}, []),
-        ({"__context__": KeyError(), "__cause__": OSError()}, ["OSError"]),
-        ({"__cause__": EmptyGroup()}, ["EmptyGroup"]),
-        ({"__cause__": CIRCLE}, ["KeyError"]),
+        ({"__cause__": CIRCLE}, "; caused by builtins.KeyError ()"),
+        ({"__context__": KeyError()}, "; caused by builtins.KeyError ()"),
+        ({"__context__": KeyError(), "__suppress_context__": True}, ""),
     ],
 )
 def test_the_log_has_the_exceptions_of_a_traceback(
-    chained: dict[str, Any], expected: list[str]
+    chained: dict[str, Any], expected: str
 ) -> None:
     failure = ValueError()
     for name, value in chained.items():
         setattr(failure, name, value)
-    causes = "".join(f"; caused by builtins.{kind} ()" for kind in expected)
-    assert describe_exception(failure) == f"builtins.ValueError (){causes}"
+    assert describe_exception(failure) == f"builtins.ValueError (){expected}"
 
 
 def make_leaking_exception() -> Exception:
