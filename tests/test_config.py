@@ -230,7 +230,7 @@ OPERATIONS = "must be a list; in TOML, begin each operation with [[operations]]"
 
 SAME_PATH = (
     "operations.1.path: path must differ from that of operation 0 in more than "
-    "parameter names, because one of both is live: '{}'"
+    "parameter names, because only one of them is live: '{}'"
 )
 LIVE = "is for deprecated operations"
 SPACES = (

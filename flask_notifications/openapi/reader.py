@@ -152,7 +152,7 @@ class _Reader:
             is_equal = entry.policy == first.policy
             if not is_equal or entry.operation.successor != first.operation.successor:
                 self.errors.append(
-                    f"{entry.place}: {first.place} is for the same requests, but has other dates or another successor, or one of both is live; set x-path in one"
+                    f"{entry.place}: {first.place} is for the same requests, but has other dates or another successor, or one of them is live; set x-path in one"
                 )
         return list(by_shape.values())
 

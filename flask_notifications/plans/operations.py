@@ -35,29 +35,31 @@ ANY_METHOD = "*"
 REST = "**"
 
 _METHOD = re.compile(TOKEN)
-# The usual methods of requests that an operation gets, if these are not its own only.
+# Request methods to precompute matches for, where they are more than the operation's
+# own method.
 _READY_METHODS = {
     "GET": ("GET", "HEAD"),
     ANY_METHOD: ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"),
 }
-# The methods of operations that a request reaches, if these are not its own and any.
+# By request method: the methods of the operations that it reaches, best first. For
+# every other one these are the method itself and ``*``.
 _ACCEPTED = {"HEAD": ("HEAD", "GET", ANY_METHOD), "OPTIONS": ("OPTIONS",)}
 # A parameter in a path template, and its name.
 PARAMETER = re.compile(r"\{([\w.-]+)\}")
-# Parameters in the syntax of routers, which OpenAPI puts in braces, and characters of
-# no path segment.
+# Parameters as routers write them (OpenAPI uses braces), and characters that no path
+# segment has. The second pattern: characters that must be percent-encoded in a path.
 _OTHER_SYNTAX = re.compile(r"[<>{}*|\\]|^[:(]")
 _NOT_IN_A_PATH = re.compile(r"[\x00-\x20\x7f?#\ud800-\udfff]")
 _DOTS = frozenset({".", ".."})
-# Segments that a strict router takes for no parameter's value.
+# Segments that a strict router does not accept as the value of a parameter.
 _NO_VALUES = _DOTS | {""}
 
 # An application that responds to a lookalike with one of these did not take it for the
 # operation.
 NOT_REACHED = frozenset({404, 405})
 
-# The version of the rules in ``OperationTable``: a count of calls is complete for the
-# rules that were in force.
+# The version of the matching rules in ``OperationTable``. Raise it when they change:
+# calls that were counted under other rules prove nothing.
 RULES_VERSION = 5
 
 # Letters that are not ASCII and fold to an ASCII letter, at least to a regular
@@ -90,8 +92,8 @@ def resolve_dots(path: str) -> str:
     return "/".join([first, *kept])
 
 
-# How lenient routers read a path, in this order; bytes that are not UTF-8 are
-# surrogates in it.
+# Steps by which lenient routers change a path before they match it. A router takes
+# any of them, in this order. Bytes that are not UTF-8 arrive here as surrogates.
 _LENIENT_READINGS: tuple[Callable[[str], str], ...] = (
     lambda path: _NOT_UTF8.sub("", path),
     lambda path: path.strip(_PADDING),
@@ -125,9 +127,9 @@ class Operation:
         string or several. ``""`` is a value that is absent or empty, ``"*"`` any other
         value. Names match in any ASCII letter case, values exactly. By default any
         query matches.
-    :param headers: the same of headers; values match in any ASCII letter case, those of
-        a list member by member, each with or without its parameters. By default any
-        headers match.
+    :param headers: the same for headers. Values match in any ASCII letter case. A list
+        matches if one of its members does, with or without the member's parameters. By
+        default any headers match.
     :param rewrite_path: whether your application sees the path as ``path`` spells it,
         whatever the client sent; by default it sees the path that the client sent.
     :param unify_session: whether the session ID is moved to where your application
@@ -198,8 +200,8 @@ class Match(NamedTuple):
     """An operation that a request may reach.
 
     ``path`` is the request's path in the template's spelling; ``parameters`` are the
-    segments for the template's parameters, by name, and with the name ``**`` the rest
-    of a path below the template's. They are WSGI strings: percent-decoded bytes, read
+    segments in place of the template's parameters, by name, and for a subtree, as
+    ``**``, the rest of the path. They are WSGI strings: percent-decoded bytes, read
     as latin-1. A lookalike is a request that only a lenient router takes for the
     operation. ``vary`` are the headers that the choice of the operation depends on.
     """
@@ -224,8 +226,8 @@ class Match(NamedTuple):
 
     @property
     def is_safe(self) -> bool:
-        """Whether no parameter has a dot segment or an empty one, which some routers
-        resolve.
+        """Whether no parameter has a dot segment or an empty segment. Some routers
+        resolve these, and the path would become another one.
         """
         for name, value in self.parameters.items():
             if name != REST and not value:
@@ -279,9 +281,9 @@ def fill_in(template: str, parameters: Mapping[str, str]) -> str:
 
 
 class Shape(NamedTuple):
-    """What two operations must differ in: a literal segment is in lower case, a
-    parameter is ``None``.
+    """What two deprecated operations must differ in.
 
+    ``segments`` has literals in lower case and ``None`` for each parameter.
     ``has_slash`` is ``None`` for a path and everything below it.
     """
 
@@ -300,11 +302,11 @@ class Template:
         is_absolute = isinstance(path, str) and path.startswith("/")
         require(is_absolute, "path", "a string that begins with '/'", path)
         self.is_subtree = path.endswith(f"/{REST}")
-        # The paths of a subtree end in a slash or not.
+        # Paths in a subtree may or may not end with a slash.
         has_slash = None if self.is_subtree else path.endswith("/")
         segments = path.split("/")[1:-1] if self.is_subtree else _split(path)
-        # The parts of a path between its slashes, of which the first is empty, and the
-        # places of parameters in it.
+        # The literals between the slashes of the path, "" for a parameter and before
+        # the first slash; and the names of the parameters by their place in it.
         self.spelled = [""]
         self.parameters: dict[int, str] = {}
         folded: list[str | None] = []
@@ -317,8 +319,8 @@ class Template:
                 literal = _parse_literal(path, segment)
                 self.spelled.append(literal)
                 folded.append(fold(literal))
-        # A literal precedes a parameter, and a parameter the end of a subtree.
-        self._ranks = [*(int(segment is None) for segment in folded), 2]
+        # For ``rank``: 0 for a literal, 1 for a parameter, 2 for the template's end.
+        self._ranks = [1 if segment is None else 0 for segment in folded] + [2]
         if has_slash:
             self.spelled.append("")
         is_unique = len(set(self.parameters.values())) == len(self.parameters)
@@ -336,14 +338,17 @@ class Template:
     def rank(
         self, methods: tuple[str, ...], segments: list[str], has_slash: bool
     ) -> tuple[Any, ...]:
-        """Return a sort key: the more specific template first.
+        """Return a sort key that puts the template that routers prefer first.
 
-        1. From the left, a literal, then a parameter, then the end of a subtree.
-        2. The trailing slash of the request.
-        3. Conditions.
-        4. The method of the request, then ``GET`` for ``HEAD``, then ``*``.
-        5. No subtree.
-        6. The letter case of the request.
+        Compared in this order, the first difference decides:
+
+        1. segments from the left: a literal before a parameter before the template's
+           end, so the longer of two subtrees wins;
+        2. the same trailing slash as the request;
+        3. some conditions before none;
+        4. the request's own method, then ``GET`` for ``HEAD``, then ``*``;
+        5. a single path before a subtree;
+        6. the same letter case as the request.
         """
         return (
             self._ranks,
@@ -360,8 +365,8 @@ class Template:
 
 
 def decode_path(path: str) -> str:
-    """Return a path in percent-encoding or in letters that are not ASCII as a WSGI
-    string.
+    """Turn a path into a WSGI string: decode percent-encoding, and encode other
+    characters as UTF-8.
     """
     return unquote_to_bytes(path).decode("latin-1")
 
@@ -400,8 +405,12 @@ class Node:
     def find(
         self, segments: list[str], *, is_lenient: bool, refuses_empty_rests: bool
     ) -> list[Operation]:
-        """Return every operation of a path, which is in lower case and without a
-        trailing slash.
+        """Return every operation whose template fits a path.
+
+        :param segments: the path's, in lower case, without a trailing slash.
+        :param is_lenient: whether empty and dot segments can be parameter values.
+        :param refuses_empty_rests: whether the rest of a path below a subtree must not
+            begin with an empty segment.
         """
         operations: list[Operation] = []
         nodes = [self]
@@ -409,6 +418,7 @@ class Node:
             is_value = is_lenient or segment not in _NO_VALUES
             following = []
             for node in nodes:
+                # ``segment`` begins the rest of the path below this node.
                 if node.subtrees and (segment or not refuses_empty_rests):
                     operations += node.subtrees
                 if segment in node.following:
@@ -462,8 +472,8 @@ class OperationTable:
             else:
                 path = fold("/".join(template.spelled)).removesuffix("/")
                 self._literals.setdefault(path, []).append(operation)
-        # The matches of paths without parameters, computed once where nothing decides
-        # but method and path.
+        # A cache for the usual requests: the matches by method and path, for paths
+        # without parameters where no condition can change the result.
         self._ready: dict[tuple[str, str], list[Match]] = {}
         for operation in self.operations:
             template = operation.template
@@ -480,7 +490,11 @@ class OperationTable:
     def match(
         self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
     ) -> Match | None:
-        """Return the likeliest match without lenient readings, or ``None``."""
+        """Return the likeliest match without lenient readings, or ``None``.
+
+        For code that is the router itself, or compares operations. A middleware does
+        not know what its router accepts, and needs ``find``.
+        """
         matches = self._ready.get((method, path))
         if matches is None:
             operations = self._find_operations(path)
@@ -512,16 +526,21 @@ class OperationTable:
     def _add_lookalikes(
         self, strict: list[Match], method: str, path: str, sent: SentValues
     ) -> list[Match]:
-        """Return the matches of a request and those of its lenient readings."""
+        """Return the strict matches, and after them the operations that only a lenient
+        reading of the path reaches.
+        """
         readings = list(strict)
         for lenient_path in _read_leniently(path):
-            for refuses in {False, "//" in lenient_path}:
+            # Routers differ about ``//`` below a subtree, so try both behaviours.
+            behaviours = (False, True) if "//" in lenient_path else (False,)
+            for refuses in behaviours:
                 operations = self._find_operations(
                     lenient_path, is_lenient=True, refuses_empty_rests=refuses
                 )
                 readings += self._choose(
                     operations, method, lenient_path, sent, is_lookalike=True
                 )
+        # One match per operation; the first wins, so a strict one is no lookalike.
         matches: dict[str, Match] = {}
         # The choice among readings depends on the headers of all of them.
         vary: dict[str, None] = {}
@@ -532,7 +551,7 @@ class OperationTable:
 
     def methods(self, path: str) -> list[str]:
         """Return the methods that a path responds to, for ``Allow`` (RFC 9110 section
-        10.2.1); none: no such path.
+        10.2.1); an empty list means that there is no such path.
         """
         operations = self._find_operations(path)
         methods = {operation.method for operation in operations}
@@ -546,16 +565,16 @@ class OperationTable:
         """Return every operation of a path in any letter case, with or without its
         trailing slash.
 
-        Lenient routers take dot segments and empty ones for the values of parameters
-        (Falcon). Some of them refuse a rest of a path that begins with an empty segment
-        (Flask's ``<path:rest>``).
+        Lenient routers, such as Falcon's, accept dot segments and empty segments as
+        parameter values. Some, such as Flask's for ``<path:rest>``, refuse the rest of
+        a path if it begins with an empty segment.
         """
         folded = fold(path).removesuffix("/")
         operations = self._literals.get(folded, [])
         if self._root is None:
             return operations
-        segments = folded.split("/")
-        if segments.pop(0):
+        before_slash, *segments = folded.split("/")
+        if before_slash:  # the path does not begin with a slash
             return operations
         return operations + self._root.find(
             segments, is_lenient=is_lenient, refuses_empty_rests=refuses_empty_rests
@@ -570,8 +589,11 @@ class OperationTable:
         *,
         is_lookalike: bool = False,
     ) -> list[Match]:
-        """Return the matches among the operations of a path, each with all headers that
-        were looked at.
+        """Return a match for each operation of a path that some router chooses, with
+        every header that the choice depended on.
+
+        In doubt, the conditions of a deprecated operation hold, those of a live one do
+        not.
         """
         path = path or "/"
         winners: dict[str, Operation] = {}
@@ -598,8 +620,8 @@ class OperationTable:
         return matches
 
     def _is_surely_live(self, matches: list[Match], path: str) -> bool:
-        """Return whether all matches are live, one of them in its exact spelling, so
-        that lenient readings need no look.
+        """Return whether all matches are live and one of them has its exact spelling;
+        then no lenient reading can matter.
         """
         is_exact = False
         spelling = path.removesuffix("/")
@@ -614,8 +636,10 @@ class OperationTable:
 # Saves a tenth of the instructions of a request that is not ready.
 @lru_cache(maxsize=64)
 def _list_accepted(method: str) -> tuple[tuple[str, ...], ...]:
-    """Return the methods of the operations that a request reaches, its own first: of
-    ``get``, these are ``get`` and ``*``, and as some routers read it, ``GET`` and ``*``.
+    """Return the methods of the operations that a request reaches, once for each way
+    in which routers read its method: as it was sent, and in upper case.
+
+    ``get`` gives ``(("get", "*"), ("GET", "*"))``.
     """
     spellings = dict.fromkeys([method, method.upper()])
     return tuple(
@@ -667,7 +691,11 @@ def _is_ordinary(path: str) -> bool:
 
 
 def _read_leniently(path: str) -> list[str]:
-    """Return a path, and then the paths that lenient routers read in its place."""
+    """Return a path, and then the paths that lenient routers read in its place.
+
+    A router takes some of the steps in ``_LENIENT_READINGS`` and skips the others, so
+    these are the results of all combinations.
+    """
     readings = [path.encode("latin-1", "replace").decode("utf-8", "surrogateescape")]
     for read in _LENIENT_READINGS:
         readings = list(dict.fromkeys([*readings, *map(read, readings)]))
@@ -678,8 +706,10 @@ def _read_leniently(path: str) -> list[str]:
 
 
 class Clash(NamedTuple):
-    """The places of two operations for the same requests, the first one's last, and
-    what they must differ in.
+    """Two operations of a list that would get the same requests.
+
+    ``place`` is the index of the later one, ``first`` that of the earlier one, and
+    ``difference`` says what they must differ in.
     """
 
     place: int
@@ -688,8 +718,8 @@ class Clash(NamedTuple):
 
 
 def find_clashes(operations: Iterable[tuple[Operation, bool]]) -> Iterator[Clash]:
-    """Yield two deprecated operations that differ only in letter case or parameter
-    names, and a live one and a deprecated one that differ only in the latter.
+    """Yield each clash: two deprecated operations that differ only in letter case or
+    parameter names, or a live and a deprecated one that differ only in these names.
 
     :param operations: each with whether it is live.
     """
@@ -701,7 +731,7 @@ def find_clashes(operations: Iterable[tuple[Operation, bool]]) -> Iterator[Clash
         spelling = (shape, tuple(operation.template.spelled))
         first, is_first_live = spellings.setdefault(spelling, (place, is_live))
         if is_live != is_first_live:
-            difference = "more than parameter names, because one of both is live"
+            difference = "more than parameter names, because only one of them is live"
             yield Clash(place, first, difference)
         elif not is_live:
             first = shapes.setdefault(shape, place)
@@ -710,7 +740,10 @@ def find_clashes(operations: Iterable[tuple[Operation, bool]]) -> Iterator[Clash
 
 
 def template_shape(operation: Operation) -> Shape:
-    """Return the shape of an operation, which no other operation of a table may have."""
+    """Return the shape of an operation, which no two deprecated ones of a table share.
+
+    For other modules, which need not know ``Template``.
+    """
     return operation.template.shape
 
 

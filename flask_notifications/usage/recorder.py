@@ -47,27 +47,28 @@ class UsageRecorder:
     """Count who calls the listed operations, as an observer of
     ``DeprecationMiddleware``.
 
-    A request adds to a count in memory. A thread of the process writes the totals to
-    the database: within a second if a pair of caller and client is new on a day, or the
-    first to be answered, refused, failed or closed; otherwise after ``flush_interval``.
+    Each call is added to a count in memory, and a background thread writes the totals
+    to the database: within a second if the call is the day's first by this caller and
+    client, or their first with this outcome (answered, refused, failed or closed);
+    otherwise after ``flush_interval``.
     Pass each recorder to one middleware. Several can share a database.
 
     :param database: an SQLAlchemy URL or engine, of SQLite, PostgreSQL, MySQL or
         MariaDB. An engine stays the application's.
-    :param flush_interval: the seconds after which repeated calls are written; above 0,
-        at most a year. After 30 seconds they are written with the next sign of life in
-        any case.
+    :param flush_interval: the seconds after which repeated calls are written: above 0,
+        at most a year. Above 30 it has no effect, because the sign of life that is written
+        every 30 seconds includes them.
     :param retention_days: the days after which counts are deleted, 1 to 36500.
     :param create_tables: whether to create missing tables at the first write.
     :param service: the name of your application among those that share a database: at
         most 64 printable characters of ASCII, without a space at either end; empty by
         default.
-    :param host: the name of this machine, which no other one has; by default its host
-        name, unless that is ``localhost``.
+    :param host: a name for this machine that no other machine uses; by default its host
+        name, which must not be ``localhost``.
     :param clock: for tests: returns the time of signs of life as an aware datetime.
         Calls have their own time.
-    :raises ValueError: naming the argument that does not fit, or that the server runs
-        no threads.
+    :raises ValueError: an argument does not fit, or the server runs no threads; the
+        message says which.
     """
 
     awaits_request: bool
@@ -156,7 +157,7 @@ class UsageRecorder:
                     kind_of(call.status, call.phase),
                 )
         except BaseException:
-            # The time until now is not covered.
+            # This call may be lost, so nobody may rely on the record of this time.
             self._counts.is_whole = False
             raise
         if is_new or not writer.has_thread:
@@ -186,8 +187,9 @@ class UsageRecorder:
         """Write all counts within fifteen seconds, and end the thread; a later call
         begins anew.
 
-        A signal handler that has interrupted the counting of a call cannot close the
-        recorder: after a second this only writes, and the end of the process closes.
+        If a signal handler calls this while it interrupts the counting of a call, the
+        lock stays taken. After a second this then only writes the counts, and the
+        recorder is closed when the process ends.
         """
         if self._process != os.getpid():
             return
@@ -223,28 +225,34 @@ class UsageRecorder:
         """Set up the state of this process: when the recorder is built, and in a forked
         child, which must not use its parent's locks, counts and connections.
         """
+        # One thread of a process does this; a forked child replaces the lock.
         with _beginning[0]:
             if self._process == os.getpid():  # another thread was faster
                 return
+            # Held while a call is counted, and while the writer uses the database.
             self._lock, self._busy = new_lock(), new_lock()
             self._is_paused = False
             self._writer = None
             self._counts = Counts()
             self._began = self._tell_time()
-            if self._process:  # that of the parent
+            if self._process:  # still the parent's ID: this is a forked child
                 self._store.forget_connections()
             self.awaits_request = True
             self._process = os.getpid()
 
     def _tell_time(self) -> int:
-        """Return microseconds: of ``clock`` in tests, otherwise of a monotonic clock."""
+        """Return the time in microseconds, by ``clock`` in tests and otherwise by the
+        system's monotonic clock.
+        """
         if self._own_clock is None:
             return time.monotonic_ns() // 1000
         return int(self._own_clock().timestamp() * SECOND)
 
     def _start_writer(self) -> Writer | None:
-        """Begin to count in this process; not in the master of uWSGI, whose children
-        would inherit locks.
+        """Create the writer of this process; its thread starts at the first ``wake``.
+
+        Return ``None`` in the master of uWSGI: its workers would inherit locks that
+        nobody releases.
         """
         if _is_uwsgi_master():
             return None
@@ -285,7 +293,7 @@ class UsageRecorder:
 
 
 def _check_service(service: str) -> str:
-    # MySQL takes strings for equal that differ in their last spaces.
+    # MySQL treats strings as equal if they differ only in trailing spaces.
     fits = _is_name(service) and service.isascii() and service == service.strip()
     expected = "at most 64 printable ASCII characters without a space at either end"
     require(fits, "service", expected, service)
@@ -313,15 +321,17 @@ def _require_threads() -> None:
 
 
 def _is_uwsgi_master() -> bool:
-    """Return whether this process will fork the workers of uWSGI, which Python does not
-    notice.
+    """Return whether this is the process that forks uWSGI's workers.
+
+    It may fork them in C, without the hooks of ``os.register_at_fork``.
     """
     uwsgi = sys.modules.get("uwsgi")
     return uwsgi is not None and uwsgi.worker_id() == 0
 
 
 _recorders: "weakref.WeakSet[UsageRecorder]" = weakref.WeakSet()
-# The lock of the thread that begins anew, which a child replaces.
+# The lock for ``_begin_anew``, in a list so that a forked child can replace it: another
+# thread of the parent may have held it during the fork.
 _beginning = [new_lock()]
 
 
@@ -332,7 +342,7 @@ def _call_each(method: Callable[..., object], *arguments: float) -> None:
 
 
 def _before_fork() -> None:
-    """Wait for the writes of all recorders, but not for each of them in turn."""
+    """Wait for the current writes of all recorders, which share one deadline."""
     _call_each(UsageRecorder._before_fork, time.monotonic() + _FORK_PATIENCE)
 
 
@@ -341,7 +351,7 @@ def _after_fork_in_child() -> None:
     _call_each(UsageRecorder._begin_anew)
 
 
-# In reverse order: close, then write calls that came while a recorder closed.
+# These run in reverse order: close first, then write the calls that arrived during it.
 atexit.register(_call_each, UsageRecorder.flush)
 atexit.register(_call_each, UsageRecorder.close)
 if hasattr(os, "register_at_fork"):  # pragma: no branch - there are no forks on Windows

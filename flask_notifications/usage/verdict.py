@@ -1,7 +1,7 @@
-"""The rules for a verdict: in the time that was recorded, nobody called, and that time
-is enough.
+"""The rules for a verdict. An operation is safe to close if nobody called it, and if
+the record covers enough time to prove that.
 
-Pure functions of a snapshot. All times are microseconds since 1970.
+Pure functions of a snapshot. Times that are integers are microseconds since 1970.
 """
 
 import math
@@ -39,7 +39,7 @@ from .times import (
     to_datetime,
 )
 
-# By how much the clock of a reader may be ahead of the database's.
+# How far the clock of whoever reads the report may be ahead of the database's.
 _TOLERANCE = 60 * SECOND
 
 # The rows of an operation in the record.
@@ -47,7 +47,7 @@ _Rows: TypeAlias = Sequence[CallerUsage]
 
 
 class Judge:
-    """Give the verdict on the operations of a snapshot."""
+    """Reach a verdict on each operation of a snapshot."""
 
     def __init__(self, snapshot: Snapshot, options: Options) -> None:
         self._snapshot = snapshot
@@ -65,8 +65,12 @@ class Judge:
     # One operation.
 
     def _judge(self, name: str) -> OperationUsage:
+        """Return the usage of an operation: in use if a call counts, unknown if there
+        is a doubt, otherwise safe.
+        """
         has_store = self._snapshot.has_store
         callers = self._rows[name]
+        # The evidence: the record, which logs only check; without a store, the logs.
         rows = [row for row in callers if not (has_store and row.is_logged)]
         counted = self._select_use(rows)
         listening = self._find_listening(name, self._since)
@@ -88,7 +92,7 @@ class Judge:
             reasons=tuple(reasons),
             sunset_at=self._options.sunsets.get(name),
             answered=sum(row.answered for row in counted),
-            refused=sum(row.refused for row in rows if self._counts_refused(row)),
+            refused=sum(row.refused for row in rows if self._shows_refused(row)),
             failed=sum(row.failed for row in counted),
             closed=sum(row.closed for row in counted),
             ignored=sum(row.calls for row in rows if row.ignored),
@@ -106,13 +110,18 @@ class Judge:
         )
 
     def _select_use(self, rows: _Rows) -> _Rows:
-        """Return the rows that count as use, of the only caller if there is one."""
+        """Return the rows that count as use; with --caller, only that caller's."""
+        wanted = [row for row in rows if not row.ignored]
         caller = self._options.caller
-        return [row for row in rows if not row.ignored and caller in {None, row.caller}]
+        if caller is None:
+            return wanted
+        return [row for row in wanted if row.caller == caller]
 
-    def _counts_refused(self, row: CallerUsage) -> bool:
-        """Return whether refused calls are shown: those without a label are, although
-        they may not count.
+    def _shows_refused(self, row: CallerUsage) -> bool:
+        """Return whether the report shows the refused calls of a row.
+
+        With ``--ignore-refused`` those without a label do not count as use, but are
+        shown.
         """
         is_unlabelled = row.caller is None and not is_probe(row.client)
         return not row.ignored or (self._options.ignore_refused and is_unlabelled)
@@ -120,22 +129,24 @@ class Judge:
     def _find_unrecorded(
         self, rows: _Rows, logged: _Rows, gaps: Sequence[Interval]
     ) -> list[Reason]:
-        """Return the reason that calls in the logs were covered, although the record
-        has no call by the same client on that day.
+        """Return a reason if the logs have a call at a covered time, but the record has
+        none by that client on that day: a recorder has missed it.
 
-        A caller may have different labels in a log and in the record.
+        Clients are compared, because a caller may have different labels in both.
         """
+        # The clients in the record, by day.
         recorded: defaultdict[int, set[str | None]] = defaultdict(set)
         for row in rows:
-            for day in row.packed_days[::7]:
+            for day, *_rest in unpack_days(row.packed_days):
                 recorded[day].add(row.client)
         unrecorded: list[int] = []
         for row in logged:
             for day, first_at, last_at, *_counts in unpack_days(row.packed_days):
-                possible = {row.client, OTHER}
                 if row.client in {None, OTHER}:  # it may be any client of that day
-                    possible = recorded[day]
-                if recorded[day].isdisjoint(possible):
+                    is_recorded = bool(recorded[day])
+                else:
+                    is_recorded = bool(recorded[day] & {row.client, OTHER})
+                if not is_recorded:
                     unrecorded += [first_at, last_at]
         unrecorded = [
             at
@@ -154,13 +165,15 @@ class Judge:
     # Coverage.
 
     def _find_listening(self, name: str, since: int) -> Listening:
-        """Return the services that have to cover an operation since a time."""
+        """Return the services that should have recorded an operation since a time."""
         rules = self._options.rules_of(name)
         return find_listening(self._snapshot.services, name, rules, since)
 
     def _compute_coverage(
         self, listening: Listening, since: int, until: int
     ) -> Coverage:
+        """Return the coverage of a window, as ``self._cover`` caches it."""
+        # Computed once for the whole window; later ones are cut out of it.
         if since > self._since:
             coverage = self._cover(listening, self._since, self._until)
             return coverage.move(since, until)
@@ -223,9 +236,10 @@ class Judge:
     def _find_window_doubts(
         self, name: str, rows: _Rows, since: int, until: int
     ) -> list[Reason]:
-        """Return the doubts about a window that begins at a midnight.
+        """Return the doubts about a window that begins at midnight.
 
-        Nothing is missing in what lies in the future.
+        ``_suggest`` tries windows that end later than the snapshot; the time after its
+        end is taken to be covered and probed.
         """
         options = self._options
         coverage = self._cover(self._find_listening(name, since), since, until)
@@ -262,6 +276,7 @@ class Judge:
                 f"`flask-notifications check` ({PROBE}) every day"
             )
             doubts.append(Reason("probe", message))
+        # Only with --caller: without it, these calls would count as use.
         unlabelled = 0
         for row in rows:
             may_count = row.caller in {None, OTHER} and not row.ignored
@@ -277,7 +292,7 @@ class Judge:
         allowed = self._options.allow_gap * HOUR
         return [(start, end) for start, end in coverage.gaps if end - start > allowed]
 
-    # What made the gaps, as far as the store knows.
+    # Causes of the gaps, as far as the store shows them.
 
     def _find_causes(self, listening: Listening) -> list[Reason]:
         coverage = self._cover(listening, self._since, self._until)
@@ -301,6 +316,9 @@ class Judge:
     def _find_causes_in(
         self, service: Service, plans: Digests, gaps: Sequence[Interval]
     ) -> list[Reason]:
+        """Return the causes of gaps in one service: its record is too young, recorders
+        went silent, or recorders had other rules.
+        """
         causes = []
         began = [row.began_at for row in service.rows if row.plan in plans]
         begins_at = max(self._snapshot.kept_from, min(began, default=0))
@@ -312,8 +330,9 @@ class Judge:
             causes.append(Reason("young", message))
         lost = []
         for silence in service.silences:
-            is_open = silence.is_lost and not silence.row.gone_at
-            if is_open and _overlap(silence[:2], gaps):
+            # No other recorder has declared it gone yet.
+            is_missing = silence.is_lost and not silence.row.gone_at
+            if is_missing and _overlap((silence.start, silence.end), gaps):
                 lost.append(silence.row)
         if lost:
             message = _describe_rows(lost, "not heard after")
@@ -323,14 +342,14 @@ class Judge:
                     "it for gone"
                 )
             causes.append(Reason("host-lost", message))
-        strangers = []
+        with_other_rules = []
         for row in service.rows:
             life = (row.began_at, row.heard_at + 1)
             if row.plan not in plans and _overlap(life, gaps):
-                strangers.append(row)
-        if strangers:
+                with_other_rules.append(row)
+        if with_other_rules:
             message = _describe_rows(
-                strangers, "without these rules for the operation until"
+                with_other_rules, "without these rules for the operation until"
             )
             message += (
                 ": use the plan that is in production, and a service of its own for "
@@ -342,10 +361,11 @@ class Judge:
     # Advice.
 
     def _suggest(self, name: str, rows: _Rows) -> str:
-        """Return the largest window that is complete, and the earliest date on which
-        the present one can be.
+        """Advise on --days: the largest window that is complete now, and the earliest
+        date on which a window of the present length can be complete.
         """
         days = self._options.days
+        # Move the window a day at a time, until what is missing lies before it.
         since = self._since + DAY
         while since < self._until and self._find_window_doubts(
             name, rows, since, since + days * DAY
@@ -364,7 +384,7 @@ class Judge:
 
 
 def _describe_use(rows: _Rows, where: str) -> list[Reason]:
-    """Return the reason that there are calls."""
+    """Return a reason that names the calls, or nothing if there are none."""
     if not rows:
         return []
     calls = count(sum(row.calls for row in rows), "call")
