@@ -311,7 +311,7 @@ class Judge:
                     "has ended, choose another one with --service"
                 )
                 causes.append(Reason("gap", message))
-        return causes
+        return list(dict.fromkeys(causes))  # services may share one
 
     def _find_causes_in(
         self, service: Service, plans: Digests, gaps: Sequence[Interval]

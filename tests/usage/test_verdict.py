@@ -346,6 +346,11 @@ RECORDS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
         {"gone_after": 1, "min_coverage": 0, "allow_gap": 1000},
         ["no-operation"],
     ),
+    "rows of two services were deleted": (
+        [WHOLE, recorder(START, NOON, service="bank")],
+        {"kept_from": AT},
+        ["coverage", "gap", "young"],
+    ),
     "a service that has ended": (
         [WHOLE, recorder(START, NOON - 8 * HOUR, service="bank")],
         {},
