@@ -242,8 +242,8 @@ def split_request(request: str) -> tuple[str, str] | None:
 
 
 @lru_cache(_TIMES)
-def parse_log_time(time: str) -> int | None:
-    """Return the microseconds since 1970 of a time in a log.
+def parse_log_time(time: str) -> tuple[int, bool] | None:
+    """Return the microseconds since 1970, and whether the time has an offset from UTC.
 
     :param time: in the Common format, in ISO 8601, as a number of seconds,
         milliseconds, microseconds or nanoseconds since 1970, or as C's ``ctime`` writes
@@ -253,7 +253,7 @@ def parse_log_time(time: str) -> int | None:
     text = time.strip(" \t[]")
     try:
         if _NUMBER.fullmatch(text):
-            return _parse_number(text)
+            return _parse_number(text), True
         return _parse_date(text)
     except (ValueError, OverflowError):  # there is no such date
         return None
@@ -268,7 +268,7 @@ def _parse_number(number: str) -> int:
     raise OverflowError
 
 
-def _parse_date(text: str) -> int:
+def _parse_date(text: str) -> tuple[int, bool]:
     for pattern in _NAMED_MONTHS:
         match = pattern.fullmatch(text)
         if match is not None:
@@ -276,8 +276,8 @@ def _parse_date(text: str) -> int:
             text = f"{match['year']}-{month:02}-{match['day']:0>2}T{match['clock']}"
     at = datetime.fromisoformat(_SPACE_BEFORE_OFFSET.sub("", _UTC.sub("Z", text)))
     if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
-    return to_microseconds(at)
+        return to_microseconds(at.replace(tzinfo=UTC)), False
+    return to_microseconds(at), True
 
 
 def show(text: str | None) -> str:

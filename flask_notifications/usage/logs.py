@@ -92,7 +92,8 @@ class LogReading:
     are 410s while the plan had closed the operation for the caller. ``lines`` were in
     the window, from ``first_at`` to ``last_at``, and ``others`` before or after it.
     ``unreadable`` lines have no time or no request, and ``first_unreadable`` says where
-    the first is and which part of it does not fit.
+    the first is and which part of it does not fit. ``without_offset`` is the first time
+    that was taken for UTC.
     """
 
     since: int
@@ -104,6 +105,7 @@ class LogReading:
     first_at: int = sys.maxsize
     last_at: int = -sys.maxsize
     first_unreadable: str = ""
+    without_offset: str = ""
 
     @property
     def calls(self) -> list[Change]:
@@ -135,14 +137,19 @@ class LogReading:
     @property
     def notes(self) -> list[str]:
         """Say what readers of any result should know."""
-        if not self.unreadable:
-            return []
-        total = self.lines + self.others + self.unreadable
-        note = (
-            f"{self.unreadable:,} of {total:,} lines in the logs cannot be read, "
-            f"the first is {self.first_unreadable}"
-        )
-        return [note]
+        notes = []
+        if self.unreadable:
+            total = self.lines + self.others + self.unreadable
+            notes.append(
+                f"{self.unreadable:,} of {total:,} lines in the logs cannot be read, "
+                f"the first is {self.first_unreadable}"
+            )
+        if self.without_offset:
+            notes.append(
+                "times without an offset were taken for UTC, "
+                f"the first is {self.without_offset}"
+            )
+        return notes
 
 
 def read_logs(
@@ -242,7 +249,7 @@ class _Reader:
             time, method, target, record = parts
             if time != latest:
                 latest = time
-                at = parse_log_time(latest or "")
+                at = self._read_time(latest, name)
                 is_inside = at is not None and reading.include(at)
             if at is None:
                 self._note_unreadable(name, number, f"the time is {show(latest)}")
@@ -254,6 +261,15 @@ class _Reader:
                 self._note_unreadable(name, number, f"the request is {show(target)}")
             else:
                 reading.lines += 1
+
+    def _read_time(self, time: str | None, name: str) -> int | None:
+        parsed = parse_log_time(time or "")
+        if parsed is None:
+            return None
+        at, has_offset = parsed
+        if not has_offset and not self.reading.without_offset:
+            self.reading.without_offset = f"{show(time)} in {name}"
+        return at
 
     def _note_unreadable(self, name: str, number: int, part: str) -> None:
         if not self.reading.unreadable:

@@ -458,6 +458,16 @@ def test_the_first_line_that_cannot_be_read_is_shown_with_the_part_that_does_not
     ]
 
 
+def test_times_without_an_offset_are_noted() -> None:
+    reading = read(line(), line(time="18/Nov/2026 12:00:00"))
+    assert reading.notes == [
+        (
+            "times without an offset were taken for UTC, the first is "
+            "'18/Nov/2026 12:00:00' in a log"
+        )
+    ]
+
+
 @pytest.mark.parametrize(
     ("user", "agent", "caller", "client"),
     [
