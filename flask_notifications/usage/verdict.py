@@ -322,9 +322,9 @@ class Judge:
         causes = []
         began = [row.began_at for row in service.rows if row.plan in plans]
         begins_at = max(self._snapshot.kept_from, min(began, default=0))
-        if began and begins_at > self._since:
+        if begins_at > self._since:
             message = (
-                "in this window, the record with these rules begins on "
+                "in this window, nothing was recorded with these rules before "
                 f"{describe_moment(begins_at)}"
             )
             causes.append(Reason("young", message))

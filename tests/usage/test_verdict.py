@@ -335,6 +335,11 @@ RECORDS: dict[str, tuple[list[RecorderRow], dict[str, Any], list[str]]] = {
         [],
     ),
     "a young record": ([recorder(AT, NOON)], {}, ["coverage", "gap", "young"]),
+    "rows were deleted, and other rules are in production": (
+        [recorder(START, NOON, plan="old")],
+        {"kept_from": AT},
+        ["coverage", "gap", "young", "rules"],
+    ),
     "a rollback to other rules": (
         [WHOLE, recorder(AT, AT + 8 * HOUR, plan="old")],
         {},
@@ -510,11 +515,11 @@ def test_a_lost_host_is_named_with_the_way_out() -> None:
 def test_each_reason_is_about_its_cause() -> None:
     usage = judge(recorder(AT, NOON))
     assert message(usage, "young").startswith(
-        "in this window, the record with these rules begins on 11 May 2026, 00:00 UTC; "
-        "the largest complete window is --days 20; "
+        "in this window, nothing was recorded with these rules before 11 May 2026, "
+        "00:00 UTC; the largest complete window is --days 20; "
     )
     usage = judge(WHOLE, kept_from=AT)
-    assert "begins on 11 May 2026, 00:00 UTC" in message(usage, "young")
+    assert "before 11 May 2026, 00:00 UTC" in message(usage, "young")
     usage = judge(WHOLE, recorder(AT, AT + 8 * HOUR, plan="old", host="web-9"))
     assert message(usage, "rules").startswith(
         "web-9 (process 12) was without these rules for the operation until 11 May 2026, "
