@@ -1,5 +1,5 @@
-"""Around any WSGI application: match the operations, unify the session, announce the
-retirement.
+"""A WSGI middleware that matches requests to operations, unifies their sessions and
+announces the retirement.
 
 Changes the environ of a matched request, wraps ``start_response`` and calls observers.
 Knows no framework, no storage and no byte of a body. Standard library only: after
@@ -75,14 +75,13 @@ class DeprecationMiddleware:
 
     A request matches an operation if some router may take it for the operation; every
     other request passes untouched. Every response to a matched request carries
-    ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and ``Link`` (RFC 8288), which vary
-    with parameters, mount point and exemption only. During a brownout and after an
+    ``Deprecation`` (RFC 9745), ``Sunset`` (RFC 8594) and ``Link`` (RFC 8288). These
+    depend only on parameters, mount point and exemption. During a brownout and after an
     enforced sunset the middleware responds with 410 itself. Your application sees the
     request unchanged, unless the operation has ``rewrite_path`` or ``unify_session``.
 
-    Install it outermost, so that nothing else sees a session ID in the URL. Applying it
-    twice changes no response: two middlewares each match, report and close for
-    themselves.
+    Install it outermost, so that nothing else sees a session ID in the URL. Nesting two
+    changes no response; each one matches, reports and closes on its own.
 
     :param app: a WSGI application (PEP 3333).
     :param plan: a mapping from each operation to its policy. ``None`` marks a live
@@ -103,8 +102,9 @@ class DeprecationMiddleware:
     :param identify: a function from a copy of the WSGI environ, as it came, to the
         label of the caller, or to ``None``. It is called once per matched request,
         before the application, and does not read the body. When it fails, the error is
-        logged and the caller has no label. Exemptions need it; by default only the
-        application labels callers. Not checked: that the caller is who it says it is.
+        logged and the caller has no label. Exemptions need it. By default only the
+        application labels callers. Nothing verifies that a caller is who it claims to
+        be.
     :param closing: a switch that keeps operations open: a function without arguments,
         called once per request that would get 410. If it returns exactly ``False``, the
         request passes in the phase ``deprecated``. Its failure is logged, and the plan
@@ -149,7 +149,8 @@ class DeprecationMiddleware:
         self._table = table_of(plan)
         self._policies = {operation.name: policy for operation, policy in plan.items()}
         self._problems = Problems(statuses=statuses, realm=realm)
-        # Those of deprecated operations at the root, for callers without an exemption.
+        # The announcement of each deprecated operation, by its name, for the usual
+        # request: no mount point, no path parameters, no exemption.
         self._announcements: dict[str, Announcement] = {}
         for operation, policy in plan.items():
             if policy is not None:
@@ -185,8 +186,9 @@ class DeprecationMiddleware:
         for watcher in self._watchers:
             if watcher.awaits_request:
                 _notify(watcher.request_passed)
-        # No variable keeps what was received: monitoring tools report those of each
-        # frame when an application raises.
+        # If an outer middleware has moved the session, match what the client sent. That
+        # copy holds the session ID, so keep it out of local variables: monitoring tools
+        # report those of every frame when an application raises.
         matches = self._table.find(
             environ["REQUEST_METHOD"],
             environ.get("PATH_INFO", ""),
@@ -195,14 +197,14 @@ class DeprecationMiddleware:
         for match in matches:
             if match.operation.name in self._announcements:
                 break
-        else:  # all of them are live, if there are any
+        else:  # no match, or only live operations
             return self._app(environ, start_response)
         failures: list[_Failure] = []
         decision = self._decide(matches, environ, failures)
-        # It moves the session.
+        # Building the exchange changes the environ: the session ID leaves the query.
         exchange = _Exchange(decision, environ, start_response, self._observers)
-        # Not before: a log handler may report local variables, and until now the
-        # environ had the session ID in its query.
+        # Log only now: a log handler may report local variables, and until here the
+        # query in the environ held the session ID.
         for failure in failures:
             log_error(*failure)  # type: ignore[arg-type]
         if decision.phase in CLOSED_PHASES:
@@ -221,6 +223,12 @@ class DeprecationMiddleware:
         environ: WSGIEnvironment,
         failures: list[_Failure],
     ) -> Decision:
+        """Decide about a request that matches a deprecated operation: who calls, which
+        operation and phase apply, and which headers announce it.
+
+        Errors of the clock, ``identify`` and ``closing`` are added to ``failures``;
+        ``__call__`` logs them once the session ID has left the environ.
+        """
         caller = exemption = None
         try:
             at = self._clock().astimezone(UTC)
@@ -231,7 +239,7 @@ class DeprecationMiddleware:
         if self._identify is not None:
             caller = self._identify_caller(environ, failures)
         match, policy, phase = decide(matches, self._policies, at, caller)
-        # One of the matches is deprecated, and live ones do not win over it.
+        # At least one match is deprecated, and ``decide`` prefers it to live ones.
         assert policy is not None and phase is not None  # noqa: S101, PT018
         if phase in CLOSED_PHASES and self._is_kept_open(failures):
             phase = Phase.DEPRECATED
@@ -243,6 +251,7 @@ class DeprecationMiddleware:
             announcement = announcement.headers.announce(
                 match.successor, _encode_mount(mount), exemption
             )
+        # The decision records the path that the application gets.
         if match.operation.rewrite_path and not match.is_lookalike:
             path = match.path
         method = environ["REQUEST_METHOD"]
@@ -264,8 +273,8 @@ class DeprecationMiddleware:
             return self._closing() is False
         except Exception as error:  # noqa: BLE001 - the plan counts
             traceback = format_traceback(error, chain=False)
-        failures.append(("closing %r failed: %s", self._closing, traceback))
-        return False
+            failures.append(("closing %r failed: %s", self._closing, traceback))
+            return False
 
     def _refuse_closed(self, decision: Decision) -> PlainResponse:
         notice, policy = describe(decision), decision.announcement.headers.policy
@@ -283,8 +292,10 @@ class DeprecationMiddleware:
 
 
 class _Label(str):
-    """A label that a middleware has set in the environ, and not the application:
-    another middleware ignores it.
+    """A caller's label that a middleware, not the application, put in the environ.
+
+    A label from the application overrides ``identify``. One from a nested middleware
+    must not, and this type tells them apart.
     """
 
     __slots__ = ()
@@ -293,12 +304,14 @@ class _Label(str):
 class _Exchange:
     """A matched request and its response, between server and application (PEP 3333).
 
-    The environ is changed as the operation asks for it. ``session`` is what the request
-    carries, if the operation ``unifies`` sessions.
+    Constructing it changes the environ: the label, and what ``rewrite_path`` and
+    ``unify_session`` ask for. ``session`` is what the request carries, if the operation
+    ``unifies`` sessions.
     """
 
     session: SessionResult = None
-    # The digests of the session pairs in the query, by what they replace.
+    # From each ``sessionId=…`` pair that was in the query to the digest now in its
+    # place.
     _digests: Mapping[str, str] = MappingProxyType({})
     _has_url_session = False
     _status: str | None = None
@@ -329,13 +342,14 @@ class _Exchange:
         elif operation.unify_session:  # a lookalike, whose session is not moved
             query = environ.get("QUERY_STRING", "")
             self._has_url_session = bool(session_pairs(query))
+        # ``notice_of`` reads it, and the blueprint, which warns if it is missing.
         environ[SERVED] = decision
 
     def _unify_session(self, environ: WSGIEnvironment) -> None:
         self.session, self._digests = unify_session(environ)
         if self._digests:
             self._has_url_session = True
-            # Before an application changes its environ.
+            # Read it now, because the application may change its environ.
             self._origin = origin_of(environ)
 
     def run(self, app: WSGIApplication) -> Iterable[bytes]:
@@ -364,9 +378,9 @@ class _Exchange:
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
     ) -> Callable[[bytes], object]:
+        """Start the response for the application, as PEP 3333 says."""
         edited = headers
-        is_lookalike = self._decision.match.is_lookalike
-        if not is_lookalike or _status_code(status) not in NOT_REACHED:
+        if self._reached_operation(status):
             edited = self._announce(headers)
         if exc_info is None:
             write = self._start_response(status, edited)
@@ -376,6 +390,13 @@ class _Exchange:
         if self._has_returned:
             self.settle(status)
         return write
+
+    def _reached_operation(self, status: str | None) -> bool:
+        """Return whether the application took the request for the operation; a 404 or
+        405 to a lookalike shows that it did not.
+        """
+        is_lookalike = self._decision.match.is_lookalike
+        return not is_lookalike or _status_code(status) not in NOT_REACHED
 
     def settle(self, status: str | None) -> None:
         """Report the call to the observers; only the first call of this method does
@@ -387,10 +408,10 @@ class _Exchange:
         if self._is_settled or not self._observers:
             return
         self._is_settled = True
-        decision, code = self._decision, _status_code(status)
-        # It was for another operation.
-        if decision.match.is_lookalike and code in NOT_REACHED:
+        if not self._reached_operation(status):
             return
+        decision = self._decision
+        # Neither label may contain a session ID.
         source = None
         if isinstance(self.session, SessionCredential):
             source, session_ids = self.session.source, [self.session.value]
@@ -403,7 +424,7 @@ class _Exchange:
         call = Call(
             decision.match.operation.name,
             decision.method,
-            code,
+            _status_code(status),
             decision.phase,
             source,
             client_of(self._user_agent, session_ids),
@@ -414,7 +435,7 @@ class _Exchange:
             _notify(observer, call)
 
     def _announce(self, lines: HeaderList) -> HeaderList:
-        """Return the headers of the response, a new list."""
+        """Return the response's headers with the announcement, as a new list."""
         decision, match = self._decision, self._decision.match
         announcement = decision.announcement
         if match.operation.unify_session or match.vary or announcement.exemption:
@@ -422,12 +443,16 @@ class _Exchange:
         for name, _value in lines:
             if name.lower() in _EDITED:
                 return self._edit(lines)
-        # Most responses have no header to edit: a tenth of a request's instructions.
+        # Most responses need no edits; skipping them saves a tenth of the instructions.
         return [*lines, *announcement.lines]
 
     def _edit(self, lines: HeaderList) -> HeaderList:
+        """Return the headers with the announcement, where it has to change others: for
+        caches, for pages of other origins and for sessions in the URL.
+        """
         headers, decision = ResponseHeaders(lines), self._decision
         announcement, names = decision.announcement, headers.names
+        # The session that chooses the response may be in this header.
         if decision.match.operation.unify_session:
             headers.merge("Vary", ("Authorization",), unless="*")
         if decision.match.vary:
@@ -440,6 +465,7 @@ class _Exchange:
             headers.append("Referrer-Policy", "no-referrer")  # RFC 6750 section 2.3
         if self._has_url_session or announcement.exemption is not None:
             headers.keep_private()
+        # Callers with and without an exemption share a URL, so no cache may store it.
         if announcement.exemption is not None:
             headers.remove(_SHARED_CACHES)
         return headers.announce(announcement.dates, announcement.links)
@@ -451,8 +477,10 @@ class _Exchange:
 
 
 class _Unstarted:
-    """The iterable of an application that starts its response while it is iterated;
-    reports one that never does.
+    """Wrap the iterable of an application that returned before it called
+    ``start_response``, as generators do.
+
+    If the response never starts, the call is reported without a status at the end.
     """
 
     def __init__(self, body: Iterable[bytes], exchange: _Exchange) -> None:
@@ -473,8 +501,8 @@ class _Unstarted:
             self._exchange.settle(None)
 
 
-# Middlewares that are looked through, one around the other, for one that calls itself.
-_MIDDLEWARES = 20
+# How many nested layers ``_refuse_loop`` looks through.
+_MAX_LAYERS = 20
 _WRAPS_ITSELF = (
     "the application would call itself forever: write app.wsgi_app = "
     "DeprecationMiddleware(app.wsgi_app, plan), not app.wsgi_app = "
@@ -483,11 +511,12 @@ _WRAPS_ITSELF = (
 
 
 def _refuse_loop(app: Any, middleware: DeprecationMiddleware) -> None:
-    """Raise ``RuntimeError`` if an application calls the middleware around it;
-    ``wsgi_app`` is set after both exist.
+    """Raise ``RuntimeError`` if the wrapped application calls the middleware again.
+
+    ``__init__`` cannot check this: ``app.wsgi_app`` is assigned after it returns.
     """
     layer = app
-    for _level in range(_MIDDLEWARES):
+    for _level in range(_MAX_LAYERS):
         layer = _find_inner(layer)
         if layer is None:
             return
@@ -522,7 +551,7 @@ def _check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
     functions = tuple(observers)
     for function in functions:
         require_function("observers", function, expected)
-        # A class does nothing with a call, and nobody would notice.
+        # Calling a class would only build an instance, and nobody would notice.
         require(not isinstance(function, type), "observers", expected, function)
     return functions
 
@@ -531,8 +560,8 @@ def _notify(observer: Callable[..., object], *values: object) -> None:
     try:
         observer(*values)
     except Exception as error:  # noqa: BLE001 - an observer's failure is its own
-        # Without its context: that is the application's exception, whose message may
-        # hold anything.
+        # The log leaves out the exception's context: it is the application's own, whose
+        # message may contain secrets.
         log_exception(error, "observer %r failed", observer)
 
 
@@ -553,8 +582,8 @@ def _close_iterable(body: object) -> None:
 
 
 def _encode_mount(script_name: str) -> str:
-    """Return ``SCRIPT_NAME`` percent-encoded, with one leading slash: two would begin a
-    host (RFC 3986 section 4.2).
+    """Return ``SCRIPT_NAME`` percent-encoded, with one leading slash: two would
+    begin a host name (RFC 3986 section 4.2).
     """
     name = script_name.strip("/")
     if not name:
