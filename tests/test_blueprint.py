@@ -87,19 +87,6 @@ def test_paths_are_exact_but_for_one_trailing_slash(switch: str, around: Any) ->
             assert get(app, path + end, "accountId=a").code == code, path
 
 
-def test_options_gets_the_response_of_flask_without_records() -> None:
-    storage = OneSession()
-    app = flask_app(storage)
-    for path, methods in (
-        ("/API/Notification", {"GET", "HEAD", "OPTIONS"}),
-        (ALICE, {"POST", "OPTIONS"}),
-    ):
-        response = call(app, "OPTIONS", path, **BEARER)
-        assert response.code == 200
-        assert set(response.one("Allow").split(", ")) == methods
-    assert storage.calls == []
-
-
 def nest(blueprint: flask.Blueprint) -> flask.Blueprint:
     parent = flask.Blueprint("parent", "app", url_prefix="/erp")
     parent.register_blueprint(blueprint)
@@ -121,34 +108,23 @@ REGISTRATIONS: dict[str, Callable[[flask.Flask], None]] = {
 
 
 @pytest.mark.parametrize("prefix", REGISTRATIONS)
-def test_the_routes_are_served_where_the_blueprint_is_registered(prefix: str) -> None:
-    app = flask.Flask("app")
-    REGISTRATIONS[prefix](app)
-    place = prefix.rstrip("/").format(tenant="acme")
-    for end in ("", "/"):
-        assert get(app, f"{place}{end}" or "/").json == []
-        assert post(app, f"{place}/GetNotificationsForAccount/a{end}").json == []
-    assert get(app, f"{place}/CurrentUser").json == []
-    assert get(app, f"{place}/Account", "accountId=a").json == []
-    assert get(app, "/elsewhere").code == 404
-
-
-@pytest.mark.parametrize("prefix", REGISTRATIONS)
 def test_an_operation_that_no_middleware_matches_is_logged_once(
     prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = flask.Flask("app")
     REGISTRATIONS[prefix](app)
     place = prefix.rstrip("/").format(tenant="acme")
-    misspelled = wrap(app, operations=notification_operations("/API/Notifications"))
+    account = f"{place}/GetNotificationsForAccount/a"
     matching = wrap(app, operations=notification_operations(prefix))
     assert get(matching, f"{place}/").all("Deprecation")
-    assert post(matching, f"{place}/GetNotificationsForAccount/a").all("Deprecation")
-    assert get(app, f"{place}/CurrentUser").code == 200
+    assert post(matching, account).all("Deprecation")
+    assert get(app, f"{place}/CurrentUser").json == []
+    assert get(app, f"{place}/Account", "accountId=a").json == []
     assert caplog.messages == []
-    for around in (misspelled, app):
-        assert get(around, f"{place}/").code == 200
-        assert post(around, f"{place}/GetNotificationsForAccount/a").code == 200
+    misspelled = wrap(app, operations=notification_operations("/API/Notifications"))
+    for around, end in ((misspelled, ""), (app, "/")):
+        assert get(around, f"{place}{end}" or "/").json == []
+        assert post(around, f"{account}{end}").json == []
     first, second = caplog.messages
     assert "notifications.current_user announces nothing" in first
     assert first.endswith(f'notification_operations("{prefix}")')
@@ -216,17 +192,6 @@ def test_the_account_successor_needs_one_account_id(query: str) -> None:
     response = get(app, "/API/Notification/Account", query)
     assert (response.code, response.json["code"]) == (400, "invalid_account_id")
     assert storage.calls == []
-
-
-@pytest.mark.parametrize(
-    "path", ["/API/Notification/CurrentUser", "/API/Notification/Account"]
-)
-def test_the_successors_label_the_caller_and_send_a_file(path: str) -> None:
-    options = {"spool_threshold": 100, "identify": str.upper}
-    app = flask_app(OneSession(lambda: RECORDS), successors=True, **options)
-    response = get(app, path, "accountId=a")
-    assert response.body == ARRAY
-    assert response.environ["flask_notifications.caller"] == "ALICE"
 
 
 @pytest.mark.parametrize("prefix", ["/", "API", "/a//b", "/a\n", "/{a}", "/a%20b"])

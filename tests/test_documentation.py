@@ -11,7 +11,6 @@ import pytest
 from tests.examples import ELSEWHERE
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 # Except links that leave the site, and anchors on the same page.
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 
@@ -24,16 +23,6 @@ LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 def test_every_link_leads_to_a_file(page: Path) -> None:
     targets = LINK.findall(page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
-
-
-def test_the_readme_leads_to_no_site_and_its_first_example_ends_by_line_thirty() -> (
-    None
-):
-    """The sites of the project exist after its first release only."""
-    assert "https://" not in README
-    assert README.count("\n") <= 120
-    before, _, rest = README.partition("```python")
-    assert (before + rest.partition("```")[0]).count("\n") <= 30
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

@@ -8,7 +8,6 @@ import os
 import random
 import re
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -81,11 +80,8 @@ def find_unreleased(log: str) -> list[str]:
     """Return the numbers of the records that a server's log shows as opened but not as
     closed exactly once.
     """
-    events = re.findall(r"^storage INFO (opened|closed) (\S+)$", log, re.MULTILINE)
-    closed = Counter(number for event, number in events if event == "closed")
-    return [
-        number for event, number in events if event == "opened" and closed[number] != 1
-    ]
+    opened = re.findall(r"^storage INFO opened (\S+)$", log, re.MULTILINE)
+    return [number for number in opened if log.count(f" closed {number}\n") != 1]
 
 
 def assert_no_record(response: Response) -> None:

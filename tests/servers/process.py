@@ -96,15 +96,9 @@ def gunicorn(
 
 def uwsgi(log_options: tuple[str, ...] = UWSGI_FORMAT) -> Program:
     """Return uWSGI with its log options."""
-    program = [sys.executable, "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])"]
-    command = [
-        *program,
-        "--http-socket=127.0.0.1:0",
-        "--need-app",
-        "--die-on-term",
-        *log_options,
-        "--module",
-    ]
+    command = [sys.executable, "-c", "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])"]
+    command += ["--http-socket=127.0.0.1:0", "--need-app", "--die-on-term"]
+    command += [*log_options, "--module"]
     return Program(
         name="uwsgi",
         modules=("pyuwsgi",),

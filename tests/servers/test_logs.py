@@ -31,7 +31,6 @@ from tests.servers.process import (
     request_of,
     running_with,
     serving,
-    uwsgi,
 )
 from tests.services import program_or_skip
 
@@ -97,21 +96,6 @@ def shown(log: str) -> list[str]:
     return [line for line in log.splitlines() if SECRET.search(line)]
 
 
-# The master process of uWSGI drops each log line with a session pair, whose characters
-# may be percent-encoded. The dots match percent signs, which uWSGI would expand in a
-# configuration file.
-_ENCODED = ".(25)*"
-DRAIN = (
-    "--master",
-    f"--log-drain=(?i)([?&;#]|{_ENCODED}(3F|26|23|3B|0A))"
-    + "".join(
-        f"({char}|{_ENCODED}({ord(char):x}|{ord(char.upper()):x}))"
-        for char in "sessionid"
-    )
-    + f"(=|{_ENCODED}3D)",
-)
-
-
 @pytest.mark.parametrize(
     "program",
     [
@@ -133,14 +117,6 @@ def test_no_log_shows_the_session(program: Program, tmp_path: Path) -> None:
     # Flask reports one more.
     assert log.count("RuntimeError: the application failed") == 3
     assert log.count("RuntimeError: the view failed") == 1
-
-
-def test_no_log_of_uwsgi_shows_a_session_if_lines_with_sessions_are_dropped(
-    tmp_path: Path,
-) -> None:
-    log = log_of(uwsgi(DRAIN), tmp_path)
-    assert shown(log) == []
-    assert " GET /API/Notification/?case=header " in log
 
 
 PREPARE = """
@@ -203,41 +179,30 @@ eventlet.wsgi.server(eventlet.listen(("127.0.0.1", port)), application, log=logg
 
 # The modules that a server needs, its loggers, and its script.
 SCRIPTS: dict[str, tuple[list[str], str]] = {
+    "werkzeug": (["werkzeug"], WERKZEUG),
     "uvicorn a2wsgi": (["uvicorn.access", "uvicorn.error"], UVICORN),
     "tornado": (["tornado.access", "tornado.application", "tornado.general"], TORNADO),
     "aiohttp aiohttp_wsgi": (["aiohttp.access", "aiohttp.server"], AIOHTTP),
     "gevent": (["gevent.pywsgi"], GEVENT),
     "eventlet": (["eventlet.wsgi"], EVENTLET),
 }
+OF_THE_WORLD = [pytest.param(name, marks=pytest.mark.world) for name in SCRIPTS]
 
 
-def log_of_script(
-    modules: str, loggers: list[str], script: str, folder: Path, *skipped: str
-) -> str:
+@pytest.mark.parametrize("modules", ["werkzeug", *OF_THE_WORLD[1:]])
+def test_servers_with_logging_show_all_and_no_session(
+    modules: str, tmp_path: Path
+) -> None:
+    loggers, script = SCRIPTS[modules]
     code = PREPARE.format(loggers=loggers, port=free_port()) + script
     program = Program(
         name=modules,
         modules=tuple(modules.split()),
         start=lambda *_unused: [sys.executable, "-c", code],
     )
-    return log_of(program, folder, *skipped)
-
-
-def test_the_server_of_werkzeug_shows_all_and_no_session(tmp_path: Path) -> None:
-    log = log_of_script("werkzeug", ["werkzeug"], WERKZEUG, tmp_path)
-    assert shown(log) == []
-    for marker in MARKERS:
-        assert marker in log
-
-
-@pytest.mark.world
-@pytest.mark.parametrize("modules", SCRIPTS)
-def test_servers_with_logging_show_all_and_no_session(
-    modules: str, tmp_path: Path
-) -> None:
     # Tornado leaves a request without a response if the application fails.
     skipped = ("/crash", "/cut", "/unmatched/crash") if modules == "tornado" else ()
-    log = log_of_script(modules, *SCRIPTS[modules], tmp_path, *skipped)
+    log = log_of(program, tmp_path, *skipped)
     assert shown(log) == []
     for marker in MARKERS:
         if not (skipped and marker.startswith(("case=crash", "case=cut"))):
