@@ -241,6 +241,7 @@ def _messages(expected: str) -> dict[str, Any]:
         "required": f"is missing; it must be {expected}",
         "null": f"must be {expected}, not null",
         "invalid": f"must be {expected}",
+        "type": f"must be {expected}",
     }
 
 
@@ -275,13 +276,9 @@ class _Uri(_Value):
         return uri
 
 
-class _Tables(fields.Nested):
-    default_error_messages: dict[str, Any] = _messages("a list in brackets")
-
-    def _deserialize(self, value: Any, *arguments: Any, **options: Any) -> Any:
-        if not isinstance(value, list | tuple):
-            raise self.make_error(key="invalid")
-        return super()._deserialize(value, *arguments, **options)
+def _list_of(schema: type[Schema], expected: str, **options: Any) -> fields.Nested:
+    messages = _messages(expected)
+    return fields.Nested(schema, many=True, error_messages=messages, **options)
 
 
 class _Hours(fields.Raw):
@@ -420,9 +417,9 @@ class _PolicySchema(_TableSchema):
     sunset_at: _Date = _Date(allow_none=True)
     documentation: _Uri = _Uri()
     sunset_documentation: _Uri = _Uri()
-    brownouts: _Tables = _Tables(_BrownoutSchema, many=True)
+    brownouts: fields.Nested = _list_of(_BrownoutSchema, "a list in brackets")
     enforce_sunset: _Value = _Boolean()
-    exemptions: _Tables = _Tables(_ExemptionSchema, many=True)
+    exemptions: fields.Nested = _list_of(_ExemptionSchema, "a list in brackets")
 
     def complete(
         self, data: dict[str, Any], original: Mapping[str, Any], messages: _Messages
@@ -476,13 +473,10 @@ class _OperationSchema(_PolicySchema):
 class PlanSchema(_PolicySchema):
     """Define the keys of a plan file, and load a mapping to a plan."""
 
-    operations: _Tables = _Tables(
+    operations: fields.Nested = _list_of(
         _OperationSchema,
-        many=True,
+        "a list; in TOML, begin each operation with [[operations]]",
         validate=Length(min=1, error="must have at least one operation"),
-        error_messages=_messages(
-            "a list; in TOML, begin each operation with [[operations]]"
-        ),
     )
     prefix: _Value = _String()
     successor_prefix: _Value = _String(allow_none=True)
