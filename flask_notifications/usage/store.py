@@ -533,17 +533,24 @@ def _declare_gone(connection: sa.Connection, identity: Identity, now: int) -> No
     """Declare the other recorders of a service and host gone that would have written if
     they lived.
     """
-    overdue = sa.update(recorders).where(
+    is_overdue = sa.and_(
         recorders.c.ended == 0,
         recorders.c.gone_at == 0,
         recorders.c.heard_at < now - OVERDUE,
+    )
+    overdue = sa.select(recorders.c.id).where(
+        is_overdue,
         recorders.c.service == identity.service,
         recorders.c.host == encode(identity.host),
         recorders.c.own_clock == int(identity.has_own_clock),
         recorders.c.id != identity.id,
     )
-    # Its last calls go by the clock of the host.
-    connection.execute(overdue.values(gone_at=now + identity.skew))
+    # Selected first: MariaDB locks all rows among which it looks for some to update.
+    ids = connection.scalars(overdue).all()
+    if ids:
+        gone = sa.update(recorders).where(recorders.c.id.in_(ids), is_overdue)
+        # Its last calls go by the clock of the host.
+        connection.execute(gone.values(gone_at=now + identity.skew))
 
 
 def missing_tables(connection: sa.Connection) -> list[sa.Table]:

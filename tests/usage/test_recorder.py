@@ -286,6 +286,23 @@ def test_a_recorder_declares_another_one_of_its_host_gone(
     assert total(database) == (3 if is_gone else 2)
 
 
+def test_a_recorder_touches_no_row_of_another_one_that_lives(file: str) -> None:
+    """Otherwise they would wait for each other, and MariaDB would end one of them."""
+    engine = create_engine(file)
+    past = Past(engine)
+    statements: list[str] = []
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        statements.append(statement)
+
+    for number in range(5):
+        past.now = NOON + number * 30 * SECOND
+        past.recorder.request_passed()
+        assert past.recorder.flush()
+    assert "UPDATE flask_notifications_recorder SET gone_at" not in "".join(statements)
+
+
 @pytest.mark.parametrize(
     "change",
     [delete(recorders), update(recorders).values(stamp=1)],
