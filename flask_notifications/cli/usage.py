@@ -151,6 +151,12 @@ _EXIT_CODES = {"safe": 0, "in use": 3, "unknown": 4}
     help="The URL of the application in a notice.",
 )
 @option("--contact", metavar="TEXT", help="Whom to ask, in a notice.")
+@option(
+    "--sort",
+    type=click.Choice(["plan", "calls"]),
+    default="plan",
+    help="The order of operations: that of the plan, or least called first.",
+)
 @format_option("text", "json", "csv", "html")
 @click.pass_context
 def usage(
@@ -164,6 +170,7 @@ def usage(
     caller: str | None,
     base_url: str | None,
     contact: str | None,
+    sort: str,
     output: str,
     **options: Any,
 ) -> None:
@@ -195,6 +202,8 @@ def usage(
     )
     for note in report.notes:
         click.echo(escape(note), err=True)
+    if sort == "calls":
+        report = report.sort_by_calls()
     if caller is None or plan is None:
         click.echo(_format_report(report, plan, output))
     else:

@@ -301,13 +301,13 @@ class Template:
     ) -> None:
         is_absolute = isinstance(path, str) and path.startswith("/")
         require(is_absolute, "path", "a string that begins with '/'", path)
-        self.is_subtree = path.endswith(f"/{REST}")
+        self.is_subtree: bool = path.endswith(f"/{REST}")
         # Paths in a subtree may or may not end with a slash.
         has_slash = None if self.is_subtree else path.endswith("/")
         segments = path.split("/")[1:-1] if self.is_subtree else _split(path)
         # The literals between the slashes of the path, "" for a parameter and before
         # the first slash; and the names of the parameters by their place in it.
-        self.spelled = [""]
+        self.spelled: list[str] = [""]
         self.parameters: dict[int, str] = {}
         folded: list[str | None] = []
         for place, segment in enumerate(segments, 1):
@@ -326,7 +326,7 @@ class Template:
         is_unique = len(set(self.parameters.values())) == len(self.parameters)
         expected = "a template whose parameters have different names"
         require(is_unique, "path", expected, path)
-        self.shape = Shape(method, has_slash, tuple(folded), conditions)
+        self.shape: Shape = Shape(method, has_slash, tuple(folded), conditions)
 
     def has_spelling(self, segments: list[str]) -> bool:
         """Return whether the literals are in the letter case of a request's path."""

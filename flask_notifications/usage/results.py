@@ -3,7 +3,7 @@ coverage.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -182,6 +182,11 @@ class UsageReport:
         verdicts = [usage.verdict for usage in self.operations]
         return min(verdicts, key=list(Verdict).index, default=Verdict.UNKNOWN)
 
+    def sort_by_calls(self) -> "UsageReport":
+        """Return the report with the operations that are called least before others."""
+        operations = sorted(self.operations, key=_count_uses)
+        return replace(self, operations=tuple(operations))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``json.dumps`` takes it: dates as ISO 8601 in UTC,
         without the counts by day.
@@ -195,3 +200,8 @@ class UsageReport:
             "days": self.days,
             "operations": [usage.to_dict() for usage in self.operations],
         }
+
+
+def _count_uses(usage: OperationUsage) -> int:
+    """Return the number of calls that are not ignored, those in logs included."""
+    return sum(row.calls for row in usage.callers if not row.ignored)

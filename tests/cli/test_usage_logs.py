@@ -136,6 +136,13 @@ def test_every_format_shows_calls_of_logs() -> None:
     assert "log" in run_logs("--log", "access.log", "--format", "html").out
 
 
+@pytest.mark.parametrize(("sort", "first"), [("plan", "report"), ("calls", "export")])
+def test_operations_are_sorted_by_calls_when_asked(sort: str, first: str) -> None:
+    Path("access.log").write_text(line(), encoding="utf-8")
+    outcome = run_logs("--log", "access.log", "--sort", sort, "--format", "json")
+    assert json.loads(outcome.out)["operations"][0]["name"] == first
+
+
 def test_folders_wildcards_and_standard_input_are_read_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
