@@ -43,6 +43,8 @@ REPORT, OLD, NEW = operation(), operation("old", "/old"), operation("new", "/new
 REPORT_N = operation(path="/Reports/{n}/", successor="/v2/{n}")
 ME, USERS = operation("me", "/users/me", live=True), operation("user", "/users/{id}")
 MINE = ME | {"live": False}
+OLD_SLASH = OLD | {"name": "old/", "path": "/old/"}
+ME_SLASH = ME | {"name": "me/", "path": "/users/me/"}
 V1 = operation("v1", "/v1/**", method="*", successor="/v2/**")
 V1_USER = operation("user", "/v1/users/{id}", method="*", successor="/v2/users/{id}")
 HEALTH = operation("health", "/v1/health/**", method="*", live=True)
@@ -60,6 +62,11 @@ CASES: dict[str, tuple[list[Any], list[Any], list[str]]] = {
     "other parameters, letters and slash": (
         [REPORT | {"successor": "/v2/{id}"}],
         [REPORT_N],
+        [],
+    ),
+    "nothing, of operations that differ in their slash": (
+        [OLD | PAST | CLOSES, OLD_SLASH | SUNSET, ME_SLASH, MINE],
+        [OLD | PAST | CLOSES, OLD_SLASH | SUNSET, ME_SLASH, MINE],
         [],
     ),
     "another order of values": ([query("1", "2")], [query("2", "1")], []),

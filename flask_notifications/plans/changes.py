@@ -128,17 +128,22 @@ class _Counterparts:
 def _list_keys(
     operation: Operation, policy: DeprecationPolicy | None
 ) -> list[tuple[object, ...]]:
-    """Return what an operation shares with its counterpart: the spelling, and if it is
-    deprecated, the same in any letter case.
+    """Return what an operation shares with its counterpart, the most important first:
+    the shape and the spelling, then the same with another final slash. A deprecated
+    operation may have another letter case.
     """
     shape = operation.template.shape
-    # A final slash does not count; a subtree has none.
-    shape = shape._replace(has_slash=shape.has_slash and False)
+    # A subtree has no final slash.
+    alike = shape._replace(has_slash=shape.has_slash and False)
     spelling = PARAMETER.sub("{}", operation.path).rstrip("/")
-    keys: list[tuple[object, ...]] = [(shape, spelling)]
-    if policy is not None:
-        keys.append((shape,))
-    return keys
+    if policy is None:
+        return [("same", shape, spelling), ("alike", alike, spelling)]
+    return [
+        ("same", shape, spelling),
+        ("same", shape),
+        ("alike", alike, spelling),
+        ("alike", alike),
+    ]
 
 
 def _path_of(operation: Operation) -> str:
