@@ -1,5 +1,4 @@
-"""Serve the two obsolete operations from an application's storage: with Flask, or as a
-plain WSGI application.
+"""Serve the two obsolete operations from your storage, with Flask or as plain WSGI.
 
 Begin with ``service``, which turns a session and a storage into a response and knows no
 framework. ``blueprint`` and ``application`` are the two entry points to it, ``storage``

@@ -95,7 +95,7 @@ class NotificationApp:
 
     def _refuse(self, method: str, path: str) -> PlainResponse:
         methods = self._table.methods(path)
-        # The method may be allowed although the request fulfils no conditions.
+        # An operation may have this method, but conditions that the request fails.
         is_method_allowed = not {method.upper(), ANY_METHOD}.isdisjoint(methods)
         if not methods or is_method_allowed:
             return self._problems.respond("not_found")
@@ -110,5 +110,8 @@ def _check_operation(operation: Operation) -> None:
         operation.path.count("{") != parameters.get(operation.name)
         or REST in operation.path
     ):
-        message = f"operations must be named {CURRENT_USER}, or {ACCOUNT} with one path parameter, not {operation}"
+        message = (
+            f"operations must be named {CURRENT_USER}, or {ACCOUNT} with one path"
+            f" parameter, not {operation}"
+        )
         raise ValueError(message)

@@ -25,7 +25,7 @@ from .storage import Caller, NotificationStorage
 
 View = Callable[..., flask.Response]
 
-# A segment of a rule that has a parameter.
+# A segment with a parameter in a URL rule of Flask.
 _VARIABLE = re.compile(r"[^/]*<(?:[^<>]*:)?(\w+)>[^/]*")
 
 
@@ -133,17 +133,17 @@ def _set_up(state: flask.blueprints.BlueprintSetupState) -> None:
         "an application without host_matching; mount a NotificationApp instead",
         app,
     )
-    # Another prefix, given to ``register_blueprint``: Flask would redirect to the
-    # slashes at its end.
+    # ``register_blueprint`` may set another prefix. If that kept a slash at its end, no
+    # rule would be without one, and Flask would redirect to it.
     state.url_prefix = str(state.url_prefix).rstrip("/") or "/"
 
 
 def _add(blueprint: flask.Blueprint, path: str, method: str, view: View) -> None:
-    """Add both spellings of a path as exact rules, whatever your application sets.
+    """Add two exact rules for a path, without and with a slash at its end.
 
-    A single rule that ignores the slash would serve ``//`` too. A default that only one
-    of the two has keeps Werkzeug from redirecting one spelling to the other where the
-    blueprint is registered with ``url_defaults``.
+    One rule with ``strict_slashes=False`` would serve ``//`` too. If the blueprint is
+    registered with ``url_defaults``, Werkzeug redirects between rules with the same
+    defaults, so one of the two has an additional default.
     """
     exact = path.rstrip("/").replace("{", "<string:").replace("}", ">")
     spellings: dict[str, dict[str, Any]] = {exact: {"slash": False}, f"{exact}/": {}}
@@ -194,7 +194,7 @@ def _make_views(service: NotificationService[Caller]) -> dict[str, View]:
 def _make_view(respond: Callable[[WSGIEnvironment], PlainResponse]) -> View:
     @wraps(respond)
     def view(**_parameters: Any) -> flask.Response:
-        # The prefix of an application may have parameters.
+        # The parameters are unused; those of your own prefix are among them.
         environ = flask.request.environ
         path = environ["PATH_INFO"]
         # Werkzeug serves "p" and "//p" as "/p", but the blueprint's paths are exact.
@@ -204,7 +204,8 @@ def _make_view(respond: Callable[[WSGIEnvironment], PlainResponse]) -> View:
         if isinstance(plain.body, bytes):
             return flask.Response([plain.body], plain.status, plain.headers)
         body = wrap_file(plain.body, environ)
-        # As flask.send_file does: anything around the body would lose sendfile.
+        # Passed through as ``flask.send_file`` does, because a server can use
+        # ``sendfile`` only for a body that nothing wraps.
         return flask.Response(
             body, plain.status, plain.headers, direct_passthrough=True
         )
@@ -213,15 +214,13 @@ def _make_view(respond: Callable[[WSGIEnvironment], PlainResponse]) -> View:
 
 
 def _warn_unless_matched(environ: WSGIEnvironment) -> None:
-    """Log once per operation and registration that no middleware has matched a request
-    for it, with the line that makes one match.
-    """
+    """Log once per endpoint that no middleware matched its request, and the remedy."""
     app, endpoint = flask.current_app, flask.request.endpoint
     if SERVED in environ or app.testing:
         return
     warned = app.extensions.setdefault("flask_notifications", {})
     warning = object()
-    # In one step, because requests are served at the same time.
+    # ``setdefault`` is atomic, so only one of several concurrent requests logs.
     if warned.setdefault(endpoint, warning) is not warning:
         return
     rule = str(flask.request.url_rule).rstrip("/")
@@ -229,8 +228,8 @@ def _warn_unless_matched(environ: WSGIEnvironment) -> None:
     prefix = path.removesuffix("/GetNotificationsForAccount/{id}") or "/"
     log_warning(
         "%s announces nothing, because no DeprecationMiddleware has matched a request"
-        " for it. Wrap the application in one, with a plan of the operations at this path:"
-        ' notification_operations("%s")',
+        " for it. Wrap the application in one, with a plan of the operations at this"
+        ' path: notification_operations("%s")',
         endpoint,
         prefix,
     )

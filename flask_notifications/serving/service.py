@@ -47,7 +47,7 @@ Read = Callable[[NotificationStorage[Caller], Caller], Iterable[Record]]
 UnitOfWork = Callable[[], AbstractContextManager[NotificationStorage[Caller]]]
 # A function of the application from a caller to a label.
 Identify = Callable[[Caller], str | None]
-# The values of one request, by keys that modules share.
+# Values of one request that modules share: its environ.
 Context = MutableMapping[str, Any]
 
 
@@ -69,15 +69,17 @@ class NotificationService(Generic[Caller]):
         check_identify(identify, "a caller")
         self._identify = identify
         self._is_debugging = is_debugging
-        whole = nullcontext(storage)  # for a storage without units of work
-        self._unit_of_work: UnitOfWork[Caller] = (
-            storage.unit_of_work if is_transactional(storage) else lambda: whole
-        )
+        self._unit_of_work: UnitOfWork[Caller] = lambda: nullcontext(storage)
+        if is_transactional(storage):
+            self._unit_of_work = storage.unit_of_work
         self._writer = writer
         self._problems = problems
 
     def current_user(self, session: SessionResult, context: Context) -> PlainResponse:
-        """Return the notifications of the session's user; label the caller."""
+        """Return the notifications of the session's user, and label the caller.
+
+        :param context: where the label is put, for observers.
+        """
         if not isinstance(session, SessionCredential):
             return self._refuse(session)
         return self._respond(
@@ -89,9 +91,10 @@ class NotificationService(Generic[Caller]):
     def account(
         self, session: SessionResult, account_id: bytes, context: Context
     ) -> PlainResponse:
-        """Return the notifications of an account; label the caller.
+        """Return the notifications of an account, and label the caller.
 
-        :param account_id: percent-decoded, and not yet decoded to a string.
+        :param account_id: percent-decoded, as the bytes of a string in UTF-8.
+        :param context: where the label is put, for observers.
         """
         if not isinstance(session, SessionCredential):
             return self._refuse(session)
@@ -118,15 +121,15 @@ class NotificationService(Generic[Caller]):
             if not isinstance(error, _EXPECTED) and self._is_debugging():
                 _raise_mistake(error)
             response, description = self._failure(error)
-        _log(description)
+        _log(description)  # after ``except``, which holds the exception
         return response
 
     def _read(
         self, session: SessionCredential, context: Context, read: Read[Caller]
     ) -> PlainResponse:
-        """Return the whole array, or the refusal of the session.
+        """Return the response with the complete array, or the refusal of the session.
 
-        The storage is released before the response can be sent.
+        The unit of work ends before the response can be sent.
         """
         response = None
         try:
@@ -152,7 +155,7 @@ class NotificationService(Generic[Caller]):
                     )
                 finally:
                     _close_records(records)
-        except BaseException:
+        except BaseException:  # also while the records or the unit of work are closed
             if response is not None:
                 response.close()
             raise
@@ -162,7 +165,7 @@ class NotificationService(Generic[Caller]):
         return response
 
     def _failure(self, error: Exception) -> tuple[PlainResponse, str | None]:
-        """Return the response to an exception, and the message for the log."""
+        """Return the response to an exception, and what to log about it or ``None``."""
         code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
         if isinstance(error, AccessDenied | AccountNotFound):
             return self._problems.respond(code), None
@@ -174,7 +177,7 @@ class NotificationService(Generic[Caller]):
         return response, _describe_failure(code, error)
 
 
-# The first that fits.
+# The first class that fits an exception decides.
 _CODES: dict[type[Exception], str] = {
     AccessDenied: "access_denied",
     AccountNotFound: "account_not_found",
@@ -184,8 +187,7 @@ _CODES: dict[type[Exception], str] = {
     Exception: "storage_error",
 }
 
-
-# What a storage may raise, and what only a server can repair.
+# No mistakes in your code, so they become responses even while you debug.
 _EXPECTED = (StorageError, SpoolUnavailable)
 
 
@@ -194,7 +196,7 @@ def _raise_mistake(error: Exception) -> NoReturn:
     cause = error.__cause__
     if isinstance(error, UnserialisableRecord) and cause is not None:
         cause.add_note(str(error))
-        raise cause from cause.__cause__
+        raise cause from cause.__cause__  # without ours as its context
     raise error
 
 
@@ -202,6 +204,8 @@ def _check_storage(storage: object) -> None:
     require(
         not isinstance(storage, type), "storage", "an instance of a storage", storage
     )
+    # By its name, what each method must not be: the two that return records may be
+    # generator functions.
     refusals = {"resolve_session": is_deferring}
     refusals |= dict.fromkeys(
         ("current_user_notifications", "account_notifications"), is_asynchronous
@@ -216,7 +220,10 @@ def _check_storage(storage: object) -> None:
             f"an instance with a method {name}",
             type(storage),
         )
-        expected = f"an instance with a method {name} that returns its result, not the promise of one"
+        expected = (
+            f"an instance with a method {name} that returns its result, not the promise"
+            " of one"
+        )
         require(not is_refused(method), "storage", expected, type(storage))
 
 
@@ -234,23 +241,23 @@ def _decode_account_id(encoded: bytes) -> str | None:
 def _close_records(records: object) -> None:
     """Close the records, and log a failure.
 
-    The array is complete by then, or another error is being raised.
+    It changes no response: the array is complete, or another exception is on its way.
     """
     close = getattr(records, "close", None)
     if callable(close):
         description = None
         try:
             close()
-        except Exception as error:  # noqa: BLE001 - it changes no response
+        except Exception as error:  # noqa: BLE001 - it is logged
             description = _describe_failure("storage_error", error)
         _log(description)
 
 
 def _log(description: str | None) -> None:
-    """Log an exception where no local variable on the stack holds it.
+    """Log an exception once no local variable on the stack holds it any more.
 
-    Some monitoring tools record these variables with each log record, and the string of
-    an exception may hold the session ID or bound values.
+    Some monitoring tools add local variables to each log record, and the string of an
+    exception may hold the session ID or bound values.
     """
     if description is not None:
         log_error(description, stacklevel=2)

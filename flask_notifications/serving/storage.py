@@ -68,8 +68,8 @@ class NotificationStorage(Protocol[Caller]):
 class TransactionalStorage(NotificationStorage[Caller], Protocol):
     """Read notification records within a unit of work, such as one transaction.
 
-    The method is looked up on the class of the storage. A storage that wraps another
-    one must define it itself.
+    The method is looked up on the class of the storage, so a storage that wraps another
+    must define it itself.
     """
 
     def unit_of_work(self) -> AbstractContextManager[NotificationStorage[Caller]]:
@@ -118,9 +118,8 @@ class StorageUnavailable(StorageError):
 
 
 def is_transactional(storage: object) -> TypeGuard[TransactionalStorage[Any]]:
-    """Return whether a storage has a ``unit_of_work``.
+    """Return whether the class of a storage has a ``unit_of_work``.
 
-    It is looked up on the class, as Python does for its own protocols: a mock object,
-    which has every attribute that it is asked for, has none.
+    The instance is not asked, because a mock object has every attribute.
     """
     return hasattr(type(storage), "unit_of_work")
