@@ -22,21 +22,19 @@ Encode = Callable[[list[Any]], bytes]
 # other threads run in between.
 BATCH = 128
 
-# A list is encoded in one call if its array is likely to have fewer bytes than this.
-# That takes less time than the five milliseconds after which the interpreter switches
-# threads, and a third less than batches, which are copied.
+# Bytes. A list is encoded in one call if its array is likely to be smaller. That takes
+# less than the 5 ms after which the interpreter switches threads, and a third less time
+# than batches, whose arrays are copied to join them.
 _ONE_CALL = 4_194_304
-# Records of a list, from its beginning to its end, from which the size of its array is
-# estimated.
+# At least so many records, spread over a list, show how large its array will be.
 _SAMPLE = 16
 
-# Bytes that are written to a temporary file in one step: single batches would take
-# twice as long.
+# Bytes that a temporary file buffers: writing batch by batch would take twice as long.
 _BUFFER = 1_048_576
 
-# An array of objects from an encoder that adds white space between brackets and braces.
+# An array of objects as an encoder may write it, with white space around the brackets.
 _ARRAY_OF_OBJECTS = re.compile(rb"\s*\[\s*(\{.*\})\s*\]\s*", re.DOTALL)
-_OPENING, _CLOSING = b"{}"
+_OPENING, _CLOSING = b"{}"  # as numbers, because an index into bytes gives one
 # RFC 8259 section 2: the white space that may surround a JSON text.
 _WHITE_SPACE = b" \t\n\r"
 
@@ -67,8 +65,8 @@ class SpoolUnavailable(Exception):
 class ArrayWriter:
     """Write records as one JSON array.
 
-    Not checked: that ``encode`` writes each of several mappings as an object. Only the
-    braces at both ends of what it returns are checked.
+    Not checked: that ``encode`` writes each mapping as an object. Only the first and
+    the last brace of its result are.
     """
 
     __slots__ = ("_encode", "_schema", "_threshold")
@@ -104,12 +102,14 @@ class ArrayWriter:
         self._threshold = spool_threshold
 
     def write(self, records: Iterable[Record]) -> tuple[bytes | IO[bytes], int]:
-        """Return the complete array and its length in bytes.
+        """Return the complete array, as bytes or as a file, and its length in bytes.
 
-        A file is at its start, and the caller closes it.
+        The file is positioned at its start, and the caller closes it. After an
+        exception there is none. The caller also closes the records.
 
-        No file is left after an exception, which is ``UnserialisableRecord``,
-        ``SpoolUnavailable`` or one of the iteration. The caller closes the records.
+        :raises UnserialisableRecord: a record cannot be expressed as a JSON object.
+        :raises SpoolUnavailable: the temporary file cannot be written.
+        :raises Exception: the exceptions of the iteration pass.
         """
         if self._fits_one_call(records):
             batch = list(records)
@@ -124,24 +124,23 @@ class ArrayWriter:
             return False
         if len(records) <= BATCH:
             return True
-        if self._schema is not None:  # only its result shows the size
+        if self._schema is not None:  # what it will dump may have any size
             return False
         sample = records[:: len(records) // _SAMPLE]
         size = 0
         try:
-            # Not the size of their array: a generator in a record can be encoded only
-            # once.
+            # Not encoded, because that would exhaust a generator in a record.
             for record in sample:
                 size += len(repr(record))
-        except Exception:  # noqa: BLE001 - batches find the place of the record
+        except Exception:  # noqa: BLE001 - encoding in batches reports the record
             return False
         return size * len(records) < _ONE_CALL * len(sample)
 
     def _store(self, arrays: Iterable[bytes]) -> tuple[bytes | IO[bytes], int]:
         """Join arrays in memory, or in a temporary file above the threshold."""
-        # Grows in place: chunks that are joined at the end would take the memory twice,
-        # and the time for it. Sent one by one, their memory would go back to the system
-        # after each response, and the next would wait for each page.
+        # The buffer grows in place. A list of chunks would take twice the memory when
+        # it is joined. Sent as separate chunks, their memory would return to the system
+        # after each response, and the next response would wait for every page of it.
         memory, file, length = BytesIO(), None, 0
         try:
             for chunk in _join_chunks(arrays):
@@ -149,7 +148,7 @@ class ArrayWriter:
                 if length <= self._threshold:
                     memory.write(chunk)
                     continue
-                with _writing():
+                with _spool_errors():
                     if file is None:
                         file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115 - outlives this call by design
                         file.write(memory.getbuffer())
@@ -157,12 +156,12 @@ class ArrayWriter:
                     file.write(chunk)
             if file is None:
                 return memory.getvalue(), length
-            with _writing():
+            with _spool_errors():
                 file.flush()
                 file.seek(0)
         except BaseException:
             if file is not None:
-                # Closing writes the buffer, and fails where writing failed.
+                # Closing flushes the buffer, which fails again on a full disk.
                 with contextlib.suppress(OSError):
                     file.close()
             raise
@@ -175,17 +174,17 @@ class ArrayWriter:
             index += BATCH
 
     def _encode_batch(self, batch: list[Record], index: int) -> bytes:
-        """Return records as a JSON array; ``index`` is the place of the first one."""
+        """Return records as a JSON array; ``index`` is that of the first record."""
         try:
             return self._encode_records(batch)
-        except StorageError:  # a record may read from its storage while it is encoded
+        except StorageError:  # a lazy record reads from its storage only now
             raise
         except Exception as error:
             place = self._find_failing(batch)
             raise UnserialisableRecord(index + place, batch[place]) from error
 
     def _find_failing(self, batch: list[Record]) -> int:
-        """Return the place of the first record that cannot be encoded alone, or 0."""
+        """Return the place of the first record that fails on its own, or 0."""
         for place, record in enumerate(batch):
             try:
                 self._encode_records([record])
@@ -195,15 +194,15 @@ class ArrayWriter:
 
     def _encode_records(self, batch: list[Record]) -> bytes:
         kinds = set(map(type, batch))
-        are_bytes = {issubclass(kind, bytes) for kind in kinds}
-        if len(are_bytes) > 1:
-            # By the type, because the ``__class__`` of a proxy is another one.
-            runs = groupby(batch, key=lambda record: issubclass(type(record), bytes))
-            arrays = [self._encode_records(list(run)) for _is_bytes, run in runs]
-            return _join_arrays(arrays)
-        if are_bytes.pop():
+        bytes_kinds = {kind for kind in kinds if issubclass(kind, bytes)}
+        if not bytes_kinds:
+            return self._encode_objects(batch, kinds)
+        if bytes_kinds == kinds:
             return _join_objects(batch)
-        return self._encode_objects(batch, kinds)
+        # Not ``isinstance``, because a proxy claims the class of another object.
+        runs = groupby(batch, key=lambda record: type(record) in bytes_kinds)
+        arrays = [self._encode_records(list(run)) for _is_bytes, run in runs]
+        return _join_arrays(arrays)
 
     def _encode_objects(self, batch: list[Record], kinds: set[type]) -> bytes:
         if self._schema is not None:
@@ -212,16 +211,17 @@ class ArrayWriter:
         if kinds != {dict}:
             batch = [_convert_mapping(record) for record in batch]
             if set(map(type, batch)) != {dict}:
-                # Only the result shows whether a record of another type has become an
-                # object: each is checked alone.
+                # ``encode`` must make an object of each record of another type, which
+                # only an array of that record alone shows.
                 arrays = [_check_array(self._encode([record])) for record in batch]
                 return _join_arrays(arrays)
         return self._encode_dicts(batch)
 
     def _encode_dicts(self, batch: list[dict[Any, Any]]) -> bytes:
-        """Return mappings as a JSON array, if need be with keys of the type ``str``.
+        """Return mappings as a JSON array.
 
-        SQLAlchemy's names of columns are of a subclass, which orjson refuses.
+        If that fails, it is tried again with plain strings as keys. SQLAlchemy's column
+        names are of a subclass of ``str``, which orjson refuses.
         """
         try:
             # A copy, because ``encode`` may change the list.
@@ -239,7 +239,7 @@ def _convert_mapping(record: Any) -> Any:
     converted = {}
     for key, value in record.items():
         if isinstance(key, str):
-            # The str() of a member of an enumeration is not the string itself.
+            # ``str(key)`` would be the name of a member of an enumeration.
             key = str.__str__(key)  # noqa: PLW2901
         converted[key] = value
     return converted
@@ -267,7 +267,7 @@ def _join_objects(objects: list[bytes]) -> bytes:
         if stripped[0] != _OPENING or stripped[-1] != _CLOSING:
             message = "a record of type bytes must be one JSON object"
             raise ValueError(message)
-    # Brackets around the joined bytes would take another copy of them.
+    # Adding the brackets after joining would copy all of the bytes again.
     if len(objects) == 1:
         return b"[" + objects[0] + b"]"
     first, last = b"[" + objects[0], objects[-1] + b"]"
@@ -290,7 +290,7 @@ def _join_arrays(arrays: Iterable[bytes]) -> bytes:
 
 
 def _join_chunks(arrays: Iterable[bytes]) -> Iterator[bytes | memoryview]:
-    """Yield the parts of one array with the elements of several non-empty ones."""
+    """Yield the parts of one array with the elements of several, none of them empty."""
     separator = b"["
     for array in arrays:
         yield separator
@@ -302,7 +302,8 @@ def _join_chunks(arrays: Iterable[bytes]) -> Iterator[bytes | memoryview]:
 
 
 @contextlib.contextmanager
-def _writing() -> Iterator[None]:
+def _spool_errors() -> Iterator[None]:
+    """Raise ``SpoolUnavailable`` for an ``OSError``."""
     try:
         yield
     except OSError as error:
