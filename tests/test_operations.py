@@ -117,6 +117,16 @@ def test_a_literal_wins_over_a_parameter(path: str, template: str, step: int) ->
     assert match.operation.path == template
 
 
+def test_a_deprecated_operation_wins_over_a_live_one_in_another_reading() -> None:
+    live = Operation("live", "GET", "/a/{x}")
+    deprecated = Operation("deprecated", "GET", "/a/b/")
+    table = OperationTable([live, deprecated], live=[live])
+    for path, expected in (("/a/b", deprecated), ("/a/c", live)):
+        match = table.match("GET", path)
+        assert match is not None
+        assert match.operation == expected
+
+
 def test_the_methods_of_a_path_are_those_of_its_operations() -> None:
     table = OperationTable(
         [*notification_operations(), Operation("replace", "PUT", "/API/Notification")]

@@ -490,7 +490,8 @@ class OperationTable:
     def match(
         self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
     ) -> Match | None:
-        """Return the likeliest match without lenient readings, or ``None``.
+        """Return the match without lenient readings, a deprecated operation before a
+        live one, or ``None``.
 
         For code that is the router itself, or compares operations. A middleware does
         not know what its router accepts, and needs ``find``.
@@ -499,7 +500,7 @@ class OperationTable:
         if matches is None:
             operations = self._find_operations(path)
             matches = self._choose(operations, method, path, SentValues(environ))
-        return matches[0] if matches else None
+        return min(matches, key=self._is_live, default=None)
 
     def find(
         self, method: str, path: str, environ: Mapping[str, Any] = NOTHING
@@ -619,6 +620,9 @@ class OperationTable:
             matches.append(match)
         return matches
 
+    def _is_live(self, match: Match) -> bool:
+        return match.operation.name in self._live
+
     def _is_surely_live(self, matches: list[Match], path: str) -> bool:
         """Return whether all matches are live and one of them has its exact spelling;
         then no lenient reading can matter.
@@ -626,7 +630,7 @@ class OperationTable:
         is_exact = False
         spelling = path.removesuffix("/")
         for match in matches:
-            if match.operation.name not in self._live:
+            if not self._is_live(match):
                 return False
             if match.is_safe and match.path.removesuffix("/") == spelling:
                 is_exact = True
