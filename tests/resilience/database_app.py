@@ -16,12 +16,8 @@ from tests.storages import flask_app
 APPLICATION = "tests.resilience.database_app:application"
 
 POOL = 3  # connections
-CONNECT_TIMEOUT, STATEMENT_TIMEOUT, POOL_TIMEOUT, LOCK_TIMEOUT = (
-    2,
-    3,
-    0.5,
-    1,
-)  # seconds; the last is SQLite's
+# Seconds.
+CONNECT_TIMEOUT, STATEMENT_TIMEOUT, POOL_TIMEOUT = 2, 3, 0.5
 SPOOL_THRESHOLD = 65_536  # bytes
 
 TABLES = """
@@ -56,33 +52,29 @@ def prepare(url: str) -> None:
     add_document = text(
         "INSERT INTO notifications VALUES (:owner, :position, :document, '2025-03-31T08:15:18Z')"
     )
+    sessions, documents = [], []
+    for login in COUNTS:
+        is_administrator = login == "admin"
+        session = {"login": login, "is_administrator": is_administrator}
+        sessions.append(session | {"id": session_of(login)})
+        for position, document in enumerate(documents_of(login)):
+            row = {"owner": login, "position": position, "document": document}
+            documents.append(row)
     engine = create_engine(url)
     with engine.begin() as connection:
         for statement in TABLES.split(";"):
             connection.execute(text(statement))
-        for login in COUNTS:
-            session = {
-                "id": session_of(login),
-                "login": login,
-                "is_administrator": login == "admin",
-            }
-            connection.execute(add_session, session)
-            for position, document in enumerate(documents_of(login)):
-                connection.execute(
-                    add_document,
-                    {"owner": login, "position": position, "document": document},
-                )
+        connection.execute(add_session, sessions)
+        connection.execute(add_document, documents)
     engine.dispose()
 
 
 def open_engine(url: str) -> Engine:
     """Return an engine with short time limits for everything that it waits for."""
-    limits: dict[str, Any] = {"timeout": LOCK_TIMEOUT}
+    limits: dict[str, Any] = {}
     if make_url(url).get_backend_name() == "postgresql":
-        limits = {
-            "connect_timeout": CONNECT_TIMEOUT,
-            "options": f"-c statement_timeout={STATEMENT_TIMEOUT * 1000}",
-        }
+        statement_timeout = f"-c statement_timeout={STATEMENT_TIMEOUT * 1000}"
+        limits = {"connect_timeout": CONNECT_TIMEOUT, "options": statement_timeout}
     return create_engine(
         url,
         connect_args=limits,
