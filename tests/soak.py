@@ -61,7 +61,7 @@ CLIENTS = 8
 # Seconds: the pause before and after a disturbance, and the range of its duration.
 CALM, TROUBLE = 0.5, (0.5, 5)
 # How much an idle worker may grow.
-MEMORY, DESCRIPTORS = 16 << 20, 4
+PAGES, DESCRIPTORS = 4_096, 4
 
 # The situations in which a request may end, besides the code of a problem.
 WHOLE, UNMATCHED = "the whole array", "an unmatched request"
@@ -291,11 +291,11 @@ def find_growth(stage: Stage, sizes: dict[int, tuple[int, int]]) -> list[str]:
     grown = []
     for worker in stage.server.workers():
         process = Path(f"/proc/{worker}")
-        resident = int((process / "statm").read_text(encoding="ascii").split()[1])
-        memory, opened = resident * 4_096, len(list((process / "fd").iterdir()))
+        memory = int((process / "statm").read_text(encoding="ascii").split()[1])
+        opened = len(list((process / "fd").iterdir()))
         first_memory, first_opened = sizes.setdefault(worker, (memory, opened))
-        if memory > first_memory + MEMORY or opened > first_opened + DESCRIPTORS:
-            grown.append(f"a worker has {memory} bytes and {opened} descriptors")
+        if memory > first_memory + PAGES or opened > first_opened + DESCRIPTORS:
+            grown.append(f"a worker has {memory} pages and {opened} descriptors")
     return grown
 
 

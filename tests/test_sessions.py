@@ -85,14 +85,11 @@ REQUESTS: dict[str, tuple[str, str | None, Outcome]] = {
     "4096 characters, encoded": ("sessionId=" + "%41" * 4096, None, (LONGEST, "query")),
     "a quoted quote": ("", rf'Digest username="x\", Bearer {A}", a=b', None),
     "parameters of one credential": ("", "Digest a=b, c = d,\te=f", None),
-    "values have a case": (f"sessionId={A.upper()}", f"Bearer {A}", AMBIGUOUS),
     "an open quoted string": ("", f'Digest username="x, Bearer {A}', AMBIGUOUS),
     "a quoted backslash": ("", rf'Digest username="x\\", Bearer {A}', AMBIGUOUS),
     "between quoted strings": ("", f'Digest a="x", Bearer {A}, b="y"', AMBIGUOUS),
     "a broken header and a query": (f"sessionId={A}", "Bearer", AMBIGUOUS),
     "a token, then a parameter": ("", f"Bearer {A},a=b", MALFORMED),
-    "a header is not decoded": ("", f"Bearer %34{A[1:]}", MALFORMED),
-    "both, equal, malformed": ("sessionId=a%00", "Bearer a\x00", MALFORMED),
     "different and malformed": ("sessionId=%00", f"Bearer {A}", AMBIGUOUS),
 }
 

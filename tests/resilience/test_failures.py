@@ -30,6 +30,7 @@ from tests.servers.process import (
     every_server,
     gunicorn,
     program_named,
+    server_fixture,
     serving,
 )
 from tests.services import service_or_skip
@@ -39,14 +40,7 @@ from tests.wsgi import Response, call
 MIB = 1_048_576
 
 
-@pytest.fixture(
-    scope="module", params=every_server("gunicorn-gthread", application=APPLICATION)
-)
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    with serving(request.param, tmp_path_factory.mktemp(request.param.name)) as server:
-        yield server
+server = server_fixture(every_server("gunicorn-gthread", application=APPLICATION))
 
 
 def ask(server: Server, session: str) -> Response:

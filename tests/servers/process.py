@@ -284,6 +284,19 @@ def serving(program: Program, folder: Path, *before: str) -> Iterator[Server]:
         yield server
 
 
+def server_fixture(params: list[Any]) -> Any:
+    """Return a fixture that runs each of some servers for the tests of a module."""
+
+    @pytest.fixture(scope="module", params=params)
+    def server(
+        request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[Server]:
+        with serving(request.param, tmp_path_factory.mktemp("server")) as server:
+            yield server
+
+    return server
+
+
 @contextmanager
 def running(
     command: list[str], folder: Path, port: int | None = None

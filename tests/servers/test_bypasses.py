@@ -2,14 +2,12 @@
 server makes of it.
 """
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import flask
-import pytest
 
 from flask_notifications import DeprecationMiddleware, DeprecationPolicy, Operation
-from tests.servers.process import Program, Server, every_server, serving
+from tests.servers.process import Server, every_server, server_fixture
 
 SUNSET = datetime(2026, 1, 1, tzinfo=UTC)
 CLOSED = DeprecationPolicy(deprecated_at=SUNSET, sunset_at=SUNSET, enforce_sunset=True)
@@ -65,21 +63,14 @@ BYPASSES = [
 ]
 
 
-@pytest.fixture(
-    scope="module",
-    params=every_server(
+server = server_fixture(
+    every_server(
         "gunicorn-gthread",
         "uwsgi",
         "waitress",
         application="tests.servers.test_bypasses:application",
-    ),
+    )
 )
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    program: Program = request.param
-    with serving(program, tmp_path_factory.mktemp(program.name)) as server:
-        yield server
 
 
 def test_requests_for_live_versions_pass(server: Server) -> None:

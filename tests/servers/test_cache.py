@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.servers.nginx import proxying
-from tests.servers.process import Server, gunicorn, serving
+from tests.servers.process import Server, gunicorn, server_fixture
 from tests.wsgi import Response
 
 LIST = "/API/Notification/"
@@ -22,11 +22,8 @@ proxy_cache_key $request_method$uri; add_header X-Cache $upstream_cache_status a
 SESSIONS = ["alice-0001", "bob-0002", "admin-0003", "nobody", None]
 
 
-@pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Start a server without a cache, whose responses are the expected ones."""
-    with serving(gunicorn("gthread"), tmp_path_factory.mktemp("origin")) as server:
-        yield server
+# Without a cache, so that its responses are the expected ones.
+origin = server_fixture([gunicorn("gthread")])
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from tests.servers.process import (
     gunicorn,
     request_of,
     running_with,
+    server_fixture,
     serving,
 )
 from tests.services import program_or_skip
@@ -289,10 +289,7 @@ def run_apache(upstream: int, folder: Path) -> AbstractContextManager[Server]:
     return running_with(APACHE, command, folder, upstream=upstream, modules=modules)
 
 
-@pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(gunicorn("gthread"), tmp_path_factory.mktemp("origin")) as server:
-        yield server
+origin = server_fixture([gunicorn("gthread")])
 
 
 @pytest.mark.parametrize(
