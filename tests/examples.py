@@ -126,9 +126,8 @@ def save(intro: str, language: str, source: str) -> None:
         source = "".join([*old.splitlines(keepends=True)[:-1], source])
     elif "at the end of" in intro:
         source = old + source
-    elif (
-        language == "toml" and "deprecated_at" not in source
-    ):  # keys that replace those of the plan
+    elif language == "toml" and "deprecated_at" not in source:
+        # Keys that replace those of the plan.
         key = source.partition(" ")[0]
         source = re.sub(rf"^{key} = .*\n|\Z", source, old, count=1, flags=re.MULTILINE)
     file.write_text(source, encoding="utf-8")
@@ -172,22 +171,14 @@ def serve(command: str, port: str) -> Iterator[None]:
     program = command.split(maxsplit=1)[0]
     service_or_skip(program, which(program, path=PATH) is not None)
     folder = Path.cwd()
-    environ = {
-        "HOME": folder,  # of gunicorn's control socket
-        "PATH": PATH,
-        "FLASK_RUN_PORT": port,
-        "GUNICORN_CMD_ARGS": f"--bind=127.0.0.1:{port}",
-        "UVICORN_PORT": port,
-    }
-    variables = [f"{name}={value}" for name, value in environ.items()]
     started = [
-        "env",
-        "--unset=PYTHONPATH",
-        f"--chdir={folder}",
-        *variables,
-        "sh",
-        "-c",
-        f"exec {command}",
+        *("env", "--unset=PYTHONPATH", f"--chdir={folder}"),
+        f"HOME={folder}",  # of gunicorn's control socket
+        f"PATH={PATH}",
+        f"FLASK_RUN_PORT={port}",
+        f"GUNICORN_CMD_ARGS=--bind=127.0.0.1:{port}",
+        f"UVICORN_PORT={port}",
+        *("sh", "-c", f"exec {command}"),
     ]
     with running(started, Path(mkdtemp(dir=folder)), int(port)) as server:
         path = "/reports/7"

@@ -38,7 +38,9 @@ def grows_linearly(
     :param function: called with one input; it may change it.
     :param make_input: returns a new input of a size, which is a number of repetitions.
     """
-    size = _measurable_size(function, make_input)
+    size = 16
+    while size < _LARGEST and _measure(function, make_input(size)) < _MEASURABLE:
+        size *= 2
     small = large = float("inf")
     for _round in range(_ROUNDS):
         small = min(small, _measure(function, make_input(size)))
@@ -49,15 +51,6 @@ def grows_linearly(
         "%d: %.6f s, %d times as much: %.6f s", size, small, _FACTOR, large
     )
     return False
-
-
-def _measurable_size(
-    function: Callable[[Input], object], make_input: Callable[[int], Input]
-) -> int:
-    size = 16
-    while size < _LARGEST and _measure(function, make_input(size)) < _MEASURABLE:
-        size *= 2
-    return size
 
 
 def _measure(function: Callable[[Input], object], value: Input) -> float:

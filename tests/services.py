@@ -60,7 +60,8 @@ def explain_skips(reasons: Iterable[str]) -> list[str]:
     lines = [f"Skipped, because these are missing: {', '.join(names)}"]
     if packages:
         lines.append(f"On Debian: apt-get install {' '.join(sorted(packages))}")
-    lines.append(f"Databases need no password: {POSTGRESQL} and {MARIADB}")
+    if {"PostgreSQL", "MariaDB"}.intersection(names):
+        lines.append(f"They must need no password: {POSTGRESQL} and {MARIADB}")
     return lines
 
 

@@ -3,6 +3,7 @@ machine.
 """
 
 import socket
+import socketserver
 import struct
 import time
 from collections.abc import Iterator
@@ -37,12 +38,24 @@ RESET = Failure(limit=0)
 BLACK_HOLE = Failure(limit=0, end="silence")
 
 
-class Link:
+class Link(socketserver.BaseRequestHandler):
     """A connection of a client and its own connection to the upstream."""
 
-    def __init__(self, client: socket.socket, upstream: socket.socket) -> None:
-        self._sockets = client, upstream
+    request: socket.socket
+    server: "Proxy"
+
+    def handle(self) -> None:
+        """Forward bytes, until one end closes its connection."""
         self._is_silent = False
+        with suppress(OSError):  # the upstream does not listen, or an end has gone
+            self._upstream = socket.create_connection(("127.0.0.1", self.server.target))
+            self.server.links.append(self)
+            self.begin(self.server.failure)
+            Thread(target=self._forward_requests, daemon=True).start()
+            while chunk := self._upstream.recv(_CHUNK):
+                self._forward(chunk)
+            if not self._is_silent:
+                self._reset()
 
     def begin(self, failure: Failure) -> None:
         """Apply a failure from now on, unless bytes were lost already: no later byte
@@ -52,75 +65,68 @@ class Link:
         if not self._left:
             self._end()
 
-    def forward(self, proxy: "Proxy") -> None:
-        """Forward what the upstream sends, until one end closes its connection."""
-        client, upstream = self._sockets
-        Thread(target=self._forward_requests, daemon=True).start()
-        with suppress(OSError):
-            while chunk := upstream.recv(_CHUNK):
-                while chunk and not self._is_silent:
-                    rate = max(1, self._failure.rate * _TICK)
-                    size = int(min(len(chunk), self._left, rate))
-                    self._left -= size
-                    client.sendall(chunk[:size])
-                    proxy.passed += size
-                    if not self._left:
-                        self._end()
-                    if self._failure.rate < inf:
-                        time.sleep(size / self._failure.rate)
-                    chunk = chunk[size:]
-        if not self._is_silent:
-            self._reset()
+    def _forward(self, chunk: bytes) -> None:
+        while chunk and not self._is_silent:
+            rate = self._failure.rate
+            size = int(min(len(chunk), self._left, max(1, rate * _TICK)))
+            self._left -= size
+            self.request.sendall(chunk[:size])
+            self.server.passed += size
+            if not self._left:
+                self._end()
+            time.sleep(size / rate)
+            chunk = chunk[size:]
 
     def _forward_requests(self) -> None:
-        client, upstream = self._sockets
         with suppress(OSError):
-            while chunk := client.recv(_CHUNK):
+            while chunk := self.request.recv(_CHUNK):
                 if not self._is_silent:
-                    upstream.sendall(chunk)
+                    self._upstream.sendall(chunk)
         self._reset()
 
     def _end(self) -> None:
-        if self._failure.end == "silence":
-            self._is_silent = True
-        else:
+        self._is_silent = True
+        if self._failure.end == "reset":
             self._reset()
 
     def _reset(self) -> None:
-        for connection in self._sockets:
+        linger = struct.pack("ii", 1, 0)
+        for connection in (self.request, self._upstream):
             with suppress(OSError):  # closed already
-                linger = struct.pack("ii", 1, 0)
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
 
 
-class Proxy:
+class Proxy(socketserver.ThreadingTCPServer):
     """Forward connections to a port of this machine.
 
-    The proxy listens on ``port`` while it is entered. ``passed`` counts the bytes
-    forwarded from the upstream.
+    ``passed`` counts the bytes forwarded from the upstream.
     """
 
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
     def __init__(self, upstream: int) -> None:
-        self._upstream, self._failure, self._links = upstream, PASS, list[Link]()
+        super().__init__(("127.0.0.1", 0), Link)
+        self.port: int = self.server_address[1]
+        self.target, self.failure, self.links = upstream, PASS, list[Link]()
         self.passed = 0
 
     def __enter__(self) -> Self:
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._server.getsockname()[1]
-        Thread(target=self._listen, daemon=True).start()
+        Thread(target=self.serve_forever, args=[_TICK], daemon=True).start()
         return self
 
     def __exit__(self, *_failure: object) -> None:
-        self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
+        self.shutdown()
         self.fail(RESET)
+        self.server_close()
 
     def fail(self, failure: Failure) -> None:
         """Apply a failure to open and new connections."""
-        self._failure = failure
-        for link in self._links:
+        self.failure = failure
+        for link in self.links:
             link.begin(failure)
 
     @contextmanager
@@ -131,21 +137,3 @@ class Proxy:
             yield
         finally:
             self.fail(PASS)
-
-    def _listen(self) -> None:
-        with suppress(OSError):  # the proxy stops
-            while True:
-                client, _address = self._server.accept()
-                Thread(target=self._accept, args=[client], daemon=True).start()
-
-    def _accept(self, client: socket.socket) -> None:
-        try:
-            upstream = socket.create_connection(("127.0.0.1", self._upstream))
-        except OSError:  # it does not listen
-            client.close()
-            return
-        link = Link(client, upstream)
-        self._links.append(link)
-        link.begin(self._failure)
-        link.forward(self)
-        self._links.remove(link)
