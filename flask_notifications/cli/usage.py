@@ -267,7 +267,7 @@ class _Watched:
         return data
 
 
-def _find_logs(arguments: Sequence[str]) -> list[Path]:
+def _find_logs(arguments: Sequence[str], log_format: str | None) -> list[Path]:
     """Return the files of ``--log``, each once."""
     from flask_notifications.usage.logs import find_files
 
@@ -276,7 +276,7 @@ def _find_logs(arguments: Sequence[str]) -> list[Path]:
         if argument == str(STANDARD_INPUT):
             paths[STANDARD_INPUT] = STANDARD_INPUT
             continue
-        for path in find_files(argument):
+        for path in find_files(argument, log_format):
             paths.setdefault(path.resolve(), path)
     return list(paths.values())
 
@@ -308,7 +308,7 @@ def _read_report(
     try:
         logs: Iterable[Any] = ()
         if files:
-            logs = _open_logs(_find_logs(files))
+            logs = _open_logs(_find_logs(files, options["log_format"]))
         with _show_progress() as progress:
             report = read_report(database, Options(logs=logs, **options), progress)
     except (FileNotFoundError, ValueError) as error:

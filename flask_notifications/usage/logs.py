@@ -7,12 +7,14 @@ coverage.
 
 import bz2
 import lzma
+import math
 import os
 import re
 import sys
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
@@ -183,7 +185,7 @@ def read_logs(
             require(hasattr(log, "read"), "logs", expected, log)
             reader.read(log)
             continue
-        for path in find_files(log):
+        for path in find_files(log, log_format):
             if path.resolve() not in paths:
                 paths.add(path.resolve())
                 with path.open("rb") as stream:
@@ -191,9 +193,9 @@ def read_logs(
     return reader.reading
 
 
-def find_files(log: "str | os.PathLike[str]") -> list[Path]:
-    """Return the files of a path in the order of their names: itself, those in a
-    folder, or those that fit its wildcards.
+def find_files(log: "str | os.PathLike[str]", log_format: str | None) -> list[Path]:
+    """Return the files of a path: itself, those in a folder, or those that fit its
+    wildcards, in the order of their first lines.
 
     :raises FileNotFoundError: when there are none.
     """
@@ -208,7 +210,21 @@ def find_files(log: "str | os.PathLike[str]") -> list[Path]:
     if not files:
         message = f"there is no log {str(path)!r}"
         raise FileNotFoundError(message)
-    return sorted(files)
+    line_format = compile_format(log_format)
+    return sorted(files, key=lambda file: (_find_first_time(file, line_format), file))
+
+
+def _find_first_time(path: Path, line_format: LineFormat) -> float:
+    """Return the time of the first line that can be read in the first block of a file;
+    files without one are the last.
+    """
+    with path.open("rb") as stream, suppress(_DamagedData):
+        for line in next(_read_lines(stream)):
+            parts = line_format.split(line)
+            parsed = parse_log_time(parts[0] or "") if parts is not None else None
+            if parsed is not None:
+                return parsed[0]
+    return math.inf
 
 
 class _Reader:

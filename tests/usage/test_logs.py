@@ -723,23 +723,24 @@ def test_a_very_long_line_is_cut() -> None:
     assert read("x" * 3_000_000, line()).unreadable > 2
 
 
-def test_folders_and_wildcards_are_read_in_the_order_of_the_names_in_them(
+def test_folders_and_wildcards_are_read_in_the_order_of_their_first_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("b.log", "sub/c.log", "a.log"):
+    for name, hour in {"a.log": 11, "b.log": 10, "sub/c.log": 9}.items():
         path = Path("logs", name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{name}\n{line()}\n", encoding="utf-8")
+        entry = line(time=f"18/Nov/2026:{hour:02}:00:00 +0000")
+        path.write_text(f"{name}\n{entry}\n", encoding="utf-8")
     Path("logs/.hidden").write_text("hidden", encoding="utf-8")
     Path("logs/empty").touch()
     Path("logs/damaged").write_bytes(b"\x1f\x8b\x08\x00")
     folder = read_streams("logs")
     assert (kinds(folder), folder.unreadable) == ({"answered": 3}, 4)
-    assert "of logs/a.log: no time in brackets in 'a.log'" in folder.first_unreadable
+    assert "of logs/sub/c.log: no time in brackets in 'sub/c" in folder.first_unreadable
     wildcard = read_streams("logs/*.log", Path("logs/a.log"), tmp_path / "logs" / "b*")
     assert kinds(wildcard) == {"answered": 2}
-    assert "line 1 of logs/a.log" in wildcard.first_unreadable
+    assert "line 1 of logs/b.log" in wildcard.first_unreadable
     with pytest.raises(FileNotFoundError, match=r"there is no log 'logs/\*\.gz'"):
         read_streams("logs/*.gz")
 
