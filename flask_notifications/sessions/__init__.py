@@ -1,5 +1,4 @@
-"""Find the session of a request, however it is sent, and keep its ID out of logs and
-URLs.
+"""Find the session of a request, and keep its ID out of logs and URLs.
 
 Begin with ``credential``, which finds the session. ``redaction`` masks session IDs in
 the environ and in logs, and ``redirects`` keeps the session of a redirected request.

@@ -29,15 +29,15 @@ _B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
 # RFC 9110 section 11.4: credentials = auth-scheme [ 1*SP ( token68 / #auth-param ) ]
 _BEARER = re.compile(rf"bearer(?!{TOKEN})", re.IGNORECASE | re.ASCII)
-# RFC 9110 section 5.6.4: a quoted-string. One that is never closed matches too, so that
-# a scan stays linear.
+# RFC 9110 section 5.6.4: quoted-string. One that is never closed matches too, without
+# the group, so that a search stays linear.
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
 # RFC 9110 section 11.2: auth-param = token BWS "=" BWS ...; a comma before anything
 # else begins another credential.
 _SECOND_CREDENTIAL = re.compile(rf",(?![ \t]*{TOKEN}[ \t]*=)")
 
-# A digest that a client could compute would let it choose the URL under which a cache
-# in the application keeps a page.
+# The key is random: a client that could compute digests could choose the URL under
+# which a cache in your application stores a page.
 _DIGEST = blake2b(digest_size=8, key=secrets.token_bytes(32))
 
 Source = Literal["header", "query"]
@@ -107,10 +107,11 @@ SessionResult = SessionCredential | SessionRefused | None
 
 
 def session_of(environ: WSGIEnvironment) -> SessionCredential | None:
-    """Return the session of a request, or ``None`` when it carries none.
+    """Return the session of a request, or ``None`` if it carries none.
 
-    That is what the middleware resolved, or what the same rules give now. Cookies,
-    other headers, the path and the body are never read. The environ is not changed.
+    If a middleware has resolved the session, this is its result. Otherwise, the same
+    rules are applied now. Cookies, other headers, the path and the body are never read.
+    The environ is not changed.
 
     :param environ: the WSGI environ (``request.environ`` in Flask, ``request.META`` in
         Django).
@@ -124,7 +125,7 @@ def session_of(environ: WSGIEnvironment) -> SessionCredential | None:
 
 
 def resolve(environ: WSGIEnvironment) -> SessionResult:
-    """Return the result of ``session_of``, or its refusal as a value."""
+    """Return what ``session_of`` returns or raises."""
     resolved = environ.get(SESSION)
     if isinstance(resolved, SessionCredential):
         return resolved
@@ -141,10 +142,10 @@ def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, st
     """Resolve the session of a matched request, and unify it in the environ.
 
     A digest replaces each session pair in ``QUERY_STRING``, ``HTTP_AUTHORIZATION`` is
-    set when there was none, and the raw target and the Referer are redacted. Return the
-    session, and the digests by the pairs that they replace.
+    set if there was none, and the raw target and the Referer are redacted. Return the
+    session, and a mapping from each replaced pair to its digest.
 
-    The URL still differs between sessions, and does not show the session ID. A client
+    The URL of each session still differs, but no longer shows the session ID. A client
     that has learnt a digest can send it, so a cache in your application must not rely
     on the URL alone.
     """
@@ -153,7 +154,8 @@ def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, st
     pairs = session_pairs(query)
     session = _decide(header, pairs)
     resolved = environ.pop(SESSION, None)
-    # Without a pair, an outer middleware has moved the session to the header.
+    # An outer middleware may have moved the session from the query to the header. Its
+    # result is kept unless the header has been changed since.
     is_moved = isinstance(resolved, SessionCredential) and not pairs
     if is_moved and session in {None, SessionCredential(resolved.value, "header")}:
         session = resolved
@@ -161,7 +163,8 @@ def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, st
     masked = query
     if digests:
         members = query.split("&")
-        environ["QUERY_STRING"] = "&".join(map(digests.get, members, members))
+        replaced = [digests.get(member, member) for member in members]
+        environ["QUERY_STRING"] = "&".join(replaced)
         masked = redact_query(members, digests)
     redact_environ(environ, query, masked)
     if isinstance(session, SessionCredential):
@@ -172,7 +175,10 @@ def unify_session(environ: WSGIEnvironment) -> tuple[SessionResult, dict[str, st
 
 
 def as_received(environ: WSGIEnvironment) -> WSGIEnvironment:
-    """Undo what an outer middleware's ``unify_session`` changed, in a copy."""
+    """Return the environ as it was before an outer middleware's ``unify_session``.
+
+    It is a copy if anything has been changed.
+    """
     session = environ.get(SESSION)
     if not isinstance(session, SessionCredential):
         return environ
@@ -196,6 +202,7 @@ def list_session_ids(
     session_ids: list[str] = []
     authorization = _authorization(environ)
     if authorization:
+        # Of a header that is refused, each word after the scheme may be an ID.
         _before, *bearer = _BEARER.split(authorization)
         session_ids += " ".join(bearer).replace(",", " ").split()
     for query in (environ.get("QUERY_STRING", ""), *replaced):
@@ -255,6 +262,7 @@ def _find_in_header(header: str) -> str | SessionRefused | None:
 
 
 def _blank_if_closed(quoted: re.Match[str]) -> str:
+    """Empty a quoted string; an open quotation mark quotes nothing."""
     return '""' if quoted[1] else quoted[0]
 
 
@@ -291,8 +299,8 @@ def _decide(authorization: str, pairs: list[tuple[str, str]]) -> SessionResult:
 
 
 _MALFORMED = (
-    f"The session ID is not a token of 1 to {MAX_LENGTH} characters out of A-Z a-z 0-9 - . _ ~ + / "
-    "with = at its end only (in a query, + is written %2B)."
+    f"The session ID is not a token of 1 to {MAX_LENGTH} characters out of A-Z a-z 0-9"
+    " - . _ ~ + / with = at its end only (in a query, + is written %2B)."
 )
 
 

@@ -1,7 +1,7 @@
-"""Mask session IDs in URIs, in the raw keys of an environ and in log records.
+"""Mask session IDs in URIs, in the request targets of an environ and in log records.
 
-Knows how a session pair is spelled, and nothing of who is calling. Standard library
-only.
+Knows how a session pair is spelled, but not which session a request carries. Standard
+library only.
 """
 
 import logging
@@ -17,7 +17,7 @@ MASK = "REDACTED"
 
 
 def _target_keys() -> frozenset[str]:
-    """Return the keys under which servers and proxies keep the target of a request."""
+    """Return the environ keys of request targets from servers and proxies."""
     keys = {
         "RAW_URI",
         "REQUEST_URI",
@@ -43,7 +43,7 @@ def _target_keys() -> frozenset[str]:
 
 _TARGETS = _target_keys()
 
-# A percent sign, which may itself be encoded any number of times.
+# A percent sign that is itself encoded any number of times.
 _PERCENT = "%(?:25)*"
 
 
@@ -55,7 +55,7 @@ def _spell(word: str) -> str:
     return pattern
 
 
-# After anything that is not part of a word, such as a delimiter, which may be encoded.
+# The start of a word: no letter precedes it, or an encoded delimiter does.
 _START = rf"(?:(?<![\w%-])|{_PERCENT}[0-9a-f]{{2}})"
 _PAIR = rf"{_START}{_spell('sessionid')}{_spell('=')}"
 # Servers quote a whole header line when it is malformed; gunicorn's log format names
@@ -83,7 +83,8 @@ def redact_environ(environ: WSGIEnvironment, query: str, masked: str) -> None:
     for key in _TARGETS.intersection(environ):
         path, _mark, received = environ[key].partition("?")
         if received and received == query:
-            # Saves a quarter of the instructions of a request: most targets end so.
+            # Most targets end with this query. Masking it only once saves a quarter of
+            # the instructions of a request.
             environ[key] = f"{redact_uri(path)}?{masked}"
         else:
             environ[key] = redact_uri(environ[key])
@@ -92,7 +93,7 @@ def redact_environ(environ: WSGIEnvironment, query: str, masked: str) -> None:
 def redact_query(members: Iterable[str], pairs: Container[str]) -> str:
     """Return the members of a query with the value of every session pair masked.
 
-    :param pairs: those of the members that are session pairs.
+    :param pairs: the members that are session pairs.
     """
     masked = []
     for member in members:
@@ -115,8 +116,8 @@ def redact_string(string: str) -> str:
 
 
 def _mask(pattern: re.Pattern[str], string: str) -> str:
-    # Most of the hundred strings in a record of gunicorn's access log hold nothing, and
-    # searching all of them with a pattern takes a tenth of a request's CPU time.
+    # A record of gunicorn's access log has a hundred strings, most of them without a
+    # session. Searching all with the pattern takes a tenth of a request's CPU time.
     lower = string.lower()
     if "%" in string or "sessionid" in lower or "bearer" in lower:
         return pattern.sub(rf"\1{MASK}", string)
@@ -124,30 +125,29 @@ def _mask(pattern: re.Pattern[str], string: str) -> str:
 
 
 class SessionLogFilter(logging.Filter):
-    """Mask session IDs in log records, such as those that servers write from their own
-    copy of a request.
+    """Mask session IDs in log records, also in those of servers.
 
     Put it on each logger by name (``gunicorn.access``, ``gunicorn.error``,
     ``werkzeug``) or on a handler: a filter on a parent logger does not see the records
     of its children. It masks the value of each session pair, and what follows
-    ``Authorization: Bearer``, in the message, in the strings of a mapping of
-    arguments, and in the traceback. Other arguments that show a session are merged
-    into the message, and of an exception that shows one only the masked traceback
-    stays, as ``exc_text``. No record is dropped.
+    ``Authorization: Bearer``, in the message, in the traceback, and in the strings of
+    arguments that are a mapping. Other arguments that show a session are merged into
+    the message. An exception that shows one is replaced by its masked traceback, in
+    ``exc_text``. No record is dropped.
 
     Not masked: a session ID that nothing marks as one, other attributes of a record,
     and the local variables that some tools read from a traceback.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Mask the record in place; always ``True``."""
+        """Mask the record in place, and return ``True``."""
         if isinstance(record.args, dict):
             record.args = _redact_items(record.args)
             arguments = ""
         else:
             arguments = _show(repr, record.args)
         message = _show(type(record).getMessage, record)
-        if not message:  # logging itself reports what does not format
+        if not message:  # logging prints message and arguments that do not fit
             message = _show(lambda record: f"{record.msg} {record.args}", record)
         masked = redact_string(message)
         if masked != message or redact_string(arguments) != arguments:
@@ -163,15 +163,16 @@ class SessionLogFilter(logging.Filter):
         return True
 
 
-def _show(how: Callable[[Any], str], value: object) -> str:
+def _show(convert: Callable[[Any], str], value: object) -> str:
+    """Return a value as a string, or an empty string if that fails."""
     try:
-        return how(value)
-    except Exception:  # noqa: BLE001 - values are your application's
+        return convert(value)
+    except Exception:  # noqa: BLE001 - the values are your application's
         return ""
 
 
 def _redact_items(arguments: dict[Any, Any]) -> dict[Any, Any]:
-    """Return a mapping with its strings masked, whose names may mark a session ID."""
+    """Return a mapping with its strings masked, also that of a key ``sessionId``."""
     changed = {}
     for name, value in arguments.items():
         if isinstance(value, str):

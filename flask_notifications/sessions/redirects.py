@@ -1,7 +1,7 @@
 """Put the session back into ``Location`` headers that the application sends.
 
-Routers build a target from the query string, in which a digest has replaced the
-session pair by then. A client that followed it would arrive without its session.
+Routers build the target of a redirect from the query string, where a digest has
+replaced the session pair. A client that followed it would arrive without its session.
 """
 
 import re
@@ -18,7 +18,7 @@ _UNSAFE = re.compile(r"^\s|[\x00-\x1f\x7f\\]")
 
 
 class Origin(NamedTuple):
-    """Where a client sent its request, before an application may have changed that."""
+    """Where a client sent its request, kept because applications may change it."""
 
     scheme: str
     host: str
@@ -62,6 +62,11 @@ def restore_session(location: str, origin: Origin, pair: str, digest: str) -> st
 
 
 def _keeps_origin(location: str, origin: Origin) -> bool:
+    """Return whether a location stays on the origin of the request.
+
+    It may also lead from port 80 of ``http`` to port 443 of ``https``. A location that
+    clients may read in another way than this function does not count.
+    """
     if _UNSAFE.search(location):
         return False
     try:
@@ -89,12 +94,12 @@ def _keeps_origin(location: str, origin: Origin) -> bool:
     return "@" not in target.netloc and (is_same_port or is_upgrade)
 
 
-def _encoded(character: str) -> str:
+def _in_any_encoding(character: str) -> str:
     """Return a pattern for a character, percent-encoded any number of times or not."""
     return rf"(?:{re.escape(character)}|%(?:25)*{ord(character):02x})"
 
 
-_FIRST, _NEXT, _EQUALS = map(_encoded, "?&=")
+_FIRST, _NEXT, _EQUALS = map(_in_any_encoding, "?&=")
 
 
 def _remove(location: str, digest: str) -> str:
@@ -106,16 +111,17 @@ def _remove(location: str, digest: str) -> str:
 
 
 def _join_neighbours(removed: re.Match[str]) -> str:
-    """Return the delimiter that remains of those before and after the digest.
+    """Return the delimiter that stays in place of a digest and those around it.
 
-    Delimiters that are encoded a different number of times belong to different
-    queries, one inside a value of another.
+    If the two are not encoded equally often, the digest was all of a query inside the
+    value of another, so the delimiter after it stays.
     """
     before = removed[1] or ""
     after = removed[2]
     if after is None:  # the digest is only the beginning of a member
         return before
     is_first = before == "?" or before.lower().endswith("3f")
-    if is_first and len(before) == len(after):
+    is_same_query = len(before) == len(after)
+    if is_first and is_same_query:
         return before
     return after
