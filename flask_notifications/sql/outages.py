@@ -1,9 +1,8 @@
-"""Recognise the errors of a database that is out of reach, whichever driver reports
-them.
+"""Recognise the errors of a database that is out of reach, with every driver.
 
-The class of an exception does not say so: PyMySQL and mysqlclient raise an
+The class of an exception is not enough: PyMySQL and mysqlclient raise an
 ``OperationalError`` for an unknown column, pg8000 a ``ProgrammingError`` for a timeout.
-The code of the error does: an SQLSTATE, MySQL's number or SQLite's name.
+The error's code is: an SQLSTATE, MySQL's number or SQLite's name.
 """
 
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -21,7 +20,7 @@ _SQLSTATES = (
     "25P03",  # idle_in_transaction_session_timeout
     "25P04",  # transaction_timeout
 )
-# By what happened, as the manuals of MySQL and MariaDB describe each number.
+# One line for each kind of outage, from the manuals of MySQL and MariaDB.
 _MYSQL_NUMBERS = {
     *(1021, 1037, 1041),  # no disk space, memory or other resource is left
     *(1040, 1203, 1226),  # no connection is left, of the server or of the user
@@ -37,9 +36,9 @@ _MYSQL_CLIENT = range(2000, 3000)
 
 
 def is_outage(error: Exception) -> bool:
-    """Return whether the database is out of reach, or gave up a statement."""
+    """Return whether the database is out of reach, or has given up a statement."""
     if not isinstance(error, DBAPIError):
-        # Some drivers let the OSError of their socket pass.
+        # Some drivers let an ``OSError`` of their socket pass.
         return isinstance(error, PoolTimeout | OSError)
     if error.connection_invalidated:
         return True
@@ -63,9 +62,9 @@ def find_code(error: object) -> str | int | None:
     if isinstance(first, dict):  # pg8000: the fields of PostgreSQL's message
         return first.get("C")
     if type(error).__module__ == "sqlite3":
-        # An error without a name is not of SQLite but of the Python module.
+        # Errors of the Python module, not of SQLite, have no name.
         return getattr(error, "sqlite_errorname", "SQLITE_ERROR")
-    # MariaDB and mysql-connector, psycopg and pg8000, psycopg2.
+    # In this order: MariaDB and mysql-connector, psycopg and pg8000, psycopg2.
     for name in ("errno", "sqlstate", "pgcode"):
         code: str | int | None = getattr(error, name, None)
         if code is not None:

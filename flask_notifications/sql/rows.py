@@ -1,5 +1,4 @@
-"""Read the rows of a statement in batches, so that memory does not grow with the
-result.
+"""Read rows in batches, so that memory does not grow with the result.
 
 How that is done depends on the database:
 
@@ -29,15 +28,15 @@ from .outages import is_outage
 # Rows.
 _BATCH = 1_000
 
-# The execution option for a statement on PostgreSQL that is read with a cursor; it
-# holds a ``_Fetch``.
+# The execution option of a statement that is read with a cursor of PostgreSQL; its
+# value is a ``_Fetch``.
 _FETCH = "flask_notifications_fetch"
-# The execution options for a statement on MySQL whose rows are streamed, and for a
-# connection that is streaming.
+# The execution option of a statement whose rows MySQL streams, and of the connection
+# meanwhile.
 _STREAM = "flask_notifications_stream"
 _STREAMING = "flask_notifications_streaming"
-# The execution options for a statement whose rows the driver must not stream, whatever
-# the engine or statement says.
+# The execution options of a statement whose rows the driver must not stream, even if
+# the engine or the statement asks for that.
 _AT_ONCE = {"stream_results": False, "yield_per": None}
 
 Values = Mapping[str, Any]
@@ -47,14 +46,16 @@ Execute = Callable[[Any, str, Any, ExecutionContext], bool | None]
 
 @dataclass(slots=True)
 class _Fetch:
+    """The name of a cursor of PostgreSQL, and whether it exists."""
+
     cursor: str
     is_declared: bool = False
 
 
 def prepare_engine(engine: Engine) -> None:
-    """Execute the statements of a ``RowReader`` on an engine.
+    """Let an engine execute the statements of a ``RowReader``.
 
-    SQLAlchemy calls a listener once, however often it is added.
+    That may be repeated, because SQLAlchemy adds a listener only once.
     """
     execute = _EXECUTE.get(engine.dialect.name)
     if execute is not None:
@@ -120,7 +121,7 @@ class RowReader:
             ) as result:
                 while rows := result.fetchmany(_BATCH):
                     yield rows
-        finally:
+        finally:  # ``_execute_on_mysql`` has set it
             if self._connection.get_execution_options().get(_STREAMING):
                 self._connection.execution_options(**{_STREAMING: False})
 
@@ -137,6 +138,7 @@ class RowReader:
                     statement, values, execution_options=options
                 ).all()
                 yield rows
+                # Without a cursor, another listener has read all rows at once.
                 is_complete = len(rows) < _BATCH or not fetch.is_declared
         finally:
             if is_autocommit:
@@ -151,6 +153,7 @@ class RowReader:
             raise StorageUnavailable from error
 
     def _roll_back(self) -> None:
+        # With autocommit, the ``rollback()`` of some drivers does nothing.
         if not self._connection.invalidated and self._is_autocommit():
             self._connection.exec_driver_sql("ROLLBACK")
         self._connection.rollback()
@@ -165,9 +168,9 @@ class RowReader:
 def _execute_on_postgresql(
     cursor: Any, statement: str, parameters: Any, context: ExecutionContext
 ) -> bool | None:
-    """Fetch a batch with a cursor, if the execution option asks for it.
+    """Fetch the next batch of a statement with a cursor, if ``_FETCH`` is set.
 
-    ``True`` tells SQLAlchemy that the statement has been executed.
+    Return ``True`` to SQLAlchemy if there is nothing left for it to execute.
     """
     fetch: _Fetch | None = context.execution_options.get(_FETCH)
     if fetch is None:
@@ -187,7 +190,10 @@ def _execute_on_mysql(
     """Refuse a statement on a connection that is streaming rows."""
     connection = context.root_connection
     if connection.get_execution_options().get(_STREAMING):
-        message = "no statement can be executed on this connection until all rows of the last one have been read"
+        message = (
+            "no statement can be executed on this connection until all rows of the last"
+            " one have been read"
+        )
         raise RuntimeError(message)
     if context.execution_options.get(_STREAM):
         connection.execution_options(**{_STREAMING: True})

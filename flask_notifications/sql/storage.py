@@ -1,8 +1,7 @@
-"""Read notifications with your own SELECT statements, through SQLAlchemy Core (extra
-``sqlalchemy``).
+"""The storage that reads notifications with your own SELECT statements.
 
-Knows no table, because your statements select the rows and the values of a record.
-Creates nothing.
+It knows no table, because your statements select the rows and the values of a record,
+and it creates nothing.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -42,7 +41,7 @@ class SQLAlchemyStorage:
     JSON document as a string or bytes is passed on as it is. A row with several columns
     is a record of its column names and values.
 
-    A request takes one connection from the pool, and returns it before the response is
+    A request takes one connection from the pool and returns it before the response is
     sent (``unit_of_work``). Memory does not grow with the result if the driver streams,
     which MySQL and MariaDB Connector/Python do not.
 
@@ -111,7 +110,7 @@ class SQLAlchemyStorage:
     def unit_of_work(self) -> Iterator[Self]:
         """Yield a copy of this storage with one connection and one transaction.
 
-        The copy is for one thread. After the unit of work it cannot be used.
+        The copy is for one thread, and cannot be used after the unit of work.
         """
         with self._open_reader() as reader:
             bound = copy(self)
@@ -174,11 +173,8 @@ class SQLAlchemyStorage:
     def _connect(self) -> Iterator[RowReader]:
         try:
             connection = self._engine.connect()
-        except (
-            DBAPIError,
-            PoolTimeout,
-            OSError,
-        ) as error:  # no connection, whichever error the driver raises
+        # Without a connection, every error of the driver is an outage.
+        except (DBAPIError, PoolTimeout, OSError) as error:
             raise StorageUnavailable from error
         try:
             with closing(RowReader(connection)) as reader:
@@ -196,7 +192,10 @@ class SQLAlchemyStorage:
         if not isinstance(statement, ClauseElement) or not isinstance(
             statement, Executable
         ):
-            message = f"{name} must be a SELECT as a string or as an SQLAlchemy statement, not {query!r}"
+            message = (
+                f"{name} must be a SELECT as a string or as an SQLAlchemy statement,"
+                f" not {query!r}"
+            )
             raise ValueError(message)
         if parameter is not None:
             compiled = statement.compile(self._engine)
@@ -211,11 +210,18 @@ class SQLAlchemyStorage:
 
 
 def _require_truth_value(value: object) -> bool:
-    """Return the result of ``may_see_account``; only a Boolean is true on purpose."""
+    """Return the result of ``may_see_account`` as a Boolean.
+
+    Another object is refused: almost every object is true, which would let callers see
+    accounts by mistake.
+    """
     refuse_deferred(value, "may_see_account")
     if value is None or value in (True, False):
         return bool(value)
-    message = f"may_see_account must return True or False, not an object of type {type(value).__qualname__}"
+    message = (
+        "may_see_account must return True or False, not an object of type"
+        f" {type(value).__qualname__}"
+    )
     raise TypeError(message)
 
 
@@ -227,7 +233,7 @@ def _read_records(
             if len(rows[0]) == 1:
                 yield from (_make_document(row[0]) for row in rows)
             else:
-                # str: the names of the columns of a Table are of a subclass, which
+                # The column names of a ``Table`` are of a subclass of ``str``, which
                 # orjson refuses as keys.
                 columns = [str(name) for name in _values_of(rows[0])]
                 yield from (dict(zip(columns, row, strict=True)) for row in rows)
@@ -237,7 +243,10 @@ def _values_of(row: Row[Any]) -> dict[str, Any]:
     """Return the values of a row by the names of its columns, which must differ."""
     values = dict(zip(row._fields, row, strict=True))
     if len(values) < len(row):
-        message = f"the columns of a row must have different names, not {', '.join(row._fields)}"
+        message = (
+            "the columns of a row must have different names, not"
+            f" {', '.join(row._fields)}"
+        )
         raise ValueError(message)
     return values
 
